@@ -1,0 +1,70 @@
+//! `VirtualIP`: one per address in use. Creating the object is the claim, because object names are unique.
+
+use std::net::IpAddr;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+/// One address, the Services that own it and the virtual router that carries it.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "windlass.dev",
+    version = "v1alpha1",
+    kind = "VirtualIP",
+    plural = "virtualips",
+    singular = "virtualip",
+    shortname = "vip",
+    category = "windlass",
+    status = "VirtualIPStatus",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualIPSpec {
+    /// The address, in its canonical text (RFC 5952 for IPv6).
+    pub address: IpAddr,
+    /// Name of the `IPPool` it was taken from.
+    pub pool: String,
+    /// The Services that own it.
+    pub owners: Vec<ServiceRef>,
+    /// Name of the `VirtualRouter` that carries it; absent until one is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_router: Option<String>,
+}
+
+/// A Service, by name and by UID: a Service that was deleted and made again is another one.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceRef {
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service.
+    pub name: String,
+    /// `metadata.uid` of the Service.
+    pub uid: String,
+}
+
+/// What the agents report about the address.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualIPStatus {
+    /// Node that announces the address now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_node: Option<String>,
+    /// `Announced`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Name of the object that claims `address`: its canonical text with `:` written as `-`, and `x` put where an IPv6
+/// address begins or ends with `:` (object names begin and end with a letter or digit).
+pub fn virtual_ip_name(address: IpAddr) -> String {
+    let mut name = address.to_string().replace(':', "-");
+    if name.starts_with('-') {
+        name.insert(0, 'x');
+    }
+    if name.ends_with('-') {
+        name.push('x');
+    }
+    name
+}

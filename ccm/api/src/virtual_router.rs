@@ -1,0 +1,60 @@
+//! `VirtualRouter`: a VRID on a segment and the nodes that elect an owner for it, in order.
+
+use std::net::IpAddr;
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+/// One VRRP virtual router: it carries any number of virtual IPs.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "windlass.dev",
+    version = "v1alpha1",
+    kind = "VirtualRouter",
+    plural = "virtualrouters",
+    singular = "virtualrouter",
+    shortname = "vrouter",
+    category = "windlass",
+    status = "VirtualRouterStatus",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualRouterSpec {
+    /// Virtual router identifier, 1 to 255, unique on the segment and address family.
+    pub vrid: u8,
+    /// The subnet whose nodes elect the owner, as a CIDR.
+    pub segment: String,
+    /// Time between two adverts, in milliseconds, a multiple of 10 (10 to 40950).
+    pub advertisement_interval_milliseconds: u32,
+    /// The candidates, most preferred first.
+    pub nodes: Vec<RankedNode>,
+}
+
+/// A candidate for a virtual router.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RankedNode {
+    /// Name of the Node.
+    pub name: String,
+    /// VRRP priority, 1 to 254. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
+    pub priority: u8,
+    /// The node's primary address on the segment: source of its adverts.
+    pub address: IpAddr,
+    /// The node's interface on the segment.
+    pub interface: String,
+}
+
+/// What the Active node reports.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualRouterStatus {
+    /// Node that is Active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_node: Option<String>,
+    /// When it became Active (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_since: Option<String>,
+    /// How often the Active node changed.
+    #[serde(default)]
+    pub transitions: i64,
+}

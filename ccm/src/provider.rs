@@ -1,0 +1,134 @@
+//! What a cloud provider implements: small traits, each with its idempotence rules, and an error whose variant decides
+//! what happens next.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, NodeAddress, Service};
+
+/// Namespace and name of a Service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceKey {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// Why a provider could not do what was asked. The variant decides retry, event and status.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// The instance or load balancer does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// Somebody else implements this load balancer: success, no status is written (service-contract S-13, S-17).
+    #[error("implemented elsewhere: {0}")]
+    ImplementedElsewhere(String),
+    /// Ask again after exactly this time; the per-Service back-off does not grow (service-contract S-16).
+    #[error("{reason}")]
+    RetryAfter {
+        /// When to ask again.
+        after: Duration,
+        /// What is waited for.
+        reason: String,
+    },
+    /// It cannot be done as asked: the user has to change something. Retried with back-off all the same, and at once
+    /// when the Service changes or [`LoadBalancer::changes`] names it.
+    #[error("{0}")]
+    Rejected(String),
+    /// It failed for now; retried with back-off.
+    #[error("{0}")]
+    Transient(String),
+}
+
+/// Outcome of [`LoadBalancer::ensure`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ensured {
+    /// The load balancer works; this becomes `status.loadBalancer`.
+    Ready(LoadBalancerStatus),
+    /// Everything was done, but it does not work yet. The status is left as it is, no failure is counted and no event
+    /// written; [`LoadBalancer::changes`] names the Service when there is news.
+    Pending {
+        /// What is waited for.
+        reason: String,
+    },
+}
+
+/// Load balancers for Services. All calls for one Service are made one after the other.
+pub trait LoadBalancer: Send + Sync + 'static {
+    /// Whether this provider serves the Service's `spec.loadBalancerClass`; by default only classless Services
+    /// (service-contract S-01).
+    fn serves_class(&self, class: Option<&str>) -> bool {
+        class.is_none()
+    }
+
+    /// The load balancer as it is, `None` if there is none made by this provider.
+    fn get(
+        &self,
+        cluster: &str,
+        service: &Service,
+    ) -> impl Future<Output = Result<Option<LoadBalancerStatus>, ProviderError>> + Send;
+
+    /// Creates or updates the load balancer. Idempotent: with nothing changed it writes nothing.
+    /// `nodes` is the stable node set (service-contract S-24).
+    fn ensure(
+        &self,
+        cluster: &str,
+        service: &Service,
+        nodes: &[Arc<Node>],
+    ) -> impl Future<Output = Result<Ensured, ProviderError>> + Send;
+
+    /// The node set changed, the Service did not.
+    fn update_nodes(
+        &self,
+        cluster: &str,
+        service: &Service,
+        nodes: &[Arc<Node>],
+    ) -> impl Future<Output = Result<(), ProviderError>> + Send;
+
+    /// Takes the load balancer away. `Ok` when it is already gone; never `ImplementedElsewhere` (service-contract S-17).
+    fn ensure_deleted(
+        &self,
+        cluster: &str,
+        service: &Service,
+    ) -> impl Future<Output = Result<(), ProviderError>> + Send;
+
+    /// Services to ensure again although they did not change themselves: their load balancer did, or what they waited
+    /// for may now be had. Called once, when the controller starts.
+    fn changes(&self) -> BoxStream<'static, ServiceKey> {
+        stream::pending().boxed()
+    }
+}
+
+/// What is known of a node's machine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InstanceMetadata {
+    /// `spec.providerID` for a node that has none yet.
+    pub provider_id: String,
+    /// `status.addresses`, in order; empty keeps what is there.
+    pub addresses: Vec<NodeAddress>,
+    /// Label `node.kubernetes.io/instance-type`; empty leaves it.
+    pub instance_type: String,
+    /// Label `topology.kubernetes.io/zone`; empty leaves it.
+    pub zone: String,
+    /// Label `topology.kubernetes.io/region`; empty leaves it.
+    pub region: String,
+}
+
+/// The machines behind the nodes.
+pub trait Instances: Send + Sync + 'static {
+    /// Whether the machine exists. When in doubt, an error: `false` lets the Node be deleted (service-contract L-03).
+    fn exists(&self, node: &Node) -> impl Future<Output = Result<bool, ProviderError>> + Send;
+
+    /// Whether the machine is shut down.
+    fn shutdown(&self, node: &Node) -> impl Future<Output = Result<bool, ProviderError>> + Send;
+
+    /// What is known of the machine. `None`: not this provider's node, leave it alone (service-contract N-03).
+    fn metadata(
+        &self,
+        node: &Node,
+    ) -> impl Future<Output = Result<Option<InstanceMetadata>, ProviderError>> + Send;
+}

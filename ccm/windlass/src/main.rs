@@ -1,0 +1,2 @@
+//! Windlass.
+fn main() {}
