@@ -1,0 +1,50 @@
+# One command each; `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Run the lab's programs as root: directly, or through sudo with the caller's toolchain and cache.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,HOME,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR,WINDLASS_CACHE,KUBEBUILDER_ASSETS)
+
+.PHONY: help
+help: ## List the commands
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## A cluster, a Service, a pulled cable, told as it happens (KEEP=1 leaves the cluster up)
+	@e2e/tools/prepare lab
+	@$(AS_ROOT) "$$(e2e/tools/binary windlass-e2e demo)" $(if $(KEEP),--keep)
+
+.PHONY: test
+test: ## Every test, unit to lab, with one summary
+	@e2e/tools/test
+
+.PHONY: lint
+lint: ## Format, clippy without warnings, generated files up to date
+	@e2e/tools/lint
+
+.PHONY: deny
+deny: ## Licences, sources and advisories of the dependencies (installs cargo-deny)
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
+	cargo deny check $(if $(ADVISORIES),,bans licenses sources)
+
+.PHONY: image
+image: ## The static binary and its image: target/image/windlass.tar
+	@manifests/image/build
+
+.PHONY: crds
+crds: ## Generate manifests/crds from the Rust types
+	@cargo run --quiet -p windlass-api --example crds
+
+.PHONY: bench-failover
+bench-failover: ## keepalived and Windlass side by side: target/bench/failover.json
+	@e2e/tools/prepare lab
+	@$(AS_ROOT) "$$(e2e/tools/binary windlass-e2e bench-failover)"
+
+.PHONY: lab
+lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
+	@e2e/tools/prepare lab
+	@$(AS_ROOT) "$$(e2e/tools/binary windlass-e2e lab)" up
+
+.PHONY: clean
+clean: ## Remove target/ (the cache of built tools stays in ~/.cache/windlass)
+	cargo clean
