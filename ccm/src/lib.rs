@@ -1,5 +1,11 @@
 //! `k8s.io/cloud-provider` for Rust: provider traits and the controllers that keep Kubernetes' contract with them.
 
+mod apiserver;
+mod events;
+pub mod lease;
+pub mod metrics;
+pub mod node;
 mod provider;
+pub mod service;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};

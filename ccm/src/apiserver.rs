@@ -1,0 +1,74 @@
+//! Talking to the API server: limits on how long a call may take, and errors as a person would say them.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// No single call of a controller takes longer: a connection that silently died must not hold a worker for ever.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Events are a courtesy: nothing waits longer for one.
+pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Why a call to the API server failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The API server, or the way to it, said no.
+    #[error("{}", describe(.0))]
+    Kube(#[from] kube::Error),
+    /// No answer.
+    #[error("no answer from the API server within {CALL_TIMEOUT:?}")]
+    Timeout,
+}
+
+impl CallError {
+    /// The HTTP status code, if the API server answered.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Kube(kube::Error::Api(status)) => Some(status.code),
+            Self::Kube(_) | Self::Timeout => None,
+        }
+    }
+
+    /// The object is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// The object changed since it was read.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// The API server refused what was written as invalid.
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.code() == Some(422)
+    }
+}
+
+/// Makes one call, at most [`CALL_TIMEOUT`] long.
+pub(crate) async fn call<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+    match tokio::time::timeout(CALL_TIMEOUT, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(CallError::Timeout),
+    }
+}
+
+/// The API server's own words, or the chain of causes when it could not be asked.
+pub(crate) fn describe(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return if status.message.is_empty() {
+            format!("the API server answered {} {}", status.code, status.reason)
+        } else {
+            status.message.clone()
+        };
+    }
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let words = inner.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,205 @@
+//! Events on the objects that users look at: core/v1 Events, as `kubectl describe` shows them.
+//!
+//! An event that repeats itself (same object, type, reason and message) within [`SERIES`] is counted on the event that
+//! is already there, as client-go does, and not written again. kube's own recorder leaves the message out of that
+//! comparison and would go on showing the first one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::apiserver::{EVENT_TIMEOUT, describe};
+
+/// A repeated event is counted on the earlier one for this long.
+pub(crate) const SERIES: Duration = Duration::from_mins(10);
+/// The API server refuses longer messages (bytes).
+const MAX_MESSAGE: usize = 1024;
+/// Events waiting to be written. When it is full, further ones are dropped: they must never slow a sync down.
+const QUEUE: usize = 4096;
+
+/// `type` of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum EventKind {
+    /// Nothing to worry about.
+    Normal,
+    /// Something the user should see.
+    Warning,
+}
+
+impl EventKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct SeriesKey {
+    kind: EventKind,
+    reason: String,
+    message: String,
+    object: (Option<String>, Option<String>, Option<String>, Option<String>),
+}
+
+#[derive(Debug, Clone)]
+struct Written {
+    name: String,
+    count: i32,
+    at: Instant,
+}
+
+/// Writes events, one call each.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    client: Client,
+    component: String,
+    written: Arc<Mutex<HashMap<SeriesKey, Written>>>,
+}
+
+impl Recorder {
+    /// A recorder whose events say that they come from `component`.
+    pub(crate) fn new(client: Client, component: &str) -> Self {
+        Self { client, component: component.to_owned(), written: Arc::default() }
+    }
+
+    /// Writes an event on `object`, or counts it on the one that says the same.
+    pub(crate) async fn publish(
+        &self,
+        object: &ObjectReference,
+        kind: EventKind,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), kube::Error> {
+        let namespace = object.namespace.as_deref().unwrap_or("default");
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let key = SeriesKey {
+            kind,
+            reason: reason.to_owned(),
+            message: shortened(message).to_owned(),
+            object: (object.kind.clone(), object.namespace.clone(), object.name.clone(), object.uid.clone()),
+        };
+        let now = Timestamp::now();
+        if let Some(before) = self.last(&key, Instant::now()) {
+            let count = before.count.saturating_add(1);
+            let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": Time(now) }));
+            match api.patch(&before.name, &PatchParams::default(), &patch).await {
+                Ok(_) => {
+                    self.remember(key, Written { name: before.name, count, at: Instant::now() });
+                    return Ok(());
+                }
+                // Events expire: write it anew.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let name = format!("{}.{:x}", object.name.as_deref().unwrap_or(&self.component), now.as_nanosecond());
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: object.clone(),
+            type_: Some(kind.as_str().to_owned()),
+            reason: Some(reason.to_owned()),
+            message: Some(key.message.clone()),
+            count: Some(1),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            source: Some(EventSource { component: Some(self.component.clone()), host: None }),
+            ..Event::default()
+        };
+        api.create(&PostParams::default(), &event).await?;
+        self.remember(key, Written { name, count: 1, at: Instant::now() });
+        Ok(())
+    }
+
+    fn last(&self, key: &SeriesKey, now: Instant) -> Option<Written> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|_, event| now.saturating_duration_since(event.at) < SERIES);
+        written.get(key).cloned()
+    }
+
+    fn remember(&self, key: SeriesKey, event: Written) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(key, event);
+    }
+}
+
+#[derive(Debug)]
+struct Request {
+    object: ObjectReference,
+    kind: EventKind,
+    reason: &'static str,
+    message: String,
+}
+
+/// Hands events to a task that writes them, in order, so that no sync waits for them.
+#[derive(Debug, Clone)]
+pub(crate) struct EventSink {
+    queue: mpsc::Sender<Request>,
+}
+
+impl EventSink {
+    /// The sink, and the task behind it that the caller must run until `token` is cancelled or the sink is dropped.
+    pub(crate) fn new(recorder: Recorder, token: CancellationToken) -> (Self, impl Future<Output = ()>) {
+        let (queue, mut requests) = mpsc::channel::<Request>(QUEUE);
+        let task = async move {
+            loop {
+                let request = tokio::select! {
+                    () = token.cancelled() => return,
+                    request = requests.recv() => request,
+                };
+                let Some(Request { object, kind, reason, message }) = request else { return };
+                let writing = recorder.publish(&object, kind, reason, &message);
+                let failure = match timeout(EVENT_TIMEOUT, writing).await {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => describe(&error),
+                    Err(_) => "no answer from the API server".to_owned(),
+                };
+                tracing::debug!(
+                    object = object.name.as_deref().unwrap_or_default(), reason, error = %failure,
+                    "event not written"
+                );
+            }
+        };
+        (Self { queue }, task)
+    }
+
+    /// Queues an event; never waits.
+    pub(crate) fn send(
+        &self,
+        object: ObjectReference,
+        kind: EventKind,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        let request = Request { object, kind, reason, message: message.into() };
+        if let Err(dropped) = self.queue.try_send(request) {
+            tracing::debug!(reason, error = %dropped, "event dropped");
+        }
+    }
+}
+
+/// Cut to what an event may hold, at a character boundary.
+fn shortened(message: &str) -> &str {
+    if message.len() <= MAX_MESSAGE {
+        return message;
+    }
+    let mut end = MAX_MESSAGE;
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    &message[..end]
+}

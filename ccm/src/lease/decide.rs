@@ -1,0 +1,77 @@
+//! Who may lead: the pure decision of leader election.
+//!
+//! The clocks of two machines are never compared. A lease is judged by how long ago *this* process first saw it in
+//! its present form, on its own monotonic clock, as client-go does: a holder is believed for the lease duration it
+//! promised, counted from the last change of the record.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use tokio::time::Instant;
+
+/// The lease as it was read, and when it was first seen like this.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// The record.
+    pub spec: LeaseSpec,
+    /// When this process first saw this record (monotonic).
+    pub at: Instant,
+}
+
+impl Observed {
+    /// Takes note of what was read at `now`: an unchanged record keeps the time at which it was first seen.
+    pub fn next(previous: Option<&Self>, spec: LeaseSpec, now: Instant) -> Self {
+        let at = previous.filter(|known| known.spec == spec).map_or(now, |known| known.at);
+        Self { spec, at }
+    }
+
+    /// Who holds the lease; an empty identity is nobody.
+    pub fn holder(&self) -> Option<&str> {
+        self.spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+    }
+}
+
+/// What to do with the lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// There is no Lease object: create it, held by us.
+    Create,
+    /// It is ours: write a new renew time.
+    Renew,
+    /// Nobody holds it, or the holder let it run out: take it.
+    Acquire {
+        /// `leaseTransitions` to write: one more than before.
+        transitions: i32,
+    },
+    /// Somebody else holds it.
+    Wait {
+        /// When it runs out, unless it is renewed.
+        until: Instant,
+    },
+}
+
+/// Decides for the candidate `identity` (service-contract S-61). `lease_duration` is used when the record does not say
+/// how long its holder may be believed.
+pub fn decide(
+    identity: &str,
+    observed: Option<&Observed>,
+    now: Instant,
+    lease_duration: Duration,
+) -> Decision {
+    let Some(observed) = observed else { return Decision::Create };
+    let transitions = observed.spec.lease_transitions.unwrap_or(0).saturating_add(1);
+    match observed.holder() {
+        None => Decision::Acquire { transitions },
+        Some(holder) if holder == identity => Decision::Renew,
+        Some(_) => {
+            let promised = observed
+                .spec
+                .lease_duration_seconds
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .filter(|seconds| *seconds > 0)
+                .map_or(lease_duration, Duration::from_secs);
+            let until = observed.at + promised;
+            if until <= now { Decision::Acquire { transitions } } else { Decision::Wait { until } }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Leader election on a Lease (service-contract S-61).
+//!
+//! One task per process: it tries to get the lease, then runs what only the leader may run and renews the lease beside
+//! it. What runs gets a token that is cancelled the moment the lease can no longer be vouched for.
+
+mod decide;
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource as _};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use decide::{Decision, Observed, decide};
+
+use crate::apiserver::{self, describe};
+use crate::events::{EventKind, Recorder};
+use crate::metrics::ElectionMetrics;
+
+/// How to run for leader.
+#[derive(Debug, Clone)]
+pub struct ElectionOptions {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who we are; must be unique among all candidates, as `<hostname>_<uuid>`.
+    pub identity: String,
+    /// How long others believe a holder that has fallen silent.
+    pub lease_duration: Duration,
+    /// How long the leader goes on without a successful renewal. Must be shorter than `lease_duration`.
+    pub renew_deadline: Duration,
+    /// Time between two attempts to acquire or renew. Must be shorter than `renew_deadline`.
+    pub retry_period: Duration,
+}
+
+impl ElectionOptions {
+    /// Kubernetes' own values: `kube-system/cloud-controller-manager`, 15 s, 10 s, 2 s.
+    pub fn new(identity: impl Into<String>) -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            name: "cloud-controller-manager".to_owned(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    fn check(&self) -> Result<(), ElectionError> {
+        let bad = |reason: String| Err(ElectionError::Options(reason));
+        if self.identity.is_empty() {
+            return bad(
+                "the identity is empty; give each candidate a unique one, as <hostname>_<uuid>".to_owned()
+            );
+        }
+        if self.renew_deadline >= self.lease_duration {
+            return bad(format!(
+                "renew deadline {:?} is not shorter than lease duration {:?}: two leaders could be active at once; \
+                 shorten the deadline",
+                self.renew_deadline, self.lease_duration
+            ));
+        }
+        if self.retry_period >= self.renew_deadline || self.retry_period.is_zero() {
+            return bad(format!(
+                "retry period {:?} is not between 0 and renew deadline {:?}; shorten it",
+                self.retry_period, self.renew_deadline
+            ));
+        }
+        if self.lease_duration < Duration::from_secs(1) {
+            return bad(format!(
+                "lease duration {:?} is shorter than one second, the unit of Lease.spec.leaseDurationSeconds",
+                self.lease_duration
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Why the election ended badly.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ElectionError {
+    /// The options contradict each other.
+    #[error("leader election cannot start: {0}")]
+    Options(String),
+    /// The lease was lost: the process must exit, so that nothing of it goes on as if it led (S-61).
+    #[error("leaderelection lost: lease {lease} {reason}")]
+    Lost {
+        /// `namespace/name`.
+        lease: String,
+        /// Why it is lost.
+        reason: String,
+    },
+}
+
+/// Runs for leader on one Lease.
+#[derive(Clone)]
+pub struct Elector {
+    client: Client,
+    options: ElectionOptions,
+    metrics: Option<ElectionMetrics>,
+}
+
+/// Outcome of one attempt to acquire or renew.
+#[derive(Debug, PartialEq)]
+enum Attempt {
+    /// The lease is ours as of the moment the attempt began.
+    Held,
+    /// Somebody else's.
+    HeldBy { holder: String },
+}
+
+impl Elector {
+    /// An elector; nothing happens until [`Elector::run`].
+    pub fn new(client: Client, options: ElectionOptions) -> Self {
+        Self { client, options, metrics: None }
+    }
+
+    /// Reports `leader_election_master_status` there.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: ElectionMetrics) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Waits until this candidate leads, runs `on_leading`, and renews the lease until that ends.
+    ///
+    /// - `token` cancelled: `on_leading`'s token is cancelled, its end awaited, the lease released, `Ok(None)` or
+    ///   `Ok(Some(output))` returned.
+    /// - `on_leading` ends by itself: the lease is released and its output returned.
+    /// - the lease is lost: `on_leading` is dropped and [`ElectionError::Lost`] returned. It is dropped before others
+    ///   may lead, `lease_duration - renew_deadline` after the last successful renewal at the latest.
+    pub async fn run<F, Fut>(
+        &self,
+        token: CancellationToken,
+        on_leading: F,
+    ) -> Result<Option<Fut::Output>, ElectionError>
+    where
+        F: FnOnce(CancellationToken) -> Fut,
+        Fut: Future,
+    {
+        self.options.check()?;
+        let mut candidate = Candidate::new(&self.client, &self.options);
+        tokio::select! {
+            () = token.cancelled() => return Ok(None),
+            () = candidate.acquire() => {}
+        }
+        self.set_master(true);
+        let child = token.child_token();
+        let mut work = pin!(on_leading(child.clone()));
+        let lost = {
+            let mut renewing = pin!(candidate.keep());
+            tokio::select! {
+                output = &mut work => Ok(output),
+                reason = &mut renewing => Err(reason),
+            }
+        };
+        self.set_master(false);
+        match lost {
+            Ok(output) => {
+                candidate.tell("stopped leading").await;
+                candidate.release().await;
+                Ok(Some(output))
+            }
+            Err(reason) => {
+                child.cancel();
+                Err(ElectionError::Lost {
+                    lease: format!("{}/{}", self.options.namespace, self.options.name),
+                    reason,
+                })
+            }
+        }
+    }
+
+    fn set_master(&self, leading: bool) {
+        if let Some(metrics) = &self.metrics {
+            metrics.set_master(leading);
+        }
+    }
+}
+
+/// The state of one run.
+struct Candidate<'a> {
+    api: Api<Lease>,
+    options: &'a ElectionOptions,
+    observed: Option<Observed>,
+    /// The rest of the Lease object, kept as it is.
+    metadata: ObjectMeta,
+    /// When the last attempt that got or renewed the lease began.
+    held_since: Instant,
+    recorder: Recorder,
+}
+
+impl<'a> Candidate<'a> {
+    fn new(client: &Client, options: &'a ElectionOptions) -> Self {
+        Self {
+            api: Api::namespaced(client.clone(), &options.namespace),
+            options,
+            observed: None,
+            metadata: ObjectMeta {
+                name: Some(options.name.clone()),
+                namespace: Some(options.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            held_since: Instant::now(),
+            recorder: Recorder::new(client.clone(), &options.identity),
+        }
+    }
+
+    /// Returns when the lease is ours.
+    async fn acquire(&mut self) {
+        let mut last_seen = None;
+        loop {
+            // One hanging request must not outlast the chance to try again.
+            match timeout(self.options.renew_deadline, self.attempt()).await {
+                Ok(Ok(Attempt::Held)) => {
+                    tracing::info!(lease = %self.lease(), identity = %self.options.identity, "leading");
+                    return;
+                }
+                Ok(Ok(Attempt::HeldBy { holder })) => {
+                    if last_seen.as_ref() != Some(&holder) {
+                        tracing::info!(lease = %self.lease(), %holder, "waiting: another candidate leads");
+                        last_seen = Some(holder);
+                    }
+                }
+                Ok(Err(error)) => tracing::warn!(
+                    lease = %self.lease(), error = %describe(&error), "cannot acquire the lease, trying again"
+                ),
+                Err(_) => tracing::warn!(
+                    lease = %self.lease(), "no answer from the API server about the lease, trying again"
+                ),
+            }
+            sleep(self.options.retry_period).await;
+        }
+    }
+
+    /// Renews until that fails for the renew deadline or somebody else holds the lease; returns the reason.
+    async fn keep(&mut self) -> String {
+        self.tell("became leader").await;
+        let mut failure = None;
+        loop {
+            let deadline = self.held_since + self.options.renew_deadline;
+            let now = Instant::now();
+            if now >= deadline {
+                let failure = failure.unwrap_or_else(|| "this process did not get to run".to_owned());
+                return format!("was not renewed for {:?}: {failure}", self.options.renew_deadline);
+            }
+            sleep(self.options.retry_period.min(deadline - now)).await;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let reason = match timeout(left, self.attempt()).await {
+                Ok(Ok(Attempt::Held)) => {
+                    failure = None;
+                    continue;
+                }
+                Ok(Ok(Attempt::HeldBy { holder })) => return format!("is held by {holder} now"),
+                Ok(Err(error)) => describe(&error),
+                Err(_) => "no answer from the API server".to_owned(),
+            };
+            tracing::warn!(lease = %self.lease(), error = %reason, "cannot renew the lease, trying again");
+            failure = Some(reason);
+        }
+    }
+
+    /// Reads the lease, decides and writes.
+    async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
+        let began = Instant::now();
+        let read = self.api.get_opt(&self.options.name).await?;
+        self.observe(read);
+        let decision = decide(
+            &self.options.identity,
+            self.observed.as_ref(),
+            Instant::now(),
+            self.options.lease_duration,
+        );
+        let written = match decision {
+            Decision::Wait { .. } => {
+                let holder = self.observed.as_ref().and_then(Observed::holder).unwrap_or_default().to_owned();
+                return Ok(Attempt::HeldBy { holder });
+            }
+            Decision::Create => {
+                let lease = self.lease_to_write(self.spec(Timestamp::now(), 0));
+                self.api.create(&PostParams::default(), &lease).await
+            }
+            Decision::Acquire { transitions } => {
+                let lease = self.lease_to_write(self.spec(Timestamp::now(), transitions));
+                self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+            }
+            Decision::Renew => {
+                let mut spec = self.observed.as_ref().map(|known| known.spec.clone()).unwrap_or_default();
+                spec.renew_time = Some(MicroTime(Timestamp::now()));
+                spec.lease_duration_seconds = Some(self.duration_seconds());
+                let lease = self.lease_to_write(spec);
+                self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+            }
+        };
+        // A conflict is an error here like any other: the next attempt reads who was faster.
+        self.observe(Some(written?));
+        self.held_since = began;
+        Ok(Attempt::Held)
+    }
+
+    /// Gives the lease up so that another candidate need not wait for it to run out.
+    async fn release(&mut self) {
+        let Some(observed) = self.observed.as_ref() else { return };
+        let mut spec = observed.spec.clone();
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        let lease = self.lease_to_write(spec);
+        let params = PostParams::default();
+        let release = self.api.replace(&self.options.name, &params, &lease);
+        match timeout(self.options.retry_period, release).await {
+            Ok(Ok(_)) => tracing::info!(lease = %self.lease(), "lease released"),
+            Ok(Err(error)) => tracing::warn!(
+                lease = %self.lease(), error = %describe(&error), "lease not released, it runs out by itself"
+            ),
+            Err(_) => {
+                tracing::warn!(lease = %self.lease(), "lease not released in time, it runs out by itself")
+            }
+        }
+    }
+
+    /// The lease event of client-go: `<identity> became leader`.
+    async fn tell(&self, what: &str) {
+        let Some(observed) = self.observed.as_ref() else { return };
+        let lease = self.lease_to_write(observed.spec.clone());
+        let message = format!("{} {what}", self.options.identity);
+        let object = lease.object_ref(&());
+        let told = self.recorder.publish(&object, EventKind::Normal, "LeaderElection", &message);
+        if let Ok(Err(error)) = timeout(apiserver::EVENT_TIMEOUT, told).await {
+            tracing::debug!(lease = %self.lease(), error = %describe(&error), "event not written");
+        }
+    }
+
+    fn observe(&mut self, lease: Option<Lease>) {
+        let now = Instant::now();
+        self.metadata.resource_version = None;
+        self.observed = lease.map(|lease| {
+            self.metadata = ObjectMeta { managed_fields: None, ..lease.metadata };
+            Observed::next(self.observed.as_ref(), lease.spec.unwrap_or_default(), now)
+        });
+    }
+
+    fn spec(&self, now: Timestamp, transitions: i32) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: Some(self.duration_seconds()),
+            acquire_time: Some(MicroTime(now)),
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: Some(transitions),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn duration_seconds(&self) -> i32 {
+        i32::try_from(self.options.lease_duration.as_secs()).unwrap_or(i32::MAX)
+    }
+
+    /// With the resourceVersion that was read: nobody's write is overwritten unseen.
+    fn lease_to_write(&self, spec: LeaseSpec) -> Lease {
+        Lease { metadata: self.metadata.clone(), spec: Some(spec) }
+    }
+
+    fn lease(&self) -> String {
+        format!("{}/{}", self.options.namespace, self.options.name)
+    }
+}
