@@ -1,1 +1,25 @@
-//! The Linux edge of the VRRP engine: raw and packet sockets, timer thread, ARP responder.
+//! The Linux edge of the VRRP engine: sockets, the timer thread, the ARP responder and the announcer.
+//!
+//! [`Engine::start`] starts the threads, [`Engine::apply`] says which virtual routers this node takes part in, events
+//! come back through [`Options::on_event`]. No address is bound to an interface: the Active answers ARP itself.
+//!
+//! | thread | does | must never |
+//! |---|---|---|
+//! | `windlass-vrrp` | receives adverts and ARP, runs the state machines, sends adverts and ARP replies | wait |
+//! | `windlass-garp` | sends gratuitous ARP, paced, newest takeover first | delay an advert |
+//! | `windlass-links` | watches interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
+//!
+//! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
+
+mod config;
+mod engine;
+mod event;
+mod interfaces;
+mod status;
+
+pub use config::{RouterConfig, RouterKey};
+pub use engine::{Engine, Options, StartError};
+pub use event::Event;
+pub use interfaces::InterfaceInfo;
+pub use status::{LinkStatus, RouterCounters, RouterStatus};
+pub use windlass_vrrp::{Interval, Priority, Reason, State, Vrid};

@@ -1,0 +1,58 @@
+//! What the engine reports.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use windlass_vrrp::{Reason, State};
+
+use crate::config::RouterKey;
+
+/// Something that happened. Events of one router come in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A virtual router changed its state.
+    StateChanged {
+        /// The router.
+        key: RouterKey,
+        /// Its state now.
+        state: State,
+        /// Why.
+        reason: Reason,
+    },
+    /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
+    /// the own cluster are among them where this node has no such router or does not count them as peers.
+    #[non_exhaustive]
+    Stranger {
+        /// Interface on which it was heard.
+        interface: String,
+        /// Its VRID (CARP: vhid).
+        vrid: u8,
+        /// Source address of its advert.
+        source: IpAddr,
+        /// VRRP version of its advert; 2 for CARP.
+        version: u8,
+        /// Whether it speaks CARP, which shares protocol number, group and virtual MAC addresses with VRRP.
+        carp: bool,
+    },
+    /// A virtual router cannot run. It is tried again by itself; [`Event::Recovered`] follows when it can.
+    Failed {
+        /// The router.
+        key: RouterKey,
+        /// What is wrong and what helps.
+        error: String,
+    },
+    /// A virtual router that had failed runs again.
+    Recovered {
+        /// The router.
+        key: RouterKey,
+    },
+    /// Another station claims a VIP that this node is Active for. At most once a minute per address and station.
+    AddressConflict {
+        /// Interface on which it was seen.
+        interface: String,
+        /// The VIP.
+        address: Ipv4Addr,
+        /// Link-layer address of the other station.
+        mac: [u8; 6],
+    },
+}

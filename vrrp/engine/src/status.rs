@@ -1,0 +1,70 @@
+//! What the engine tells when asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use windlass_vrrp::State;
+
+use crate::config::RouterKey;
+
+/// A virtual router as it is now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RouterStatus {
+    /// The router.
+    pub key: RouterKey,
+    /// Its state.
+    pub state: State,
+    /// Address of the router known to be Active: this node's source, a peer's, or none heard yet.
+    pub active: Option<Ipv4Addr>,
+    /// Its VIPs.
+    pub addresses: BTreeSet<Ipv4Addr>,
+    /// What it counted since it was first applied.
+    pub counters: RouterCounters,
+    /// Why it cannot run, if it cannot.
+    pub error: Option<String>,
+}
+
+/// Counters of one virtual router. They only grow.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct RouterCounters {
+    /// Times it became Active.
+    pub became_active: u64,
+    /// Adverts sent, resignations included.
+    pub adverts_sent: u64,
+    /// Resignations (priority 0) sent.
+    pub resignations_sent: u64,
+    /// Adverts or ARP packets the kernel refused to send.
+    pub send_errors: u64,
+    /// Valid adverts received from peers.
+    pub adverts_received: u64,
+    /// Resignations (priority 0) received from peers.
+    pub resignations_received: u64,
+    /// Adverts from a peer of lower claim, received while Active.
+    pub contentions: u64,
+    /// Adverts from others than the peers.
+    pub strangers: u64,
+    /// Adverts that bear this node's own address.
+    pub own_address: u64,
+    /// Peers' adverts with another interval than ours (R11): accepted.
+    pub interval_mismatches: u64,
+    /// Peers' adverts with the checksum form of RFC 5798 (R6): accepted.
+    pub rfc5798_checksums: u64,
+    /// ARP requests for its VIPs answered.
+    pub arp_replies: u64,
+}
+
+/// An interface the engine listens on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct LinkStatus {
+    /// Its name.
+    pub interface: String,
+    /// Why it cannot be used, if it cannot.
+    pub error: Option<String>,
+    /// Packets refused, by reason as `windlass_vrrp::wire::Rejection` labels them.
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// Adverts of strangers.
+    pub strangers: u64,
+}

@@ -1,0 +1,1 @@
+//! Several routers on a LAN with faults, in virtual time.

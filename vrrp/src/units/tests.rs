@@ -1,0 +1,51 @@
+use super::*;
+
+#[test]
+fn numbers_out_of_range_are_refused_with_the_range() {
+    assert_eq!(Vrid::new(0).unwrap_err().to_string(), "VRID 0 is out of range: use 1 to 255");
+    assert_eq!(Vrid::try_from(256_u32).unwrap_err().to_string(), "VRID 256 is out of range: use 1 to 255");
+    assert!(Priority::new(0).unwrap_err().to_string().contains("reserved for resigning"));
+    assert_eq!(Interval::from_centiseconds(0), Err(InvalidInterval::Centiseconds(0)));
+    assert_eq!(Interval::from_centiseconds(4096), Err(InvalidInterval::Centiseconds(4096)));
+    assert_eq!(Interval::from_millis(0), Err(InvalidInterval::Range(0)));
+    assert_eq!(Interval::from_millis(40_960), Err(InvalidInterval::Range(40_960)));
+    assert_eq!(Interval::from_millis(15), Err(InvalidInterval::Granularity(15)));
+}
+
+#[test]
+fn the_longest_interval_is_exact() {
+    let longest = Interval::from_millis(40_950).unwrap();
+    assert_eq!(longest, Interval::MAX);
+    assert_eq!((longest.centiseconds(), longest.millis()), (4095, 40_950));
+}
+
+/// vrrp.md §5.1, and finding 3: at 10 ms the skew of priority 254 is 78.125 µs, not 0.
+#[test]
+fn skew_and_active_down_interval_match_the_reference() {
+    for (millis, priority, skew_nanos) in [
+        (10, 254, 78_125),
+        (100, 254, 781_250),
+        (1000, 254, 7_812_500),
+        (1000, 100, 609_375_000),
+        (100, 200, 21_875_000),
+        (10, 255, 39_062),
+        (40_950, 1, 40_790_039_062),
+    ] {
+        let (interval, priority) = (Interval::from_millis(millis).unwrap(), Priority::new(priority).unwrap());
+        assert_eq!(
+            interval.skew(priority),
+            Duration::from_nanos(skew_nanos),
+            "{interval} priority {priority}"
+        );
+        assert_eq!(
+            interval.active_down(priority),
+            interval.duration() * 3 + Duration::from_nanos(skew_nanos)
+        );
+    }
+}
+
+#[test]
+fn time_saturates_instead_of_wrapping() {
+    assert_eq!(Time::from_nanos(1).since(Time::from_nanos(2)), Duration::ZERO);
+    assert_eq!(Time::from_nanos(u64::MAX) + Duration::from_secs(1), Time::from_nanos(u64::MAX));
+}

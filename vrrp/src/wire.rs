@@ -1,0 +1,1 @@
+//! Adverts as bytes.
