@@ -11,6 +11,7 @@
 
 mod ip_pool;
 mod node_network;
+mod validation;
 mod virtual_ip;
 mod virtual_router;
 
@@ -26,6 +27,12 @@ pub const CONDITION_READY: &str = "Ready";
 
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
+
+/// Annotation of a Service: the address it wants, as `192.0.2.10`. As `spec.loadBalancerIP`, which Kubernetes has
+/// deprecated; both may be set if they agree.
+pub const ANNOTATION_ADDRESSES: &str = "windlass.dev/addresses";
+/// Annotation of a Service: the `IPPool` that its address must come from.
+pub const ANNOTATION_POOL: &str = "windlass.dev/pool";
 
 /// Every custom resource definition of the group, in a fixed order.
 pub fn all_crds()

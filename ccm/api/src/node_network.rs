@@ -3,11 +3,12 @@
 
 use std::net::IpAddr;
 
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The network of one node, written by its agent; named after the node.
-#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "windlass.dev",
     version = "v1alpha1",
@@ -16,7 +17,18 @@ use serde::{Deserialize, Serialize};
     singular = "nodenetwork",
     shortname = "nodenet",
     category = "windlass",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn(name = "Interface", type_ = "string", json_path = ".spec.interfaces[0].name"),
+    printcolumn(name = "Address", type_ = "string", json_path = ".spec.interfaces[0].addresses[0]"),
+    printcolumn(
+        name = "Foreign-VRID",
+        type_ = "integer",
+        json_path = ".spec.foreignRouters[0].vrid",
+        description = "A VRRP router heard that is not ours",
+        priority = 1
+    ),
+    printcolumn(name = "Agent", type_ = "string", json_path = ".spec.agentVersion"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkSpec {
@@ -25,14 +37,16 @@ pub struct NodeNetworkSpec {
     pub agent_version: String,
     /// Ethernet interfaces that are up and have an address, by name.
     #[serde(default)]
+    #[schemars(length(max = 256))]
     pub interfaces: Vec<InterfaceInfo>,
     /// VRRP and CARP routers that are not Windlass' own, whose VRIDs must not be taken.
     #[serde(default)]
+    #[schemars(length(max = 4096))]
     pub foreign_routers: Vec<ForeignRouter>,
 }
 
 /// One interface of the node.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct InterfaceInfo {
     /// Name, as `eth0`.
@@ -40,19 +54,23 @@ pub struct InterfaceInfo {
     /// Link-layer address, as `02:00:00:00:00:01`.
     pub mac: String,
     /// Addresses with their prefix length, as `192.0.2.11/24`; the primary address of each family first.
+    #[schemars(length(max = 256))]
     pub addresses: Vec<String>,
 }
 
 /// A VRRP or CARP router that is not ours.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignRouter {
     /// Interface on which it was heard.
     pub interface: String,
     /// Its VRID.
+    #[schemars(schema_with = "crate::validation::octet")]
     pub vrid: u8,
     /// Source address of its adverts.
+    #[schemars(schema_with = "crate::validation::ip_address")]
     pub source: IpAddr,
     /// VRRP version of its adverts.
+    #[schemars(schema_with = "crate::validation::octet")]
     pub version: u8,
 }

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One address, the Services that own it and the virtual router that carries it.
-#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "windlass.dev",
     version = "v1alpha1",
@@ -17,15 +18,27 @@ use serde::{Deserialize, Serialize};
     shortname = "vip",
     category = "windlass",
     status = "VirtualIPStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    validation = (crate::validation::NAMED_AFTER_ADDRESS, "a VirtualIP is named after its address, which makes the name \
+        the claim to it"),
+    printcolumn(name = "Address", type_ = "string", json_path = ".spec.address"),
+    printcolumn(name = "Namespace", type_ = "string", json_path = ".spec.owners[0].namespace"),
+    printcolumn(name = "Service", type_ = "string", json_path = ".spec.owners[0].name"),
+    printcolumn(name = "Pool", type_ = "string", json_path = ".spec.pool"),
+    printcolumn(name = "Router", type_ = "string", json_path = ".spec.virtualRouter"),
+    printcolumn(name = "Announced", type_ = "string", json_path = ".status.conditions[?(@.type==\"Announced\")].status"),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.activeNode"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIPSpec {
     /// The address, in its canonical text (RFC 5952 for IPv6).
+    #[schemars(schema_with = "crate::validation::claimed_address")]
     pub address: IpAddr,
     /// Name of the `IPPool` it was taken from.
     pub pool: String,
     /// The Services that own it.
+    #[schemars(length(min = 1, max = 64))]
     pub owners: Vec<ServiceRef>,
     /// Name of the `VirtualRouter` that carries it; absent until one is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +46,7 @@ pub struct VirtualIPSpec {
 }
 
 /// A Service, by name and by UID: a Service that was deleted and made again is another one.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceRef {
     /// Namespace of the Service.
@@ -45,7 +58,7 @@ pub struct ServiceRef {
 }
 
 /// What the agents report about the address.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIPStatus {
     /// Node that announces the address now.
@@ -53,6 +66,7 @@ pub struct VirtualIPStatus {
     pub active_node: Option<String>,
     /// `Announced`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,
 }
 

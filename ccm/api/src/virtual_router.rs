@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One VRRP virtual router: it carries any number of virtual IPs.
-#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "windlass.dev",
     version = "v1alpha1",
@@ -16,36 +17,55 @@ use serde::{Deserialize, Serialize};
     shortname = "vrouter",
     category = "windlass",
     status = "VirtualRouterStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn(name = "VRID", type_ = "integer", json_path = ".spec.vrid"),
+    printcolumn(name = "Segment", type_ = "string", json_path = ".spec.segment"),
+    printcolumn(
+        name = "Interval",
+        type_ = "integer",
+        json_path = ".spec.advertisementIntervalMilliseconds",
+        description = "Milliseconds between two adverts",
+        priority = 1
+    ),
+    printcolumn(name = "Active", type_ = "string", json_path = ".status.activeNode"),
+    printcolumn(name = "Since", type_ = "date", json_path = ".status.activeSince"),
+    printcolumn(name = "Moves", type_ = "integer", json_path = ".status.transitions", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualRouterSpec {
     /// Virtual router identifier, 1 to 255, unique on the segment and address family.
+    #[schemars(schema_with = "crate::validation::vrid")]
     pub vrid: u8,
     /// The subnet whose nodes elect the owner, as a CIDR.
     pub segment: String,
     /// Time between two adverts, in milliseconds, a multiple of 10 (10 to 40950).
+    #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
-    /// The candidates, most preferred first.
+    /// The candidates in the order in which they are preferred while all is well. Their priority says which is
+    /// preferred now: a node that is being drained keeps its place here.
+    #[schemars(length(max = 254))]
     pub nodes: Vec<RankedNode>,
 }
 
 /// A candidate for a virtual router.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct RankedNode {
     /// Name of the Node.
     pub name: String,
     /// VRRP priority, 1 to 254. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
+    #[schemars(schema_with = "crate::validation::backup_priority")]
     pub priority: u8,
     /// The node's primary address on the segment: source of its adverts.
+    #[schemars(schema_with = "crate::validation::ip_address")]
     pub address: IpAddr,
     /// The node's interface on the segment.
     pub interface: String,
 }
 
 /// What the Active node reports.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualRouterStatus {
     /// Node that is Active.
