@@ -1,2 +1,12 @@
-//! Windlass.
-fn main() {}
+//! The Windlass binary: `windlass controller` and `windlass agent`.
+
+mod agent;
+mod cli;
+mod client;
+mod http;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

@@ -1,0 +1,192 @@
+//! From the cluster's objects to the virtual routers this node takes part in. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+
+use kube::ResourceExt as _;
+use serde::{Deserialize, Serialize};
+use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_engine::{RouterConfig, RouterKey};
+use windlass_vrrp::{Interval, Priority, Vrid};
+
+#[cfg(test)]
+mod tests;
+
+/// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Assignment {
+    /// Name of the `VirtualRouter`.
+    pub(crate) virtual_router: String,
+    /// This node's interface on the segment.
+    pub(crate) interface: String,
+    pub(crate) vrid: u8,
+    /// This node's priority, 1 to 254.
+    pub(crate) priority: u8,
+    pub(crate) interval_milliseconds: u32,
+    /// This node's address on the segment, source of its adverts.
+    pub(crate) source: Ipv4Addr,
+    /// The other candidates' addresses: only their adverts are obeyed.
+    pub(crate) peers: BTreeSet<Ipv4Addr>,
+    /// The virtual IPs.
+    pub(crate) addresses: BTreeSet<Ipv4Addr>,
+}
+
+impl Assignment {
+    /// As the engine wants it, or why it cannot be had.
+    pub(crate) fn config(&self) -> Result<RouterConfig, String> {
+        let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
+        if self.priority == 255 {
+            return Err(
+                "priority 255 is for the owner of the addresses (RFC 9568 §5.2.4), which no node is: use 1 \
+                        to 254"
+                    .to_owned(),
+            );
+        }
+        let priority = Priority::new(self.priority).map_err(|error| error.to_string())?;
+        let interval =
+            Interval::from_millis(self.interval_milliseconds).map_err(|error| error.to_string())?;
+        let name = &self.interface;
+        if name.is_empty()
+            || name.len() > 15
+            || name.contains(['/', ' ', '\0'])
+            || name == "."
+            || name == ".."
+        {
+            return Err(format!(
+                "'{name}' is no name of a Linux interface: 1 to 15 characters without '/' or space"
+            ));
+        }
+        Ok(RouterConfig {
+            interface: name.clone(),
+            vrid,
+            priority,
+            interval,
+            preempt: true,
+            source: self.source,
+            peers: self.peers.clone(),
+            addresses: self.addresses.clone(),
+        })
+    }
+}
+
+/// A part of the cluster's state that this node cannot do, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Problem {
+    /// The object, as `VirtualRouter v4-192.0.2.0-24-64`.
+    pub(crate) object: String,
+    pub(crate) reason: String,
+}
+
+/// What this node is to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Desired {
+    /// By interface and VRID; every one has at least one address and a valid [`Assignment::config`].
+    pub(crate) assignments: Vec<Assignment>,
+    /// What was left out.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// The virtual routers that `node` takes part in, in the order of their names.
+///
+/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is being deleted
+/// is not announced: its Service is gone and its address may be given to another any moment.
+pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V]) -> Desired
+where
+    R: AsRef<VirtualRouter>,
+    V: AsRef<VirtualIP>,
+{
+    let mut problems = Vec::new();
+    let mut carried: HashMap<&str, Vec<(&VirtualIP, IpAddr)>> = HashMap::new();
+    for vip in vips.iter().map(AsRef::as_ref) {
+        if vip.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        if let Some(router) = &vip.spec.virtual_router {
+            carried.entry(router).or_default().push((vip, vip.spec.address));
+        }
+    }
+
+    let mut routers: Vec<&VirtualRouter> = routers.iter().map(AsRef::as_ref).collect();
+    routers.sort_by_key(|router| router.metadata.name.as_deref());
+    let mut assignments: BTreeMap<RouterKey, Assignment> = BTreeMap::new();
+    for router in routers {
+        let name = router.name_any();
+        if router.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let Some(own) = router.spec.nodes.iter().find(|candidate| candidate.name == node) else { continue };
+        let object = format!("VirtualRouter {name}");
+        let IpAddr::V4(source) = own.address else {
+            let reason =
+                format!("this node's address {} is IPv6: this version announces IPv4 only", own.address);
+            problems.push(Problem { object, reason });
+            continue;
+        };
+        let candidates: BTreeSet<Ipv4Addr> =
+            router.spec.nodes.iter().filter_map(|candidate| ipv4(candidate.address)).collect();
+        let mut addresses = BTreeSet::new();
+        for (vip, address) in carried.get(name.as_str()).into_iter().flatten() {
+            match announceable(*address, &candidates) {
+                Ok(address) => {
+                    addresses.insert(address);
+                }
+                Err(reason) => {
+                    problems.push(Problem { object: format!("VirtualIP {}", vip.name_any()), reason });
+                }
+            }
+        }
+        if addresses.is_empty() {
+            continue;
+        }
+        let assignment = Assignment {
+            virtual_router: name,
+            interface: own.interface.clone(),
+            vrid: router.spec.vrid,
+            priority: own.priority,
+            interval_milliseconds: router.spec.advertisement_interval_milliseconds,
+            source,
+            peers: candidates.into_iter().filter(|address| *address != source).collect(),
+            addresses,
+        };
+        let key = match assignment.config() {
+            Ok(config) => RouterKey { interface: config.interface, vrid: config.vrid },
+            Err(reason) => {
+                problems.push(Problem { object, reason });
+                continue;
+            }
+        };
+        if let Some(other) = assignments.get(&key) {
+            let reason = format!(
+                "VRID {} on {} is already that of VirtualRouter {}: one of the two needs another VRID",
+                assignment.vrid, assignment.interface, other.virtual_router
+            );
+            problems.push(Problem { object, reason });
+            continue;
+        }
+        assignments.insert(key, assignment);
+    }
+    problems.sort();
+    Desired { assignments: assignments.into_values().collect(), problems }
+}
+
+fn ipv4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// Refuses what would harm the segment: answering ARP for a node's own address, or for what is no host's address.
+fn announceable(address: IpAddr, candidates: &BTreeSet<Ipv4Addr>) -> Result<Ipv4Addr, String> {
+    let Some(v4) = ipv4(address) else {
+        return Err(format!("{address} is IPv6: this version announces IPv4 only"));
+    };
+    if v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast() {
+        return Err(format!("{v4} is no address of a host: take it out of the pool"));
+    }
+    if candidates.contains(&v4) {
+        return Err(format!("{v4} is a node's own address: take it out of the pool"));
+    }
+    Ok(v4)
+}

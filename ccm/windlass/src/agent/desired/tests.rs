@@ -1,0 +1,138 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use windlass_api::{RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name};
+
+use super::*;
+
+fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter> {
+    let ranked = |(name, priority, address): &(&str, u8, &str)| RankedNode {
+        name: (*name).to_owned(),
+        priority: *priority,
+        address: address.parse().unwrap(),
+        interface: "eth0".to_owned(),
+    };
+    Arc::new(VirtualRouter::new(
+        name,
+        VirtualRouterSpec {
+            vrid,
+            segment: "192.0.2.0/24".to_owned(),
+            advertisement_interval_milliseconds: 100,
+            nodes: nodes.iter().map(ranked).collect(),
+        },
+    ))
+}
+
+fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
+    let address: IpAddr = address.parse().unwrap();
+    let owner = ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() };
+    let spec = VirtualIPSpec {
+        address,
+        pool: "lan".to_owned(),
+        owners: vec![owner],
+        virtual_router: router.map(str::to_owned),
+    };
+    Arc::new(VirtualIP::new(&virtual_ip_name(address), spec))
+}
+
+const NODES: &[(&str, u8, &str)] =
+    &[("n1", 200, "192.0.2.11"), ("n2", 150, "192.0.2.12"), ("n3", 100, "192.0.2.13")];
+
+fn set(addresses: &[&str]) -> BTreeSet<Ipv4Addr> {
+    addresses.iter().map(|address| address.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
+    let routers = [router("a", 64, NODES)];
+    let vips = [vip("192.0.2.200", Some("a")), vip("192.0.2.201", Some("a")), vip("192.0.2.202", Some("b"))];
+    let got = desired("n2", &routers, &vips);
+    assert_eq!(got.problems, []);
+    let expected = Assignment {
+        virtual_router: "a".into(),
+        interface: "eth0".into(),
+        vrid: 64,
+        priority: 150,
+        interval_milliseconds: 100,
+        source: "192.0.2.12".parse().unwrap(),
+        peers: set(&["192.0.2.11", "192.0.2.13"]),
+        addresses: set(&["192.0.2.200", "192.0.2.201"]),
+    };
+    assert_eq!(got.assignments, [expected]);
+    assert!(got.assignments[0].config().unwrap().preempt);
+}
+
+#[test]
+fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
+    let deleting_vip = {
+        let mut vip = VirtualIP::clone(&vip("192.0.2.200", Some("a")));
+        vip.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        Arc::new(vip)
+    };
+    let deleting_router = {
+        let mut router = VirtualRouter::clone(&router("a", 64, NODES));
+        router.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        Arc::new(router)
+    };
+    let good = || vec![router("a", 64, NODES)];
+    let cases: [(&str, &str, Vec<Arc<VirtualRouter>>, Vec<Arc<VirtualIP>>); 6] = [
+        ("node is not ranked", "n9", good(), vec![vip("192.0.2.200", Some("a"))]),
+        ("VIP is being deleted", "n1", good(), vec![deleting_vip]),
+        ("VIP has no router", "n1", good(), vec![vip("192.0.2.200", None)]),
+        ("VIP has another router", "n1", good(), vec![vip("192.0.2.200", Some("b"))]),
+        ("router carries nothing", "n1", good(), vec![]),
+        ("router is being deleted", "n1", vec![deleting_router], vec![vip("192.0.2.200", Some("a"))]),
+    ];
+    for (what, node, routers, vips) in cases {
+        assert_eq!(desired(node, &routers, &vips), Desired::default(), "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_left_out_with_a_reason_and_the_rest_is_done() {
+    let good = (router("good", 70, NODES), vip("192.0.2.210", Some("good")));
+    let mut odd_interval = VirtualRouter::clone(&router("bad", 64, NODES));
+    odd_interval.spec.advertisement_interval_milliseconds = 105;
+    let mut long_name = VirtualRouter::clone(&router("bad", 64, NODES));
+    long_name.spec.nodes[0].interface = "an-interface-too-long".into();
+    let bad = |vrid, nodes: &[(&str, u8, &str)]| router("bad", vrid, nodes);
+    let cases = [
+        (bad(0, NODES), "192.0.2.200", "VirtualRouter bad", "VRID 0"),
+        (bad(64, &[("n1", 0, "192.0.2.11")]), "192.0.2.200", "VirtualRouter bad", "priority 0"),
+        (bad(64, &[("n1", 255, "192.0.2.11")]), "192.0.2.200", "VirtualRouter bad", "priority 255"),
+        (bad(64, &[("n1", 9, "2001:db8::1")]), "192.0.2.200", "VirtualRouter bad", "IPv4 only"),
+        (Arc::new(odd_interval), "192.0.2.200", "VirtualRouter bad", "105 ms"),
+        (Arc::new(long_name), "192.0.2.200", "VirtualRouter bad", "no name of a Linux interface"),
+        (bad(70, NODES), "192.0.2.200", "VirtualRouter good", "already that of VirtualRouter bad"),
+        (bad(64, NODES), "2001:db8::200", "VirtualIP 2001-db8--200", "IPv4 only"),
+        (bad(64, NODES), "192.0.2.12", "VirtualIP 192.0.2.12", "a node's own address"),
+        (bad(64, NODES), "224.0.0.18", "VirtualIP 224.0.0.18", "no address of a host"),
+        (bad(64, NODES), "127.0.0.1", "VirtualIP 127.0.0.1", "no address of a host"),
+    ];
+    for (bad_router, address, object, reason) in cases {
+        let routers = [bad_router, good.0.clone()];
+        let vips = [vip(address, Some("bad")), good.1.clone()];
+        let got = desired("n1", &routers, &vips);
+        let [problem] = &got.problems[..] else { panic!("{reason}: {got:?}") };
+        assert_eq!(problem.object, object, "{reason}");
+        assert!(problem.reason.contains(reason), "{reason}: {problem:?}");
+        assert_eq!(got.assignments.len(), 1, "{reason}");
+    }
+}
+
+#[test]
+fn the_result_does_not_depend_on_the_order_of_the_objects() {
+    let mut routers = vec![router("a", 64, NODES), router("b", 65, NODES), router("c", 64, NODES)];
+    let mut vips = vec![
+        vip("192.0.2.200", Some("a")),
+        vip("192.0.2.201", Some("b")),
+        vip("192.0.2.202", Some("c")),
+        vip("2001:db8::1", Some("a")),
+    ];
+    let forward = desired("n1", &routers, &vips);
+    routers.reverse();
+    vips.reverse();
+    assert_eq!(desired("n1", &routers, &vips), forward);
+    assert_eq!(forward.assignments.len(), 2);
+    assert_eq!(forward.problems.len(), 2);
+}

@@ -1,0 +1,58 @@
+//! Writing the state file whenever the desired state changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::desired::Desired;
+use super::state::StateFile;
+
+/// A write that failed (a full disk) is tried again this much later.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Writes every new state, the newest first: one that was replaced before its turn is never written. Ends after the last
+/// state was written once `token` is cancelled.
+pub(crate) async fn keep(
+    file: StateFile,
+    mut desired: watch::Receiver<Option<Arc<Desired>>>,
+    token: CancellationToken,
+) {
+    let mut failed = false;
+    loop {
+        let stopping = tokio::select! {
+            changed = desired.changed() => changed.is_err(),
+            () = tokio::time::sleep(RETRY), if failed => false,
+            () = token.cancelled() => true,
+        };
+        let news = failed || !stopping || desired.has_changed().unwrap_or(false);
+        let Some(state) = desired.borrow_and_update().clone().filter(|_| news) else {
+            if stopping {
+                return;
+            }
+            continue;
+        };
+        let target = file.clone();
+        let written = tokio::task::spawn_blocking(move || target.store(&state.assignments)).await;
+        match written {
+            Ok(Ok(())) => {
+                if std::mem::take(&mut failed) {
+                    tracing::info!(path = %file.path().display(), "the state is on disk again");
+                }
+            }
+            Ok(Err(error)) => {
+                if !std::mem::replace(&mut failed, true) {
+                    tracing::error!(path = %file.path().display(), %error,
+                        "cannot write the state: if this node restarts while the API server is away, it starts \
+                         from an older one; free space or repair the disk, it is tried again every 5 s");
+                }
+            }
+            // The runtime is going down.
+            Err(_) => return,
+        }
+        if stopping {
+            return;
+        }
+    }
+}

@@ -1,0 +1,38 @@
+use std::collections::BTreeMap;
+
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+/// Encodes what the real types give, through the real registry.
+#[derive(Debug)]
+struct Links(Vec<LinkStatus>);
+
+impl Collector for Links {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encode_routers(&mut encoder, &[])?;
+        encode_links(&mut encoder, &self.0)
+    }
+}
+
+#[test]
+fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_left_out() {
+    let mut link = LinkStatus::default();
+    link.interface = "eth0".to_owned();
+    link.rejected = BTreeMap::from([("ttl", 3), ("checksum", 1)]);
+    link.strangers = 5;
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Links(vec![link])));
+    let mut body = String::new();
+    text::encode(&mut body, &registry).unwrap();
+    for line in [
+        "# TYPE windlass_vrrp_rejected counter",
+        r#"windlass_vrrp_rejected_total{interface="eth0",reason="ttl"} 3"#,
+        r#"windlass_vrrp_rejected_total{interface="eth0",reason="checksum"} 1"#,
+        r#"windlass_vrrp_strangers_total{interface="eth0"} 5"#,
+    ] {
+        assert!(body.lines().any(|got| got == line), "{line}\n{body}");
+    }
+    assert!(!body.contains("windlass_vrrp_state"), "{body}");
+}

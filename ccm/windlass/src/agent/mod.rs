@@ -1,0 +1,210 @@
+//! The agent: makes this node announce what the cluster wants it to, and goes on doing so when the cluster is silent.
+//!
+//! | part | does | needs the API server |
+//! |---|---|---|
+//! | [`desired`] | objects → virtual routers of this node (pure) | |
+//! | [`state`], [`keep`] | the last desired state on disk; it is in force before anything else is tried | no |
+//! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
+//! | [`board`] | what the engine last said | no |
+//! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
+//! | [`network`], [`publish`] | interfaces and foreign routers → this node's NodeNetwork | yes; retried |
+//!
+//! None of the tasks can hold up the engine, which runs in threads of its own.
+
+mod backoff;
+mod board;
+mod desired;
+mod keep;
+mod metrics;
+mod network;
+mod publish;
+mod report;
+mod state;
+mod status;
+mod watch;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use kube::Client;
+use kube::runtime::reflector::Store;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_engine::{Engine, Event};
+
+use self::board::Board;
+use self::desired::{Assignment, Desired, Problem, desired};
+use self::state::StateFile;
+use crate::http::{self, Health};
+
+/// Field manager of what the agents write with server-side apply.
+const FIELD_MANAGER: &str = "windlass-agent";
+/// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
+const EVENT_QUEUE: usize = 4096;
+/// How long the last write of the state may hold up the end of the process.
+const STATE_LIMIT: Duration = Duration::from_millis(500);
+
+/// What the agent is told on its command line.
+pub(crate) struct Options {
+    /// Name of this node.
+    pub(crate) node_name: String,
+    /// Folder of the state file.
+    pub(crate) state_dir: PathBuf,
+    /// Where to serve health and metrics.
+    pub(crate) http_address: SocketAddr,
+    /// Whether the engine asks for real-time scheduling.
+    pub(crate) realtime: bool,
+}
+
+/// Runs until `token` is cancelled; then resigns everything and returns.
+pub(crate) async fn run(client: Client, options: Options, token: CancellationToken) -> anyhow::Result<()> {
+    let Options { node_name: node, state_dir, http_address, realtime } = options;
+    let file = StateFile::open(&state_dir, &node)?;
+    let server = http::Server::bind(http_address).await?;
+    let registry = http::registry("agent");
+    let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
+
+    let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
+    let lost = Arc::new(AtomicBool::new(false));
+    let on_event = {
+        let lost = Arc::clone(&lost);
+        move |event| {
+            if events.try_send(event).is_err() {
+                lost.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let options = windlass_engine::Options { on_event: Box::new(on_event), realtime };
+    let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
+    let board = Arc::new(Board::default());
+    let metrics = metrics::EngineMetrics { engine: Arc::downgrade(&engine), board: Arc::clone(&board) };
+    registry.lock().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(metrics));
+
+    // First of all what was in force before: it may be long until the API server answers.
+    let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);
+    let mut current = restore(&file).map(|assignments| Desired { assignments, problems: Vec::new() });
+    if let Some(restored) = &current {
+        tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
+        engine.apply(configs(&restored.assignments));
+        desired_sender.send_replace(Some(Arc::new(restored.clone())));
+        ready.send_if_modified(become_ready);
+    }
+
+    let mut tasks = tokio::task::JoinSet::new();
+    let keeper = tokio::spawn(keep::keep(file, desired_receiver.clone(), token.clone()));
+    let changed = Arc::new(Notify::new());
+    let routers = watch::follow::<VirtualRouter>(&client, &node, &changed);
+    let vips = watch::follow::<VirtualIP>(&client, &node, &changed);
+    let reporter = Arc::new(report::Reporter {
+        client: client.clone(),
+        node: node.clone(),
+        board: Arc::clone(&board),
+        desired: desired_receiver,
+        routers: routers.clone(),
+        vips: vips.clone(),
+    });
+    {
+        let (reporter, token) = (Arc::clone(&reporter), token.clone());
+        tasks.spawn(async move { reporter.run(token).await });
+    }
+    let publisher = publish::Publisher {
+        client,
+        node: node.clone(),
+        board: Arc::clone(&board),
+        routers: routers.clone(),
+        engine: Arc::clone(&engine),
+    };
+    tasks.spawn(publisher.run(token.clone()));
+    let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
+    tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
+
+    let outcome = loop {
+        tokio::select! {
+            () = token.cancelled() => break Ok(()),
+            served = &mut serving => break served.context("the HTTP server failed").flatten(),
+            Some(event) = incoming.recv() => {
+                board.record(&event, Instant::now(), Timestamp::now());
+                board::log(&event);
+                if lost.swap(false, Ordering::Relaxed) {
+                    tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
+                    board.resync(&engine.snapshot(), Timestamp::now());
+                }
+            }
+            () = changed.notified() => {
+                // The truth is what is known once both lists are complete; half of it would withdraw addresses.
+                if !(is_complete(&routers) && is_complete(&vips)) {
+                    continue;
+                }
+                let new = desired(&node, &routers.state(), &vips.state());
+                if current.as_ref() != Some(&new) {
+                    complain(current.as_ref().map_or(&[], |old| &old.problems), &new.problems);
+                    engine.apply(configs(&new.assignments));
+                    desired_sender.send_replace(Some(Arc::new(new.clone())));
+                    current = Some(new);
+                    ready.send_if_modified(become_ready);
+                }
+                // Status may have to be written also where this node's part did not change.
+                board.changed.notify_one();
+            }
+        }
+    };
+
+    token.cancel();
+    let parting = reporter.parting();
+    while tasks.join_next().await.is_some() {}
+    if let Some(engine) = Arc::into_inner(engine) {
+        // Resigns first: the others need not wait for the rest of this.
+        let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
+    }
+    reporter.say_last_words(&parting).await;
+    let _ = tokio::time::timeout(STATE_LIMIT, keeper).await;
+    tracing::info!(%node, "agent stopped");
+    outcome
+}
+
+/// The last state, unless it cannot be used: then it is put aside and said, and the API server is waited for.
+fn restore(file: &StateFile) -> Option<Vec<Assignment>> {
+    let path = file.path();
+    match file.load() {
+        Ok(state) => state,
+        Err(reason) => {
+            match file.set_aside() {
+                Ok(aside) => tracing::error!(path = %path.display(), %reason, aside = %aside.display(),
+                    "the last known state is not used; nothing is announced until the API server answers"),
+                Err(error) => tracing::error!(path = %path.display(), %reason, %error,
+                    "the last known state is not used and could not be put aside; nothing is announced until the \
+                     API server answers"),
+            }
+            None
+        }
+    }
+}
+
+fn become_ready(health: &mut Result<(), String>) -> bool {
+    std::mem::replace(health, Ok(())).is_err()
+}
+
+fn configs(assignments: &[Assignment]) -> Vec<windlass_engine::RouterConfig> {
+    // `desired` and the state file let only valid ones through.
+    assignments.iter().filter_map(|assignment| assignment.config().ok()).collect()
+}
+
+fn is_complete<K>(store: &Store<K>) -> bool
+where
+    K: kube::Resource<DynamicType = ()> + Clone + 'static,
+{
+    futures::FutureExt::now_or_never(store.wait_until_ready()).is_some_and(|ready| ready.is_ok())
+}
+
+/// Says once what is new among the problems.
+fn complain(old: &[Problem], new: &[Problem]) {
+    for problem in new.iter().filter(|problem| !old.contains(problem)) {
+        tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");
+    }
+}

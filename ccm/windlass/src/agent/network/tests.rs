@@ -1,0 +1,106 @@
+use super::*;
+
+#[test]
+fn only_interfaces_that_can_carry_the_nodes_addresses_count() {
+    for name in ["eth0", "enp3s0f1", "bond0", "bond0.100", "vlan7", "br0", "br-lan", "wlan0", "lan", "k8s0"] {
+        assert!(is_the_nodes(name), "{name}");
+    }
+    for name in [
+        "lo",
+        "cni0",
+        "veth1a2b",
+        "docker0",
+        "kube-ipvs0",
+        "kube-bridge",
+        "cali1234",
+        "flannel.1",
+        "cilium_host",
+        "lxc12ab",
+        "nodelocaldns",
+        "virbr0",
+        "podman0",
+    ] {
+        assert!(!is_the_nodes(name), "{name}");
+    }
+}
+
+#[test]
+fn interfaces_are_reported_by_name_primary_address_first_without_link_local_ones() {
+    let found = |name: &str, v4: &[(&str, u8)], v6: &[(&str, u8)]| {
+        let mut info = windlass_engine::InterfaceInfo::default();
+        info.name = name.to_owned();
+        info.mac = [2, 0, 0, 0, 0xab, 1];
+        info.ipv4 = v4.iter().map(|(address, length)| (address.parse().unwrap(), *length)).collect();
+        info.ipv6 = v6.iter().map(|(address, length)| (address.parse().unwrap(), *length)).collect();
+        info
+    };
+    let got = interfaces(&[
+        found("eth1", &[("198.51.100.1", 25)], &[]),
+        found("cni0", &[("203.0.113.1", 27)], &[]),
+        found("eth2", &[], &[("fe80::1", 64)]),
+        found("eth0", &[("192.0.2.12", 24), ("192.0.2.5", 24)], &[("fe80::1", 64), ("2001:db8::1", 64)]),
+    ]);
+    let expected = |name: &str, addresses: &[&str]| InterfaceInfo {
+        name: name.to_owned(),
+        mac: "02:00:00:00:ab:01".to_owned(),
+        addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+    };
+    assert_eq!(
+        got,
+        [
+            expected("eth0", &["192.0.2.12/24", "192.0.2.5/24", "2001:db8::1/64"]),
+            expected("eth1", &["198.51.100.1/25"]),
+        ]
+    );
+}
+
+fn router(vrid: u8, source: &str) -> ForeignRouter {
+    ForeignRouter { interface: "eth0".into(), vrid, source: source.parse().unwrap(), version: 3 }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_stranger_is_reported_after_the_grace_and_forgotten_after_ten_minutes_of_silence() {
+    let start = Instant::now();
+    let mut census = Census::default();
+    let keepalived = router(51, "192.0.2.90");
+    census.hear(keepalived.clone(), start);
+    assert_eq!(census.foreign(start + SECOND), []);
+    assert_eq!(census.foreign(start + GRACE), [keepalived.clone()]);
+    census.hear(keepalived.clone(), start + 300 * SECOND);
+    assert_eq!(census.foreign(start + 899 * SECOND), [keepalived]);
+    assert_eq!(census.foreign(start + 900 * SECOND), []);
+}
+
+#[test]
+fn the_clusters_own_nodes_are_no_strangers_before_during_and_just_after_their_work() {
+    let start = Instant::now();
+    let mut census = Census::default();
+    let candidate = (64, "192.0.2.12".parse().unwrap());
+    // Heard before this node read that n2 was given VRID 64.
+    census.hear(router(64, "192.0.2.12"), start);
+    assert_eq!(census.foreign(start + SECOND), []);
+    census.rank([candidate].into_iter(), start + 2 * SECOND);
+    assert_eq!(census.foreign(start + 10 * SECOND), []);
+    // Taken from it at 10 s; its last adverts are no stranger's.
+    census.hear(router(64, "192.0.2.12"), start + 11 * SECOND);
+    assert_eq!(census.foreign(start + 20 * SECOND), []);
+    // But it goes on: cut off from the API server, it still uses the VRID.
+    census.hear(router(64, "192.0.2.12"), start + 71 * SECOND);
+    assert_eq!(census.foreign(start + 71 * SECOND), [router(64, "192.0.2.12")]);
+    // The same node with another VRID (a keepalived on it) is a stranger all along.
+    census.hear(router(51, "192.0.2.12"), start + 71 * SECOND);
+    assert!(census.foreign(start + 75 * SECOND).contains(&router(51, "192.0.2.12")));
+}
+
+#[test]
+fn a_flood_of_strangers_is_bounded() {
+    let start = Instant::now();
+    let mut census = Census::default();
+    for n in 0..2000u32 {
+        let source = std::net::Ipv4Addr::from(0xc000_0200 + n);
+        census.hear(router(9, &source.to_string()), start);
+    }
+    assert_eq!(census.foreign(start + GRACE).len(), MAX_STRANGERS);
+}

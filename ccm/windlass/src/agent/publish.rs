@@ -1,0 +1,123 @@
+//! Keeping this node's `NodeNetwork` true.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::reflector::Store;
+use kube::{Client, Error, ResourceExt as _};
+use tokio_util::sync::CancellationToken;
+use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualRouter};
+use windlass_engine::Engine;
+
+use super::FIELD_MANAGER;
+use super::backoff::Backoff;
+use super::board::Board;
+use super::network;
+
+/// How often the interfaces are looked at: the kernel's list is cheap to read.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often the object is applied although nothing changed, in case somebody deleted it or the Node was made anew.
+const REPEAT_AFTER: Duration = Duration::from_mins(5);
+/// How long the API server may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What is needed to publish.
+pub(crate) struct Publisher {
+    pub(crate) client: Client,
+    pub(crate) node: String,
+    pub(crate) board: Arc<Board>,
+    pub(crate) routers: Store<VirtualRouter>,
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Publisher {
+    /// Looks and publishes until `token` is cancelled. The engine listens on every interface that is reported.
+    pub(crate) async fn run(self, token: CancellationToken) {
+        let mut published: Option<(NodeNetworkSpec, Instant)> = None;
+        let mut listening: Vec<String> = Vec::new();
+        let mut backoff = Backoff::new(&self.node);
+        let mut not_before = Instant::now();
+        let mut complained = false;
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                () = token.cancelled() => return,
+            }
+            let Some(spec) = self.observe(Instant::now()) else { continue };
+            let names: Vec<String> = spec.interfaces.iter().map(|interface| interface.name.clone()).collect();
+            if names != listening {
+                tracing::info!(interfaces = ?names, "listening for VRRP routers");
+                self.engine.listen(&names);
+                listening = names;
+            }
+            let now = Instant::now();
+            let known = published.as_ref().is_some_and(|(old, at)| *old == spec && now - *at < REPEAT_AFTER);
+            if known || now < not_before {
+                continue;
+            }
+            let applied = tokio::select! {
+                applied = tokio::time::timeout(LIMIT, self.apply(&spec)) => applied,
+                () = token.cancelled() => return,
+            };
+            let error = match applied {
+                Ok(Ok(())) => {
+                    complained = false;
+                    kube::runtime::utils::Backoff::reset(&mut backoff);
+                    published = Some((spec, Instant::now()));
+                    continue;
+                }
+                Ok(Err(error)) => crate::client::root_cause(&error),
+                Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
+            };
+            not_before = Instant::now() + backoff.next().unwrap_or(LOOK_EVERY);
+            if !std::mem::replace(&mut complained, true) {
+                tracing::warn!(node = %self.node, %error, "cannot publish this node's NodeNetwork; trying again");
+            }
+        }
+    }
+
+    fn observe(&self, now: Instant) -> Option<NodeNetworkSpec> {
+        let found = match Engine::interfaces() {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "cannot list the interfaces; the last list stays in force");
+                return None;
+            }
+        };
+        let routers = self.routers.state();
+        let candidates = routers
+            .iter()
+            .flat_map(|router| router.spec.nodes.iter().map(|node| (router.spec.vrid, node.address)));
+        let foreign_routers = self.board.census(|census| {
+            census.rank(candidates, now);
+            census.foreign(now)
+        });
+        Some(NodeNetworkSpec {
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            interfaces: network::interfaces(&found),
+            foreign_routers,
+        })
+    }
+
+    /// Server-side apply: makes the object or brings it up to date. It belongs to the Node and goes with it.
+    async fn apply(&self, spec: &NodeNetworkSpec) -> Result<(), Error> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = nodes.get(&self.node).await?;
+        let mut object = NodeNetwork::new(&self.node, spec.clone());
+        object.metadata.owner_references = Some(vec![OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: self.node.clone(),
+            uid: node.uid().unwrap_or_default(),
+            ..OwnerReference::default()
+        }]);
+        let api: Api<NodeNetwork> = Api::all(self.client.clone());
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        api.patch(&self.node, &params, &Patch::Apply(&object)).await.map(drop)
+    }
+}

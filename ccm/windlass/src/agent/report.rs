@@ -1,0 +1,165 @@
+//! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the board and the copies
+//! of the objects, and when the API server is away it waits and then says what is true by then.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::reflector::Store;
+use kube::{Client, Error, Resource as _};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_api::{VirtualIP, VirtualRouter};
+
+use super::backoff::Backoff;
+use super::board::{ActivePeriod, Board};
+use super::desired::{Assignment, Desired};
+use super::status::{Carried, Job, Kind, Said, jobs, last_words};
+
+/// Patches under way at the same time.
+const AT_ONCE: usize = 8;
+/// How long the API server may take over one patch.
+const PATCH_LIMIT: Duration = Duration::from_secs(10);
+/// How much of the end of the process the last patches may take.
+const LAST_WORDS_LIMIT: Duration = Duration::from_millis(700);
+
+/// What is needed to report.
+pub(crate) struct Reporter {
+    pub(crate) client: Client,
+    pub(crate) node: String,
+    pub(crate) board: Arc<Board>,
+    pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
+    pub(crate) routers: Store<VirtualRouter>,
+    pub(crate) vips: Store<VirtualIP>,
+}
+
+/// What became of one patch.
+enum Outcome {
+    Done,
+    /// The object changed meanwhile or is gone, or this node is no longer Active: nothing is owed.
+    Moot,
+    Failed(String),
+}
+
+impl Reporter {
+    /// Reports until `token` is cancelled.
+    pub(crate) async fn run(&self, token: CancellationToken) {
+        let said = Mutex::new(Said::default());
+        let mut backoff = Backoff::new(&self.node);
+        let mut complained = false;
+        loop {
+            let todo = self.todo(&said);
+            let mut failure = None;
+            if !todo.is_empty() {
+                let batch =
+                    futures::stream::iter(todo).map(|job| self.perform(job, &said)).buffer_unordered(AT_ONCE);
+                let results: Vec<Outcome> = tokio::select! {
+                    results = batch.collect() => results,
+                    () = token.cancelled() => return,
+                };
+                failure = results.into_iter().find_map(|outcome| match outcome {
+                    Outcome::Failed(reason) => Some(reason),
+                    Outcome::Done | Outcome::Moot => None,
+                });
+            }
+            let wait = if let Some(error) = failure {
+                if !std::mem::replace(&mut complained, true) {
+                    tracing::warn!(%error, "cannot report to the API server what this node announces; trying again");
+                }
+                backoff.next()
+            } else {
+                complained = false;
+                kube::runtime::utils::Backoff::reset(&mut backoff);
+                None
+            };
+            // After a failure only time helps; else the next news does.
+            tokio::select! {
+                () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {}
+                () = self.board.changed.notified(), if wait.is_none() => {}
+                () = token.cancelled() => return,
+            }
+        }
+    }
+
+    /// What this node was Active for when it was asked to stop.
+    pub(crate) fn parting(&self) -> Vec<(Assignment, ActivePeriod)> {
+        let active = self.board.active();
+        let desired = self.desired.borrow().clone().unwrap_or_default();
+        let period = |assignment: &Assignment| active.get(&assignment.config().ok()?.key()).copied();
+        desired.assignments.iter().filter_map(|a| period(a).map(|period| (a.clone(), period))).collect()
+    }
+
+    /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
+    pub(crate) async fn say_last_words(&self, parting: &[(Assignment, ActivePeriod)]) {
+        let carried: Vec<_> =
+            parting.iter().map(|(assignment, period)| Carried { assignment, period: *period }).collect();
+        let todo =
+            last_words(&self.node, Timestamp::now(), &carried, &self.routers.state(), &self.vips.state());
+        let batch = futures::stream::iter(todo).map(|job| async move { self.send(&job).await });
+        let _ =
+            tokio::time::timeout(LAST_WORDS_LIMIT, batch.buffer_unordered(AT_ONCE).collect::<Vec<_>>()).await;
+    }
+
+    fn todo(&self, said: &Mutex<Said>) -> Vec<Job> {
+        let active = self.board.active();
+        let (routers, vips) = (self.routers.state(), self.vips.state());
+        let desired = self.desired.borrow().clone().unwrap_or_default();
+        let carried: Vec<Carried<'_>> = desired
+            .assignments
+            .iter()
+            .filter_map(|assignment| {
+                let period = *active.get(&assignment.config().ok()?.key())?;
+                Some(Carried { assignment, period })
+            })
+            .collect();
+        let versions: HashSet<(&str, &str)> = routers
+            .iter()
+            .map(|router| router.meta())
+            .chain(vips.iter().map(|vip| vip.meta()))
+            .filter_map(|meta| Some((meta.uid.as_deref()?, meta.resource_version.as_deref()?)))
+            .collect();
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.prune(&active.values().map(|period| period.number).collect(), &versions);
+        jobs(&self.node, Timestamp::now(), &carried, &routers, &vips, &said)
+    }
+
+    async fn perform(&self, job: Job, said: &Mutex<Said>) -> Outcome {
+        // The queue may be long and the server slow: old news is not told.
+        if !self.board.lasts(&job.key, job.period) {
+            return Outcome::Moot;
+        }
+        let result = tokio::time::timeout(PATCH_LIMIT, self.send(&job)).await;
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        match result {
+            Ok(Ok(())) => {
+                said.accepted(&job);
+                Outcome::Done
+            }
+            // The watch brings the newer version, or the deletion, and with it the next look.
+            Ok(Err(Error::Api(status))) if status.code == 409 || status.code == 404 => {
+                said.outdated(&job);
+                Outcome::Moot
+            }
+            Ok(Err(error)) => Outcome::Failed(crate::client::root_cause(&error)),
+            Err(_) => Outcome::Failed(format!("no answer within {} s", PATCH_LIMIT.as_secs())),
+        }
+    }
+
+    async fn send(&self, job: &Job) -> Result<(), Error> {
+        let params = PatchParams::default();
+        let patch = Patch::Merge(&job.patch);
+        match job.kind {
+            Kind::VirtualRouter => {
+                let api: Api<VirtualRouter> = Api::all(self.client.clone());
+                api.patch_status(&job.name, &params, &patch).await.map(drop)
+            }
+            Kind::VirtualIP => {
+                let api: Api<VirtualIP> = Api::all(self.client.clone());
+                api.patch_status(&job.name, &params, &patch).await.map(drop)
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The last known state on disk, from which a node announces while the API server is away (design: static stability).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::desired::Assignment;
+
+#[cfg(test)]
+mod tests;
+
+/// Format of the file. A file of another version is set aside, not guessed at.
+const VERSION: u32 = 1;
+/// No state is this large (10,000 addresses take 200 KiB); a larger file is not ours.
+const SIZE_LIMIT: u64 = 64 << 20;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    version: u32,
+    /// The node it was written on: the disk of a cloned machine must not make two nodes answer alike.
+    node: String,
+    /// CRC-32 (IEEE 802.3) of `routers` as compact JSON, in hexadecimal.
+    crc32: String,
+    routers: Vec<Assignment>,
+}
+
+/// Why a state file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("it cannot be read: {0}")]
+    Read(#[from] io::Error),
+    #[error("it is not a regular file")]
+    NotAFile,
+    #[error("it is larger than {SIZE_LIMIT} bytes")]
+    TooLarge,
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+    #[error("its format is version {0}, this agent knows version {VERSION}")]
+    Version(u64),
+    #[error("it was written on node {0}")]
+    OtherNode(String),
+}
+
+/// The state file of one node.
+#[derive(Debug, Clone)]
+pub(crate) struct StateFile {
+    folder: PathBuf,
+    node: String,
+}
+
+impl StateFile {
+    /// Makes the folder if need be and proves that it can be written: found out now, not when the state is needed.
+    pub(crate) fn open(folder: &Path, node: &str) -> anyhow::Result<Self> {
+        let file = Self { folder: folder.to_owned(), node: node.to_owned() };
+        let probe = folder.join("state.json.probe");
+        fs::create_dir_all(folder)
+            .and_then(|()| File::create(&probe))
+            .and_then(|_| fs::remove_file(&probe))
+            .map_err(|error| {
+                anyhow::anyhow!(
+                    "cannot keep state in {}: {error}; make the folder writable or give another with --state-dir",
+                    folder.display()
+                )
+            })?;
+        Ok(file)
+    }
+
+    /// The file itself.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.join("state.json")
+    }
+
+    /// The state last written, `None` if there is no file.
+    pub(crate) fn load(&self) -> Result<Option<Vec<Assignment>>, Unusable> {
+        let path = self.path();
+        // Looked at before it is opened: opening a pipe would wait for ever.
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if !metadata.is_file() {
+            return Err(Unusable::NotAFile);
+        }
+        let mut bytes = Vec::new();
+        File::open(&path)?.take(SIZE_LIMIT + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > SIZE_LIMIT {
+            return Err(Unusable::TooLarge);
+        }
+        decode(&bytes, &self.node).map(Some)
+    }
+
+    /// Puts an unusable file out of the way, where it can be looked at; gives its new place.
+    pub(crate) fn set_aside(&self) -> io::Result<PathBuf> {
+        let aside = self.folder.join("state.json.unusable");
+        fs::rename(self.path(), &aside)?;
+        Ok(aside)
+    }
+
+    /// Replaces the state. After a crash at any moment the file is the old one or the new one, whole.
+    pub(crate) fn store(&self, routers: &[Assignment]) -> io::Result<()> {
+        let new = self.folder.join("state.json.new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&encode(routers, &self.node)?)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path())?;
+        // The rename itself is on disk only once the folder is.
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+fn encode(routers: &[Assignment], node: &str) -> io::Result<Vec<u8>> {
+    let body = serde_json::to_vec(routers)?;
+    let envelope = Envelope {
+        version: VERSION,
+        node: node.to_owned(),
+        crc32: format!("{:08x}", crc32(&body)),
+        routers: routers.to_vec(),
+    };
+    Ok(serde_json::to_vec(&envelope)?)
+}
+
+fn decode(bytes: &[u8], node: &str) -> Result<Vec<Assignment>, Unusable> {
+    let damaged = |error: serde_json::Error| Unusable::Damaged(error.to_string());
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
+    // The version decides how the rest is to be read, so it is looked at first and alone.
+    match value.get("version").and_then(serde_json::Value::as_u64) {
+        Some(version) if version == u64::from(VERSION) => {}
+        Some(version) => return Err(Unusable::Version(version)),
+        None => return Err(Unusable::Damaged("it names no version".to_owned())),
+    }
+    let envelope: Envelope = serde_json::from_value(value).map_err(damaged)?;
+    let body = serde_json::to_vec(&envelope.routers).map_err(damaged)?;
+    let sum = format!("{:08x}", crc32(&body));
+    if sum != envelope.crc32 {
+        return Err(Unusable::Damaged(format!("its checksum is {sum}, it says {}", envelope.crc32)));
+    }
+    if envelope.node != node {
+        return Err(Unusable::OtherNode(envelope.node));
+    }
+    for router in &envelope.routers {
+        router.config().map_err(|reason| {
+            Unusable::Damaged(format!("virtual router {}: {reason}", router.virtual_router))
+        })?;
+    }
+    Ok(envelope.routers)
+}
+
+/// CRC-32 as in IEEE 802.3: it is there to notice damage, not malice.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, byte: &u8| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    };
+    !bytes.iter().fold(!0, step)
+}

@@ -1,0 +1,131 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A folder of its own for a test, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("windlass-state-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn assignment(vrid: u8) -> Assignment {
+    Assignment {
+        virtual_router: format!("v4-192.0.2.0-24-{vrid}"),
+        interface: "eth0".into(),
+        vrid,
+        priority: 200,
+        interval_milliseconds: 100,
+        source: "192.0.2.11".parse().unwrap(),
+        peers: ["192.0.2.12".parse().unwrap()].into(),
+        addresses: ["192.0.2.200".parse().unwrap(), "192.0.2.201".parse().unwrap()].into(),
+    }
+}
+
+#[test]
+fn crc32_gives_the_check_value_of_its_specification() {
+    assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+}
+
+#[test]
+fn what_was_stored_is_loaded_and_replaced_whole() {
+    let folder = Folder::new("roundtrip");
+    let file = StateFile::open(&folder.0.join("made/on/demand"), "n1").unwrap();
+    assert!(file.load().unwrap().is_none());
+    let first = vec![assignment(64), assignment(65)];
+    file.store(&first).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), first);
+    file.store(&[]).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), []);
+    let left: Vec<_> = fs::read_dir(&file.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["state.json"]);
+}
+
+#[test]
+fn a_crash_while_writing_leaves_the_old_state() {
+    let folder = Folder::new("crash");
+    let file = StateFile::open(&folder.0, "n1").unwrap();
+    file.store(&[assignment(64)]).unwrap();
+    fs::write(folder.0.join("state.json.new"), b"{\"version\":1,\"no").unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), [assignment(64)]);
+    file.store(&[assignment(65)]).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), [assignment(65)]);
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    let bytes = encode(&[assignment(64)], "n1").unwrap();
+    for length in 0..bytes.len() {
+        assert!(matches!(decode(&bytes[..length], "n1"), Err(Unusable::Damaged(_))), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
+    let good = String::from_utf8(encode(&[assignment(64)], "n1").unwrap()).unwrap();
+    let invalid_value = {
+        let mut bad = assignment(64);
+        bad.interval_milliseconds = 7;
+        String::from_utf8(encode(&[bad], "n1").unwrap()).unwrap()
+    };
+    let cases = [
+        (String::new(), "damaged"),
+        ("not JSON".into(), "damaged"),
+        ("[]".into(), "names no version"),
+        (good.replace("\"version\":1", "\"version\":2"), "version 2, this agent knows version 1"),
+        (good.replace("\"version\":1", "\"version\":\"1\""), "names no version"),
+        (good.replace("192.0.2.201", "192.0.2.202"), "checksum"),
+        (good.replace("\"node\":\"n1\"", "\"node\":\"n2\""), "written on node n2"),
+        (good.replace("\"vrid\":64", "\"vrid\":640"), "damaged"),
+        (invalid_value, "7 ms"),
+    ];
+    let folder = Folder::new("foreign");
+    let file = StateFile::open(&folder.0, "n1").unwrap();
+    for (content, reason) in cases {
+        fs::write(file.path(), &content).unwrap();
+        let error = file.load().unwrap_err().to_string();
+        assert!(error.contains(reason), "{reason}: {error}");
+        let aside = file.set_aside().unwrap();
+        assert_eq!(fs::read_to_string(aside).unwrap(), content, "{reason}");
+        assert!(file.load().unwrap().is_none(), "{reason}");
+    }
+    fs::create_dir(file.path()).unwrap();
+    assert!(matches!(file.load(), Err(Unusable::NotAFile)));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named_at_the_start() {
+    let folder = Folder::new("unwritable");
+    let blocked = folder.0.join("file");
+    fs::write(&blocked, b"").unwrap();
+    let error = StateFile::open(&blocked.join("below"), "n1").unwrap_err().to_string();
+    assert!(error.contains("below") && error.contains("--state-dir"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        prop_assert!(decode(&bytes, "n1").is_err());
+    }
+
+    #[test]
+    fn one_changed_byte_never_gives_another_state(place in 0usize..1000, flip in 1u8..) {
+        let state = [assignment(64)];
+        let mut bytes = encode(&state, "n1").unwrap();
+        let place = place % bytes.len();
+        bytes[place] ^= flip;
+        if let Ok(decoded) = decode(&bytes, "n1") {
+            prop_assert_eq!(decoded, state);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+use std::sync::Arc;
+
+use windlass_api::{ServiceRef, VirtualIPSpec, VirtualRouterSpec, VirtualRouterStatus};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
+
+fn assignment(peers: &[&str]) -> Assignment {
+    Assignment {
+        virtual_router: "a".into(),
+        interface: "eth0".into(),
+        vrid: 64,
+        priority: 200,
+        interval_milliseconds: 100,
+        source: "192.0.2.11".parse().unwrap(),
+        peers: peers.iter().map(|peer| peer.parse().unwrap()).collect(),
+        addresses: ["192.0.2.200".parse().unwrap()].into(),
+    }
+}
+
+fn period(number: u64) -> ActivePeriod {
+    ActivePeriod { number, since: Timestamp::constant(1_690_000_000, 0) }
+}
+
+fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
+    let spec = VirtualRouterSpec {
+        vrid: 64,
+        segment: "192.0.2.0/24".into(),
+        advertisement_interval_milliseconds: 100,
+        nodes: vec![],
+    };
+    let mut router = VirtualRouter::new("a", spec);
+    router.metadata.uid = Some("uid-a".into());
+    router.metadata.resource_version = Some("7".into());
+    let active_since = active.map(|_| "2020-01-01T00:00:00Z".to_owned());
+    router.status =
+        Some(VirtualRouterStatus { active_node: active.map(str::to_owned), active_since, transitions });
+    Arc::new(router)
+}
+
+fn condition(type_: &str, status: &str) -> Condition {
+    Condition {
+        type_: type_.into(),
+        status: status.into(),
+        reason: "Was".into(),
+        message: "as it was".into(),
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    }
+}
+
+fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
+    let spec = VirtualIPSpec {
+        address: "192.0.2.200".parse().unwrap(),
+        pool: "lan".into(),
+        owners: vec![ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() }],
+        virtual_router: Some("a".into()),
+    };
+    let mut vip = VirtualIP::new("192.0.2.200", spec);
+    vip.metadata.uid = Some("uid-v".into());
+    vip.metadata.resource_version = Some("9".into());
+    vip.metadata.generation = Some(2);
+    vip.status = Some(VirtualIPStatus { active_node: active.map(str::to_owned), conditions });
+    Arc::new(vip)
+}
+
+fn active_jobs(
+    routers: &[Arc<VirtualRouter>],
+    vips: &[Arc<VirtualIP>],
+    number: u64,
+    said: &Said,
+) -> Vec<Job> {
+    let assignment = assignment(&["192.0.2.12"]);
+    let carried = [Carried { assignment: &assignment, period: period(number) }];
+    jobs("n1", NOW, &carried, routers, vips, said)
+}
+
+#[test]
+fn a_new_active_says_so_on_router_and_address_conditional_on_what_it_saw() {
+    let got = active_jobs(&[router(Some("n2"), 4)], &[vip(Some("n2"), vec![])], 1, &Said::default());
+    let [on_router, on_vip] = &got[..] else { panic!("{got:?}") };
+    assert_eq!(
+        on_router.patch,
+        json!({
+            "metadata": { "uid": "uid-a", "resourceVersion": "7" },
+            "status": { "activeNode": "n1", "activeSince": "2023-07-22T04:26:40.000Z", "transitions": 5 },
+        })
+    );
+    assert_eq!(on_vip.patch["metadata"], json!({ "uid": "uid-v", "resourceVersion": "9" }));
+    assert_eq!(
+        on_vip.patch["status"],
+        json!({
+            "activeNode": "n1",
+            "conditions": [{
+                "type": "Announced", "status": "True", "reason": "Active", "observedGeneration": 2,
+                "message": "Node n1 answers for 192.0.2.200 on eth0 (VRID 64)",
+                "lastTransitionTime": "2023-11-14T22:13:20Z",
+            }],
+        })
+    );
+}
+
+#[test]
+fn nothing_is_written_where_the_cluster_knows_already() {
+    let known = vip(Some("n1"), vec![condition("Announced", "True")]);
+    assert_eq!(active_jobs(&[router(Some("n1"), 4)], &[known], 1, &Said::default()), []);
+}
+
+#[test]
+fn nothing_is_written_about_what_this_node_is_not_active_for() {
+    let carried: [Carried<'_>; 0] = [];
+    let vips = [vip(Some("n2"), vec![])];
+    assert_eq!(jobs("n1", NOW, &carried, &[router(None, 0)], &vips, &Said::default()), []);
+    let mut other = VirtualIP::clone(&vips[0]);
+    other.spec.address = "192.0.2.201".parse().unwrap();
+    let mut moved = VirtualIP::clone(&vips[0]);
+    moved.spec.virtual_router = Some("b".into());
+    let mut deleting = VirtualIP::clone(&vips[0]);
+    deleting.metadata.deletion_timestamp = Some(Time(NOW));
+    let vips = [Arc::new(other), Arc::new(moved), Arc::new(deleting)];
+    assert_eq!(active_jobs(&[], &vips, 1, &Said::default()), []);
+}
+
+#[test]
+fn the_condition_keeps_its_time_while_it_stays_true_and_others_conditions_stay() {
+    let conditions = vec![condition("Announced", "True"), condition("Other", "False")];
+    let got = active_jobs(&[], &[vip(Some("n2"), conditions)], 1, &Said::default());
+    let written = &got[0].patch["status"]["conditions"];
+    assert_eq!(written[0], serde_json::to_value(condition("Other", "False")).unwrap());
+    assert_eq!(written[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+    let flipped =
+        active_jobs(&[], &[vip(Some("n1"), vec![condition("Announced", "False")])], 1, &Said::default());
+    assert_eq!(flipped[0].patch["status"]["conditions"][0]["lastTransitionTime"], "2023-11-14T22:13:20Z");
+}
+
+#[test]
+fn another_nodes_word_is_overwritten_once_per_period_so_that_two_actives_do_not_fight() {
+    let theirs = [router(Some("n2"), 4)];
+    let their_vips = [vip(Some("n2"), vec![condition("Announced", "True")])];
+    let mut said = Said::default();
+    for job in active_jobs(&theirs, &their_vips, 1, &said) {
+        said.accepted(&job);
+    }
+    // n2 spoke again after us: it became Active later, or there is a partition.
+    let newer = |object: &Arc<VirtualRouter>| {
+        let mut object = VirtualRouter::clone(object);
+        object.metadata.resource_version = Some("8".into());
+        Arc::new(object)
+    };
+    let mut newer_vip = VirtualIP::clone(&their_vips[0]);
+    newer_vip.metadata.resource_version = Some("10".into());
+    let newer_vips = [Arc::new(newer_vip)];
+    assert_eq!(active_jobs(&[newer(&theirs[0])], &newer_vips, 1, &said), []);
+    // The next time this node becomes Active, it says so again.
+    assert_eq!(active_jobs(&[newer(&theirs[0])], &newer_vips, 2, &said).len(), 2);
+}
+
+#[test]
+fn an_accepted_patch_is_not_repeated_while_the_watch_still_shows_the_old_version() {
+    let routers = [router(None, 0)];
+    let mut said = Said::default();
+    let first = active_jobs(&routers, &[], 1, &said);
+    said.accepted(&first[0]);
+    assert_eq!(active_jobs(&routers, &[], 1, &said), []);
+    said.prune(&HashSet::from([1]), &HashSet::from([("uid-a", "7")]));
+    assert_eq!(active_jobs(&routers, &[], 1, &said), []);
+    // A newer version without our word (someone cleared it): said again.
+    said.prune(&HashSet::from([1]), &HashSet::from([("uid-a", "8")]));
+    assert_eq!(active_jobs(&routers, &[], 1, &said).len(), 1);
+}
+
+#[test]
+fn an_orderly_stop_speaks_only_where_nobody_can_take_over() {
+    let routers = [router(Some("n1"), 4)];
+    let vips = [vip(Some("n1"), vec![condition("Announced", "True")])];
+    for (peers, expected) in [(&["192.0.2.12"][..], 0), (&[], 2)] {
+        let assignment = assignment(peers);
+        let carried = [Carried { assignment: &assignment, period: period(1) }];
+        let got = last_words("n1", NOW, &carried, &routers, &vips);
+        assert_eq!(got.len(), expected, "{peers:?}: {got:?}");
+        for job in &got {
+            assert_eq!(job.patch["status"]["activeNode"], Value::Null);
+        }
+        if let Some(on_vip) = got.get(1) {
+            assert_eq!(on_vip.patch["status"]["conditions"][0]["status"], "False");
+            assert_eq!(on_vip.patch["status"]["conditions"][0]["reason"], "AgentStopped");
+        }
+    }
+    let elsewhere = [router(Some("n2"), 4)];
+    let assignment = assignment(&[]);
+    let carried = [Carried { assignment: &assignment, period: period(1) }];
+    assert_eq!(last_words("n1", NOW, &carried, &elsewhere, &[] as &[Arc<VirtualIP>]), []);
+}

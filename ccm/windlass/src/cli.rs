@@ -1,0 +1,203 @@
+//! The command line, and how the process begins and ends.
+
+use std::io::IsTerminal as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::{agent, client, http};
+
+#[cfg(test)]
+mod tests;
+
+/// LoadBalancer Services for bare-metal Kubernetes.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, propagate_version = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Gives addresses to Services and decides which nodes may announce them (cloud-controller-manager)
+    Controller(ControllerArgs),
+    /// Announces on this node the addresses it is to announce, electing by VRRP among the nodes
+    Agent(AgentArgs),
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Kubeconfig of the API server [default: the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Form of the log lines
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    log_format: LogFormat,
+    /// Least severe level logged: error, warn, info, debug or trace, also per module as in info,kube=debug
+    #[arg(long, default_value = "info", value_name = "LEVEL", value_parser = log_filter)]
+    log_level: String,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+struct ControllerArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Address of /healthz, /livez, /readyz and /metrics
+    #[arg(long, default_value = "127.0.0.1:10258", value_name = "ADDRESS:PORT")]
+    http_address: SocketAddr,
+    /// Name of the cluster, told to the provider
+    #[arg(long, default_value = "kubernetes", value_name = "NAME")]
+    cluster_name: String,
+    /// Work only while holding the lease, so that several replicas may run
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+          default_missing_value = "true", value_name = "BOOL")]
+    leader_elect: bool,
+    /// Name of the lease
+    #[arg(long, default_value = "cloud-controller-manager", value_name = "NAME")]
+    leader_elect_resource_name: String,
+    /// Namespace of the lease
+    #[arg(long, default_value = "kube-system", value_name = "NAMESPACE")]
+    leader_elect_resource_namespace: String,
+    /// Services worked on at the same time
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "COUNT")]
+    concurrent_service_syncs: u16,
+    /// Accepted for the manifests of other cloud-controller-managers; only "windlass" makes sense
+    #[arg(long, value_parser = ["windlass"], value_name = "NAME")]
+    cloud_provider: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct AgentArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the Node this agent runs on
+    #[arg(long, env = "NODE_NAME", value_name = "NAME", value_parser = node_name)]
+    node_name: String,
+    /// Folder of the last known state, from which the agent starts when the API server is away
+    #[arg(long, default_value = "/var/lib/windlass", value_name = "FOLDER")]
+    state_dir: PathBuf,
+    /// Address of /healthz, /livez, /readyz and /metrics
+    #[arg(long, default_value = "127.0.0.1:9859", value_name = "ADDRESS:PORT")]
+    http_address: SocketAddr,
+    /// Run the VRRP timers with real-time priority where the system allows it
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+          default_missing_value = "true", value_name = "BOOL")]
+    realtime: bool,
+}
+
+fn log_filter(value: &str) -> Result<String, String> {
+    EnvFilter::try_new(value).map(|_| value.to_owned()).map_err(|error| {
+        format!("{error}; give error, warn, info, debug or trace, or a list such as info,kube=debug")
+    })
+}
+
+/// A Node's name is a DNS subdomain (RFC 1123): what is none names no Node, and would only fail later and less clearly.
+fn node_name(value: &str) -> Result<String, String> {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if value.len() <= 253
+        && value.chars().all(legal)
+        && ends(value.chars().next())
+        && ends(value.chars().last())
+    {
+        Ok(value.to_owned())
+    } else {
+        Err("no Node can have this name; give the name that `kubectl get nodes` shows".to_owned())
+    }
+}
+
+/// Runs the command line. Exit code 0: asked to stop and did; 1: failed, with one sentence on stderr; 2: bad usage.
+pub(crate) fn run() -> ExitCode {
+    let cli = Cli::parse();
+    match start(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("windlass: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: Cli) -> anyhow::Result<()> {
+    let common = match &cli.role {
+        Role::Controller(args) => &args.common,
+        Role::Agent(args) => &args.common,
+    };
+    init_log(common)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime (threads, epoll)")?;
+    let result = runtime.block_on(async {
+        let token = stop_on_signal()?;
+        match cli.role {
+            Role::Controller(args) => run_controller(args, token).await,
+            Role::Agent(args) => run_agent(args, token).await,
+        }
+    });
+    // A request to an API server that does not answer must not hold up the end of the process.
+    runtime.shutdown_background();
+    result
+}
+
+async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyhow::Result<()> {
+    let _ = (args.cluster_name, args.leader_elect, args.leader_elect_resource_name);
+    let _ = (args.leader_elect_resource_namespace, args.concurrent_service_syncs, args.cloud_provider);
+    let registry = http::registry("controller");
+    let server = http::Server::bind(args.http_address).await?;
+    let (health, _) = http::Health::starting("the API server was not reached yet");
+    let client = client::connect(args.common.kubeconfig.as_deref()).await?;
+    client.reach().await?;
+    server.serve(registry, health, token.clone()).await
+}
+
+async fn run_agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {
+    let AgentArgs { common, node_name, state_dir, http_address, realtime } = args;
+    let client = client::connect(common.kubeconfig.as_deref()).await?;
+    let options = agent::Options { node_name, state_dir, http_address, realtime };
+    agent::run(client.kube, options, token).await
+}
+
+fn init_log(common: &Common) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&common.log_level).context("--log-level")?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let done = match common.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    done.map_err(|error| anyhow::anyhow!("cannot set up logging: {error}"))
+}
+
+/// A token that SIGTERM (the kubelet) or SIGINT (a terminal) cancels.
+fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+    let token = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
+    let stop = token.clone();
+    tokio::spawn(async move {
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        tracing::info!(signal = name, "stopping");
+        stop.cancel();
+    });
+    Ok(token)
+}

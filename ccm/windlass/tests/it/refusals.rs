@@ -1,0 +1,135 @@
+//! What is wrong is named with its value, its reason and what to do; no trace, no panic.
+
+use std::net::TcpListener;
+
+use crate::support::{Folder, output, windlass};
+
+/// One sentence on stderr that names everything in `parts`, and the exit code.
+fn refuses(args: &[&str], code: i32, parts: &[&str]) {
+    let output = output(args);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    for part in parts {
+        assert!(stderr.contains(part), "{args:?}: '{part}' is missing in: {stderr}");
+    }
+    for trace in ["panicked", "stack backtrace", "RUST_BACKTRACE", "Error {"] {
+        assert!(!stderr.contains(trace), "{args:?}: {stderr}");
+    }
+    if code == 1 {
+        let own: Vec<&str> = stderr.lines().filter(|line| line.starts_with("windlass: ")).collect();
+        assert_eq!(own.len(), 1, "{args:?}: {stderr}");
+        assert!(stderr.ends_with(&format!("{}\n", own[0])), "the sentence is the last word: {stderr}");
+    }
+}
+
+#[test]
+fn the_version_is_told() {
+    let output = output(&["--version"]);
+    assert!(output.status.success());
+    let expected = concat!("windlass ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+#[test]
+fn bad_usage_is_refused_with_code_2() {
+    refuses(&["agent", "--no-such-flag"], 2, &["--no-such-flag"]);
+    refuses(&["agent", "--node-nam=n1"], 2, &["--node-nam", "--node-name"]);
+    refuses(&["agent"], 2, &["--node-name"]);
+    refuses(&["agent", "--node-name", "N 1"], 2, &["'N 1'", "kubectl get nodes"]);
+    refuses(&["controller", "positional"], 2, &["positional"]);
+    refuses(&["controller", "--cloud-provider=aws"], 2, &["aws", "windlass"]);
+    refuses(&["controller", "--concurrent-service-syncs=none"], 2, &["none"]);
+    refuses(&["controller", "--log-format=xml"], 2, &["xml", "json"]);
+    refuses(&["elevator"], 2, &["elevator"]);
+}
+
+#[test]
+fn a_kubeconfig_that_is_none_is_refused_in_both_roles() {
+    let folder = Folder::new();
+    let missing = folder.path().join("missing.conf");
+    let missing = missing.to_str().unwrap();
+    let bad_yaml = folder.file("bad.conf", "clusters: [");
+    let text = folder.file("text.conf", "just words");
+    let empty = folder.file("empty.conf", "");
+    let no_context = folder.file(
+        "no-context.conf",
+        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n",
+    );
+    let bad_url = std::fs::read_to_string(folder.unreachable_kubeconfig()).unwrap().replace("http://", "::");
+    let bad_url = folder.file("bad-url.conf", &bad_url);
+    let directory = folder.path().to_str().unwrap();
+    let state = folder.path().join("state");
+    let state = format!("--state-dir={}", state.display());
+    for (file, reason) in [
+        (missing, "No such file"),
+        (&bad_yaml, "not a kubeconfig"),
+        (&text, "not a kubeconfig"),
+        (&empty, "cluster"),
+        (&no_context, "context"),
+        (&bad_url, "url"),
+        (directory, "directory"),
+    ] {
+        let flag = format!("--kubeconfig={file}");
+        refuses(&["controller", "--http-address=127.0.0.1:0", &flag], 1, &[file, reason, "--kubeconfig"]);
+        refuses(
+            &["agent", "--node-name=n1", "--http-address=127.0.0.1:0", &state, &flag],
+            1,
+            &[file, reason, "--kubeconfig"],
+        );
+    }
+}
+
+#[test]
+fn outside_a_cluster_a_kubeconfig_is_asked_for_and_the_environment_variable_is_not_used() {
+    let folder = Folder::new();
+    let kubeconfig = folder.unreachable_kubeconfig();
+    let args = ["controller", "--http-address=127.0.0.1:0"];
+    let output = windlass().args(args).env("KUBECONFIG", kubeconfig).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("--kubeconfig FILE") && !stderr.contains("127.0.0.1:1"), "{stderr}");
+}
+
+#[test]
+fn the_controller_names_the_api_server_that_it_cannot_reach() {
+    let folder = Folder::new();
+    let kubeconfig = folder.unreachable_kubeconfig();
+    refuses(
+        &["controller", "--http-address=127.0.0.1:0", "--kubeconfig", &kubeconfig],
+        1,
+        &["http://127.0.0.1:1", &kubeconfig, "Connection refused", "check that it runs"],
+    );
+}
+
+#[test]
+fn a_port_in_use_is_named_in_both_roles() {
+    let folder = Folder::new();
+    let kubeconfig = folder.unreachable_kubeconfig();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let flag = format!("--http-address={address}");
+    let state = format!("--state-dir={}", folder.path().display());
+    let parts = [address.as_str(), "in use", "--http-address"];
+    refuses(&["controller", "--kubeconfig", &kubeconfig, &flag], 1, &parts);
+    refuses(&["agent", "--node-name=n1", "--kubeconfig", &kubeconfig, &flag, &state], 1, &parts);
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_is_named() {
+    let folder = Folder::new();
+    let kubeconfig = folder.unreachable_kubeconfig();
+    let blocked = folder.file("file", "") + "/below";
+    refuses(
+        &[
+            "agent",
+            "--node-name=n1",
+            "--http-address=127.0.0.1:0",
+            "--kubeconfig",
+            &kubeconfig,
+            "--state-dir",
+            &blocked,
+        ],
+        1,
+        &[&blocked, "Not a directory", "--state-dir"],
+    );
+}
