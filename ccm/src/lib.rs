@@ -6,6 +6,9 @@ pub mod lease;
 pub mod metrics;
 pub mod node;
 mod provider;
+mod queue;
 pub mod service;
+mod store;
+mod watch;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};

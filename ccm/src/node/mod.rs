@@ -1,13 +1,26 @@
 //! The cloud-node controller: initializes nodes and keeps their addresses (service-contract §2).
+//!
+//! A node that kubelet registered with `--cloud-provider=external` carries a taint that keeps pods away. It goes, last
+//! of all, when the node has its addresses, providerID and labels. Later only addresses are looked after.
+//!
+//! The node-lifecycle controller (L-01 to L-06: deleting Nodes whose machine is gone) is not part of this version; see
+//! `docs/ccm-contract.md`.
+
+mod addresses;
+mod decide;
+mod run;
+mod sync;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::provider::Instances;
+
+pub use addresses::ANNOTATION_PROVIDED_NODE_IP;
+pub use decide::TAINT_UNINITIALIZED;
 
 /// How the node controller runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +56,15 @@ impl<P: Instances> NodeController<P> {
     pub fn new(client: Client, instances: Arc<P>, options: NodeOptions, metrics: Metrics) -> Self {
         Self { client, instances, options, metrics }
     }
+}
 
-    /// Runs until `token` is cancelled.
-    pub async fn run(self, token: CancellationToken) {
-        token.cancelled().await;
-        drop(self);
-    }
+/// Why a node cannot be initialized or its addresses not be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NodeError {
+    /// Service-contract N-04.
+    #[error("cloud provider does not set node provider ID for node {node}")]
+    NoProviderId { node: String },
+    /// Service-contract N-05.
+    #[error("provided node ip for node {node:?} is not valid: {reason}")]
+    ProvidedNodeIp { node: String, reason: String },
 }

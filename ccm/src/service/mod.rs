@@ -1,9 +1,36 @@
 //! The service controller: load balancers for Services (service-contract §1).
+//!
+//! | file | concept |
+//! |---|---|
+//! | `select` | which Services are ours and what they need |
+//! | `diff` | which changes of a Service matter |
+//! | `nodes` | which nodes may carry load balancers, which changes of a node matter |
+//! | `patch` | the two writes to a Service |
+//! | `words` | reasons and messages of events |
+//! | `state` | what is known and what comes next; no clock, no I/O |
+//! | `sync` | one job carried out against provider and API server |
+//! | `run` | the loop that joins them |
+//!
+//! # Restarts are silent
+//! A new leader ensures every Service again, because only the provider can tell whether all is well. Upstream announces
+//! that on every Service with an `Ensuring`/`Ensured` pair of events (service-contract S-03). Here a Service that
+//! carries its finalizer and shows an address is ensured without a word, and only if the outcome differs from what it
+//! shows are status and events written: with nothing changed a restart writes nothing.
+
+mod diff;
+mod nodes;
+mod patch;
+mod run;
+mod select;
+mod state;
+mod sync;
+mod words;
 
 use std::sync::Arc;
 
 use kube::Client;
-use tokio_util::sync::CancellationToken;
+
+pub use nodes::{LABEL_EXCLUDE, TAINT_TO_BE_DELETED, is_excluded, is_stable, stable_node_set};
 
 use crate::metrics::Metrics;
 use crate::provider::LoadBalancer;
@@ -48,11 +75,5 @@ impl<P: LoadBalancer> ServiceController<P> {
     /// A controller; nothing happens until [`ServiceController::run`].
     pub fn new(client: Client, provider: Arc<P>, options: ServiceOptions, metrics: Metrics) -> Self {
         Self { client, provider, options, metrics }
-    }
-
-    /// Runs until `token` is cancelled.
-    pub async fn run(self, token: CancellationToken) {
-        token.cancelled().await;
-        drop(self);
     }
 }

@@ -1,0 +1,199 @@
+//! The loop of the node controller: one watch, a queue, a look at every node now and then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher::Event;
+use kube::{Client, Resource as _};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::decide::node_matters;
+use super::sync::{SyncError, Synced, sync};
+use super::{NodeController, NodeOptions};
+use crate::events::{EventKind, EventSink, Recorder};
+use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
+use crate::provider::Instances;
+use crate::queue::{Backoff, Queue};
+use crate::store::{Change, Store};
+use crate::watch::watch;
+
+/// Retry of one node (service-contract N-01, with a first delay that spares the provider and a last one short enough
+/// that a node does not stay tainted for a quarter of an hour after its cause is gone).
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_mins(1) };
+
+/// Upstream's event for an initialized node (service-contract N-09), and ours for one that cannot be.
+const SYNCED: &str = "Synced";
+const SYNCED_MESSAGE: &str = "Node synced successfully";
+const SYNC_FAILED: &str = "SyncNodeFailed";
+
+impl<P: Instances> NodeController<P> {
+    /// Runs until `token` is cancelled. What is under way then is dropped; the next leader does it again.
+    pub async fn run(self, token: CancellationToken) {
+        let recorder = Recorder::new(self.client.clone(), &self.options.component);
+        let (events, writer) = EventSink::new(recorder, token.clone());
+        let gauges = self.metrics.queues.of("node");
+        let edge = Edge {
+            client: self.client,
+            instances: self.instances,
+            options: self.options,
+            events,
+            metrics: self.metrics,
+        };
+        tokio::join!(
+            async {
+                tokio::select! {
+                    () = token.cancelled() => {}
+                    () = edge.reconcile(gauges) => {}
+                }
+            },
+            writer
+        );
+    }
+}
+
+/// What the node controller knows; no clock, no I/O.
+struct State {
+    nodes: Store<String, Node>,
+    queue: Queue<String>,
+    /// The last failure told of, by node.
+    told: HashMap<String, String>,
+}
+
+impl State {
+    fn new(gauges: QueueGauges) -> Self {
+        Self {
+            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default()),
+            queue: Queue::new(BACKOFF, gauges),
+            told: HashMap::new(),
+        }
+    }
+
+    fn event(&mut self, event: Event<Node>) {
+        for change in self.nodes.apply(event) {
+            match change {
+                Change::Applied { old, new } => {
+                    if old.is_none_or(|old| node_matters(&old, &new)) {
+                        self.queue.add(&new.metadata.name.clone().unwrap_or_default());
+                    }
+                }
+                Change::Deleted(gone) => {
+                    let name = gone.metadata.name.clone().unwrap_or_default();
+                    self.queue.forget(&name);
+                    self.told.remove(&name);
+                }
+            }
+        }
+    }
+
+    /// Looks at every node again (service-contract N-10).
+    fn refresh(&mut self) {
+        for name in self.nodes.keys() {
+            self.queue.add(name);
+        }
+    }
+
+    fn next(&mut self, now: Instant) -> Option<(String, Arc<Node>)> {
+        while let Some(name) = self.queue.pop(now) {
+            if let Some(node) = self.nodes.get(&name) {
+                return Some((name, Arc::clone(node)));
+            }
+            self.queue.forget(&name);
+            self.queue.done(&name);
+        }
+        None
+    }
+
+    /// Takes in how it went; returns the failure if it is to be told: one that was not told before.
+    fn finish(&mut self, name: &str, outcome: Result<Synced, SyncError>, now: Instant) -> Option<String> {
+        let name = name.to_owned();
+        let tell = match outcome {
+            Ok(synced) => {
+                self.queue.forget(&name);
+                self.told.remove(&name);
+                if let Some(latest) = synced.latest {
+                    self.nodes.learn(latest);
+                }
+                None
+            }
+            Err(error) => {
+                match error.retry_after() {
+                    Some(after) => self.queue.add_at(&name, now + after),
+                    None => {
+                        self.queue.retry(&name, now);
+                    }
+                }
+                let message = error.to_string();
+                let before = self.told.insert(name.clone(), message.clone());
+                (before.as_ref() != Some(&message)).then_some(message)
+            }
+        };
+        self.queue.done(&name);
+        tell
+    }
+}
+
+struct Edge<P> {
+    client: Client,
+    instances: Arc<P>,
+    options: NodeOptions,
+    events: EventSink,
+    metrics: Metrics,
+}
+
+impl<P: Instances> Edge<P> {
+    async fn reconcile(&self, gauges: QueueGauges) {
+        let mut state = State::new(gauges.clone());
+        let mut nodes = watch::<Node>(&self.client);
+        let mut running = FuturesUnordered::new();
+        let period = self.options.refresh_period.max(Duration::from_secs(1));
+        let mut refresh = interval_at(Instant::now() + period, period);
+        refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            while running.len() < self.options.workers.max(1) {
+                let Some((name, node)) = state.next(Instant::now()) else { break };
+                let began = Instant::now();
+                running.push(async move {
+                    let outcome = sync(&self.client, self.instances.as_ref(), Arc::clone(&node)).await;
+                    (name, node, outcome, began.elapsed())
+                });
+            }
+            let due = state.queue.next_due();
+            tokio::select! {
+                Some((name, node, outcome, took)) = running.next() => {
+                    gauges.work_seconds.observe(took.as_secs_f64());
+                    self.count(&node, &outcome);
+                    if let Some(message) = state.finish(&name, outcome, Instant::now()) {
+                        tracing::warn!(node = %name, error = %message, "sync failed, trying again");
+                        let text = format!("Error syncing node: {message}");
+                        self.events.send(node.object_ref(&()), EventKind::Warning, SYNC_FAILED, text);
+                    }
+                }
+                Some(event) = nodes.next() => match event {
+                    Ok(event) => state.event(event),
+                    Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
+                },
+                _ = refresh.tick() => state.refresh(),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+
+    fn count(&self, node: &Node, outcome: &Result<Synced, SyncError>) {
+        let result = match outcome {
+            Ok(synced) => {
+                if synced.initialized {
+                    let name = node.metadata.name.as_deref().unwrap_or_default();
+                    tracing::info!(node = %name, "initialized");
+                    self.events.send(node.object_ref(&()), EventKind::Normal, SYNCED, SYNCED_MESSAGE);
+                }
+                SyncResult::Success
+            }
+            Err(_) => SyncResult::Error,
+        };
+        self.metrics.count_sync(Controller::Node, result);
+    }
+}

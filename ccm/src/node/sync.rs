@@ -1,0 +1,101 @@
+//! One node brought up to date: ask the provider, decide, write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+
+use super::NodeError;
+use super::decide::{addresses_patch, decide, initialize_patch};
+use crate::apiserver::{CallError, call};
+use crate::provider::{Instances, ProviderError};
+
+/// Attempts at a node that somebody else keeps writing to before it goes back to the queue.
+const CONFLICTS: usize = 5;
+
+/// Why a node was not brought up to date.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SyncError {
+    #[error("{0}")]
+    Decide(#[from] NodeError),
+    #[error("failed to get instance metadata: {0}")]
+    Provider(#[from] ProviderError),
+    #[error("failed to write the node: {0}")]
+    Write(#[from] CallError),
+}
+
+impl SyncError {
+    /// When the provider wants to be asked again.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Provider(ProviderError::RetryAfter { after, .. }) => Some(*after),
+            Self::Provider(_) | Self::Decide(_) | Self::Write(_) => None,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Synced {
+    /// The node was initialized just now.
+    pub(crate) initialized: bool,
+    /// The node as it was written last.
+    pub(crate) latest: Option<Node>,
+}
+
+/// Brings one node up to date. A node that is gone needs nothing.
+pub(crate) async fn sync<P: Instances>(
+    client: &Client,
+    instances: &P,
+    node: Arc<Node>,
+) -> Result<Synced, SyncError> {
+    let api = Api::<Node>::all(client.clone());
+    let name = node.metadata.name.clone().unwrap_or_default();
+    let metadata = instances.metadata(&node).await?;
+    let mut node = Node::clone(&node);
+    let mut conflicts = 0;
+    loop {
+        let error = match write(&api, &name, &node, metadata.as_ref()).await {
+            Ok(synced) => return Ok(synced),
+            Err(error) => error,
+        };
+        match error {
+            SyncError::Write(error) if error.is_not_found() => {
+                return Ok(Synced { initialized: false, latest: None });
+            }
+            SyncError::Write(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+            error => return Err(error),
+        }
+        // Kubelet writes to its node as well: decide anew from what it is now.
+        match call(api.get_opt(&name)).await? {
+            Some(now) => node = now,
+            None => return Ok(Synced { initialized: false, latest: None }),
+        }
+    }
+}
+
+/// Addresses first, the taint last (service-contract §2.5).
+async fn write(
+    api: &Api<Node>,
+    name: &str,
+    node: &Node,
+    metadata: Option<&crate::InstanceMetadata>,
+) -> Result<Synced, SyncError> {
+    let params = PatchParams::default();
+    let mut latest = None;
+    let Some(change) = decide(node, metadata)? else {
+        return Ok(Synced { initialized: false, latest });
+    };
+    if let Some(addresses) = &change.addresses {
+        let patch = Patch::Merge(addresses_patch(node, addresses));
+        latest = Some(call(api.patch_status(name, &params, &patch)).await?);
+    }
+    let initialized = change.initialize.is_some();
+    if let Some(initialize) = &change.initialize {
+        let patch = Patch::Merge(initialize_patch(latest.as_ref().unwrap_or(node), initialize));
+        latest = Some(call(api.patch(name, &params, &patch)).await?);
+    }
+    Ok(Synced { initialized, latest })
+}

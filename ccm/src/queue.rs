@@ -1,0 +1,156 @@
+//! The work queue of a controller, without a clock: what is due, what is being worked on, what is to be tried again.
+//!
+//! The rules are client-go's: a key is worked on once at a time; a key that is added while it is worked on comes again
+//! afterwards, so no change is lost; keys that failed come back after a delay that doubles.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::metrics::QueueGauges;
+
+/// Delay after the first failure and the longest one (service-contract S-16: 5 s, 10 s, … 300 s).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Backoff {
+    pub(crate) first: Duration,
+    pub(crate) max: Duration,
+}
+
+impl Backoff {
+    /// The delay after `failures` failures in a row (at least one).
+    pub(crate) fn delay(self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.first.saturating_mul(1 << doublings).min(self.max)
+    }
+}
+
+/// A queue of keys; time comes in as an argument.
+#[derive(Debug)]
+pub(crate) struct Queue<K> {
+    backoff: Backoff,
+    gauges: QueueGauges,
+    /// Due, in order; every key at most once.
+    ready: VecDeque<K>,
+    /// Due later. A key is in `ready` or here, not in both.
+    delayed: BTreeSet<(Instant, K)>,
+    due: HashMap<K, Instant>,
+    working: HashSet<K>,
+    /// Added while being worked on; `true`: urgent.
+    again: HashMap<K, bool>,
+    failures: HashMap<K, u32>,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+    pub(crate) fn new(backoff: Backoff, gauges: QueueGauges) -> Self {
+        Self {
+            backoff,
+            gauges,
+            ready: VecDeque::new(),
+            delayed: BTreeSet::new(),
+            due: HashMap::new(),
+            working: HashSet::new(),
+            again: HashMap::new(),
+            failures: HashMap::new(),
+        }
+    }
+
+    /// The key is due now, also if it was to wait.
+    pub(crate) fn add(&mut self, key: &K) {
+        self.put(key, false);
+    }
+
+    /// The key is due now, before all others.
+    pub(crate) fn add_urgent(&mut self, key: &K) {
+        self.put(key, true);
+    }
+
+    fn put(&mut self, key: &K, urgent: bool) {
+        self.gauges.adds.inc();
+        if self.working.contains(key) {
+            *self.again.entry(key.clone()).or_default() |= urgent;
+            return;
+        }
+        self.undelay(key);
+        match (self.ready.contains(key), urgent) {
+            (true, false) => {}
+            (true, true) => {
+                self.ready.retain(|other| other != key);
+                self.ready.push_front(key.clone());
+            }
+            (false, false) => self.ready.push_back(key.clone()),
+            (false, true) => self.ready.push_front(key.clone()),
+        }
+        self.measure();
+    }
+
+    /// The key is due at `at`, unless it is due earlier.
+    pub(crate) fn add_at(&mut self, key: &K, at: Instant) {
+        if self.again.contains_key(key) || self.ready.contains(key) {
+            return;
+        }
+        if self.due.get(key).is_some_and(|due| *due <= at) {
+            return;
+        }
+        self.undelay(key);
+        self.delayed.insert((at, key.clone()));
+        self.due.insert(key.clone(), at);
+    }
+
+    /// Counts a failure and has the key come back after its back-off; returns when.
+    pub(crate) fn retry(&mut self, key: &K, now: Instant) -> Instant {
+        let failures = self.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        let at = now + self.backoff.delay(*failures);
+        self.gauges.retries.inc();
+        self.add_at(key, at);
+        at
+    }
+
+    /// Forgets the failures of the key.
+    pub(crate) fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    /// Takes the next due key; it is worked on until [`Queue::done`].
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<K> {
+        while let Some((at, key)) = self.delayed.first().cloned()
+            && at <= now
+        {
+            self.undelay(&key);
+            if self.working.contains(&key) {
+                self.again.entry(key).or_default();
+            } else {
+                self.ready.push_back(key);
+            }
+        }
+        let key = self.ready.pop_front()?;
+        self.working.insert(key.clone());
+        self.measure();
+        Some(key)
+    }
+
+    /// The work on the key has ended; it comes again if it was added meanwhile.
+    pub(crate) fn done(&mut self, key: &K) {
+        self.working.remove(key);
+        if let Some(urgent) = self.again.remove(key) {
+            self.put(key, urgent);
+        }
+    }
+
+    /// When the next delayed key is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.delayed.first().map(|(at, _)| *at)
+    }
+
+    fn undelay(&mut self, key: &K) {
+        if let Some(at) = self.due.remove(key) {
+            self.delayed.remove(&(at, key.clone()));
+        }
+    }
+
+    fn measure(&self) {
+        self.gauges.depth.set(i64::try_from(self.ready.len()).unwrap_or(i64::MAX));
+    }
+}

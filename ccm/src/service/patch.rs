@@ -1,0 +1,83 @@
+//! The two writes to a Service, both strategic-merge patches of `services/status` without a resourceVersion
+//! (service-contract S-19).
+
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
+use serde_json::{Value, json};
+
+/// `ipMode` of an address that kube-proxy handles on the node.
+const IP_MODE_VIP: &str = "VIP";
+
+/// Adds a finalizer; `None` if it is there.
+pub(crate) fn add_finalizer(service: &Service, finalizer: &str) -> Option<Value> {
+    let present: Vec<&str> = finalizers(service).collect();
+    if present.contains(&finalizer) {
+        return None;
+    }
+    let order: Vec<&str> = present.into_iter().chain([finalizer]).collect();
+    Some(json!({ "metadata": { "$setElementOrder/finalizers": order, "finalizers": [finalizer] } }))
+}
+
+/// Removes finalizers; `None` if none of them is there. Those of others stay, also ones added since `service` was read.
+pub(crate) fn remove_finalizers(service: &Service, gone: &[&str]) -> Option<Value> {
+    let (leaving, staying): (Vec<&str>, Vec<&str>) =
+        finalizers(service).partition(|finalizer| gone.contains(finalizer));
+    if leaving.is_empty() {
+        return None;
+    }
+    let mut metadata = json!({ "$deleteFromPrimitiveList/finalizers": leaving });
+    if !staying.is_empty() {
+        metadata["$setElementOrder/finalizers"] = json!(staying);
+    }
+    Some(json!({ "metadata": metadata }))
+}
+
+/// Writes the load balancer status; `None` if the Service says the same already (service-contract S-15).
+pub(crate) fn set_status(service: &Service, status: &LoadBalancerStatus) -> Option<Value> {
+    let none = LoadBalancerStatus::default();
+    let current = service.status.as_ref().and_then(|status| status.load_balancer.as_ref()).unwrap_or(&none);
+    if same_status(current, status) {
+        return None;
+    }
+    let wanted = ingress(status);
+    let wanted = if wanted.is_empty() { Value::Null } else { json!(wanted) };
+    Some(json!({ "status": { "loadBalancer": { "ingress": wanted } } }))
+}
+
+/// Whether two statuses say the same: address, host name, mode and ports of every entry, in order. A missing mode is
+/// not `VIP` (service-contract S-15).
+pub(crate) fn same_status(one: &LoadBalancerStatus, other: &LoadBalancerStatus) -> bool {
+    fn plain(entry: &LoadBalancerIngress) -> (&str, &str, Option<&str>, &[impl PartialEq]) {
+        (
+            entry.ip.as_deref().unwrap_or_default(),
+            entry.hostname.as_deref().unwrap_or_default(),
+            entry.ip_mode.as_deref(),
+            entry.ports.as_deref().unwrap_or_default(),
+        )
+    }
+    ingress(one).iter().map(plain).eq(ingress(other).iter().map(plain))
+}
+
+/// Writes out what the API server would add, so that it is not taken for a change the next time: an address without a
+/// mode has mode `VIP` (service-contract S-31).
+pub(crate) fn with_defaults(mut status: LoadBalancerStatus) -> LoadBalancerStatus {
+    for entry in status.ingress.iter_mut().flatten() {
+        if entry.ip.is_some() && entry.ip_mode.is_none() {
+            entry.ip_mode = Some(IP_MODE_VIP.to_owned());
+        }
+    }
+    status
+}
+
+/// Whether the Service shows an address or host name.
+pub(crate) fn has_ingress(service: &Service) -> bool {
+    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    status.is_some_and(|status| !ingress(status).is_empty())
+}
+
+fn ingress(status: &LoadBalancerStatus) -> &[LoadBalancerIngress] {
+    status.ingress.as_deref().unwrap_or_default()
+}
+
+fn finalizers(service: &Service) -> impl Iterator<Item = &str> {
+    service.metadata.finalizers.iter().flatten().map(String::as_str)
+}

@@ -1,0 +1,108 @@
+//! The loop of the service controller: watches in, jobs out. One task holds all state, so there is nothing to lock;
+//! jobs run concurrently within it and end with it.
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use k8s_openapi::api::core::v1::{Node, Service};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::state::{FailureKind, Job, Report, State, Task};
+use super::sync::Context;
+use crate::events::{EventSink, Recorder};
+use crate::metrics::QueueGauges;
+use crate::provider::LoadBalancer;
+use crate::service::ServiceController;
+use crate::watch::watch;
+
+impl<P: LoadBalancer> ServiceController<P> {
+    /// Runs until `token` is cancelled. Jobs that are under way then are dropped at their next await: what they did is
+    /// done again, idempotently, by the next leader.
+    pub async fn run(self, token: CancellationToken) {
+        let recorder = Recorder::new(self.client.clone(), &self.options.component);
+        let (events, writer) = EventSink::new(recorder, token.clone());
+        let gauges = self.metrics.queues.of("service");
+        let context = Context {
+            client: self.client,
+            provider: self.provider,
+            options: self.options,
+            events,
+            metrics: self.metrics,
+        };
+        tokio::join!(
+            async {
+                tokio::select! {
+                    () = token.cancelled() => {}
+                    () = reconcile(&context, gauges) => {}
+                }
+            },
+            writer
+        );
+    }
+}
+
+async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
+    let serves = |class: Option<&str>| context.provider.serves_class(class);
+    let mut state = State::new(context.options.clone(), serves, gauges.clone());
+    let mut services = watch::<Service>(&context.client);
+    let mut nodes = watch::<Node>(&context.client);
+    let mut changes = context.provider.changes();
+    let mut changes_ended = false;
+    let mut running = FuturesUnordered::new();
+    let workers = context.options.workers.max(1);
+    loop {
+        while running.len() < workers {
+            let Some(job) = state.next_job(Instant::now()) else { break };
+            let began = Instant::now();
+            running.push(async move {
+                let report = context.execute(&job).await;
+                (job, report, began.elapsed())
+            });
+        }
+        let due = state.next_due();
+        tokio::select! {
+            Some((job, report, took)) = running.next() => {
+                gauges.work_seconds.observe(took.as_secs_f64());
+                finish(context, &mut state, &job, report);
+            }
+            Some(event) = services.next() => match event {
+                Ok(event) => state.service_event(event),
+                Err(error) => tracing::warn!(%error, "watching Services fails, trying again"),
+            },
+            Some(event) = nodes.next() => match event {
+                Ok(event) => state.node_event(event),
+                Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
+            },
+            change = changes.next(), if !changes_ended => match change {
+                Some(key) => state.provider_change(&key),
+                None => changes_ended = true,
+            },
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+        }
+    }
+}
+
+fn finish<P: LoadBalancer, S: Fn(Option<&str>) -> bool>(
+    context: &Context<P>,
+    state: &mut State<S>,
+    job: &Job,
+    report: Report,
+) {
+    let failure = report.outcome.as_ref().err().cloned();
+    let tell = state.finish(job, report, Instant::now());
+    let Some(failure) = failure else { return };
+    let service = match (&job.task, &job.predecessor) {
+        (_, Some(old)) if failure.kind == FailureKind::Delete => old,
+        (Task::Ensure { service, .. } | Task::UpdateNodes { service, .. } | Task::Cleanup { service }, _) => {
+            service
+        }
+        (Task::Forget, Some(old)) => old,
+        (Task::Forget, None) => return,
+    };
+    tracing::warn!(
+        namespace = %job.key.namespace, service = %job.key.name, error = %failure.message,
+        "sync failed, trying again"
+    );
+    if tell {
+        context.tell_failure(service, &failure);
+    }
+}

@@ -1,0 +1,396 @@
+//! What the service controller knows and what it does next: no clock, no API server, no provider. The loop in
+//! `run.rs` feeds it what was seen, carries out the jobs it gives and reports how they went.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::runtime::watcher::Event;
+use tokio::time::Instant;
+
+use super::ServiceOptions;
+use super::diff::needs_update;
+use super::nodes::{NodeIds, node_ids, node_matters, stable_node_set};
+use super::patch::has_ingress;
+use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
+use crate::metrics::QueueGauges;
+use crate::provider::ServiceKey;
+use crate::queue::{Backoff, Queue};
+use crate::store::{Change, Store};
+
+/// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
+/// The same failure of the same Service is told again no sooner.
+const REPEAT_FAILURE: Duration = Duration::from_mins(5);
+
+/// What to do for one Service now.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) key: ServiceKey,
+    /// A Service of the same name that is gone: its load balancer goes first (service-contract S-09).
+    pub(crate) predecessor: Option<Arc<Service>>,
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    /// Create or update the load balancer.
+    Ensure { service: Arc<Service>, nodes: Vec<Arc<Node>>, voice: Voice },
+    /// Bring it to a changed node set.
+    UpdateNodes { service: Arc<Service>, nodes: Vec<Arc<Node>> },
+    /// Take it away and let the Service go.
+    Cleanup { service: Arc<Service> },
+    /// The Service is gone from the API server; only its predecessor's load balancer is to be taken away.
+    Forget,
+}
+
+/// Which events an ensure writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// `EnsuringLoadBalancer` before, `EnsuredLoadBalancer` after.
+    Speak,
+    /// `EnsuringLoadBalancer` was written by an earlier attempt for the same wish; only `EnsuredLoadBalancer`.
+    Finish,
+    /// Nothing changed that we know of: none, unless the outcome differs from what the Service shows.
+    Quiet,
+}
+
+/// How a job went.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) outcome: Result<Done, Failure>,
+    /// `EnsuringLoadBalancer` was written.
+    pub(crate) said: bool,
+    /// The Service as the API server returned it after our last write.
+    pub(crate) latest: Option<Service>,
+}
+
+/// A job that ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Done {
+    Ensured,
+    Pending,
+    NodesUpdated,
+    Removed,
+}
+
+/// A job that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: FailureKind,
+    pub(crate) message: String,
+    pub(crate) retry: Retry,
+}
+
+/// Which event tells of a failure (service-contract S-20 e, f, i).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    Sync,
+    Delete,
+    UpdateNodes,
+    /// Nobody needs to hear of it: what was tried is no longer wanted.
+    Superseded,
+}
+
+/// When to try again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// After the Service's back-off.
+    Backoff,
+    /// After exactly this time; the back-off does not grow.
+    After(Duration),
+    /// At once, as a full ensure (service-contract S-22).
+    Now,
+}
+
+/// How far the present wish of a Service got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// Ensured.
+    Settled,
+    /// Ensured, but not working yet. `said`: `EnsuringLoadBalancer` was written.
+    Waiting { said: bool },
+    /// The last attempt failed, or the first has not ended.
+    Open { said: bool },
+}
+
+/// What is remembered of a Service that was handed to the provider.
+#[derive(Debug)]
+struct Entry {
+    /// The Service as it was handed over last.
+    service: Arc<Service>,
+    /// The node set as it was handed over last.
+    nodes: NodeIds,
+    round: Round,
+    /// Ensure again although nothing that is known here changed.
+    forced: bool,
+    failure: Option<(String, Instant)>,
+}
+
+impl Entry {
+    fn new(service: Arc<Service>, round: Round) -> Self {
+        Self { service, nodes: NodeIds::new(), round, forced: false, failure: None }
+    }
+}
+
+/// The state of the service controller.
+pub(crate) struct State<S> {
+    options: ServiceOptions,
+    serves_class: S,
+    services: Store<ServiceKey, Service>,
+    nodes: Store<String, Node>,
+    memory: HashMap<ServiceKey, Entry>,
+    queue: Queue<ServiceKey>,
+}
+
+impl<S> fmt::Debug for State<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("memory", &self.memory).finish_non_exhaustive()
+    }
+}
+
+impl<S: Fn(Option<&str>) -> bool> State<S> {
+    pub(crate) fn new(options: ServiceOptions, serves_class: S, gauges: QueueGauges) -> Self {
+        Self {
+            options,
+            serves_class,
+            services: Store::new(key_of),
+            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default()),
+            memory: HashMap::new(),
+            queue: Queue::new(BACKOFF, gauges),
+        }
+    }
+
+    /// The watch of Services saw something.
+    pub(crate) fn service_event(&mut self, event: Event<Service>) {
+        for change in self.services.apply(event) {
+            match change {
+                Change::Applied { old, new } => self.service_applied(old.as_deref(), &new),
+                Change::Deleted(gone) => {
+                    let key = key_of(&gone);
+                    if self.memory.contains_key(&key) {
+                        self.queue.add_urgent(&key);
+                    } else {
+                        self.queue.forget(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Queues what concerns us (service-contract S-03, S-04). Clean-ups come first: the address must go at once.
+    fn service_applied(&mut self, old: Option<&Service>, new: &Service) {
+        let wants = |service: &Service| wants_lb(service, &self.serves_class);
+        let key = key_of(new);
+        let known = self.memory.get(&key).is_some_and(|entry| entry.service.metadata.uid == new.metadata.uid);
+        if need(new, known, &self.serves_class, &self.options) == Need::Cleanup {
+            self.queue.add_urgent(&key);
+        } else if old.map_or_else(|| wants(new), |old| needs_update(old, new, wants)) {
+            // A new wish starts with the shortest back-off.
+            self.queue.forget(&key);
+            self.queue.add(&key);
+        }
+    }
+
+    /// The watch of Nodes saw something: every load balancer may have another node set now (service-contract S-22).
+    pub(crate) fn node_event(&mut self, event: Event<Node>) {
+        let mut matters = false;
+        for change in self.nodes.apply(event) {
+            matters |= match change {
+                Change::Applied { old: Some(old), new } => node_matters(&old, &new),
+                Change::Applied { old: None, .. } | Change::Deleted(_) => true,
+            };
+        }
+        if matters {
+            for key in self.memory.keys() {
+                self.queue.add(key);
+            }
+        }
+    }
+
+    /// The provider has news of a Service.
+    pub(crate) fn provider_change(&mut self, key: &ServiceKey) {
+        if let Some(entry) = self.memory.get_mut(key) {
+            entry.forced = true;
+        }
+        if self.services.get(key).is_some() {
+            self.queue.add(key);
+        }
+    }
+
+    /// When a Service is due that is not due now.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.queue.next_due()
+    }
+
+    /// The next job, if there is one. Nothing is done before all Services and Nodes have been seen.
+    pub(crate) fn next_job(&mut self, now: Instant) -> Option<Job> {
+        if !self.services.is_synced() || !self.nodes.is_synced() {
+            return None;
+        }
+        while let Some(key) = self.queue.pop(now) {
+            if let Some(job) = self.job(&key) {
+                return Some(job);
+            }
+            self.queue.forget(&key);
+            self.queue.done(&key);
+        }
+        None
+    }
+
+    fn job(&mut self, key: &ServiceKey) -> Option<Job> {
+        let service = self.services.get(key).cloned();
+        let known = self.memory.get(key);
+        let predecessor = known
+            .map(|entry| &entry.service)
+            .filter(|old| service.as_ref().is_none_or(|new| new.metadata.uid != old.metadata.uid))
+            .cloned();
+        let same_known = known.is_some() && predecessor.is_none();
+        let need = service
+            .as_ref()
+            .map_or(Need::Nothing, |service| need(service, same_known, &self.serves_class, &self.options));
+        let task = match (need, service) {
+            (Need::LoadBalancer, Some(service)) => self.ensure_task(key, service, predecessor.is_some())?,
+            (Need::Cleanup, Some(service)) => {
+                if predecessor.is_none() {
+                    let entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
+                    self.memory.entry(key.clone()).or_insert(entry);
+                }
+                Task::Cleanup { service }
+            }
+            (Need::Nothing, _) | (_, None) => {
+                predecessor.as_ref()?;
+                Task::Forget
+            }
+        };
+        Some(Job { key: key.clone(), predecessor, task })
+    }
+
+    fn ensure_task(&mut self, key: &ServiceKey, service: Arc<Service>, replaces: bool) -> Option<Task> {
+        let nodes = stable_node_set(self.nodes.values());
+        let ids = node_ids(&nodes);
+        let wants = |service: &Service| wants_lb(service, &self.serves_class);
+        if replaces {
+            // The memory stays with the predecessor until its load balancer is gone: a failure must find it again.
+            return Some(Task::Ensure { service, nodes, voice: Voice::Speak });
+        }
+        let Some(entry) = self.memory.get_mut(key) else {
+            // First seen by this process. If it shows all signs of being served, say nothing unless something changes:
+            // a restart of the controller is not news.
+            let served =
+                has_ingress(&service) && has_finalizer(&service, finalizer_for(&service, &self.options));
+            let voice = if served { Voice::Quiet } else { Voice::Speak };
+            let mut entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
+            entry.nodes = ids;
+            self.memory.insert(key.clone(), entry);
+            return Some(Task::Ensure { service, nodes, voice });
+        };
+        let changed = needs_update(&entry.service, &service, wants);
+        let voice = match (changed, entry.round) {
+            (true, _) | (false, Round::Open { said: false }) => Voice::Speak,
+            (false, Round::Waiting { said: true } | Round::Open { said: true }) => Voice::Finish,
+            (false, Round::Settled | Round::Waiting { said: false }) => Voice::Quiet,
+        };
+        let moved = entry.nodes != ids;
+        let settled = entry.round == Round::Settled && !changed && !entry.forced;
+        if settled && !moved {
+            return None;
+        }
+        entry.service = Arc::clone(&service);
+        entry.nodes = ids;
+        entry.forced = false;
+        if settled {
+            return Some(Task::UpdateNodes { service, nodes });
+        }
+        if changed {
+            entry.failure = None;
+        }
+        Some(Task::Ensure { service, nodes, voice })
+    }
+
+    /// Takes in how a job went. Returns whether its failure is to be told (the same one is not told over and over).
+    pub(crate) fn finish(&mut self, job: &Job, report: Report, now: Instant) -> bool {
+        if let Some(latest) = report.latest {
+            self.services.learn(latest);
+        }
+        if let Some(old) = &job.predecessor {
+            let removed = !matches!(&report.outcome, Err(failure) if failure.kind == FailureKind::Delete);
+            if removed {
+                self.replace(&job.key, old, &job.task);
+            }
+        }
+        let tell = match report.outcome {
+            Ok(done) => {
+                self.succeeded(&job.key, done, report.said);
+                false
+            }
+            Err(failure) => self.failed(&job.key, &failure, report.said, now),
+        };
+        self.queue.done(&job.key);
+        tell
+    }
+
+    /// The predecessor's load balancer is gone: remember the Service that took its name, if it was handed over.
+    fn replace(&mut self, key: &ServiceKey, old: &Service, task: &Task) {
+        if self.memory.get(key).is_some_and(|entry| entry.service.metadata.uid == old.metadata.uid) {
+            self.memory.remove(key);
+        }
+        if let Task::Ensure { service, nodes, .. } = task {
+            let mut entry = Entry::new(Arc::clone(service), Round::Open { said: false });
+            entry.nodes = node_ids(nodes);
+            self.memory.insert(key.clone(), entry);
+        }
+    }
+
+    fn succeeded(&mut self, key: &ServiceKey, done: Done, said: bool) {
+        self.queue.forget(key);
+        if done == Done::Removed {
+            self.memory.remove(key);
+            return;
+        }
+        let Some(entry) = self.memory.get_mut(key) else { return };
+        entry.failure = None;
+        match done {
+            Done::Ensured => entry.round = Round::Settled,
+            Done::Pending => entry.round = Round::Waiting { said },
+            Done::NodesUpdated | Done::Removed => {}
+        }
+    }
+
+    fn failed(&mut self, key: &ServiceKey, failure: &Failure, said: bool, now: Instant) -> bool {
+        match failure.retry {
+            Retry::Backoff => {
+                self.queue.retry(key, now);
+            }
+            Retry::After(delay) => self.queue.add_at(key, now + delay),
+            Retry::Now => self.queue.add_at(key, now),
+        }
+        let Some(entry) = self.memory.get_mut(key) else { return true };
+        entry.round = Round::Open { said };
+        let tell = match failure.kind {
+            FailureKind::Superseded => return false,
+            FailureKind::Sync | FailureKind::Delete | FailureKind::UpdateNodes => {
+                is_news(entry.failure.as_ref(), &failure.message, now)
+            }
+        };
+        if tell {
+            entry.failure = Some((failure.message.clone(), now));
+        }
+        tell
+    }
+}
+
+/// Whether a failure is worth an event: another one than before, or the same after a while.
+fn is_news(last: Option<&(String, Instant)>, message: &str, now: Instant) -> bool {
+    last.is_none_or(|(told, at)| told != message || now.saturating_duration_since(*at) >= REPEAT_FAILURE)
+}
+
+/// Key of a Service.
+pub(crate) fn key_of(service: &Service) -> ServiceKey {
+    ServiceKey {
+        namespace: service.metadata.namespace.clone().unwrap_or_default(),
+        name: service.metadata.name.clone().unwrap_or_default(),
+    }
+}

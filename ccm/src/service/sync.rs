@@ -1,0 +1,262 @@
+//! Carrying out one job: the calls to the provider and the API server, in the order of service-contract S-12 and S-13.
+//!
+//! Every step is idempotent. A job that is dropped half-way (leadership lost, process stopped) is done again in full by
+//! whoever leads next.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Resource as _};
+use serde_json::Value;
+
+use super::nodes::limited_names;
+use super::patch;
+use super::select::{finalizer_for, own_finalizers, wants_lb};
+use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, Voice, key_of};
+use super::{ServiceOptions, words};
+use crate::apiserver::{CallError, call};
+use crate::events::{EventKind, EventSink};
+use crate::metrics::{Controller, Metrics, SyncResult};
+use crate::provider::{Ensured, LoadBalancer, ProviderError};
+
+/// What jobs need.
+#[derive(Clone)]
+pub(crate) struct Context<P> {
+    pub(crate) client: Client,
+    pub(crate) provider: Arc<P>,
+    pub(crate) options: ServiceOptions,
+    pub(crate) events: EventSink,
+    pub(crate) metrics: Metrics,
+}
+
+/// What came of the parts of a job that may fail, and what was written on the way.
+struct Progress {
+    said: bool,
+    latest: Option<Service>,
+}
+
+impl<P: LoadBalancer> Context<P> {
+    /// Carries out a job.
+    pub(crate) async fn execute(&self, job: &Job) -> Report {
+        let mut progress = Progress { said: false, latest: None };
+        let outcome = self.attempt(job, &mut progress).await;
+        let result = match &outcome {
+            Ok(Done::Pending) => SyncResult::Pending,
+            Ok(Done::Ensured | Done::NodesUpdated | Done::Removed) => SyncResult::Success,
+            Err(_) => SyncResult::Error,
+        };
+        self.metrics.count_sync(Controller::Service, result);
+        Report { outcome, said: progress.said, latest: progress.latest }
+    }
+
+    async fn attempt(&self, job: &Job, progress: &mut Progress) -> Result<Done, Failure> {
+        if let Some(old) = &job.predecessor {
+            self.delete_old(old).await?;
+        }
+        match &job.task {
+            Task::Ensure { service, nodes, voice } => self.ensure(service, nodes, *voice, progress).await,
+            Task::UpdateNodes { service, nodes } => self.update_nodes(service, nodes).await,
+            Task::Cleanup { service } => self.cleanup(service, progress).await,
+            Task::Forget => Ok(Done::Removed),
+        }
+    }
+
+    /// Service-contract S-13.
+    async fn ensure(
+        &self,
+        service: &Service,
+        nodes: &[Arc<Node>],
+        voice: Voice,
+        progress: &mut Progress,
+    ) -> Result<Done, Failure> {
+        progress.said = voice == Voice::Finish;
+        if voice == Voice::Speak {
+            self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
+            progress.said = true;
+        }
+        if let Some(patch) = patch::add_finalizer(service, finalizer_for(service, &self.options)) {
+            let written = self.patch_status(service, patch).await;
+            progress.latest = Some(written.map_err(|error| self.failed(words::ADDING_FINALIZER, &error))?);
+        }
+        if nodes.is_empty() && voice == Voice::Speak {
+            self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
+        }
+        let ensured = self.provider.ensure(&self.options.cluster_name, service, nodes).await;
+        let status = match ensured {
+            Ok(Ensured::Ready(status)) => patch::with_defaults(status),
+            Ok(Ensured::Pending { reason }) => {
+                let key = key_of(service);
+                tracing::info!(namespace = %key.namespace, service = %key.name, %reason, "waiting");
+                return Ok(Done::Pending);
+            }
+            Err(ProviderError::ImplementedElsewhere(_)) => return Ok(Done::Ensured),
+            Err(error) => return Err(provider_failure(FailureKind::Sync, words::ENSURE, &error)),
+        };
+        let shown = progress.latest.as_ref().unwrap_or(service);
+        let change = patch::set_status(shown, &status);
+        if voice == Voice::Quiet && change.is_none() {
+            return Ok(Done::Ensured);
+        }
+        if voice == Voice::Quiet {
+            self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
+        }
+        self.say(service, EventKind::Normal, words::ENSURED, words::ENSURED_MESSAGE);
+        progress.said = false;
+        if let Some(change) = change {
+            self.write_status(service, change, progress).await?;
+        }
+        Ok(Done::Ensured)
+    }
+
+    /// Service-contract S-22, S-23, S-26.
+    async fn update_nodes(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<Done, Failure> {
+        let began = tokio::time::Instant::now();
+        let metrics = &self.metrics.service;
+        metrics.node_driven_syncs.inc();
+        let updated = self.provider.update_nodes(&self.options.cluster_name, service, nodes).await;
+        metrics.update_nodes_seconds.observe(began.elapsed().as_secs_f64());
+        match updated {
+            Ok(()) if nodes.is_empty() => {
+                self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
+                Ok(Done::NodesUpdated)
+            }
+            Ok(()) => {
+                self.say(service, EventKind::Normal, words::UPDATED, words::UPDATED_MESSAGE);
+                Ok(Done::NodesUpdated)
+            }
+            Err(ProviderError::ImplementedElsewhere(_)) => Ok(Done::NodesUpdated),
+            Err(error) => {
+                if let Ok(None) = self.provider.get(&self.options.cluster_name, service).await {
+                    return Ok(Done::NodesUpdated);
+                }
+                metrics.node_sync_errors.inc();
+                let retry = match &error {
+                    ProviderError::RetryAfter { after, .. } => Retry::After(*after),
+                    _ => Retry::Now,
+                };
+                let total = nodes.len();
+                let names = limited_names(nodes);
+                let message =
+                    format!("{names} [node names limited, total number of nodes: {total}], error: {error}");
+                Err(Failure { kind: FailureKind::UpdateNodes, message, retry })
+            }
+        }
+    }
+
+    /// Service-contract S-12.
+    async fn cleanup(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
+        let cluster = &self.options.cluster_name;
+        let found = self.provider.get(cluster, service).await;
+        let exists = found
+            .map_err(|error| provider_failure(FailureKind::Sync, words::CHECK_EXISTS, &error))?
+            .is_some();
+        if exists {
+            self.say(service, EventKind::Normal, words::DELETING, words::DELETING_MESSAGE);
+            match self.provider.ensure_deleted(cluster, service).await {
+                Ok(()) | Err(ProviderError::ImplementedElsewhere(_)) => {}
+                Err(error) => return Err(provider_failure(FailureKind::Sync, words::DELETE, &error)),
+            }
+        }
+        let serves = |class: Option<&str>| self.provider.serves_class(class);
+        let own = own_finalizers(service, serves, &self.options);
+        if let Some(patch) = patch::remove_finalizers(service, &own) {
+            match self.patch_status(service, patch).await {
+                Ok(written) => progress.latest = Some(written),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(self.failed(words::REMOVING_FINALIZER, &error)),
+            }
+        }
+        self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+        let shown = progress.latest.as_ref().unwrap_or(service);
+        if let Some(change) = patch::set_status(shown, &Default::default()) {
+            self.write_status(service, change, progress).await?;
+        }
+        Ok(Done::Removed)
+    }
+
+    /// A Service that is gone, or whose name another one took (service-contract S-09).
+    async fn delete_old(&self, old: &Service) -> Result<(), Failure> {
+        match self.provider.ensure_deleted(&self.options.cluster_name, old).await {
+            Ok(()) | Err(ProviderError::ImplementedElsewhere(_)) => Ok(()),
+            Err(error) => Err(provider_failure(FailureKind::Delete, "", &error)),
+        }
+    }
+
+    /// Service-contract S-15: a Service that is gone needs no status. A Service that stopped being a load balancer
+    /// meanwhile refuses it (S-31); the watch brings that change, so nothing is wrong.
+    async fn write_status(
+        &self,
+        service: &Service,
+        change: Value,
+        progress: &mut Progress,
+    ) -> Result<(), Failure> {
+        match self.patch_status(service, change).await {
+            Ok(written) => {
+                progress.latest = Some(written);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) if error.is_invalid() && self.no_longer_wanted(service).await => Err(Failure {
+                kind: FailureKind::Superseded,
+                message: error.to_string(),
+                retry: Retry::Backoff,
+            }),
+            Err(error) => Err(self.failed(words::UPDATING_STATUS, &error)),
+        }
+    }
+
+    async fn no_longer_wanted(&self, service: &Service) -> bool {
+        let key = key_of(service);
+        let api = Api::<Service>::namespaced(self.client.clone(), &key.namespace);
+        match call(api.get_opt(&key.name)).await {
+            Ok(Some(now)) => !wants_lb(&now, |class| self.provider.serves_class(class)),
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+
+    async fn patch_status(&self, service: &Service, patch: Value) -> Result<Service, CallError> {
+        let key = key_of(service);
+        let api = Api::<Service>::namespaced(self.client.clone(), &key.namespace);
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
+        call(api.patch_status(&key.name, &params, &patch)).await
+    }
+
+    fn failed(&self, what: &str, error: &CallError) -> Failure {
+        Failure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
+    }
+
+    /// Tells of a failure on the Service (service-contract S-20 e, f, i).
+    pub(crate) fn tell_failure(&self, service: &Service, failure: &Failure) {
+        let (reason, prefix) = match failure.kind {
+            FailureKind::Sync => (words::SYNC_FAILED, words::SYNC_FAILED_MESSAGE),
+            FailureKind::Delete => (words::DELETE_FAILED, words::DELETE_FAILED_MESSAGE),
+            FailureKind::UpdateNodes => (words::UPDATE_FAILED, words::UPDATE_FAILED_MESSAGE),
+            FailureKind::Superseded => return,
+        };
+        self.say(service, EventKind::Warning, reason, format!("{prefix} {}", failure.message));
+    }
+
+    fn say(&self, service: &Service, kind: EventKind, reason: &'static str, message: impl Into<String>) {
+        self.events.send(service.object_ref(&()), kind, reason, message);
+    }
+}
+
+/// The provider's error decides when to try again (service-contract S-16).
+fn provider_failure(kind: FailureKind, what: &str, error: &ProviderError) -> Failure {
+    let retry = match error {
+        ProviderError::RetryAfter { after, .. } => Retry::After(*after),
+        ProviderError::NotFound(_)
+        | ProviderError::ImplementedElsewhere(_)
+        | ProviderError::Rejected(_)
+        | ProviderError::Transient(_) => Retry::Backoff,
+    };
+    let message = prefixed(what, error);
+    Failure { kind, message, retry }
+}
+
+fn prefixed(what: &str, error: &impl Display) -> String {
+    if what.is_empty() { error.to_string() } else { format!("{what}: {error}") }
+}

@@ -1,0 +1,108 @@
+//! What a watch has shown so far: the objects by key, and what changed with each event.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use kube::Resource;
+use kube::runtime::watcher::Event;
+
+/// One difference between what was known and what is.
+#[derive(Debug)]
+pub(crate) enum Change<O> {
+    /// The object is new (`old` is `None`) or was modified.
+    Applied {
+        old: Option<Arc<O>>,
+        new: Arc<O>,
+    },
+    Deleted(Arc<O>),
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Store<K, O> {
+    key_of: fn(&O) -> K,
+    objects: BTreeMap<K, Arc<O>>,
+    /// Objects of a list that is not complete yet.
+    listing: Option<BTreeMap<K, Arc<O>>>,
+    synced: bool,
+}
+
+impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
+    pub(crate) fn new(key_of: fn(&O) -> K) -> Self {
+        Self { key_of, objects: BTreeMap::new(), listing: None, synced: false }
+    }
+
+    /// Whether a complete list was seen: before that, absence means nothing.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&Arc<O>> {
+        self.objects.get(key)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<O>> {
+        self.objects.values()
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.objects.keys()
+    }
+
+    /// Takes in an event of the watch. A list replaces what was known: what it lacks was deleted.
+    pub(crate) fn apply(&mut self, event: Event<O>) -> Vec<Change<O>> {
+        match event {
+            Event::Init => {
+                self.listing = Some(BTreeMap::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                let (key, object) = self.slim(object);
+                self.listing.get_or_insert_default().insert(key, object);
+                Vec::new()
+            }
+            Event::InitDone => {
+                let mut old = std::mem::replace(&mut self.objects, self.listing.take().unwrap_or_default());
+                self.synced = true;
+                let mut changes: Vec<_> = self
+                    .objects
+                    .iter()
+                    .map(|(key, new)| Change::Applied { old: old.remove(key), new: Arc::clone(new) })
+                    .collect();
+                changes.extend(old.into_values().map(Change::Deleted));
+                changes
+            }
+            Event::Apply(object) => {
+                let (key, new) = self.slim(object);
+                let old = self.objects.insert(key, Arc::clone(&new));
+                vec![Change::Applied { old, new }]
+            }
+            Event::Delete(object) => {
+                let key = (self.key_of)(&object);
+                self.objects.remove(&key).map(Change::Deleted).into_iter().collect()
+            }
+        }
+    }
+
+    /// Takes in the answer to a write of ours, if the watch has not shown something newer already
+    /// (resourceVersions are ordered numbers since Kubernetes 1.35; what is not a number is left to the watch).
+    pub(crate) fn learn(&mut self, object: O) {
+        let (key, new) = self.slim(object);
+        let Some(known) = self.objects.get_mut(&key) else { return };
+        let same = known.meta().uid == new.meta().uid;
+        if same && version(new.as_ref()) > version(known.as_ref()) && version(known.as_ref()).is_some() {
+            *known = new;
+        }
+    }
+
+    /// Managed fields are of no use here and often half of the object.
+    fn slim(&self, mut object: O) -> (K, Arc<O>) {
+        object.meta_mut().managed_fields = None;
+        ((self.key_of)(&object), Arc::new(object))
+    }
+}
+
+fn version(object: &impl Resource) -> Option<u64> {
+    object.meta().resource_version.as_deref()?.parse().ok()
+}
