@@ -40,7 +40,7 @@ struct Common {
     /// Form of the log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     log_format: LogFormat,
-    /// Least severe level logged: error, warn, info, debug or trace, also per module as in info,kube=debug
+    /// Least severe level logged: error, warn, info, debug or trace, also per module as in info,kube_client=debug
     #[arg(long, default_value = "info", value_name = "LEVEL", value_parser = log_filter)]
     log_level: String,
 }
@@ -100,7 +100,7 @@ struct AgentArgs {
 
 fn log_filter(value: &str) -> Result<String, String> {
     EnvFilter::try_new(value).map(|_| value.to_owned()).map_err(|error| {
-        format!("{error}; give error, warn, info, debug or trace, or a list such as info,kube=debug")
+        format!("{error}; give error, warn, info, debug or trace, or a list such as info,kube_client=debug")
     })
 }
 
@@ -173,7 +173,9 @@ async fn run_agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<
 }
 
 fn init_log(common: &Common) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&common.log_level).context("--log-level")?;
+    // The Kubernetes client logs every refused connection as an error of its own; what fails is said here, once.
+    let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{}", common.log_level));
+    let filter = filter.with_context(|| format!("cannot use --log-level {}", common.log_level))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

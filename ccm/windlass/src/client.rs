@@ -26,10 +26,10 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Connect
     let (mut config, origin) = match kubeconfig {
         Some(path) => (load(path).await?, format!("kubeconfig {}", path.display())),
         None => {
-            let config = Config::incluster().context(
-                "no API server is known: this is not a pod with a service account; name a server with \
-                 --kubeconfig FILE",
-            )?;
+            let config = Config::incluster().map_err(|error| {
+                anyhow!("no API server is known, this is no pod with a service account ({error}); name a server with \
+                         --kubeconfig FILE")
+            })?;
             (config, "service account of this pod".to_owned())
         }
     };
@@ -107,5 +107,7 @@ async fn load(path: &Path) -> anyhow::Result<Config> {
 
 /// A message on one line: parsers like to draw the place of the mistake.
 fn one_line(error: &dyn std::error::Error) -> String {
-    error.to_string().lines().next().unwrap_or_default().trim_end().to_owned()
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }

@@ -41,3 +41,37 @@ fn flags_that_make_no_sense_are_refused() {
     }
     assert!(parse(&["agent", "--node-name=worker-1.example.org"]).is_ok());
 }
+
+/// The manifests' containers, as (file, arguments, probed ports).
+fn containers() -> Vec<(&'static str, Vec<String>, Vec<u64>)> {
+    let files = [
+        ("controller.yaml", include_str!("../../../../manifests/base/controller.yaml")),
+        ("agent.yaml", include_str!("../../../../manifests/base/agent.yaml")),
+    ];
+    let container = |(name, yaml): (&'static str, &str)| {
+        let object: serde_json::Value = serde_saphyr::from_str(yaml).unwrap();
+        let container = &object["spec"]["template"]["spec"]["containers"][0];
+        let args = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned());
+        let probes = ["startupProbe", "livenessProbe", "readinessProbe"];
+        let ports = probes.map(|probe| container[probe]["httpGet"]["port"].as_u64().unwrap());
+        (name, args.collect(), ports.to_vec())
+    };
+    files.into_iter().map(container).collect()
+}
+
+#[test]
+fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() {
+    for (file, args, ports) in containers() {
+        // The environment's NODE_NAME stands in for the field reference; a flag says the same here.
+        let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
+        if args[0] == "agent" {
+            args.push("--node-name=n1");
+        }
+        let address = match parse(&args).unwrap_or_else(|error| panic!("{file}: {error}")).role {
+            Role::Controller(args) => args.http_address,
+            Role::Agent(args) => args.http_address,
+        };
+        assert!(ports.iter().all(|port| *port == u64::from(address.port())), "{file}: {ports:?} {address}");
+        assert!(address.ip().is_loopback(), "{file}: {address}");
+    }
+}

@@ -4,11 +4,24 @@ use std::process::Command;
 
 use crate::support::{BINARY, Folder, Running, fetch, have_root, windlass};
 
-/// State of node n1: Active alone (no peers) for one address on `eth0`. The checksum is that of the routers.
+/// State of node n1 as version 1 of the format has it, literally: Active alone (no peers) for one address on `eth0`.
 const STATE: &str = concat!(
-    r#"{"version":1,"node":"n1","crc32":"CRC","routers":[{"virtualRouter":"v4-192.0.2.0-24-64","interface":"eth0","#,
-    r#""vrid":64,"priority":200,"intervalMilliseconds":100,"source":"192.0.2.11","peers":[],"addresses":["192.0.2.200"]}]}"#,
+    r#"{"version":1,"node":"n1","crc32":"56774581","routers":[{"virtualRouter":"v4-192.0.2.0-24-64","#,
+    r#""interface":"eth0","vrid":64,"priority":200,"intervalMilliseconds":100,"source":"192.0.2.11","#,
+    r#""peers":[],"addresses":["192.0.2.200"]}]}"#,
 );
+
+/// Makes `eth0` with the node's address in a network namespace of its own, then becomes the agent in it.
+const IN_A_NAMESPACE: &str = "ip link set lo up && ip link add eth0 type veth peer name lan0 && \
+    ip address add 192.0.2.11/24 dev eth0 && ip link set eth0 up && ip link set lan0 up && exec \"$@\"";
+
+fn agent_in_a_namespace(folder: &Folder) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", IN_A_NAMESPACE, "sh", BINARY]);
+    command.args(["agent", "--node-name=n1", "--kubeconfig", &folder.unreachable_kubeconfig()]);
+    command.arg("--state-dir").arg(folder.path());
+    command
+}
 
 fn free_port() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -34,4 +47,43 @@ fn without_state_and_api_server_it_lives_waits_and_stops_when_told() {
     let (status, log) = agent.terminate();
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(log.contains("agent stopped"), "{log}");
+}
+
+#[test]
+fn with_the_api_server_away_it_announces_what_it_knew_and_still_knows_it_after_being_killed() {
+    if !have_root("with_the_api_server_away_it_announces_what_it_knew_and_still_knows_it_after_being_killed")
+    {
+        return;
+    }
+    let folder = Folder::new();
+    folder.file("state.json", STATE);
+    for _ in 0..2 {
+        let mut agent = Running::start(agent_in_a_namespace(&folder));
+        agent.await_line(&["announcing the last known state", "routers=1"]);
+        agent.await_line(&["state changed", "vrid=64", "interface=eth0", "state=active"]);
+        // Dropping it kills it: nothing orderly happens.
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("state.json")).unwrap(), STATE);
+    let mut agent = Running::start(agent_in_a_namespace(&folder));
+    agent.await_line(&["state changed", "state=active"]);
+    let (status, log) = agent.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("state.json")).unwrap(), STATE);
+}
+
+#[test]
+fn a_damaged_state_is_put_aside_with_its_reason_and_the_agent_lives() {
+    if !have_root("a_damaged_state_is_put_aside_with_its_reason_and_the_agent_lives") {
+        return;
+    }
+    let folder = Folder::new();
+    let damaged = STATE.replace("192.0.2.200", "192.0.2.201");
+    folder.file("state.json", &damaged);
+    let mut agent = Running::start(agent_in_a_namespace(&folder));
+    agent.await_line(&["the last known state is not used", "checksum", "state.json.unusable"]);
+    agent.await_line(&["agent started"]);
+    let (status, log) = agent.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(!log.contains("announcing"), "{log}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("state.json.unusable")).unwrap(), damaged);
 }

@@ -2,5 +2,6 @@
 //! without an API server.
 
 mod agent;
+mod image;
 mod refusals;
 mod support;
