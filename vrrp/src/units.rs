@@ -18,6 +18,9 @@ pub struct Vrid(NonZeroU8);
 pub struct InvalidVrid(pub u32);
 
 impl Vrid {
+    /// The lowest.
+    pub const MIN: Self = Self(NonZeroU8::MIN);
+
     /// The VRID `value`, refused if 0.
     pub fn new(value: u8) -> Result<Self, InvalidVrid> {
         NonZeroU8::new(value).map(Self).ok_or(InvalidVrid(u32::from(value)))

@@ -1,16 +1,20 @@
 //! The handle.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
-use windlass_vrrp::State;
-
-use crate::config::{RouterConfig, RouterKey};
+use crate::announce::Announcer;
+use crate::config::RouterConfig;
+use crate::core::Core;
 use crate::event::Event;
+use crate::inbox::Inbox;
 use crate::interfaces::{self, InterfaceInfo};
-use crate::status::{LinkStatus, RouterCounters, RouterStatus};
+use crate::links::Links;
+use crate::realtime;
+use crate::sockets;
+use crate::status::{LinkStatus, RouterStatus};
 
 /// How to run the engine.
 pub struct Options {
@@ -48,40 +52,62 @@ pub enum StartError {
 
 /// The running engine. Dropping it is like [`Engine::shutdown`].
 pub struct Engine {
-    desired: Mutex<BTreeMap<RouterKey, RouterConfig>>,
-    _options: Mutex<Options>,
+    inbox: Arc<Inbox>,
+    links: Arc<Links>,
+    announcer: Arc<Announcer>,
+    timer_thread: Option<JoinHandle<()>>,
+    helpers: Vec<JoinHandle<()>>,
 }
 
 impl Engine {
     /// Starts the engine's threads. They work in the network namespace of the calling thread.
     pub fn start(options: Options) -> Result<Self, StartError> {
-        Ok(Self { desired: Mutex::new(BTreeMap::new()), _options: Mutex::new(options) })
+        sockets::probe()?;
+        let inbox = Inbox::new().map_err(|source| StartError::Os { what: "create an eventfd", source })?;
+        let mut engine = Self {
+            inbox: Arc::new(inbox),
+            links: Arc::default(),
+            announcer: Arc::new(Announcer::new()),
+            timer_thread: None,
+            helpers: Vec::new(),
+        };
+        let Options { on_event, realtime } = options;
+        let announcer = Arc::clone(&engine.announcer);
+        engine.helpers.push(spawn("windlass-garp", move || {
+            if realtime {
+                realtime::announcer_thread();
+            }
+            announcer.run();
+        })?);
+        let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
+        engine.helpers.push(spawn("windlass-links", move || links.run(&inbox))?);
+        let core = Core::new(Arc::clone(&engine.announcer), Arc::clone(&engine.inbox), on_event);
+        engine.timer_thread = Some(spawn("windlass-vrrp", move || {
+            if realtime {
+                realtime::timer_thread();
+            }
+            core.run();
+        })?);
+        Ok(engine)
     }
 
     /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones
     /// are updated in place. Returns at once; the last call wins. Of several with one key the last counts.
     pub fn apply(&self, desired: Vec<RouterConfig>) {
-        let desired = desired.into_iter().map(|config| (config.key(), config)).collect();
-        *self.desired.lock().unwrap_or_else(PoisonError::into_inner) = desired;
+        let interfaces = desired.iter().map(|config| config.interface.clone()).collect();
+        // The inbox first: routers that go must resign before their interface is let go.
+        self.inbox.desire(desired);
+        self.links.want_for_routers(interfaces);
     }
 
     /// The virtual routers as they are now, in the order of their keys.
     pub fn snapshot(&self) -> Vec<RouterStatus> {
-        let desired = self.desired.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = |config: &RouterConfig| RouterStatus {
-            key: config.key(),
-            state: State::Initialize,
-            active: None,
-            addresses: config.addresses.clone(),
-            counters: RouterCounters::default(),
-            error: None,
-        };
-        desired.values().map(status).collect()
+        self.inbox.ask().recv().map(|answer| answer.routers).unwrap_or_default()
     }
 
     /// The interfaces listened on, with what was refused there.
     pub fn links(&self) -> Vec<LinkStatus> {
-        Vec::new()
+        self.inbox.ask().recv().map(|answer| answer.links).unwrap_or_default()
     }
 
     /// Ethernet interfaces that are up and have an IPv4 address, by name.
@@ -91,8 +117,34 @@ impl Engine {
     }
 
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.
-    pub fn listen(&self, _interfaces: &[String]) {}
+    pub fn listen(&self, interfaces: &[String]) {
+        let interfaces: BTreeSet<String> = interfaces.iter().cloned().collect();
+        self.inbox.census(interfaces.clone());
+        self.links.want_for_census(interfaces);
+    }
 
     /// Resigns everything and joins the threads.
-    pub fn shutdown(self) {}
+    pub fn shutdown(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // The timer thread first: resigning needs the others' sockets. A thread that panicked has nothing to resign.
+        self.inbox.stop();
+        if let Some(thread) = self.timer_thread.take() {
+            let _ = thread.join();
+        }
+        self.announcer.stop();
+        self.links.stop();
+        for thread in self.helpers.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.map_err(|source| StartError::Os { what: "start a thread", source })
 }

@@ -11,11 +11,21 @@
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
+mod announce;
+mod arp;
+mod census;
+mod clock;
 mod config;
+mod core;
 mod engine;
 mod event;
+mod inbox;
 mod interfaces;
+mod links;
+mod realtime;
+mod sockets;
 mod status;
+mod sys;
 
 pub use config::{RouterConfig, RouterKey};
 pub use engine::{Engine, Options, StartError};

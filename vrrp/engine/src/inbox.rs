@@ -1,0 +1,82 @@
+//! What other threads want from the timer thread.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::config::RouterConfig;
+use crate::links::LinkState;
+use crate::status::{LinkStatus, RouterStatus};
+
+/// Everything asked for since the timer thread last looked. Newer wishes replace older ones, so it cannot grow without
+/// bound: links report changes only, and who asks a question waits for the answer.
+#[derive(Default)]
+pub(crate) struct Letters {
+    pub(crate) desired: Option<Vec<RouterConfig>>,
+    pub(crate) census: Option<BTreeSet<String>>,
+    pub(crate) links: Vec<(String, LinkState)>,
+    pub(crate) questions: Vec<SyncSender<Answer>>,
+    pub(crate) stop: bool,
+}
+
+/// Answer to a question.
+pub(crate) struct Answer {
+    pub(crate) routers: Vec<RouterStatus>,
+    pub(crate) links: Vec<LinkStatus>,
+}
+
+/// The inbox and the bell.
+pub(crate) struct Inbox {
+    letters: Mutex<Letters>,
+    bell: EventFd,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Self { letters: Mutex::default(), bell })
+    }
+
+    pub(crate) fn desire(&self, routers: Vec<RouterConfig>) {
+        self.put(|letters| letters.desired = Some(routers));
+    }
+
+    pub(crate) fn census(&self, interfaces: BTreeSet<String>) {
+        self.put(|letters| letters.census = Some(interfaces));
+    }
+
+    pub(crate) fn link(&self, interface: String, state: LinkState) {
+        self.put(|letters| letters.links.push((interface, state)));
+    }
+
+    pub(crate) fn stop(&self) {
+        self.put(|letters| letters.stop = true);
+    }
+
+    pub(crate) fn ask(&self) -> Receiver<Answer> {
+        let (answer, answered) = sync_channel(1);
+        self.put(|letters| letters.questions.push(answer));
+        answered
+    }
+
+    /// Takes everything.
+    pub(crate) fn take(&self) -> Letters {
+        let _ = self.bell.read();
+        std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Readable when there is something to take.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn put(&self, change: impl FnOnce(&mut Letters)) {
+        change(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner));
+        // Fails only when the counter is at its maximum, and then the bell rings already.
+        let _ = self.bell.write(1);
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a received packet was refused.
+
+use std::net::Ipv4Addr;
+
+use super::{GROUP, TTL};
+
+/// Why a received packet was refused; R-numbers as in `vrrp.md` §1.4.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// R1: shorter than its headers say.
+    #[error("truncated after {length} bytes")]
+    Truncated {
+        /// Bytes there were.
+        length: usize,
+    },
+    /// R1: not an IPv4 header of protocol 112, or one shorter than 20 bytes.
+    #[error("not an IPv4 datagram of protocol 112")]
+    IpHeader,
+    /// R2: another version.
+    #[error("VRRP version {0}, version 3 expected")]
+    Version(u8),
+    /// R3: not an advert.
+    #[error("VRRP type {0}, 1 (advert) expected")]
+    Type(u8),
+    /// R4: the VRID is not configured on the interface it came in by (or is 0).
+    #[error("VRID {0} is not configured on this interface")]
+    UnknownVrid(u8),
+    /// R5, R16: length and address count disagree, as with a trailer of version 2.
+    #[error("length {length}, {expected} expected for its address count")]
+    Length {
+        /// Length of the message.
+        length: usize,
+        /// Length its address count asks for.
+        expected: usize,
+    },
+    /// R6: the checksum holds neither as in RFC 9568 nor as in RFC 5798.
+    #[error("wrong checksum")]
+    Checksum,
+    /// R7: it may come from beyond a router.
+    #[error("TTL {0}, {TTL} expected")]
+    Ttl(u8),
+    /// R14: sent to another address than the group.
+    #[error("sent to {0}, {GROUP} expected")]
+    Destination(Ipv4Addr),
+    /// R8: lists no address (erratum 8299).
+    #[error("lists no address")]
+    NoAddresses,
+    /// R9: an interval of 0 (erratum 8301).
+    #[error("advertisement interval 0")]
+    ZeroInterval,
+}
+
+impl Rejection {
+    /// Labels of all reasons, in the order of [`Rejection::index`].
+    pub const LABELS: [&'static str; 11] = [
+        "truncated",
+        "ip_header",
+        "version",
+        "type",
+        "unknown_vrid",
+        "length",
+        "checksum",
+        "ttl",
+        "destination",
+        "no_addresses",
+        "zero_interval",
+    ];
+
+    /// Position of the reason in [`Rejection::LABELS`], for tables of counters.
+    pub fn index(self) -> usize {
+        match self {
+            Self::Truncated { .. } => 0,
+            Self::IpHeader => 1,
+            Self::Version(_) => 2,
+            Self::Type(_) => 3,
+            Self::UnknownVrid(_) => 4,
+            Self::Length { .. } => 5,
+            Self::Checksum => 6,
+            Self::Ttl(_) => 7,
+            Self::Destination(_) => 8,
+            Self::NoAddresses => 9,
+            Self::ZeroInterval => 10,
+        }
+    }
+
+    /// Short name of the reason, for metrics.
+    pub fn label(self) -> &'static str {
+        Self::LABELS[self.index()]
+    }
+}
