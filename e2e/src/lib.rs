@@ -1,1 +1,79 @@
 //! The lab: real Kubernetes on hosts made of network namespaces; scenario tests, benches, demo.
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! use windlass_e2e::{Lab, scenario};
+//!
+//! #[test]
+//! fn the_backend_answers() -> anyhow::Result<()> {
+//!     scenario("backend-answers", Lab::builder().nodes(2).client("c1").light(), async |lab| {
+//!         lab.backend("web", &["n1", "n2"]).await?;
+//!         lab.load_balancer("web", |_| ()).await?;
+//!         lab.apply("manifests/crds").await?;
+//!         lab.start_controller(Default::default())?;
+//!         lab.start_agent("n1")?;
+//!         let vip = lab.ingress("web", Duration::from_secs(30)).await?;
+//!         assert!(lab.curl("c1", vip, 80).await?.starts_with("web-"));
+//!         lab.node("n1")?.pull_cable()
+//!     })
+//! }
+//! ```
+//!
+//! [`topology`] says which addresses there are. Two variants have the same methods: with kubelets, containers and
+//! everything (about 20 s until it is up), and [`LabBuilder::light`] (about 5 s).
+//!
+//! # How it ends
+//! Every process, mount and network namespace of a lab is within one PID and mount namespace that ends with the process
+//! that owns the lab, even by SIGKILL. Logs, certificates and kubeconfigs stay in `target/lab/<name>`. Cgroups, which no
+//! namespace takes along, are removed at the end, or else by the next lab.
+
+mod builder;
+mod cgroups;
+mod control_plane;
+mod daemons;
+mod dump;
+mod exec;
+mod forward;
+mod full;
+mod lab;
+mod light;
+mod node;
+mod pki;
+mod probe;
+mod sandbox;
+mod service;
+mod tools;
+pub mod topology;
+mod wait;
+mod windlass;
+
+use anyhow::bail;
+
+pub use builder::LabBuilder;
+pub use forward::HostPort;
+pub use lab::Lab;
+pub use nix::sys::signal::Signal;
+pub use node::{Direction, Node};
+pub use probe::{Outcome, Probe, Protocol};
+pub use service::{BACKEND_HTTP, BACKEND_UDP, SERVICE_PORT};
+pub use tools::{target, windlass_binary, workspace};
+pub use topology::Mac;
+pub use wait::{Hopeless, await_that};
+pub use windlass::ControllerOptions;
+
+/// A test on a lab of its own: what a `#[test]` returns. Without root it says so and passes, unless `CI` is `true`: then
+/// it fails, so that a pipeline that shows nothing is not green.
+pub fn scenario(
+    name: &str,
+    builder: LabBuilder,
+    body: impl AsyncFnOnce(&mut Lab) -> anyhow::Result<()> + Send,
+) -> anyhow::Result<()> {
+    if !nix::unistd::Uid::effective().is_root() {
+        if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+            bail!("{name}: {}", tools::NOT_ROOT);
+        }
+        eprintln!("skipped {name}: {}", tools::NOT_ROOT);
+        return Ok(());
+    }
+    Lab::run(name, builder, body)
+}

@@ -1,0 +1,86 @@
+//! What a lab is to be.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use anyhow::Context as _;
+
+/// What a lab is to be; made by [`crate::Lab::builder`].
+#[derive(Clone, Debug)]
+pub struct LabBuilder {
+    pub(crate) nodes: u8,
+    pub(crate) clients: Vec<String>,
+    pub(crate) light: bool,
+    pub(crate) uninitialized: bool,
+    pub(crate) service_range: String,
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Default for LabBuilder {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            clients: Vec::new(),
+            light: false,
+            uninitialized: false,
+            service_range: "198.51.100.0/24".into(),
+            limit: Some(Duration::from_mins(10)),
+        }
+    }
+}
+
+impl LabBuilder {
+    /// How many nodes (`n1`, `n2`, …), 1 to 8; default 1.
+    #[must_use]
+    pub fn nodes(self, nodes: u8) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// Adds a client host of that name to the LAN.
+    #[must_use]
+    pub fn client(mut self, name: &str) -> Self {
+        self.clients.push(name.to_owned());
+        self
+    }
+
+    /// Without kubelets, containers, kube-controller-manager and kube-scheduler: the lab writes Nodes and EndpointSlices
+    /// itself, backends are plain processes, windlass is started by [`crate::Lab::start_controller`] and
+    /// [`crate::Lab::start_agent`]. etcd, kube-apiserver and kube-proxy are real. Up in a few seconds.
+    #[must_use]
+    pub fn light(self) -> Self {
+        Self { light: true, ..self }
+    }
+
+    /// Light only: Nodes begin as under `kubelet --cloud-provider=external`, with the taint
+    /// `node.cloudprovider.kubernetes.io/uninitialized` and no addresses. (Real kubelets always begin so.)
+    #[must_use]
+    pub fn uninitialized(self) -> Self {
+        Self { uninitialized: true, ..self }
+    }
+
+    /// Cluster addresses of Services, as `198.18.0.0/16`; default 198.51.100.0/24, which is enough for 254 of them.
+    #[must_use]
+    pub fn service_range(self, cidr: &str) -> Self {
+        Self { service_range: cidr.to_owned(), ..self }
+    }
+
+    /// How long the body may take before the scenario fails; default 10 minutes.
+    #[must_use]
+    pub fn limit(self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// The body may take as long as it likes.
+    #[must_use]
+    pub fn no_limit(self) -> Self {
+        Self { limit: None, ..self }
+    }
+
+    /// The first usable address of the service range: the API server's Service gets it.
+    pub(crate) fn api_service_address(&self) -> anyhow::Result<Ipv4Addr> {
+        let network =
+            self.service_range.split_once('/').and_then(|(network, _)| network.parse::<Ipv4Addr>().ok());
+        let network =
+            network.with_context(|| format!("service range {:?} is no IPv4 CIDR", self.service_range))?;
+        Ok(Ipv4Addr::from_bits(network.to_bits() + 1))
+    }
+}

@@ -1,0 +1,130 @@
+//! etcd, kube-apiserver and, with kubelets, kube-controller-manager and kube-scheduler; all on host `cp`.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kube::{
+    api::{GetParams, Request},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use nix::sys::signal::Signal;
+
+use crate::{
+    lab::Lab,
+    topology::{API_SERVER, POD_RANGE},
+    wait::await_that,
+};
+
+/// How long a component may take to be ready on a busy machine.
+pub(crate) const READY: Duration = Duration::from_mins(3);
+const HOST: &str = "cp";
+const ETCD: &str = "http://127.0.0.1:2379";
+
+impl Lab {
+    /// Starts the control plane and waits until the API server is ready.
+    pub(crate) async fn start_control_plane(&self) -> anyhow::Result<()> {
+        self.daemons.start(&self.sandbox, HOST, "etcd", etcd())?;
+        self.daemons.start(&self.sandbox, HOST, "kube-apiserver", self.kube_apiserver())?;
+        self.await_api_server().await?;
+        if !self.options.light {
+            for name in ["kube-controller-manager", "kube-scheduler"] {
+                let mut command = self.kubernetes(name);
+                command.extend([format!("--kubeconfig={}", self.pki.kubeconfig(name).display())]);
+                command.extend(["--leader-elect=false".into(), "--cert-dir=/run/lab".into()]);
+                if name == "kube-controller-manager" {
+                    command.extend([
+                        "--use-service-account-credentials".into(),
+                        format!(
+                            "--service-account-private-key-file={}",
+                            self.pki.path("service-accounts.key")
+                        ),
+                        format!("--root-ca-file={}", self.pki.path("ca.crt")),
+                        format!("--cluster-cidr={POD_RANGE}"),
+                    ]);
+                }
+                self.daemons.start(&self.sandbox, HOST, name, command)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the API server as a power cut would (SIGKILL); etcd and its data stay.
+    pub async fn stop_api_server(&self) -> anyhow::Result<()> {
+        self.daemons.end(&self.sandbox, HOST, "kube-apiserver", Signal::SIGKILL).await
+    }
+
+    /// Starts the API server again, with the same certificates, port and data, and waits until it is ready.
+    pub async fn start_api_server(&self) -> anyhow::Result<()> {
+        self.daemons.start_again(&self.sandbox, HOST, "kube-apiserver")?;
+        self.await_api_server().await
+    }
+
+    async fn await_api_server(&self) -> anyhow::Result<()> {
+        await_that("the API server is ready", READY, async || {
+            for name in ["etcd", "kube-apiserver"] {
+                self.daemons.check(&self.sandbox, self.logs(), HOST, name)?;
+            }
+            let readyz = Request::new("").get("readyz", &GetParams::default())?;
+            Ok((self.client.request_text(readyz).await? == "ok").then_some(()))
+        })
+        .await
+    }
+
+    fn kube_apiserver(&self) -> Vec<String> {
+        let file = |name: &str| self.pki.path(name);
+        let mut command = self.kubernetes("kube-apiserver");
+        command.extend([
+            format!("--etcd-servers={ETCD}"),
+            format!("--advertise-address={API_SERVER}"),
+            "--secure-port=6443".into(),
+            format!("--tls-cert-file={}", file("apiserver.crt")),
+            format!("--tls-private-key-file={}", file("apiserver.key")),
+            format!("--client-ca-file={}", file("ca.crt")),
+            format!("--token-auth-file={}", file("tokens.csv")),
+            "--authorization-mode=Node,RBAC".into(),
+            "--enable-admission-plugins=NodeRestriction".into(),
+            format!("--service-cluster-ip-range={}", self.options.service_range),
+            "--service-account-issuer=https://kubernetes.default.svc".into(),
+            format!("--service-account-key-file={}", file("service-accounts.pub")),
+            format!("--service-account-signing-key-file={}", file("service-accounts.key")),
+            "--allow-privileged".into(),
+            // Logs and exec reach kubelets without DNS.
+            "--kubelet-preferred-address-types=InternalIP".into(),
+        ]);
+        if self.options.light {
+            // Nobody makes service accounts or removes the not-ready taint without a kube-controller-manager.
+            command.push("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".into());
+        }
+        command
+    }
+
+    /// One of the Kubernetes programs, as the first word of a command.
+    pub(crate) fn kubernetes(&self, program: &str) -> Vec<String> {
+        vec![self.tools.path(program)]
+    }
+}
+
+fn etcd() -> Vec<String> {
+    let flags = [
+        "etcd",
+        "--name=lab",
+        "--data-dir=/run/lab/etcd",
+        // The data is in memory anyway: there is nothing to be safe from.
+        "--unsafe-no-fsync",
+        &format!("--listen-client-urls={ETCD}"),
+        &format!("--advertise-client-urls={ETCD}"),
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        "--initial-cluster=lab=http://127.0.0.1:2380",
+        "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+        "--logger=zap",
+    ];
+    flags.map(str::to_owned).to_vec()
+}
+
+/// A client that speaks to the lab's API server, from a thread within its network namespace `cp`.
+pub(crate) async fn client(kubeconfig: &std::path::Path) -> anyhow::Result<kube::Client> {
+    let read = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    config.connect_timeout = Some(Duration::from_secs(2));
+    kube::Client::try_from(config).with_context(|| format!("making a client of {}", kubeconfig.display()))
+}

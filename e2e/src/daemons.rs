@@ -1,0 +1,132 @@
+//! The long-running processes of a lab: started, signalled, started again, by host and name.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+use nix::sys::signal::Signal;
+
+use crate::{
+    sandbox::Sandbox,
+    wait::{Hopeless, await_that},
+};
+
+/// How long a process that was told to end may take.
+const END: Duration = Duration::from_secs(30);
+
+/// A process of the lab.
+#[derive(Clone, Debug)]
+struct Daemon {
+    command: Vec<String>,
+    pid: i32,
+}
+
+/// The processes that the lab started, by host and name.
+#[derive(Debug, Default)]
+pub(crate) struct Daemons {
+    started: Mutex<BTreeMap<(String, String), Daemon>>,
+}
+
+impl Daemons {
+    /// Starts `command` on `host`; its output goes to `<host>-<name>.log`.
+    pub(crate) fn start(
+        &self,
+        sandbox: &Sandbox,
+        host: &str,
+        name: &str,
+        command: Vec<String>,
+    ) -> anyhow::Result<()> {
+        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (host.to_owned(), name.to_owned());
+        if let Some(before) = started.get(&key) {
+            ensure!(sandbox.outer(before.pid).is_none(), "{name} runs on {host} already");
+        }
+        let pid = sandbox
+            .spawn(host, &log_name(host, name), &command)
+            .with_context(|| format!("starting {name} on {host}"))?;
+        started.insert(key, Daemon { command, pid });
+        Ok(())
+    }
+
+    /// Starts a process that has ended again, with the same command.
+    pub(crate) fn start_again(&self, sandbox: &Sandbox, host: &str, name: &str) -> anyhow::Result<()> {
+        let command = self.get(host, name)?.command;
+        self.start(sandbox, host, name, command)
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(
+        &self,
+        sandbox: &Sandbox,
+        host: &str,
+        name: &str,
+        signal: Signal,
+    ) -> anyhow::Result<()> {
+        sandbox.signal(self.get(host, name)?.pid, signal).with_context(|| format!("{name} on {host}"))
+    }
+
+    /// Sends a signal that ends the process and waits until it has ended.
+    pub(crate) async fn end(
+        &self,
+        sandbox: &Sandbox,
+        host: &str,
+        name: &str,
+        signal: Signal,
+    ) -> anyhow::Result<()> {
+        self.signal(sandbox, host, name, signal)?;
+        let pid = self.get(host, name)?.pid;
+        await_that(&format!("{name} on {host} ends by {signal}"), END, async || {
+            Ok(sandbox.outer(pid).is_none().then_some(()))
+        })
+        .await
+    }
+
+    /// Fails, with the last lines of its log, if the process has ended.
+    pub(crate) fn check(&self, sandbox: &Sandbox, logs: &Path, host: &str, name: &str) -> anyhow::Result<()> {
+        if sandbox.outer(self.get(host, name)?.pid).is_some() {
+            return Ok(());
+        }
+        let log = logs.join(log_name(host, name));
+        let words = tail(&log, 5);
+        Err(anyhow!("{name} on {host} has ended; its last words ({}):\n{words}", log.display())
+            .context(Hopeless))
+    }
+
+    /// Names of the processes of `host` that run.
+    pub(crate) fn running(&self, sandbox: &Sandbox, host: &str) -> Vec<String> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        started
+            .iter()
+            .filter(|((on, _), daemon)| on == host && sandbox.outer(daemon.pid).is_some())
+            .map(|((_, name), _)| name.clone())
+            .collect()
+    }
+
+    fn get(&self, host: &str, name: &str) -> anyhow::Result<Daemon> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (host.to_owned(), name.to_owned());
+        started.get(&key).cloned().with_context(|| {
+            let there: Vec<&str> =
+                started.keys().filter(|(on, _)| on == host).map(|(_, name)| name.as_str()).collect();
+            format!("the lab never started {name} on {host} (it started: {})", there.join(", "))
+        })
+    }
+}
+
+/// Name of the log of a process.
+pub(crate) fn log_name(host: &str, name: &str) -> String {
+    format!("{host}-{name}.log")
+}
+
+/// The last lines of a file.
+pub(crate) fn tail(log: &Path, lines: usize) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

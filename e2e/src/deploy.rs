@@ -1,0 +1,159 @@
+//! Windlass itself in a lab, from the project's own manifests: as pods where there are kubelets, else as processes.
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment},
+        core::v1::Event,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use windlass_api::{IPPool, NodeNetwork, VirtualIP, virtual_ip_name};
+
+use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
+
+/// Namespace of the pods.
+const NAMESPACE: &str = "windlass-system";
+/// How long the whole of Windlass may take to be there.
+const LIMIT: Duration = Duration::from_mins(3);
+
+impl Lab {
+    /// Applies the project's manifests: custom resources, RBAC, Deployment and DaemonSet (which only run where there are
+    /// kubelets).
+    pub async fn install_manifests(&self) -> anyhow::Result<()> {
+        let manifests = workspace().join("manifests").display().to_string();
+        self.apply(&manifests).await.context("applying the manifests")?;
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client());
+        await_that("the custom resources are established", LIMIT, async || {
+            for crd in windlass_api::all_crds() {
+                let name = crd.metadata.name.unwrap_or_default();
+                let conditions = crds.get(&name).await?.status.and_then(|s| s.conditions).unwrap_or_default();
+                let established = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
+                ensure!(established, "{name} is not established");
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Installs Windlass and waits until it works: with kubelets all of its pods are ready; else a controller runs, and an
+    /// agent on each of `agents`.
+    pub async fn deploy_windlass(&self, agents: &[&str]) -> anyhow::Result<()> {
+        self.install_manifests().await?;
+        if self.is_light() {
+            self.start_controller(ControllerOptions::default())?;
+            for node in agents {
+                self.start_agent(node)?;
+            }
+        } else {
+            self.await_windlass_pods().await?;
+        }
+        let networks: Api<NodeNetwork> = Api::all(self.client());
+        await_that("every agent has reported its network", LIMIT, async || {
+            for node in agents {
+                networks.get(node).await?;
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    async fn await_windlass_pods(&self) -> anyhow::Result<()> {
+        let deployments: Api<Deployment> = Api::namespaced(self.client(), NAMESPACE);
+        let daemon_sets: Api<DaemonSet> = Api::namespaced(self.client(), NAMESPACE);
+        await_that("all Windlass pods are ready", LIMIT, async || {
+            let deployment = deployments.get("windlass-controller").await?;
+            let wanted = deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1);
+            let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or(0);
+            ensure!(ready >= wanted, "{ready} of {wanted} controller pods are ready");
+            let agents = daemon_sets.get("windlass-agent").await?.status.context("no DaemonSet status yet")?;
+            let (wanted, ready) = (agents.desired_number_scheduled, agents.number_ready);
+            ensure!(wanted > 0 && ready >= wanted, "{ready} of {wanted} agent pods are ready");
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Makes an IPPool of these addresses, with the default advertisement interval.
+    pub async fn pool(&self, name: &str, addresses: &[&str]) -> anyhow::Result<IPPool> {
+        self.pool_with_interval(name, addresses, windlass_api::DEFAULT_ADVERTISEMENT_INTERVAL_MS).await
+    }
+
+    /// Makes an IPPool of these addresses whose virtual routers send an advert every `interval_ms` milliseconds.
+    pub async fn pool_with_interval(
+        &self,
+        name: &str,
+        addresses: &[&str],
+        interval_ms: u32,
+    ) -> anyhow::Result<IPPool> {
+        let pool = serde_json::from_value(serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1",
+            "kind": "IPPool",
+            "metadata": {"name": name},
+            "spec": {"addresses": addresses, "advertisementIntervalMilliseconds": interval_ms},
+        }))?;
+        let pools: Api<IPPool> = Api::all(self.client());
+        pools.create(&PostParams::default(), &pool).await.with_context(|| format!("making IPPool {name}"))
+    }
+
+    /// The `VirtualIP` of an address, if there is one.
+    pub async fn virtual_ip(&self, address: IpAddr) -> anyhow::Result<Option<VirtualIP>> {
+        let virtual_ips: Api<VirtualIP> = Api::all(self.client());
+        Ok(virtual_ips.get_opt(&virtual_ip_name(address)).await?)
+    }
+
+    /// Waits until exactly one host answers ARP for `address` as client `client` sees it, and returns the node's name.
+    /// The API server is not asked.
+    pub async fn await_owner(&self, client: &str, address: IpAddr) -> anyhow::Result<String> {
+        self.await_owner_among(client, address, None).await
+    }
+
+    /// As [`Self::await_owner`], but the one that answers has to be another than `not`.
+    pub async fn await_owner_other_than(
+        &self,
+        client: &str,
+        address: IpAddr,
+        not: &str,
+    ) -> anyhow::Result<String> {
+        self.await_owner_among(client, address, Some(not)).await
+    }
+
+    async fn await_owner_among(
+        &self,
+        client: &str,
+        address: IpAddr,
+        not: Option<&str>,
+    ) -> anyhow::Result<String> {
+        let what = match not {
+            Some(not) => format!("exactly one node other than {not} answers ARP for {address}"),
+            None => format!("exactly one node answers ARP for {address}"),
+        };
+        await_that(&what, Duration::from_secs(30), async || {
+            let macs = self.arping(client, address).await?;
+            let &[mac] = macs.as_slice() else { anyhow::bail!("answers came from {macs:?}") };
+            let owner = self.nodes().find(|node| node.mac() == mac);
+            let owner = owner.with_context(|| format!("{mac} is no node's"))?.name().to_owned();
+            ensure!(Some(owner.as_str()) != not, "{owner} answers");
+            Ok(Some(owner))
+        })
+        .await
+    }
+
+    /// Every event about an object of this kind and name, as `reason: message`.
+    pub async fn events_of(&self, kind: &str, name: &str) -> anyhow::Result<BTreeSet<String>> {
+        let events: Api<Event> = Api::all(self.client());
+        let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
+        let events = events.list(&about).await?.items.into_iter();
+        Ok(events
+            .map(|event| {
+                format!("{}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,122 @@
+//! Commands on the hosts of a lab: kubectl, curl, arping, anything.
+
+use std::{
+    fmt::Display,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use tokio::{io::AsyncWriteExt as _, process::Command};
+
+use crate::{lab::Lab, topology::Mac};
+
+/// How long a command may take if nothing else is said.
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl Lab {
+    /// Runs a command on a host, in its network namespace, and returns what it prints. It is ended after 60 s; an exit
+    /// status other than 0 is an error that holds what it complained.
+    pub async fn exec(&self, host: &str, command: &[&str]) -> anyhow::Result<String> {
+        self.exec_with(host, command, LIMIT, None).await
+    }
+
+    /// Runs kubectl as admin.
+    pub async fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        self.kubectl_with(arguments, None).await
+    }
+
+    /// Applies manifests: YAML text, or the path of a file, or of a folder with or without a kustomization.
+    pub async fn apply(&self, what: impl AsRef<str>) -> anyhow::Result<String> {
+        let what = what.as_ref();
+        // YAML has a line break or at least a colon and a space; a path that has neither is looked up.
+        let path = Path::new(what);
+        if what.contains('\n') || !path.exists() {
+            ensure!(what.contains(": "), "{what:?} is neither YAML nor an existing path");
+            return self.kubectl_with(&["apply", "--filename=-"], Some(what)).await;
+        }
+        let path = std::path::absolute(path)?;
+        let kustomized = path.join("kustomization.yaml").exists();
+        let path = path.to_str().context("a path that is no UTF-8")?;
+        let flag = if kustomized { "--kustomize" } else { "--filename" };
+        self.kubectl_with(&["apply", flag, path], None).await
+    }
+
+    async fn kubectl_with(&self, arguments: &[&str], input: Option<&str>) -> anyhow::Result<String> {
+        let (kubectl, kubeconfig) =
+            (self.tools.path("kubectl"), self.kubeconfig("admin").display().to_string());
+        let mut command = vec![&*kubectl, "--kubeconfig", &*kubeconfig, "--cache-dir=/run/lab/kubectl"];
+        command.extend(arguments);
+        self.exec_with("cp", &command, LIMIT, input).await
+    }
+
+    /// Asks the backend behind `address`:`port` for its host name, over HTTP from host `client`; waits 2 s at most.
+    pub async fn curl(&self, client: &str, address: impl Into<IpAddr>, port: u16) -> anyhow::Result<String> {
+        let url = format!("http://{}/hostname", SocketAddr::new(address.into(), port));
+        let command = ["curl", "-sS", "--noproxy", "*", "--connect-timeout", "1", "--max-time", "2", &url];
+        self.exec(client, &command).await
+    }
+
+    /// Who answers ARP for `address`: two broadcasts from host `client`, every distinct link-layer address that answers
+    /// either. Takes 2 s. Nobody is an empty list.
+    pub async fn arping(&self, client: &str, address: impl Display) -> anyhow::Result<Vec<Mac>> {
+        let address = address.to_string();
+        // It exits with 1 when nobody answers; what it prints tells that from trouble.
+        let script = format!("arping -b -c 2 -w 2 -I eth0 {address} || [ $? -eq 1 ]");
+        answering_macs(&self.exec(client, &["sh", "-c", &script]).await?)
+    }
+
+    async fn exec_with(
+        &self,
+        host: &str,
+        command: &[&str],
+        limit: Duration,
+        input: Option<&str>,
+    ) -> anyhow::Result<String> {
+        self.host(host)?;
+        let seconds = limit.as_secs().to_string();
+        let bounded = [&["timeout", "--kill-after=1", &seconds], command].concat();
+        let mut child = Command::from(self.sandbox.command(Some(host), &bounded))
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("starting nsenter(1)")?;
+        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+            stdin.write_all(text.as_bytes()).await.context("writing to the command")?;
+        }
+        let output = child.wait_with_output().await?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() {
+            return Ok(said.into_owned());
+        }
+        let complained = String::from_utf8_lossy(&output.stderr);
+        let words =
+            [complained.trim(), said.trim()].into_iter().find(|words| !words.is_empty()).unwrap_or("nothing");
+        match output.status.code() {
+            Some(124) => {
+                bail!("on {host}, {} took more than {seconds} s; it said: {words}", command.join(" "))
+            }
+            _ => bail!("on {host}, {} failed ({}): {words}", command.join(" "), output.status),
+        }
+    }
+}
+
+/// The addresses in brackets of arping's lines `Unicast reply from 192.0.2.1 [02:00:00:00:00:01]  0.6ms`.
+fn answering_macs(output: &str) -> anyhow::Result<Vec<Mac>> {
+    let mut macs = Vec::new();
+    for line in output.lines().filter(|line| line.contains(" reply from ")) {
+        let mac = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let (mac, _) = mac.with_context(|| format!("arping's line {line:?} has no address in brackets"))?;
+        macs.push(mac.parse()?);
+    }
+    macs.sort_unstable();
+    macs.dedup();
+    Ok(macs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! A lab: its parts, how it begins and how it ends.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+use futures::FutureExt as _;
+use kube::Client;
+
+use crate::{
+    builder::LabBuilder,
+    cgroups::Cgroup,
+    control_plane,
+    daemons::Daemons,
+    dump,
+    node::Node,
+    pki::Pki,
+    sandbox::Sandbox,
+    tools::{self, Tools},
+    topology::{self, Host, Role},
+};
+
+/// A running cluster on a LAN of its own. All of it ends when this value is dropped or its process ends.
+pub struct Lab {
+    pub(crate) name: String,
+    pub(crate) options: LabBuilder,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) tools: Tools,
+    pub(crate) pki: Pki,
+    pub(crate) daemons: Daemons,
+    pub(crate) client: Client,
+    /// Servers of the light variant by backend: node and pod address.
+    pub(crate) servers: Mutex<BTreeMap<String, Vec<(String, IpAddr)>>>,
+    folder: PathBuf,
+    // The order of the last two matters: cgroups can be removed only when their processes are gone.
+    pub(crate) sandbox: Sandbox,
+    pub(crate) cgroup: Cgroup,
+}
+
+impl Lab {
+    /// What the lab is to be.
+    pub fn builder() -> LabBuilder {
+        LabBuilder::default()
+    }
+
+    /// Starts a lab, runs `body` in it and takes it down. The body runs on a thread of its own within the network
+    /// namespace of the control plane, on a current-thread tokio runtime: what it connects to is the lab.
+    /// When something fails, what the cluster and the logs show is printed on standard error first.
+    pub fn run<T: Send>(
+        name: &str,
+        builder: LabBuilder,
+        body: impl AsyncFnOnce(&mut Self) -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn_scoped(scope, || Self::run_here(name, builder, body))?;
+            thread.join().map_err(|panic| anyhow!("the lab {name} panicked: {}", panic_text(&*panic)))?
+        })
+    }
+
+    fn run_here<T>(
+        name: &str,
+        builder: LabBuilder,
+        body: impl AsyncFnOnce(&mut Self) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let valid = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
+        let hosts = topology::hosts(builder.nodes, &builder.clients)?;
+        let service_address = builder.api_service_address()?;
+        let tools = Tools::find(builder.light)?;
+
+        let folder = tools::target().join("lab").join(name);
+        let logs = folder.join("logs");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
+        let cgroup = Cgroup::make(name)?;
+        let sandbox = Sandbox::start(&logs)?;
+        sandbox.script(&topology::script(&hosts)).context("making the lab's LAN")?;
+        let pki = Pki::make(folder.join("pki"), &hosts, &service_address.to_string())?;
+        sandbox.enter("cp")?;
+
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let client = control_plane::client(&pki.kubeconfig("admin")).await?;
+            let mut lab = Self {
+                name: name.to_owned(),
+                options: builder,
+                hosts,
+                tools,
+                pki,
+                daemons: Daemons::default(),
+                client,
+                servers: Mutex::default(),
+                folder,
+                sandbox,
+                cgroup,
+            };
+            let result = match lab.start().await {
+                Ok(()) => lab.guarded(body).await,
+                Err(error) => Err(error.context(format!("starting the lab {name}"))),
+            };
+            if let Err(error) = &result {
+                dump::print(&lab, error).await;
+            }
+            result
+        })
+    }
+
+    async fn start(&self) -> anyhow::Result<()> {
+        self.start_control_plane().await?;
+        if self.options.light { self.start_light_nodes().await } else { self.start_full_nodes().await }
+    }
+
+    /// Runs the body; a panic (a failed assertion) and too long a time are errors.
+    async fn guarded<T>(
+        &mut self,
+        body: impl AsyncFnOnce(&mut Self) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let limit = self.options.limit;
+        let body = std::panic::AssertUnwindSafe(body(self)).catch_unwind();
+        let outcome = match limit {
+            Some(limit) => tokio::time::timeout(limit, body)
+                .await
+                .map_err(|_| anyhow!("the scenario did not end within {} s", limit.as_secs()))?,
+            None => body.await,
+        };
+        outcome.map_err(|panic| anyhow!("panicked: {}", panic_text(&*panic)))?
+    }
+
+    /// Name of the lab.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A client with all rights. Usable within the body (its thread is in the network namespace `cp`).
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Path of the kubeconfig of an account, for use within the lab: `admin`; `controller` and `agent`, the service
+    /// accounts of Windlass, which have the rights that the project's manifests give them; or a node's name.
+    pub fn kubeconfig(&self, account: &str) -> PathBuf {
+        self.pki.kubeconfig(account)
+    }
+
+    /// The folder of the logs.
+    pub fn logs(&self) -> &Path {
+        self.sandbox.logs()
+    }
+
+    /// The folder of everything that stays of the lab: logs, certificates, kubeconfigs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The nodes, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        let nodes = self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_)));
+        nodes.map(|host| Node { lab: self, host })
+    }
+
+    /// A node, to look at and to inflict faults on.
+    pub fn node(&self, name: &str) -> anyhow::Result<Node<'_>> {
+        self.nodes().find(|node| node.host.name == name).with_context(|| {
+            let there: Vec<&str> = self.nodes().map(|node| node.host.name.as_str()).collect();
+            format!("the lab has no node {name:?} (it has {})", there.join(", "))
+        })
+    }
+
+    /// A host of the LAN: `cp`, a node or a client.
+    pub fn host(&self, name: &str) -> anyhow::Result<&Host> {
+        self.hosts
+            .iter()
+            .find(|host| host.name == name)
+            .with_context(|| format!("the lab has no host {name:?}"))
+    }
+
+    /// Process id of the lab's init as the host sees it: `nsenter -t <id> -m -p --net=/run/netns/…` enters the lab.
+    pub fn init(&self) -> i32 {
+        self.sandbox.init()
+    }
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "no text",
+    }
+}

@@ -1,0 +1,170 @@
+//! The light variant: Nodes, pods' namespaces and EndpointSlices made by the lab, kube-proxy for real.
+
+use std::net::IpAddr;
+
+use anyhow::Context as _;
+use k8s_openapi::api::{core::v1::Node, discovery::v1::EndpointSlice};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use crate::{
+    control_plane::READY,
+    lab::Lab,
+    service::{BACKEND_HTTP, BACKEND_UDP},
+    topology::{Host, POD_RANGE, Role},
+    wait::await_that,
+};
+
+impl Lab {
+    /// Writes the Node objects and starts a kube-proxy on each.
+    pub(crate) async fn start_light_nodes(&self) -> anyhow::Result<()> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        for host in self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_))) {
+            let node = node_object(host, self.options.uninitialized)?;
+            api.create(&PostParams::default(), &node)
+                .await
+                .with_context(|| format!("writing Node {}", host.name))?;
+            let bridge = host.pod_address(1).context("a node without pod addresses")?;
+            let name = &host.name;
+            self.sandbox.script(&format!(
+                "ip -n {name} link add cni0 type bridge\n\
+                 ip -n {name} addr add {bridge}/27 dev cni0\n\
+                 ip -n {name} link set cni0 up"
+            ))?;
+            self.start_kube_proxy(host)?;
+        }
+        self.await_kube_proxies().await
+    }
+
+    /// Starts kube-proxy, in nftables mode, on a node.
+    pub(crate) fn start_kube_proxy(&self, host: &Host) -> anyhow::Result<()> {
+        let mut command = self.kubernetes("kube-proxy");
+        command.extend([
+            format!("--kubeconfig={}", self.kubeconfig("kube-proxy").display()),
+            format!("--hostname-override={}", host.name),
+            // So that it need not wait for the Node to have an address.
+            format!("--bind-address={}", host.address),
+            format!("--cluster-cidr={POD_RANGE}"),
+            "--proxy-mode=nftables".into(),
+            "--healthz-bind-address=0.0.0.0:10256".into(),
+            // These would be set for the whole machine.
+            "--conntrack-max-per-core=0".into(),
+            "--conntrack-tcp-timeout-established=0".into(),
+            "--conntrack-tcp-timeout-close-wait=0".into(),
+        ]);
+        self.start_on_node(&host.name, "kube-proxy", command)
+    }
+
+    /// Waits until each node's kube-proxy calls itself healthy.
+    pub(crate) async fn await_kube_proxies(&self) -> anyhow::Result<()> {
+        for node in self.nodes() {
+            await_that(&format!("kube-proxy on {} is healthy", node.name()), READY, async || {
+                self.daemons.check(&self.sandbox, self.logs(), node.name(), "kube-proxy")?;
+                let url = "http://127.0.0.1:10256/healthz";
+                self.exec(node.name(), &["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "2", url])
+                    .await?;
+                Ok(Some(()))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Starts a server in a namespace of its own on the node, as a pod would be, and returns its address.
+    pub(crate) fn start_light_server(&self, node: &str, pod: &str, nth: u8) -> anyhow::Result<IpAddr> {
+        let host = self.host(node)?;
+        let (address, gateway) =
+            host.pod_address(nth).zip(host.pod_address(1)).context("no pod addresses")?;
+        // Interface names have at most 15 characters: the pod's number within the node is enough.
+        let port = format!("pod{nth}");
+        self.sandbox.script(&format!(
+            "ip netns add {pod}\n\
+             ip -n {pod} link set lo up\n\
+             ip -n {node} link add {port} type veth peer name eth0 netns {pod}\n\
+             ip -n {node} link set {port} master cni0 up\n\
+             ip -n {pod} addr add {address}/27 dev eth0\n\
+             ip -n {pod} link set eth0 up\n\
+             ip -n {pod} route add default via {gateway}"
+        ))?;
+        let mark = format!("{}={node}", crate::node::MARK);
+        let agnhost = self.tools.path("agnhost");
+        let server = format!("hostname {pod}; exec {} netexec", crate::sandbox::quoted(&agnhost));
+        let command = ["env", &mark, "unshare", "--uts", "sh", "-c", &server].map(str::to_owned).to_vec();
+        self.daemons.start(&self.sandbox, pod, "netexec", command)?;
+        Ok(address.into())
+    }
+
+    /// Writes the EndpointSlice of a Service of the same name as the backend.
+    pub(crate) async fn write_endpoint_slice(
+        &self,
+        service: &str,
+        servers: &[(String, IpAddr)],
+    ) -> anyhow::Result<()> {
+        let endpoints: Vec<_> = servers
+            .iter()
+            .map(|(node, address)| {
+                json!({
+                    "addresses": [address],
+                    "nodeName": node,
+                    "conditions": {"ready": true, "serving": true, "terminating": false},
+                })
+            })
+            .collect();
+        let slice: EndpointSlice = serde_json::from_value(json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": format!("{service}-lab"), "labels": {"kubernetes.io/service-name": service}},
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+            "ports": [
+                {"name": "http", "protocol": "TCP", "port": BACKEND_HTTP},
+                {"name": "udp", "protocol": "UDP", "port": BACKEND_UDP},
+            ],
+        }))?;
+        apply(self.client(), &format!("{service}-lab"), &slice).await
+    }
+}
+
+async fn apply(client: Client, name: &str, slice: &EndpointSlice) -> anyhow::Result<()> {
+    let api: Api<EndpointSlice> = Api::default_namespaced(client);
+    api.patch(name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(slice)).await?;
+    Ok(())
+}
+
+/// A Node as a kubelet would have written it.
+fn node_object(host: &Host, uninitialized: bool) -> anyhow::Result<Node> {
+    let now = "2026-01-01T00:00:00Z";
+    let name = &host.name;
+    let taints = if uninitialized {
+        json!([{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}])
+    } else {
+        json!([])
+    };
+    let addresses = if uninitialized {
+        json!([])
+    } else {
+        json!([{"type": "InternalIP", "address": host.address}, {"type": "Hostname", "address": name}])
+    };
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+            // A kubelet with --node-ip writes this for the cloud provider.
+            "annotations": {"alpha.kubernetes.io/provided-node-ip": host.address},
+        },
+        "spec": {"podCIDR": host.pod_cidr(), "podCIDRs": [host.pod_cidr()], "taints": taints},
+        "status": {
+            "addresses": addresses,
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "written by the lab",
+                "lastHeartbeatTime": now, "lastTransitionTime": now,
+            }],
+        },
+    });
+    Ok(serde_json::from_value(node)?)
+}

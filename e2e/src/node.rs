@@ -1,0 +1,195 @@
+//! A node of the lab and the faults that can be inflicted on it.
+
+use std::{fs, net::Ipv4Addr};
+
+use anyhow::{Context as _, ensure};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{
+    lab::Lab,
+    topology::{Host, Mac},
+    wait::await_that,
+};
+
+/// Which packets of a node a fault hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// What others send to it.
+    Incoming,
+    /// What it sends.
+    Outgoing,
+}
+
+/// A node of a lab.
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    pub(crate) lab: &'a Lab,
+    pub(crate) host: &'a Host,
+}
+
+impl Node<'_> {
+    /// Name, as `n1`.
+    pub fn name(&self) -> &str {
+        &self.host.name
+    }
+
+    /// Address on the LAN.
+    pub fn address(&self) -> Ipv4Addr {
+        self.host.address
+    }
+
+    /// Link-layer address on the LAN.
+    pub fn mac(&self) -> Mac {
+        self.host.mac()
+    }
+
+    /// Pulls the node's cable: its port of the bridge goes down, and its `eth0` loses carrier.
+    pub fn pull_cable(&self) -> anyhow::Result<()> {
+        self.script(&format!("ip -n lan link set v-{} down", self.name()))
+    }
+
+    /// Plugs the cable in again.
+    pub fn plug_cable(&self) -> anyhow::Result<()> {
+        self.script(&format!("ip -n lan link set v-{} up", self.name()))
+    }
+
+    /// Loses this percentage (1 to 100) of the node's packets in one direction, on the LAN's side of the cable, where the
+    /// node cannot see it. In place of an earlier loss in that direction.
+    pub fn lose(&self, direction: Direction, percent: u8) -> anyhow::Result<()> {
+        ensure!((1..=100).contains(&percent), "a loss is 1 to 100 %, not {percent}");
+        let (table, port) = self.loss(direction);
+        // nft takes no comparison that is always true.
+        let chance =
+            if percent == 100 { String::new() } else { format!("numgen random mod 100 < {percent}") };
+        self.script(&format!(
+            "nsenter --net=/run/netns/lan nft -f - <<END
+            table bridge {table}
+            delete table bridge {table}
+            table bridge {table} {{ chain forward {{ type filter hook forward priority 0; {port} \"v-{}\" \
+            {chance} drop; }}; }}\nEND",
+            self.name()
+        ))
+    }
+
+    /// Ends a loss.
+    pub fn lose_nothing(&self, direction: Direction) -> anyhow::Result<()> {
+        let (table, _) = self.loss(direction);
+        self.script(&format!("nsenter --net=/run/netns/lan nft delete table bridge {table}"))
+    }
+
+    fn loss(&self, direction: Direction) -> (String, &'static str) {
+        match direction {
+            Direction::Incoming => (format!("incoming-{}", self.name()), "oifname"),
+            Direction::Outgoing => (format!("outgoing-{}", self.name()), "iifname"),
+        }
+    }
+
+    /// Stops the agent's process in its tracks (SIGSTOP), as a VM pause would.
+    pub fn freeze_agent(&self) -> anyhow::Result<()> {
+        self.signal_agent(Signal::SIGSTOP)
+    }
+
+    /// Lets a frozen agent go on.
+    pub fn thaw_agent(&self) -> anyhow::Result<()> {
+        self.signal_agent(Signal::SIGCONT)
+    }
+
+    /// Sends a signal to the agent of this node, be it a process of the lab (light) or a pod's.
+    pub fn signal_agent(&self, signal: Signal) -> anyhow::Result<()> {
+        let agents = self.agents();
+        ensure!(!agents.is_empty(), "no windlass agent runs on {}", self.name());
+        for pid in agents {
+            kill(pid, signal).with_context(|| format!("sending {signal} to the agent of {}", self.name()))?;
+        }
+        Ok(())
+    }
+
+    /// Ends a process that the lab started on this node with SIGKILL: `kube-proxy`, `agent`, `kubelet`, `containerd`.
+    pub async fn kill(&self, process: &str) -> anyhow::Result<()> {
+        self.lab.daemons.end(&self.lab.sandbox, self.name(), process, Signal::SIGKILL).await
+    }
+
+    /// Starts a process that has ended again, with its former arguments.
+    pub fn start_again(&self, process: &str) -> anyhow::Result<()> {
+        self.lab.daemons.start_again(&self.lab.sandbox, self.name(), process)
+    }
+
+    /// Powers the node off: its cable is dead and each of its processes and containers is killed. It stays off.
+    pub async fn power_off(&self) -> anyhow::Result<()> {
+        self.pull_cable()?;
+        let limit = std::time::Duration::from_secs(30);
+        await_that(&format!("the processes of {} are dead", self.name()), limit, async || {
+            let alive = self.processes();
+            for pid in &alive {
+                // It may have ended meanwhile.
+                let _ = kill(*pid, Signal::SIGKILL);
+            }
+            ensure!(alive.is_empty(), "{} alive: {alive:?}", alive.len());
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// The processes of the node: those in its network namespace, those it started, and its containers'.
+    fn processes(&self) -> Vec<Pid> {
+        let sandbox = &self.lab.sandbox;
+        let mut found = self.lab.cgroup.processes(self.name());
+        let mark = format!("{MARK}={}", self.name());
+        found.extend(sandbox.processes().into_iter().filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        }));
+        found
+    }
+
+    fn agents(&self) -> Vec<Pid> {
+        let is_agent = |pid: &Pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0);
+            words.next().is_some_and(|program| program.ends_with(b"windlass"))
+                && words.next() == Some(b"agent")
+        };
+        self.processes().into_iter().filter(is_agent).collect()
+    }
+
+    fn script(&self, script: &str) -> anyhow::Result<()> {
+        self.lab.sandbox.script(script).map(drop)
+    }
+}
+
+/// Environment variable that marks every process a node started; what they start inherits it.
+pub(crate) const MARK: &str = "WINDLASS_LAB_NODE";
+
+impl Lab {
+    /// Starts a process of a node, marked as the node's.
+    pub(crate) fn start_on_node(&self, node: &str, name: &str, command: Vec<String>) -> anyhow::Result<()> {
+        let mut marked = vec!["env".to_owned(), format!("{MARK}={node}")];
+        marked.extend(command);
+        self.daemons.start(&self.sandbox, node, name, marked)
+    }
+
+    /// Cuts the LAN in two: the hosts named here, and all others. In place of an earlier partition.
+    pub fn partition(&self, part: &[&str]) -> anyhow::Result<()> {
+        ensure!(!part.is_empty(), "a partition needs at least one host");
+        let ports: anyhow::Result<Vec<String>> =
+            part.iter().map(|name| Ok(format!("\"v-{}\"", self.host(name)?.name))).collect();
+        let ports = ports?.join(", ");
+        self.sandbox.script(&format!(
+            "nsenter --net=/run/netns/lan nft -f - <<END
+            table bridge partition
+            delete table bridge partition
+            table bridge partition {{ chain forward {{ type filter hook forward priority 0;
+            iifname {{ {ports} }} oifname != {{ {ports} }} drop;
+            iifname != {{ {ports} }} oifname {{ {ports} }} drop; }}; }}\nEND"
+        ))?;
+        Ok(())
+    }
+
+    /// Ends a partition.
+    pub fn heal(&self) -> anyhow::Result<()> {
+        self.sandbox.script("nsenter --net=/run/netns/lan nft delete table bridge partition").map(drop)
+    }
+}

@@ -1,0 +1,129 @@
+//! Certificates, tokens and kubeconfigs of a lab's cluster.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+
+use crate::topology::{API_SERVER, Host, Role};
+
+/// Who speaks to the API server: name of the kubeconfig file, user, groups.
+struct Account {
+    file: String,
+    user: String,
+    groups: &'static str,
+}
+
+const AUTHENTICATED: &str = "system:authenticated";
+const WINDLASS: &str = "system:serviceaccounts,system:serviceaccounts:windlass-system,system:authenticated";
+
+/// Everyone who has a token.
+fn accounts(hosts: &[Host]) -> Vec<Account> {
+    let account = |file: &str, user: &str, groups| Account { file: file.into(), user: user.into(), groups };
+    let service_account = |role: &str| format!("system:serviceaccount:windlass-system:windlass-{role}");
+    let mut accounts = vec![
+        account("admin", "lab-admin", "system:masters"),
+        account("controller", &service_account("controller"), WINDLASS),
+        account("agent", &service_account("agent"), WINDLASS),
+        account("kube-proxy", "system:kube-proxy", AUTHENTICATED),
+        account("kube-controller-manager", "system:kube-controller-manager", AUTHENTICATED),
+        account("kube-scheduler", "system:kube-scheduler", AUTHENTICATED),
+    ];
+    for node in hosts.iter().filter(|host| matches!(host.role, Role::Node(_))) {
+        accounts.push(account(&node.name, &format!("system:node:{}", node.name), "system:nodes"));
+    }
+    accounts
+}
+
+/// The files, in the lab's folder on the host.
+#[derive(Clone, Debug)]
+pub(crate) struct Pki {
+    folder: PathBuf,
+}
+
+impl Pki {
+    /// Makes everything: a CA, the API server's certificate for `service_address` too, the service accounts' key, and a
+    /// kubeconfig with a token of its own for each account.
+    pub(crate) fn make(folder: PathBuf, hosts: &[Host], service_address: &str) -> anyhow::Result<Self> {
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let pki = Self { folder };
+        let extensions = format!(
+            "subjectAltName=IP:{API_SERVER},IP:{service_address},IP:127.0.0.1,DNS:kubernetes.default.svc\n\
+             basicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=serverAuth\n"
+        );
+        pki.write("extensions", &extensions)?;
+        let script = "
+            key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+            openssl req -x509 $key -keyout ca.key -out ca.crt -days 3650 -subj /CN=windlass-lab
+            openssl req -new $key -keyout apiserver.key -out apiserver.csr -subj /CN=kube-apiserver
+            openssl x509 -req -in apiserver.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 3650 \
+                -extfile extensions -out apiserver.crt
+            openssl ecparam -name prime256v1 -genkey -noout -out service-accounts.key
+            openssl pkey -in service-accounts.key -pubout -out service-accounts.pub";
+        let output = Command::new("sh").args(["-ec", script]).current_dir(&pki.folder).output()?;
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "openssl could not make the lab's certificates: {}",
+            complaints.trim()
+        );
+
+        let mut tokens = String::new();
+        for (index, Account { file, user, groups }) in accounts(hosts).into_iter().enumerate() {
+            let token = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
+            tokens += &format!("{token},{user},{index},\"{groups}\"\n");
+            let server = format!("https://{API_SERVER}:6443");
+            pki.write(&format!("{file}.kubeconfig"), &kubeconfig(&server, &pki.path("ca.crt"), &token))?;
+        }
+        pki.write("tokens.csv", &tokens)?;
+        Ok(pki)
+    }
+
+    /// Path of one of the files, as `ca.crt`.
+    pub(crate) fn path(&self, file: &str) -> String {
+        self.folder.join(file).display().to_string()
+    }
+
+    /// The kubeconfig of an account: `admin`, `controller`, `agent`, or a node's name.
+    pub(crate) fn kubeconfig(&self, account: &str) -> PathBuf {
+        self.folder.join(format!("{account}.kubeconfig"))
+    }
+
+    /// Writes the admin's kubeconfig for an API server reached at `127.0.0.1:port` and returns its path.
+    pub(crate) fn forwarded_kubeconfig(&self, port: u16) -> anyhow::Result<PathBuf> {
+        let text = fs::read_to_string(self.kubeconfig("admin"))?;
+        let text = text.replace(&format!("{API_SERVER}:6443"), &format!("127.0.0.1:{port}"));
+        self.write("host.kubeconfig", &text)?;
+        Ok(self.kubeconfig("host"))
+    }
+
+    fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
+        write_private(&self.folder.join(file), text)
+    }
+}
+
+/// Writes a file that only its owner can read: it may hold a token.
+fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("writing {}", path.display()))
+}
+
+fn kubeconfig(server: &str, ca: &str, token: &str) -> String {
+    serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+        "clusters": [{"name": "lab", "cluster": {"server": server, "certificate-authority": ca}}],
+        "users": [{"name": "lab", "user": {"token": token}}],
+    })
+    .to_string()
+}

@@ -1,0 +1,181 @@
+//! A client that asks a VIP all the time and measures how long nobody answered.
+
+use std::{
+    collections::BTreeMap,
+    io::{ErrorKind, Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow};
+use socket2::SockRef;
+
+use crate::{lab::Lab, sandbox::Entrance};
+
+/// How long a TCP request may take before it counts as unanswered. Shorter than the first retransmission of a SYN (1 s),
+/// so that an outage is not measured longer than it was.
+const TCP_PATIENCE: Duration = Duration::from_millis(50);
+
+/// How a probe asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// One datagram `hostname` per request, all of one flow; answers are counted when they come.
+    Udp,
+    /// One new connection per request, one at a time.
+    Tcp,
+}
+
+/// A running probe. Dropping it ends it.
+#[derive(Debug)]
+pub struct Probe {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<anyhow::Result<Outcome>>>,
+}
+
+/// What a probe saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// The longest time from one answer to the next, or from the last answer to the end. Zero if nobody ever answered.
+    pub longest_gap: Duration,
+    /// Where `longest_gap` began, from the start of the probe.
+    pub gap_began: Duration,
+    /// How often each server answered, by the name it calls itself.
+    pub by_server: BTreeMap<String, u64>,
+    /// Who answered last.
+    pub last_server: Option<String>,
+    last_answer: Option<Duration>,
+}
+
+impl Outcome {
+    fn answer(&mut self, at: Duration, server: &[u8]) {
+        let server = String::from_utf8_lossy(server).trim().to_owned();
+        self.answered += 1;
+        self.close_gap(at);
+        self.last_answer = Some(at);
+        *self.by_server.entry(server.clone()).or_default() += 1;
+        self.last_server = Some(server);
+    }
+
+    /// Measures the time since the last answer, if there was one.
+    fn close_gap(&mut self, at: Duration) {
+        let Some(last) = self.last_answer else { return };
+        let gap = at.saturating_sub(last);
+        if gap > self.longest_gap {
+            (self.longest_gap, self.gap_began) = (gap, last);
+        }
+    }
+}
+
+impl Lab {
+    /// Asks `address`:`port` from host `client`, every `interval`, until [`Probe::stop`].
+    pub fn probe(
+        &self,
+        client: &str,
+        protocol: Protocol,
+        address: impl Into<IpAddr>,
+        port: u16,
+        interval: Duration,
+    ) -> anyhow::Result<Probe> {
+        let entrance = Entrance::new(&self.sandbox, client)?;
+        let target = SocketAddr::new(address.into(), port);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name(format!("probe-{client}")).spawn(move || {
+            entrance.enter()?;
+            match protocol {
+                Protocol::Udp => udp(target, interval, &stopped),
+                Protocol::Tcp => tcp(target, interval, &stopped),
+            }
+            .with_context(|| format!("asking {target}"))
+        })?;
+        Ok(Probe { stop, thread: Some(thread) })
+    }
+}
+
+impl Probe {
+    /// Ends the probe and tells what it saw.
+    pub fn stop(mut self) -> anyhow::Result<Outcome> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the probe was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the probe panicked"))?
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn udp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Result<Outcome> {
+    let any: IpAddr =
+        if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    // Connecting looks up the route, nothing is sent.
+    socket.connect(target)?;
+    let begin = Instant::now();
+    let mut outcome = Outcome::default();
+    let mut next = begin;
+    let mut buffer = [0; 512];
+    while !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        if now >= next {
+            // No route, no neighbour, refused: an outage like silence.
+            let _ = socket.send(b"hostname");
+            outcome.sent += 1;
+            next = (next + interval).max(now);
+            continue;
+        }
+        socket.set_read_timeout(Some((next - now).max(Duration::from_micros(100))))?;
+        match socket.recv(&mut buffer) {
+            Ok(length) => outcome.answer(begin.elapsed(), &buffer[..length]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            // An ICMP error about an earlier request: the read returned at once, the next request keeps its time.
+            Err(_) => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+    outcome.close_gap(begin.elapsed());
+    Ok(outcome)
+}
+
+fn tcp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Result<Outcome> {
+    let begin = Instant::now();
+    let mut outcome = Outcome::default();
+    let mut next = begin;
+    while !stop.load(Ordering::Relaxed) {
+        outcome.sent += 1;
+        if let Ok(server) = ask(target) {
+            outcome.answer(begin.elapsed(), &server);
+        }
+        let now = Instant::now();
+        next = (next + interval).max(now);
+        std::thread::sleep(next - now);
+    }
+    outcome.close_gap(begin.elapsed());
+    Ok(outcome)
+}
+
+/// One HTTP request for the server's name.
+fn ask(target: SocketAddr) -> anyhow::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&target, TCP_PATIENCE)?;
+    stream.set_read_timeout(Some(TCP_PATIENCE))?;
+    // Closed by a reset, a connection leaves no TIME_WAIT; with those, a client would run out of ports.
+    SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+    stream.write_all(b"GET /hostname HTTP/1.0\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").context("no HTTP answer")?;
+    Ok(answer.split_off(end + 4))
+}
+
+#[cfg(test)]
+mod tests;

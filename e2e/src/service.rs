@@ -1,0 +1,102 @@
+//! Backends and the LoadBalancer Services before them, the same way in both variants.
+
+use std::{
+    net::IpAddr,
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, api::PostParams};
+use serde_json::json;
+
+use crate::{lab::Lab, wait::await_that};
+
+/// Port of a backend's HTTP server: `/hostname` names the server.
+pub const BACKEND_HTTP: u16 = 8080;
+/// Port of a backend's UDP server: the datagram `hostname` is answered with the server's name.
+pub const BACKEND_UDP: u16 = 8081;
+/// Port, of TCP and of UDP, on which [`Lab::load_balancer`] offers a backend.
+pub const SERVICE_PORT: u16 = 80;
+
+impl Lab {
+    /// Starts a server on each of the nodes and waits until they run. The one on `n1` calls itself `<name>-n1`. With
+    /// kubelets they are pods with the label `app: <name>`.
+    pub async fn backend(&self, name: &str, nodes: &[&str]) -> anyhow::Result<()> {
+        for node in nodes {
+            self.node(node)?;
+        }
+        if !self.options.light {
+            return self.start_backend_pods(name, nodes).await;
+        }
+        let mut servers = Vec::new();
+        for &node in nodes {
+            let on_node = self.servers().values().flatten().filter(|(on, _)| on == node).count();
+            let nth = u8::try_from(2 + on_node).ok().filter(|nth| *nth <= 30);
+            let nth = nth.with_context(|| format!("{node} has no more addresses for pods"))?;
+            let pod = format!("{name}-{node}");
+            let address = self.start_light_server(node, &pod, nth)?;
+            self.servers().entry(name.to_owned()).or_default().push((node.to_owned(), address));
+            servers.push((pod, address));
+        }
+        for (pod, address) in servers {
+            await_that(&format!("server {pod} answers"), Duration::from_mins(1), async || {
+                let answer = self.curl("cp", address, BACKEND_HTTP).await?;
+                ensure!(answer == pod, "it calls itself {answer:?}");
+                Ok(Some(()))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a Service of type LoadBalancer before the backend of the same name: TCP port 80 to its HTTP server, UDP port
+    /// 80 to its UDP server. `tweak` may change it (class, policy, annotations) before it is sent.
+    pub async fn load_balancer(
+        &self,
+        name: &str,
+        tweak: impl FnOnce(&mut Service),
+    ) -> anyhow::Result<Service> {
+        let mut service: Service = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "type": "LoadBalancer",
+                "ports": [
+                    {"name": "http", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": BACKEND_HTTP},
+                    {"name": "udp", "protocol": "UDP", "port": SERVICE_PORT, "targetPort": BACKEND_UDP},
+                ],
+            },
+        }))?;
+        if !self.options.light
+            && let Some(spec) = &mut service.spec
+        {
+            spec.selector = Some([("app".to_owned(), name.to_owned())].into());
+        }
+        tweak(&mut service);
+        let servers = self.servers().get(name).cloned().unwrap_or_default();
+        if self.options.light {
+            self.write_endpoint_slice(name, &servers).await?;
+        }
+        let api: Api<Service> = Api::default_namespaced(self.client());
+        let made = api.create(&PostParams::default(), &service).await;
+        made.with_context(|| format!("making Service {name}"))
+    }
+
+    /// Waits until the Service (in namespace `default`) has an ingress address and returns the first.
+    pub async fn ingress(&self, service: &str, limit: Duration) -> anyhow::Result<IpAddr> {
+        let api: Api<Service> = Api::default_namespaced(self.client());
+        await_that(&format!("Service {service} has an ingress address"), limit, async || {
+            let status = api.get(service).await?.status.and_then(|status| status.load_balancer);
+            let first = status.and_then(|load_balancer| load_balancer.ingress?.into_iter().next()?.ip);
+            Ok(first.map(|ip| ip.parse()).transpose()?)
+        })
+        .await
+    }
+
+    fn servers(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Vec<(String, IpAddr)>>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

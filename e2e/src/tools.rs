@@ -1,0 +1,115 @@
+//! Where the lab's programs are, and whether this machine can run a lab.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+/// Programs that come from the distribution's packages (`e2e/tools/packages` installs them), with the package's name.
+const FROM_PACKAGES: [(&str, &str); 9] = [
+    ("etcd", "etcd-server"),
+    ("nft", "nftables"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("openssl", "openssl"),
+    ("curl", "curl"),
+    ("arping", "iputils-arping"),
+    ("bash", "bash"),
+];
+/// Those that only real nodes need.
+const FOR_KUBELETS: [(&str, &str); 3] = [("runc", "runc"), ("conntrack", "conntrack"), ("tar", "tar")];
+/// Where Debian and Ubuntu put the CNI plugins.
+pub(crate) const CNI_PLUGINS: &str = "/usr/lib/cni";
+
+/// The folder of the Kubernetes programs.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    folder: PathBuf,
+}
+
+impl Tools {
+    /// Finds the programs, building those of Kubernetes on first use (about 10 minutes on 2 cores, progress on standard
+    /// error), and checks what the machine must have.
+    pub(crate) fn find(light: bool) -> anyhow::Result<Self> {
+        ensure!(nix::unistd::Uid::effective().is_root(), NOT_ROOT);
+        let kubelets = if light { &[] } else { FOR_KUBELETS.as_slice() };
+        let missing: Vec<String> = FROM_PACKAGES
+            .iter()
+            .chain(kubelets)
+            .filter(|(program, _)| !on_path(program))
+            .map(|(program, package)| format!("{program} (package {package})"))
+            .collect();
+        ensure!(missing.is_empty(), "the lab needs {}: run e2e/tools/packages", missing.join(", "));
+        if !light {
+            let plugin = Path::new(CNI_PLUGINS).join("host-local");
+            ensure!(
+                plugin.exists(),
+                "the lab needs {} (package containernetworking-plugins): run e2e/tools/packages",
+                plugin.display()
+            );
+            let systems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+            ensure!(
+                systems.contains("overlay"),
+                "this kernel has no overlayfs, which nodes with containers need"
+            );
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/build");
+        let output = Command::new(&script)
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("starting {}", script.display()))?;
+        ensure!(output.status.success(), "{} failed; its lines above say why", script.display());
+        let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Ok(Self { folder })
+    }
+
+    /// Path of one of the Kubernetes programs.
+    pub(crate) fn path(&self, program: &str) -> String {
+        self.folder.join(program).display().to_string()
+    }
+
+    /// The folder of all of them.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// Why the lab does not run for an ordinary user.
+pub(crate) const NOT_ROOT: &str = "the lab makes network, PID and mount namespaces and needs root: run it with sudo (keep HOME, the tools are cached there)";
+
+/// Cargo's target folder of this workspace.
+pub fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => workspace().join("target"),
+    }
+}
+
+/// The folder of the workspace.
+pub fn workspace() -> PathBuf {
+    let e2e = Path::new(env!("CARGO_MANIFEST_DIR"));
+    e2e.parent().unwrap_or(e2e).to_path_buf()
+}
+
+/// The windlass binary: `$WINDLASS_BIN`, or the static one of `make image`, or the debug build.
+pub fn windlass_binary() -> anyhow::Result<PathBuf> {
+    if let Some(named) = std::env::var_os("WINDLASS_BIN").map(PathBuf::from) {
+        ensure!(named.is_file(), "WINDLASS_BIN is {}, which is no file", named.display());
+        return Ok(std::path::absolute(named)?);
+    }
+    let places = [target().join("image/windlass"), target().join("debug/windlass")];
+    match places.iter().find(|place| place.is_file()) {
+        Some(found) => Ok(found.clone()),
+        None => {
+            bail!("no windlass binary: run 'make image' or 'cargo build -p windlass', or set WINDLASS_BIN")
+        }
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,171 @@
+//! Who is on the lab's LAN, with which addresses, and the commands that build it.
+//!
+//! ```text
+//!   LAN 192.0.2.0/24, 2001:db8::/64: a bridge in the network namespace `lan`, one port `v-<host>` per host
+//!     cp .10        etcd, kube-apiserver, kube-controller-manager, kube-scheduler
+//!     n1 .11 …      nodes; the pods of node i have the i-th /27 of 203.0.113.0/24
+//!     c1 .101 …     clients
+//!   .200 to .250 are free for pools; Services have 198.51.100.0/24 (or the builder's `service_range`)
+//! ```
+
+use std::{
+    fmt::{self, Write as _},
+    net::{Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+use anyhow::{Context as _, ensure};
+
+/// Address of the API server on the LAN.
+pub const API_SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+/// The pods of all nodes.
+pub const POD_RANGE: &str = "203.0.113.0/24";
+/// Most nodes of a lab: as many /27 as [`POD_RANGE`] has.
+pub const MAX_NODES: u8 = 8;
+/// Most clients of a lab.
+pub const MAX_CLIENTS: usize = 50;
+
+/// A link-layer address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Mac {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let mut octets = [0; 6];
+        let parts: Vec<&str> = text.split(':').collect();
+        ensure!(parts.len() == octets.len(), "MAC address {text:?} has {} parts, not 6", parts.len());
+        for (octet, part) in octets.iter_mut().zip(parts) {
+            *octet =
+                u8::from_str_radix(part, 16).with_context(|| format!("MAC address {text:?}: {part:?}"))?;
+        }
+        Ok(Self(octets))
+    }
+}
+
+/// What a host of the LAN is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// etcd and the API server.
+    ControlPlane,
+    /// The i-th node, from 1.
+    Node(u8),
+    /// A host that uses Services.
+    Client,
+}
+
+/// A host of the LAN: a network namespace of the same name with one interface, `eth0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Name, as `n1`.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// IPv4 address, in 192.0.2.0/24.
+    pub address: Ipv4Addr,
+}
+
+impl Host {
+    /// Link-layer address of `eth0`.
+    pub fn mac(&self) -> Mac {
+        Mac([2, 0, 0, 0, 0, self.last_octet()])
+    }
+
+    /// IPv6 address, in 2001:db8::/64: `::11` for 192.0.2.11.
+    pub fn ipv6(&self) -> Ipv6Addr {
+        let last = u16::from(self.last_octet());
+        let as_read = last / 100 * 0x100 + last / 10 % 10 * 0x10 + last % 10;
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, as_read)
+    }
+
+    /// Addresses of the pods of a node, as a CIDR; `None` for who is no node.
+    pub fn pod_cidr(&self) -> Option<String> {
+        self.pod_address(0).map(|first| format!("{first}/27"))
+    }
+
+    /// The n-th address of a node's pods: 0 is the network's own, 1 the node's bridge, up to 30 pods' (a /27).
+    pub fn pod_address(&self, n: u8) -> Option<Ipv4Addr> {
+        match self.role {
+            Role::Node(index) => Some(Ipv4Addr::new(203, 0, 113, (index - 1) * 32 + n)),
+            Role::ControlPlane | Role::Client => None,
+        }
+    }
+
+    fn last_octet(&self) -> u8 {
+        self.address.octets()[3]
+    }
+}
+
+/// The hosts of a lab: `cp`, then the nodes `n1…`, then the clients in the order given.
+pub(crate) fn hosts(nodes: u8, clients: &[String]) -> anyhow::Result<Vec<Host>> {
+    ensure!((1..=MAX_NODES).contains(&nodes), "a lab has 1 to {MAX_NODES} nodes, not {nodes}");
+    ensure!(clients.len() <= MAX_CLIENTS, "a lab has at most {MAX_CLIENTS} clients, not {}", clients.len());
+    let lan = |last: u8| Ipv4Addr::new(192, 0, 2, last);
+    let mut hosts = vec![Host { name: "cp".into(), role: Role::ControlPlane, address: API_SERVER }];
+    hosts.extend((1..=nodes).map(|i| Host {
+        name: format!("n{i}"),
+        role: Role::Node(i),
+        address: lan(10 + i),
+    }));
+    for (name, last) in clients.iter().zip(101..) {
+        let valid = name.len() <= 12 && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        ensure!(valid && !name.is_empty(), "client name {name:?}: use 1 to 12 lower-case letters and digits");
+        ensure!(name != "lan" && hosts.iter().all(|h| h.name != *name), "client name {name:?} is taken");
+        hosts.push(Host { name: name.clone(), role: Role::Client, address: lan(last) });
+    }
+    Ok(hosts)
+}
+
+/// The shell script (`sh -e`) that makes the LAN and its hosts.
+pub(crate) fn script(hosts: &[Host]) -> String {
+    let mut script = String::from(
+        "ip netns add lan\n\
+         ip -n lan link add br0 type bridge mcast_snooping 0 forward_delay 0\n\
+         ip -n lan link set br0 up\n",
+    );
+    for host in hosts {
+        let (name, address, mac, ipv6) = (&host.name, host.address, host.mac(), host.ipv6());
+        let _ = write!(
+            script,
+            "ip netns add {name}\n\
+             ip -n {name} link set lo up\n\
+             ip -n lan link add v-{name} type veth peer name eth0 address {mac} netns {name}\n\
+             ip -n lan link set v-{name} master br0 up\n\
+             ip -n {name} addr add {address}/24 brd + dev eth0\n\
+             if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} addr add {ipv6}/64 dev eth0 nodad; fi\n\
+             ip -n {name} link set eth0 up\n"
+        );
+        if let Role::Node(_) = host.role {
+            // Packets to Services leave by the default route until kube-proxy has rewritten them; the rest ends at `cp`,
+            // which forwards nothing.
+            let _ = write!(
+                script,
+                "nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'\n\
+                 ip -n {name} route add default via {API_SERVER}\n"
+            );
+        }
+        for other in hosts.iter().filter(|other| other.name != *name && host.role != Role::Client) {
+            if let Some(pods) = other.pod_cidr() {
+                let _ = writeln!(script, "ip -n {name} route add {pods} via {}", other.address);
+            }
+        }
+    }
+    script
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Windlass' own processes in the light variant. (With kubelets they run as pods, from the manifests.)
+
+use std::path::Path;
+
+use anyhow::ensure;
+use nix::sys::signal::Signal;
+
+use crate::{lab::Lab, tools};
+
+/// How a controller is started.
+#[derive(Clone, Debug)]
+pub struct ControllerOptions {
+    /// Name of the process, for [`Lab::stop_controller`] and its log `cp-<name>.log`.
+    pub name: String,
+    /// Port of `/healthz`, `/readyz` and `/metrics` at 127.0.0.1 of host `cp`.
+    pub http_port: u16,
+    /// Further flags.
+    pub flags: Vec<String>,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> Self {
+        Self { name: "controller".into(), http_port: 10258, flags: Vec::new() }
+    }
+}
+
+impl Lab {
+    /// Light only: starts a controller on host `cp`, as the service account `windlass-system/windlass-controller`.
+    pub fn start_controller(&self, options: ControllerOptions) -> anyhow::Result<()> {
+        let http = format!("127.0.0.1:{}", options.http_port);
+        let mut command = self.windlass("controller", &self.kubeconfig("controller"), &http)?;
+        command.extend(options.flags);
+        self.daemons.start(&self.sandbox, "cp", &options.name, command)
+    }
+
+    /// Ends a controller with SIGTERM (an orderly stop) or SIGKILL (a crash) and waits until it has ended.
+    pub async fn stop_controller(&self, name: &str, signal: Signal) -> anyhow::Result<()> {
+        self.daemons.end(&self.sandbox, "cp", name, signal).await
+    }
+
+    /// Sends a signal, as SIGSTOP or SIGCONT, to a controller.
+    pub fn signal_controller(&self, name: &str, signal: Signal) -> anyhow::Result<()> {
+        self.daemons.signal(&self.sandbox, "cp", name, signal)
+    }
+
+    /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`. Its state is in
+    /// `/run/lab/windlass/<node>` of the lab and outlives it.
+    pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
+        self.node(node)?;
+        let state = format!("/run/lab/windlass/{node}");
+        self.sandbox.script(&format!("mkdir -p {state}"))?;
+        let mut command = self.windlass("agent", &self.kubeconfig("agent"), "127.0.0.1:9859")?;
+        command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state]);
+        self.start_on_node(node, "agent", command)
+    }
+
+    /// Ends the agent of a node with SIGTERM (an orderly stop) or SIGKILL (a crash) and waits until it has ended.
+    pub async fn stop_agent(&self, node: &str, signal: Signal) -> anyhow::Result<()> {
+        self.daemons.end(&self.sandbox, node, "agent", signal).await
+    }
+
+    fn windlass(&self, role: &str, kubeconfig: &Path, http: &str) -> anyhow::Result<Vec<String>> {
+        ensure!(self.options.light, "with kubelets, windlass runs as pods: apply its manifests");
+        let binary = tools::windlass_binary()?.display().to_string();
+        let kubeconfig = kubeconfig.display().to_string();
+        let words = [&*binary, role, "--kubeconfig", &*kubeconfig, "--http-address", http];
+        Ok(words.map(str::to_owned).to_vec())
+    }
+}

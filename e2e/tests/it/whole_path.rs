@@ -1,0 +1,88 @@
+//! The whole path with real kubelets: Windlass in pods, from its manifests, as the README has it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, api::ListParams};
+use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario, workspace};
+
+const LIMIT: Duration = Duration::from_mins(3);
+
+#[test]
+fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> anyhow::Result<()> {
+    scenario("whole-path", Lab::builder().nodes(3).client("c1"), async |lab| {
+        lab.deploy_windlass(&["n1", "n2", "n3"]).await?;
+        let nodes: Api<Node> = Api::all(lab.client());
+        await_that("every node is initialized and Ready", LIMIT, async || {
+            for node in nodes.list(&ListParams::default()).await?.items {
+                let name = node.metadata.name.unwrap_or_default();
+                let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
+                ensure!(taints.is_empty(), "{name} has taints {taints:?}");
+                let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
+                ensure!(conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"), "{name} is not Ready");
+            }
+            Ok(Some(()))
+        })
+        .await?;
+
+        let commands = readme_commands()?;
+        ensure!(commands.len() >= 3, "the README has lost its kubectl commands: {commands:?}");
+        let root = workspace().display().to_string();
+        for command in &commands {
+            let words: Vec<String> = command
+                .split_whitespace()
+                .skip(1)
+                .map(|word| if word.starts_with("manifests") { format!("{root}/{word}") } else { word.to_owned() })
+                .collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            lab.kubectl(&words).await.with_context(|| format!("the README's `{command}`"))?;
+        }
+
+        lab.backend("web", &["n1", "n2", "n3"]).await?;
+        lab.load_balancer("web", |_| ()).await?;
+        let vip = lab.ingress("web", LIMIT).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        await_that("the client is answered", LIMIT, async || Ok(Some(lab.curl("c1", vip, SERVICE_PORT).await?))).await?;
+
+        let probe = lab.probe("c1", Protocol::Tcp, vip, SERVICE_PORT, Duration::from_millis(5))?;
+        lab.node(&owner)?.pull_cable()?;
+        lab.await_owner_other_than("c1", vip, &owner).await?;
+        await_that("the client is answered by another node's backend", LIMIT, async || {
+            let answer = lab.curl("c1", vip, SERVICE_PORT).await?;
+            ensure!(!answer.ends_with(&owner), "{answer} answered");
+            Ok(Some(()))
+        })
+        .await?;
+        println!("whole path: {} ms without an answer", probe.stop()?.longest_gap.as_millis());
+        lab.node(&owner)?.plug_cable()?;
+        lab.await_owner("c1", vip).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn readme_names_only_commands_that_exist() -> anyhow::Result<()> {
+    let makefile = std::fs::read_to_string(workspace().join("Makefile"))?;
+    let targets: Vec<String> = code_lines()?
+        .iter()
+        .filter_map(|line| line.strip_prefix("make ").map(|rest| rest.split_whitespace().next().unwrap_or("").to_owned()))
+        .collect();
+    ensure!(targets.contains(&"demo".to_owned()) && targets.contains(&"test".to_owned()), "{targets:?}");
+    for target in targets {
+        ensure!(makefile.contains(&format!("\n{target}: ## ")), "README: `make {target}` is not in the Makefile");
+    }
+    Ok(())
+}
+
+/// The README's kubectl commands.
+fn readme_commands() -> anyhow::Result<Vec<String>> {
+    Ok(code_lines()?.into_iter().filter(|line| line.starts_with("kubectl ")).collect())
+}
+
+/// Lines within the README's `sh` blocks.
+fn code_lines() -> anyhow::Result<Vec<String>> {
+    let readme = std::fs::read_to_string(workspace().join("README.md"))?;
+    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    Ok(blocks.flat_map(|(block, _)| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect())
+}
