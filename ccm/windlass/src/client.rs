@@ -23,15 +23,16 @@ pub(crate) struct Connection {
 ///
 /// The environment variable `KUBECONFIG` is not looked at: a daemon's server must not depend on who started it.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Connection> {
-    let (mut config, origin) = match kubeconfig {
-        Some(path) => (load(path).await?, format!("kubeconfig {}", path.display())),
-        None => {
-            let config = Config::incluster().map_err(|error| {
-                anyhow!("no API server is known, this is no pod with a service account ({error}); name a server with \
-                         --kubeconfig FILE")
-            })?;
-            (config, "service account of this pod".to_owned())
-        }
+    let (mut config, origin) = if let Some(path) = kubeconfig {
+        (load(path).await?, format!("kubeconfig {}", path.display()))
+    } else {
+        let config = Config::incluster().map_err(|error| {
+            anyhow!(
+                "no API server is known, this is no pod with a service account ({error}); name a server with \
+                 --kubeconfig FILE"
+            )
+        })?;
+        (config, "service account of this pod".to_owned())
     };
     config.connect_timeout = Some(Duration::from_secs(5));
     let server = format!("API server {} ({origin})", config.cluster_url.to_string().trim_end_matches('/'));

@@ -44,6 +44,9 @@ struct RejectedLabels {
     reason: String,
 }
 
+/// Reads one counter.
+type Read = fn(&RouterStatus) -> u64;
+
 impl Collector for EngineMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(engine) = self.engine.upgrade() else { return Ok(()) };
@@ -84,7 +87,6 @@ fn encode_routers(encoder: &mut DescriptorEncoder<'_>, routers: &[RouterStatus])
         "1 while the virtual router cannot run on this node, as the agent's log says why",
         routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
     )?;
-    type Read = fn(&RouterStatus) -> u64;
     let each: [(&str, &str, Read); 8] = [
         ("windlass_vrrp_transitions", "Times this node became Active", |r| r.counters.became_active),
         ("windlass_vrrp_adverts_sent", "Adverts sent", |r| r.counters.adverts_sent),

@@ -127,7 +127,7 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
-            served = &mut serving => break served.context("the HTTP server failed").flatten(),
+            ended = &mut serving => break ended.context("the HTTP server failed").flatten(),
             Some(event) = incoming.recv() => {
                 board.record(&event, Instant::now(), Timestamp::now());
                 board::log(&event);

@@ -64,6 +64,6 @@ fn reason(error: &watcher::Error) -> String {
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => crate::client::root_cause(error),
         watcher::Error::WatchError(status) => format!("{} ({})", status.message, status.code),
-        other => other.to_string(),
+        watcher::Error::NoResourceVersion => error.to_string(),
     }
 }

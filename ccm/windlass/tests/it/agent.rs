@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{BINARY, Folder, Running, fetch, have_root, windlass};
+use crate::support::{BINARY, Folder, Running, have_root};
 
 /// State of node n1 as version 1 of the format has it, literally: Active alone (no peers) for one address on `eth0`.
 const STATE: &str = concat!(
@@ -23,27 +23,18 @@ fn agent_in_a_namespace(folder: &Folder) -> Command {
     command
 }
 
-fn free_port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 #[test]
 fn without_state_and_api_server_it_lives_waits_and_stops_when_told() {
     if !have_root("without_state_and_api_server_it_lives_waits_and_stops_when_told") {
         return;
     }
     let folder = Folder::new();
-    let address = free_port();
-    let mut command = windlass();
-    command.args(["agent", "--node-name=n1", "--kubeconfig", &folder.unreachable_kubeconfig()]);
-    command.args(["--http-address", &address, "--state-dir"]).arg(folder.path().join("state"));
-    let mut agent = Running::start(command);
+    let mut agent = Running::start(agent_in_a_namespace(&folder));
     agent.await_line(&["agent started"]);
     agent.await_line(&["cannot watch", "Connection refused"]);
-    assert!(fetch(&address, "/livez").unwrap().starts_with("HTTP/1.1 200"));
-    assert!(fetch(&address, "/readyz").unwrap().starts_with("HTTP/1.1 503"));
-    assert!(fetch(&address, "/metrics").unwrap().contains("windlass_build_info"));
+    assert!(agent.fetch("127.0.0.1:9859", "/livez").starts_with("HTTP/1.1 200"));
+    assert!(agent.fetch("127.0.0.1:9859", "/readyz").starts_with("HTTP/1.1 503"));
+    assert!(agent.fetch("127.0.0.1:9859", "/metrics").contains("windlass_build_info"));
     let (status, log) = agent.terminate();
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(log.contains("agent stopped"), "{log}");

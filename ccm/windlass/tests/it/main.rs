@@ -1,7 +1,12 @@
 //! The binary as a user meets it: bad input is answered with one clear sentence, and the agent starts, works and stops
 //! without an API server.
 
+// `cfg(test)` tells clippy that helpers, too, are test code, which may unwrap (clippy.toml).
+#[cfg(test)]
 mod agent;
+#[cfg(test)]
 mod image;
+#[cfg(test)]
 mod refusals;
+#[cfg(test)]
 mod support;

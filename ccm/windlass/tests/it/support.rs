@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Limit of every wait: far more than any needs on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_windlass");
 
@@ -128,6 +128,23 @@ impl Running {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
+    /// Fetches a page from the process, in its network namespace: the answer with its head.
+    pub(crate) fn fetch(&self, address: &str, path: &str) -> String {
+        let namespace = std::fs::File::open(format!("/proc/{}/ns/net", self.child.id())).unwrap();
+        let fetch = || {
+            nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        // A thread of its own: entering a namespace concerns the thread that does it.
+        std::thread::scope(|scope| scope.spawn(fetch).join().unwrap())
+    }
+
     /// Sends SIGTERM and waits for the end.
     pub(crate) fn terminate(mut self) -> (ExitStatus, String) {
         nix::sys::signal::kill(self.pid(), nix::sys::signal::Signal::SIGTERM).unwrap();
@@ -152,14 +169,4 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Fetches a page from the process: the answer with its head.
-pub(crate) fn fetch(address: &str, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }

@@ -75,7 +75,7 @@ fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
         Arc::new(router)
     };
     let good = || vec![router("a", 64, NODES)];
-    let cases: [(&str, &str, Vec<Arc<VirtualRouter>>, Vec<Arc<VirtualIP>>); 6] = [
+    let cases = [
         ("node is not ranked", "n9", good(), vec![vip("192.0.2.200", Some("a"))]),
         ("VIP is being deleted", "n1", good(), vec![deleting_vip]),
         ("VIP has no router", "n1", good(), vec![vip("192.0.2.200", None)]),

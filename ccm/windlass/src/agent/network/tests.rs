@@ -67,7 +67,7 @@ fn a_stranger_is_reported_after_the_grace_and_forgotten_after_ten_minutes_of_sil
     let keepalived = router(51, "192.0.2.90");
     census.hear(keepalived.clone(), start);
     assert_eq!(census.foreign(start + SECOND), []);
-    assert_eq!(census.foreign(start + GRACE), [keepalived.clone()]);
+    assert_eq!(census.foreign(start + GRACE), std::slice::from_ref(&keepalived));
     census.hear(keepalived.clone(), start + 300 * SECOND);
     assert_eq!(census.foreign(start + 899 * SECOND), [keepalived]);
     assert_eq!(census.foreign(start + 900 * SECOND), []);
