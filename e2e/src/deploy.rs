@@ -46,7 +46,7 @@ impl Lab {
     /// agent on each of `agents`.
     pub async fn deploy_windlass(&self, agents: &[&str]) -> anyhow::Result<()> {
         self.install_manifests().await?;
-        if self.is_light() {
+        if self.options.light {
             self.start_controller(ControllerOptions::default())?;
             for node in agents {
                 self.start_agent(node)?;
@@ -72,7 +72,8 @@ impl Lab {
             let wanted = deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1);
             let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or(0);
             ensure!(ready >= wanted, "{ready} of {wanted} controller pods are ready");
-            let agents = daemon_sets.get("windlass-agent").await?.status.context("no DaemonSet status yet")?;
+            let agents =
+                daemon_sets.get("windlass-agent").await?.status.context("no DaemonSet status yet")?;
             let (wanted, ready) = (agents.desired_number_scheduled, agents.number_ready);
             ensure!(wanted > 0 && ready >= wanted, "{ready} of {wanted} agent pods are ready");
             Ok(Some(()))
@@ -148,7 +149,8 @@ impl Lab {
     /// Every event about an object of this kind and name, as `reason: message`.
     pub async fn events_of(&self, kind: &str, name: &str) -> anyhow::Result<BTreeSet<String>> {
         let events: Api<Event> = Api::all(self.client());
-        let about = ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
+        let about =
+            ListParams::default().fields(&format!("involvedObject.kind={kind},involvedObject.name={name}"));
         let events = events.list(&about).await?.items.into_iter();
         Ok(events
             .map(|event| {

@@ -182,6 +182,11 @@ impl Lab {
             .with_context(|| format!("the lab has no host {name:?}"))
     }
 
+    /// Path of one of the lab's tools, as `kubectl`.
+    pub fn tool(&self, name: &str) -> String {
+        self.tools.path(name)
+    }
+
     /// Process id of the lab's init as the host sees it: `nsenter -t <id> -m -p --net=/run/netns/…` enters the lab.
     pub fn init(&self) -> i32 {
         self.sandbox.init()

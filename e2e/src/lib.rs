@@ -27,10 +27,12 @@
 //! that owns the lab, even by SIGKILL. Logs, certificates and kubeconfigs stay in `target/lab/<name>`. Cgroups, which no
 //! namespace takes along, are removed at the end, or else by the next lab.
 
+mod adverts;
 mod builder;
 mod cgroups;
 mod control_plane;
 mod daemons;
+mod deploy;
 mod dump;
 mod exec;
 mod forward;
@@ -40,6 +42,7 @@ mod light;
 mod node;
 mod pki;
 mod probe;
+mod process;
 mod sandbox;
 mod service;
 mod tools;
@@ -49,6 +52,7 @@ mod windlass;
 
 use anyhow::bail;
 
+pub use adverts::Adverts;
 pub use builder::LabBuilder;
 pub use forward::HostPort;
 pub use lab::Lab;

@@ -48,6 +48,8 @@ pub struct Outcome {
     pub longest_gap: Duration,
     /// Where `longest_gap` began, from the start of the probe.
     pub gap_began: Duration,
+    /// How long the probe asked.
+    pub length: Duration,
     /// How often each server answered, by the name it calls itself.
     pub by_server: BTreeMap<String, u64>,
     /// Who answered last.
@@ -63,6 +65,11 @@ impl Outcome {
         self.last_answer = Some(at);
         *self.by_server.entry(server.clone()).or_default() += 1;
         self.last_server = Some(server);
+    }
+
+    fn end(&mut self, at: Duration) {
+        self.close_gap(at);
+        self.length = at;
     }
 
     /// Measures the time since the last answer, if there was one.
@@ -143,7 +150,7 @@ fn udp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Res
             Err(_) => std::thread::sleep(Duration::from_micros(100)),
         }
     }
-    outcome.close_gap(begin.elapsed());
+    outcome.end(begin.elapsed());
     Ok(outcome)
 }
 
@@ -160,7 +167,7 @@ fn tcp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> anyhow::Res
         next = (next + interval).max(now);
         std::thread::sleep(next - now);
     }
-    outcome.close_gap(begin.elapsed());
+    outcome.end(begin.elapsed());
     Ok(outcome)
 }
 

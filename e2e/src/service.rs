@@ -51,6 +51,14 @@ impl Lab {
         Ok(())
     }
 
+    /// Light only: lets [`Self::load_balancer`] of `name` lead to the servers of backend `of`.
+    pub fn same_backend(&self, name: &str, of: &str) -> anyhow::Result<()> {
+        let mut backends = self.servers();
+        let servers = backends.get(of).cloned().with_context(|| format!("there is no backend {of:?}"))?;
+        backends.insert(name.to_owned(), servers);
+        Ok(())
+    }
+
     /// Makes a Service of type LoadBalancer before the backend of the same name: TCP port 80 to its HTTP server, UDP port
     /// 80 to its UDP server. `tweak` may change it (class, policy, annotations) before it is sent.
     pub async fn load_balancer(

@@ -25,7 +25,11 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
         services.delete("web", &DeleteParams::default()).await?;
         await_that("the Service is gone, its finalizer with it", LIMIT, async || {
             let left = services.get_opt("web").await?;
-            ensure!(left.is_none(), "it has finalizers {:?}", left.map(|service| service.finalizers().to_vec()));
+            ensure!(
+                left.is_none(),
+                "it has finalizers {:?}",
+                left.map(|service| service.finalizers().to_vec())
+            );
             Ok(Some(()))
         })
         .await?;
@@ -93,7 +97,8 @@ fn malformed_pools_are_refused_by_the_api_server_with_the_reason() -> anyhow::Re
             ("192.0.2.0/28", 0, "advertisementIntervalMilliseconds"),
         ] {
             let refusal = lab.pool_with_interval("bad", &[addresses], interval).await;
-            let refusal = refusal.err().with_context(|| format!("{addresses:?} every {interval} ms was accepted"))?;
+            let refusal =
+                refusal.err().with_context(|| format!("{addresses:?} every {interval} ms was accepted"))?;
             let said = format!("{refusal:#}");
             ensure!(said.contains("Invalid value"), "{addresses:?} every {interval} ms: {said}");
             ensure!(said.contains(reason), "the refusal does not name {reason:?}: {said}");

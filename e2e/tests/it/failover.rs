@@ -22,37 +22,48 @@ fn address_is_announced_by_exactly_one_node_and_a_client_reaches_the_backend() -
         })
         .await?;
         let events = lab.events_of("Service", "web").await?;
-        ensure!(events.contains("EnsuredLoadBalancer: Ensured load balancer"), "events of the Service: {events:?}");
+        ensure!(
+            events.contains("EnsuredLoadBalancer: Ensured load balancer"),
+            "events of the Service: {events:?}"
+        );
         Ok(())
     })
 }
 
 #[test]
 fn pulled_cable_moves_the_address_and_the_plugged_one_makes_no_second_owner() -> anyhow::Result<()> {
-    fails_over("cable", async |lab, owner| lab.node(owner)?.pull_cable(), async |lab, owner| {
-        lab.node(owner)?.plug_cable()
-    })
+    fails_over(
+        "cable",
+        async |lab, owner| lab.node(owner)?.pull_cable(),
+        async |lab, owner| lab.node(owner)?.plug_cable(),
+    )
 }
 
 #[test]
 fn killed_agent_loses_the_address_and_makes_no_second_owner_when_it_starts_again() -> anyhow::Result<()> {
-    fails_over("killed", async |lab, owner| lab.stop_agent(owner, Signal::SIGKILL).await, async |lab, owner| {
-        lab.start_agent(owner)
-    })
+    fails_over(
+        "killed",
+        async |lab, owner| lab.stop_agent(owner, Signal::SIGKILL).await,
+        async |lab, owner| lab.start_agent(owner),
+    )
 }
 
 #[test]
 fn stopped_agent_hands_the_address_over() -> anyhow::Result<()> {
-    fails_over("stopped", async |lab, owner| lab.stop_agent(owner, Signal::SIGTERM).await, async |lab, owner| {
-        lab.start_agent(owner)
-    })
+    fails_over(
+        "stopped",
+        async |lab, owner| lab.stop_agent(owner, Signal::SIGTERM).await,
+        async |lab, owner| lab.start_agent(owner),
+    )
 }
 
 #[test]
 fn frozen_agent_loses_the_address_and_listens_before_it_speaks_again() -> anyhow::Result<()> {
-    fails_over("frozen", async |lab, owner| lab.node(owner)?.freeze_agent(), async |lab, owner| {
-        lab.node(owner)?.thaw_agent()
-    })
+    fails_over(
+        "frozen",
+        async |lab, owner| lab.node(owner)?.freeze_agent(),
+        async |lab, owner| lab.node(owner)?.thaw_agent(),
+    )
 }
 
 #[test]

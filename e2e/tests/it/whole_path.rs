@@ -20,7 +20,10 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
                 let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
                 ensure!(taints.is_empty(), "{name} has taints {taints:?}");
                 let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-                ensure!(conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"), "{name} is not Ready");
+                ensure!(
+                    conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
+                    "{name} is not Ready"
+                );
             }
             Ok(Some(()))
         })
@@ -30,11 +33,14 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         ensure!(commands.len() >= 3, "the README has lost its kubectl commands: {commands:?}");
         let root = workspace().display().to_string();
         for command in &commands {
-            let words: Vec<String> = command
-                .split_whitespace()
-                .skip(1)
-                .map(|word| if word.starts_with("manifests") { format!("{root}/{word}") } else { word.to_owned() })
-                .collect();
+            let words: Vec<String> =
+                command
+                    .split_whitespace()
+                    .skip(1)
+                    .map(|word| {
+                        if word.starts_with("manifests") { format!("{root}/{word}") } else { word.to_owned() }
+                    })
+                    .collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             lab.kubectl(&words).await.with_context(|| format!("the README's `{command}`"))?;
         }
@@ -43,7 +49,10 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
         lab.load_balancer("web", |_| ()).await?;
         let vip = lab.ingress("web", LIMIT).await?;
         let owner = lab.await_owner("c1", vip).await?;
-        await_that("the client is answered", LIMIT, async || Ok(Some(lab.curl("c1", vip, SERVICE_PORT).await?))).await?;
+        await_that("the client is answered", LIMIT, async || {
+            Ok(Some(lab.curl("c1", vip, SERVICE_PORT).await?))
+        })
+        .await?;
 
         let probe = lab.probe("c1", Protocol::Tcp, vip, SERVICE_PORT, Duration::from_millis(5))?;
         lab.node(&owner)?.pull_cable()?;
@@ -66,11 +75,16 @@ fn readme_names_only_commands_that_exist() -> anyhow::Result<()> {
     let makefile = std::fs::read_to_string(workspace().join("Makefile"))?;
     let targets: Vec<String> = code_lines()?
         .iter()
-        .filter_map(|line| line.strip_prefix("make ").map(|rest| rest.split_whitespace().next().unwrap_or("").to_owned()))
+        .filter_map(|line| {
+            line.strip_prefix("make ").map(|rest| rest.split_whitespace().next().unwrap_or("").to_owned())
+        })
         .collect();
     ensure!(targets.contains(&"demo".to_owned()) && targets.contains(&"test".to_owned()), "{targets:?}");
     for target in targets {
-        ensure!(makefile.contains(&format!("\n{target}: ## ")), "README: `make {target}` is not in the Makefile");
+        ensure!(
+            makefile.contains(&format!("\n{target}: ## ")),
+            "README: `make {target}` is not in the Makefile"
+        );
     }
     Ok(())
 }

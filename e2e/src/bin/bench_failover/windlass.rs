@@ -1,0 +1,57 @@
+//! Windlass' side: a pool of one address per advertisement interval.
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Service;
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use windlass_api::{IPPool, VirtualRouter};
+use windlass_e2e::{Lab, await_that};
+
+use crate::{Contender, LIMIT};
+
+fn name(interval_ms: u32) -> String {
+    format!("windlass-{interval_ms}")
+}
+
+/// A pool and a Service whose virtual router has this interval.
+pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contender> {
+    let name = name(interval_ms);
+    lab.pool_with_interval(&name, &["192.0.2.200/32"], interval_ms).await?;
+    lab.same_backend(&name, "web")?;
+    lab.load_balancer(&name, |_| ()).await?;
+    let address = lab.ingress(&name, LIMIT).await?;
+    let routers: Api<VirtualRouter> = Api::all(lab.client());
+    let routers = routers.list(&ListParams::default()).await?.items;
+    ensure!(routers.len() == 1, "one virtual router was expected, there are {}", routers.len());
+    let router = &routers[0].spec;
+    let [preferred, backup] = router.nodes.as_slice() else {
+        anyhow::bail!("two candidates were expected: {:?}", router.nodes)
+    };
+    Ok(Contender {
+        system: "windlass",
+        address,
+        vrid: router.vrid,
+        preferred: preferred.name.clone(),
+        backup_priority: backup.priority,
+        preferred_priority: preferred.priority,
+    })
+}
+
+/// Takes both away, so that the next interval starts anew.
+pub(crate) async fn stop(lab: &Lab, interval_ms: u32) -> anyhow::Result<()> {
+    let name = name(interval_ms);
+    let services: Api<Service> = Api::default_namespaced(lab.client());
+    let pools: Api<IPPool> = Api::all(lab.client());
+    let routers: Api<VirtualRouter> = Api::all(lab.client());
+    services.delete(&name, &DeleteParams::default()).await?;
+    await_that("the virtual router is gone", LIMIT, async || {
+        let left = routers.list(&ListParams::default()).await?.items.len();
+        ensure!(left == 0, "{left} are there");
+        Ok(Some(()))
+    })
+    .await?;
+    pools.delete(&name, &DeleteParams::default()).await.context("removing the pool")?;
+    Ok(())
+}
