@@ -2,6 +2,8 @@
 
 mod apiserver;
 mod events;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod lease;
 pub mod metrics;
 pub mod node;
@@ -9,6 +11,8 @@ mod provider;
 mod queue;
 pub mod service;
 mod store;
+#[cfg(test)]
+mod testing;
 mod watch;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};

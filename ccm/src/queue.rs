@@ -154,3 +154,6 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.gauges.depth.set(i64::try_from(self.ready.len()).unwrap_or(i64::MAX));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,6 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
 fn version(object: &impl Resource) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,9 @@
 
 mod decide;
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;

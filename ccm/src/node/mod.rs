@@ -11,6 +11,9 @@ mod decide;
 mod run;
 mod sync;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -26,6 +26,9 @@ mod state;
 mod sync;
 mod words;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use kube::Client;

@@ -1,0 +1,258 @@
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{Decision, ElectionError, ElectionOptions, Elector, Observed, decide};
+use crate::metrics::Metrics;
+use crate::testing::apiserver::ApiServer;
+
+const LEASE: &str = "leases/kube-system/cloud-controller-manager";
+const DURATION: Duration = Duration::from_secs(15);
+
+fn record(holder: &str, seconds: Option<i32>, transitions: i32) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(holder.to_owned()),
+        lease_duration_seconds: seconds,
+        lease_transitions: Some(transitions),
+        ..LeaseSpec::default()
+    }
+}
+
+#[test]
+fn who_may_lead() {
+    let at = Instant::now();
+    let after = |seconds| at + Duration::from_secs(seconds);
+    let rows = [
+        ("no lease", None, 0, Decision::Create),
+        ("ours", Some(record("me", Some(15), 3)), 0, Decision::Renew),
+        ("ours, run out", Some(record("me", Some(15), 3)), 60, Decision::Renew),
+        ("released", Some(record("", Some(1), 3)), 0, Decision::Acquire { transitions: 4 }),
+        ("never held", Some(LeaseSpec::default()), 0, Decision::Acquire { transitions: 1 }),
+        ("another's, fresh", Some(record("you", Some(15), 3)), 14, Decision::Wait { until: after(15) }),
+        ("another's, run out", Some(record("you", Some(15), 3)), 15, Decision::Acquire { transitions: 4 }),
+        (
+            "another's, its own duration",
+            Some(record("you", Some(30), 3)),
+            29,
+            Decision::Wait { until: after(30) },
+        ),
+        ("another's, no duration", Some(record("you", None, 3)), 14, Decision::Wait { until: after(15) }),
+        (
+            "another's, senseless duration",
+            Some(record("you", Some(-1), 3)),
+            15,
+            Decision::Acquire { transitions: 4 },
+        ),
+    ];
+    for (what, spec, seconds, expected) in rows {
+        let observed = spec.map(|spec| Observed { spec, at });
+        assert_eq!(decide("me", observed.as_ref(), after(seconds), DURATION), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_record_is_as_old_as_its_last_change_was_seen_here() {
+    let start = Instant::now();
+    let later = start + Duration::from_secs(10);
+    let first = Observed::next(None, record("you", Some(15), 0), start);
+    assert_eq!(Observed::next(Some(&first), record("you", Some(15), 0), later).at, start);
+    assert_eq!(Observed::next(Some(&first), record("you", Some(15), 1), later).at, later);
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let seconds = Duration::from_secs;
+    let rows = [
+        ("", seconds(15), seconds(10), seconds(2), "the identity is empty"),
+        (
+            "me",
+            seconds(10),
+            seconds(10),
+            seconds(2),
+            "renew deadline 10s is not shorter than lease duration 10s",
+        ),
+        (
+            "me",
+            seconds(15),
+            seconds(10),
+            seconds(10),
+            "retry period 10s is not between 0 and renew deadline 10s",
+        ),
+        ("me", seconds(15), seconds(10), seconds(0), "retry period 0ns"),
+    ];
+    for (identity, lease_duration, renew_deadline, retry_period, reason) in rows {
+        let options = ElectionOptions {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+            ..ElectionOptions::new(identity)
+        };
+        let error = options.check().expect_err(reason).to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    assert!(ElectionOptions::new("me").check().is_ok());
+}
+
+struct Run {
+    token: CancellationToken,
+    task: tokio::task::JoinHandle<Result<Option<()>, ElectionError>>,
+    leading: CancellationToken,
+}
+
+/// A candidate whose work runs until its token is cancelled.
+fn candidate(api: &ApiServer, identity: &str) -> Run {
+    let (token, leading) = (CancellationToken::new(), CancellationToken::new());
+    let elector = Elector::new(api.client(), ElectionOptions::new(identity))
+        .with_metrics(Metrics::unregistered("cloud-controller-manager").election);
+    let (run, started) = (token.clone(), leading.clone());
+    let task = tokio::spawn(async move {
+        let work = |stop: CancellationToken| async move {
+            started.cancel();
+            stop.cancelled().await;
+        };
+        elector.run(run, work).await
+    });
+    Run { token, task, leading }
+}
+
+fn holder(api: &ApiServer) -> String {
+    let lease = api.get(LEASE).unwrap_or_default();
+    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_candidate_leads_and_the_second_waits() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    let second = candidate(&api, "two");
+    sleep(Duration::from_mins(5)).await;
+    assert!(!second.leading.is_cancelled());
+    assert_eq!(holder(&api), "one");
+    assert!(
+        api.events().contains(&"Normal LeaderElection one became leader".to_owned()),
+        "{:?}",
+        api.events()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_when_the_leader_dies() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    let second = candidate(&api, "two");
+    sleep(Duration::from_secs(30)).await;
+    first.task.abort();
+    let died = Instant::now();
+    second.leading.cancelled().await;
+    let took = died.elapsed();
+    assert!(took >= Duration::from_secs(11) && took <= Duration::from_secs(19), "{took:?}");
+    let lease = api.get(LEASE).expect("the lease");
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    assert_eq!(holder(&api), "two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_exit_releases_the_lease_and_the_standby_need_not_wait() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    let second = candidate(&api, "two");
+    sleep(Duration::from_secs(30)).await;
+    first.token.cancel();
+    assert!(matches!(first.task.await, Ok(Ok(Some(())))));
+    let left = Instant::now();
+    second.leading.cancelled().await;
+    assert!(left.elapsed() <= Duration::from_secs(2), "{:?}", left.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_stops_when_told() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    let second = candidate(&api, "two");
+    sleep(Duration::from_secs(5)).await;
+    second.token.cancel();
+    assert!(matches!(second.task.await, Ok(Ok(None))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_stops_before_another_may_lead() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    sleep(Duration::from_secs(30)).await;
+    let cut = Instant::now();
+    api.set_silent(true);
+    let error = first.task.await.expect("no panic").expect_err("lost");
+    let took = cut.elapsed();
+    assert!(took <= Duration::from_secs(10), "{took:?}: another may lead after 15 s");
+    assert!(took >= Duration::from_secs(8), "{took:?}: a short outage is survived");
+    let text = error.to_string();
+    assert!(text.starts_with("leaderelection lost: lease kube-system/cloud-controller-manager"), "{text}");
+    assert!(text.contains("no answer from the API server"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_of_the_api_server_is_survived() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    sleep(Duration::from_secs(30)).await;
+    for _ in 0..3 {
+        api.fail("update", LEASE, 500);
+    }
+    sleep(Duration::from_mins(1)).await;
+    assert!(!first.task.is_finished());
+    assert_eq!(holder(&api), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_taken_by_another_is_lost_at_once() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    api.edit(LEASE, &json!({ "spec": { "holderIdentity": "two", "leaseDurationSeconds": 15 } }));
+    let taken = Instant::now();
+    let error = first.task.await.expect("no panic").expect_err("lost");
+    assert!(error.to_string().contains("is held by two now"), "{error}");
+    assert!(taken.elapsed() <= Duration::from_secs(2));
+    assert_eq!(holder(&api), "two", "not overwritten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_resolved_by_reading_again() {
+    let api = ApiServer::default();
+    api.fail("create", "leases/kube-system", 409);
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    assert_eq!(holder(&api), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_wrote_on_the_lease_object_stays() {
+    let api = ApiServer::default();
+    api.put(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "cloud-controller-manager", "namespace": "kube-system", "labels": { "team": "a" } },
+        "spec": { "holderIdentity": "" }
+    }));
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(api.get(LEASE).expect("the lease")["metadata"]["labels"], json!({ "team": "a" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn leading_work_that_ends_by_itself_ends_the_run() {
+    let api = ApiServer::default();
+    let elector = Elector::new(api.client(), ElectionOptions::new("one"));
+    let answer = elector.run(CancellationToken::new(), |_| async { 7 }).await;
+    assert!(matches!(answer, Ok(Some(7))));
+    assert_eq!(holder(&api), "", "released");
+}

@@ -1,0 +1,8 @@
+//! Numbers in names and comments are those of the scenario catalogue, service-contract §4.1 and §4.2.
+
+mod controller;
+mod diff;
+mod nodes;
+mod patch;
+mod select;
+mod state;

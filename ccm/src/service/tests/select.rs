@@ -1,0 +1,119 @@
+use serde_json::{Value, json};
+
+use crate::service::ServiceOptions;
+use crate::service::select::{Need, finalizer_for, need, needs_cleanup, own_finalizers, wants_lb};
+use crate::testing::{lb, service, with};
+
+const STANDARD: &str = "service.kubernetes.io/load-balancer-cleanup";
+const OWN: &str = "windlass.dev/load-balancer-cleanup";
+
+fn classless(class: Option<&str>) -> bool {
+    class.is_none()
+}
+
+fn ours(class: Option<&str>) -> bool {
+    class.is_none() || class == Some("windlass.dev/vip")
+}
+
+fn cluster_ip() -> Value {
+    json!({ "spec": { "type": "ClusterIP" } })
+}
+
+fn finalizer(name: &str) -> Value {
+    json!({ "metadata": { "finalizers": [name] } })
+}
+
+fn deleted() -> Value {
+    json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } })
+}
+
+fn class(name: &str) -> Value {
+    json!({ "spec": { "loadBalancerClass": name } })
+}
+
+fn changed(changes: &[Value]) -> k8s_openapi::api::core::v1::Service {
+    service(changes.iter().fold(lb("web"), with))
+}
+
+#[test]
+fn wants_a_load_balancer_by_type_and_class() {
+    // S-01; 5.
+    let rows: [(&str, &[Value], bool, bool); 5] = [
+        ("classless", &[], true, true),
+        ("ClusterIP", &[cluster_ip()], false, false),
+        ("our class", &[class("windlass.dev/vip")], false, true),
+        ("a foreign class", &[class("example.com/lb")], false, false),
+        ("being deleted", &[deleted()], true, true),
+    ];
+    for (what, changes, default, classed) in rows {
+        assert_eq!(wants_lb(&changed(changes), classless), default, "{what}, classless provider");
+        assert_eq!(wants_lb(&changed(changes), ours), classed, "{what}, provider with a class");
+    }
+}
+
+#[test]
+fn needs_cleanup_43_to_46() {
+    let rows: [(&str, &[Value], bool); 8] = [
+        ("43 no finalizer", &[], false),
+        (
+            "44 NodePort with finalizer",
+            &[finalizer(STANDARD), json!({ "spec": { "type": "NodePort" } })],
+            true,
+        ),
+        ("45 load balancer with finalizer", &[finalizer(STANDARD)], false),
+        ("46 deleted with finalizer", &[finalizer(STANDARD), deleted()], true),
+        ("deleted without finalizer", &[deleted()], false),
+        (
+            "S-07 foreign class with standard finalizer",
+            &[class("example.com/lb"), finalizer(STANDARD), deleted()],
+            false,
+        ),
+        ("our class, our finalizer", &[class("windlass.dev/vip"), finalizer(OWN), deleted()], true),
+        ("class gone with the type", &[cluster_ip(), finalizer(OWN)], true),
+    ];
+    for (what, changes, expected) in rows {
+        let options = ServiceOptions::default();
+        assert_eq!(needs_cleanup(&changed(changes), ours, &options), expected, "{what}");
+    }
+}
+
+#[test]
+fn need_is_decided_by_type_deletion_finalizer_and_memory() {
+    let rows: [(&str, &[Value], bool, Need); 9] = [
+        ("2-4 load balancer", &[], false, Need::LoadBalancer),
+        ("1 ClusterIP", &[cluster_ip()], false, Need::Nothing),
+        ("5 foreign class", &[class("example.com/lb")], false, Need::Nothing),
+        ("6 ClusterIP with finalizer", &[cluster_ip(), finalizer(STANDARD)], false, Need::Cleanup),
+        ("7 deleted with finalizer", &[finalizer(STANDARD), deleted()], false, Need::Cleanup),
+        ("8 load balancer with finalizer", &[finalizer(STANDARD)], false, Need::LoadBalancer),
+        (
+            "S-08 deleted, held by another finalizer",
+            &[finalizer("example.com/hold"), deleted()],
+            false,
+            Need::Nothing,
+        ),
+        ("S-08, but we made one", &[finalizer("example.com/hold"), deleted()], true, Need::Cleanup),
+        ("ClusterIP, finalizer lost, but we made one", &[cluster_ip()], true, Need::Cleanup),
+    ];
+    for (what, changes, known, expected) in rows {
+        let options = ServiceOptions::default();
+        assert_eq!(need(&changed(changes), known, ours, &options), expected, "{what}");
+    }
+}
+
+#[test]
+fn classed_services_have_their_own_finalizer() {
+    let options = ServiceOptions::default();
+    assert_eq!(finalizer_for(&changed(&[]), &options), STANDARD);
+    assert_eq!(finalizer_for(&changed(&[class("windlass.dev/vip")]), &options), OWN);
+}
+
+#[test]
+fn only_own_finalizers_are_ours_to_remove() {
+    let options = ServiceOptions::default();
+    let both = json!({ "metadata": { "finalizers": ["example.com/hold", STANDARD, OWN] } });
+    assert_eq!(own_finalizers(&changed(&[both.clone()]), ours, &options), [STANDARD, OWN]);
+    assert_eq!(own_finalizers(&changed(&[both.clone(), class("windlass.dev/vip")]), ours, &options), [OWN]);
+    let class_only = |class: Option<&str>| class == Some("windlass.dev/vip");
+    assert_eq!(own_finalizers(&changed(&[both]), class_only, &options), [OWN], "classless is another's");
+}

@@ -1,0 +1,363 @@
+use std::time::Duration;
+
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
+use crate::provider::ServiceKey;
+use crate::service::ServiceOptions;
+use crate::service::state::{Done, Failure, FailureKind, Job, Report, Retry, State, Task, Voice};
+use crate::testing::{lb, node, node_object, service, with};
+
+type Classless = fn(Option<&str>) -> bool;
+
+struct Rig {
+    state: State<Classless>,
+    now: Instant,
+}
+
+impl Rig {
+    fn new(services: &[Value], nodes: &[&str]) -> Self {
+        let gauges = Metrics::unregistered("lease").queues.of("service");
+        let classless: Classless = |class| class.is_none();
+        let state = State::new(ServiceOptions::default(), classless, gauges);
+        let mut rig = Self { state, now: Instant::now() };
+        rig.state.service_event(Event::Init);
+        for value in services {
+            rig.state.service_event(Event::InitApply(service(value.clone())));
+        }
+        rig.state.service_event(Event::InitDone);
+        rig.state.node_event(Event::Init);
+        for name in nodes {
+            rig.state.node_event(Event::InitApply(node_object(node(name))));
+        }
+        rig.state.node_event(Event::InitDone);
+        rig
+    }
+
+    fn job(&mut self) -> Option<Job> {
+        self.state.next_job(self.now)
+    }
+
+    fn must_job(&mut self) -> Job {
+        self.job().expect("a job")
+    }
+
+    fn apply(&mut self, value: &Value) {
+        self.state.service_event(Event::Apply(service(value.clone())));
+    }
+
+    fn add_node(&mut self, name: &str) {
+        self.state.node_event(Event::Apply(node_object(node(name))));
+    }
+
+    fn finish(&mut self, job: &Job, outcome: Result<Done, Failure>) -> bool {
+        let said = matches!(&job.task, Task::Ensure { voice: Voice::Speak | Voice::Finish, .. });
+        let said = said && !matches!(outcome, Ok(Done::Ensured));
+        self.state.finish(job, Report { outcome, said, latest: None }, self.now)
+    }
+
+    /// Does the next job and expects no other.
+    fn settle(&mut self) {
+        let job = self.must_job();
+        self.finish(&job, Ok(Done::Ensured));
+        assert!(self.job().is_none());
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+}
+
+fn failure(kind: FailureKind, retry: Retry) -> Failure {
+    Failure { kind, message: "no".to_owned(), retry }
+}
+
+fn served(name: &str) -> Value {
+    with(
+        lb(name),
+        &json!({
+            "metadata": { "finalizers": ["service.kubernetes.io/load-balancer-cleanup"] },
+            "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1", "ipMode": "VIP" }] } }
+        }),
+    )
+}
+
+fn voice(job: &Job) -> Voice {
+    match &job.task {
+        Task::Ensure { voice, .. } => *voice,
+        other => panic!("not an ensure: {other:?}"),
+    }
+}
+
+fn node_names(job: &Job) -> Vec<String> {
+    match &job.task {
+        Task::Ensure { nodes, .. } | Task::UpdateNodes { nodes, .. } => {
+            nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
+        }
+        other => panic!("no nodes: {other:?}"),
+    }
+}
+
+fn key(name: &str) -> ServiceKey {
+    ServiceKey { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+#[test]
+fn nothing_is_done_before_all_services_and_nodes_are_known() {
+    let mut rig = Rig::new(&[], &[]);
+    rig.state.service_event(Event::Apply(service(lb("web"))));
+    assert!(rig.job().is_some());
+
+    let gauges = Metrics::unregistered("lease").queues.of("service");
+    let classless: Classless = |class| class.is_none();
+    let mut state = State::new(ServiceOptions::default(), classless, gauges);
+    state.service_event(Event::Init);
+    state.service_event(Event::InitApply(service(lb("web"))));
+    state.service_event(Event::InitDone);
+    assert!(state.next_job(Instant::now()).is_none(), "the nodes are not known yet");
+}
+
+#[test]
+fn a_new_service_is_announced_and_a_served_one_is_not() {
+    let mut rig = Rig::new(&[lb("a"), served("b")], &["n1"]);
+    let voices: Vec<_> = [rig.must_job(), rig.must_job()].iter().map(voice).collect();
+    assert_eq!(voices, [Voice::Speak, Voice::Quiet]);
+}
+
+#[test]
+fn voice_follows_the_wish_not_the_attempt() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    assert_eq!(voice(&job), Voice::Speak);
+    rig.finish(&job, Ok(Done::Pending));
+    rig.state.provider_change(&key("web"));
+    let job = rig.must_job();
+    assert_eq!(voice(&job), Voice::Finish, "the same wish, pending");
+    rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
+    rig.state.provider_change(&key("web"));
+    let job = rig.must_job();
+    assert_eq!(voice(&job), Voice::Finish, "the same wish, failed");
+    rig.finish(&job, Ok(Done::Ensured));
+    rig.state.provider_change(&key("web"));
+    let job = rig.must_job();
+    assert_eq!(voice(&job), Voice::Quiet, "nothing is asked that is not had");
+    rig.finish(&job, Ok(Done::Ensured));
+    rig.apply(&with(lb("web"), &json!({ "metadata": { "annotations": { "a": "b" } } })));
+    assert_eq!(voice(&rig.must_job()), Voice::Speak, "a new wish");
+}
+
+#[test]
+fn a_served_service_that_waits_after_a_restart_stays_silent() {
+    let mut rig = Rig::new(&[served("web")], &["n1"]);
+    let job = rig.must_job();
+    rig.finish(&job, Ok(Done::Pending));
+    rig.state.provider_change(&key("web"));
+    assert_eq!(voice(&rig.must_job()), Voice::Quiet);
+}
+
+#[test]
+fn retries_138_to_140() {
+    for (outcome, due) in [
+        (Ok(Done::Ensured), None),
+        (Ok(Done::Pending), None),
+        (Err(failure(FailureKind::Sync, Retry::Backoff)), Some(5)),
+        (Err(failure(FailureKind::Sync, Retry::After(Duration::from_secs(42)))), Some(42)),
+        (Err(failure(FailureKind::UpdateNodes, Retry::Now)), Some(0)),
+    ] {
+        let mut rig = Rig::new(&[lb("web")], &["n1"]);
+        let job = rig.must_job();
+        rig.finish(&job, outcome.clone());
+        let due = due.map(|seconds| rig.now + Duration::from_secs(seconds));
+        assert_eq!(rig.state.next_due(), due, "{outcome:?}");
+    }
+}
+
+#[test]
+fn back_off_grows_per_service_and_a_new_wish_starts_over() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    for seconds in [5, 10, 20] {
+        let job = rig.must_job();
+        rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
+        assert_eq!(rig.state.next_due(), Some(rig.now + Duration::from_secs(seconds)));
+        rig.pass(seconds);
+    }
+    rig.apply(&with(lb("web"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
+    let job = rig.must_job();
+    rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
+    assert_eq!(rig.state.next_due(), Some(rig.now + Duration::from_secs(5)));
+}
+
+#[test]
+fn the_same_failure_is_told_once_in_five_minutes_another_at_once() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let mut told = Vec::new();
+    for (wait, message) in
+        [(0, "full"), (5, "full"), (10, "full"), (10, "broken"), (5, "broken"), (300, "broken")]
+    {
+        rig.pass(wait);
+        rig.state.provider_change(&key("web"));
+        let job = rig.must_job();
+        let failure = Failure { message: message.to_owned(), ..failure(FailureKind::Sync, Retry::Backoff) };
+        told.push(rig.finish(&job, Err(failure)));
+    }
+    assert_eq!(told, [true, false, false, true, false, true]);
+}
+
+#[test]
+fn a_change_during_a_sync_is_followed_by_another_sync() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    rig.apply(&with(lb("web"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
+    assert!(rig.job().is_none(), "never twice at a time");
+    rig.finish(&job, Ok(Done::Ensured));
+    let job = rig.must_job();
+    assert_eq!(voice(&job), Voice::Speak);
+}
+
+#[test]
+fn provider_news_during_a_sync_is_not_lost() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    rig.state.provider_change(&key("web"));
+    rig.finish(&job, Ok(Done::Pending));
+    assert!(matches!(rig.must_job().task, Task::Ensure { .. }));
+}
+
+#[test]
+fn news_of_an_unknown_service_is_ignored() {
+    let mut rig = Rig::new(&[], &["n1"]);
+    rig.state.provider_change(&key("nobody"));
+    assert!(rig.job().is_none());
+}
+
+#[test]
+fn node_changes_reach_every_load_balancer_once_9_to_25() {
+    let cluster_ip = with(lb("c"), &json!({ "spec": { "type": "ClusterIP" } }));
+    let mut rig = Rig::new(&[lb("a"), lb("b"), cluster_ip], &["n1"]);
+    for _ in 0..2 {
+        let job = rig.must_job();
+        assert_eq!(node_names(&job), ["n1"]);
+        rig.finish(&job, Ok(Done::Ensured));
+    }
+    rig.add_node("n1");
+    assert!(rig.job().is_none(), "16: the same nodes");
+    rig.add_node("n2");
+    for name in ["a", "b"] {
+        let job = rig.must_job();
+        assert_eq!((job.key.name.as_str(), node_names(&job)), (name, vec!["n1".to_owned(), "n2".to_owned()]));
+        assert!(matches!(job.task, Task::UpdateNodes { .. }), "17");
+        rig.finish(&job, Ok(Done::NodesUpdated));
+    }
+    assert!(rig.job().is_none(), "11 to 13: no other Service");
+    rig.state.node_event(Event::Delete(node_object(node("n2"))));
+    let job = rig.must_job();
+    assert_eq!(node_names(&job), ["n1"], "23");
+}
+
+#[test]
+fn a_failed_node_update_comes_back_as_a_full_ensure_18() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    rig.add_node("n2");
+    let job = rig.must_job();
+    assert!(rig.finish(&job, Err(failure(FailureKind::UpdateNodes, Retry::Now))));
+    let job = rig.must_job();
+    assert!(matches!(job.task, Task::Ensure { .. }));
+    rig.finish(&job, Ok(Done::Ensured));
+    rig.add_node("n2");
+    assert!(rig.job().is_none(), "no further update with the same nodes");
+}
+
+#[test]
+fn an_older_node_set_never_follows_a_newer_one_47() {
+    let mut rig = Rig::new(&[lb("a"), lb("b")], &["n1"]);
+    let (first, second) = (rig.must_job(), rig.must_job());
+    rig.finish(&first, Ok(Done::Ensured));
+    rig.finish(&second, Ok(Done::Ensured));
+    rig.add_node("n2");
+    let slow = rig.must_job();
+    assert_eq!(slow.key.name, "a");
+    rig.add_node("n3");
+    rig.apply(&with(lb("b"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
+    let ensured = rig.must_job();
+    assert_eq!(node_names(&ensured), ["n1", "n2", "n3"]);
+    rig.finish(&ensured, Ok(Done::Ensured));
+    rig.finish(&slow, Ok(Done::NodesUpdated));
+    let last = rig.must_job();
+    assert_eq!((last.key.name.as_str(), node_names(&last).len()), ("a", 3));
+    rig.finish(&last, Ok(Done::NodesUpdated));
+    assert!(rig.job().is_none());
+}
+
+#[test]
+fn a_service_gone_without_finalizer_is_taken_away_from_memory_39_41_42() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    rig.state.service_event(Event::Delete(service(lb("web"))));
+    let job = rig.must_job();
+    assert!(matches!(job.task, Task::Forget) && job.predecessor.is_some());
+    rig.finish(&job, Err(failure(FailureKind::Delete, Retry::Backoff)));
+    rig.pass(5);
+    let job = rig.must_job();
+    assert!(job.predecessor.is_some(), "41: still remembered");
+    rig.finish(&job, Ok(Done::Removed));
+    rig.state.service_event(Event::Delete(service(lb("web"))));
+    assert!(rig.job().is_none(), "40, 42");
+}
+
+#[test]
+fn a_service_of_the_same_name_gets_its_own_after_the_old_one_is_gone() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    rig.apply(&with(lb("web"), &json!({ "metadata": { "uid": "second" } })));
+    let job = rig.must_job();
+    assert_eq!(job.predecessor.as_ref().and_then(|old| old.metadata.uid.as_deref()), Some("uid-web"));
+    assert_eq!(voice(&job), Voice::Speak);
+    rig.finish(&job, Err(failure(FailureKind::Delete, Retry::Backoff)));
+    rig.pass(5);
+    let job = rig.must_job();
+    assert!(job.predecessor.is_some(), "the old one is not forgotten");
+    rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
+    rig.pass(10);
+    let job = rig.must_job();
+    assert!(job.predecessor.is_none(), "the old one went, only the new one is left to do");
+    rig.finish(&job, Ok(Done::Ensured));
+    assert!(rig.job().is_none());
+}
+
+#[test]
+fn clean_ups_go_before_everything_else() {
+    let names: Vec<String> = (0..20).map(|n| format!("web-{n:02}")).collect();
+    let services: Vec<_> = names.iter().map(|name| lb(name)).collect();
+    let mut rig = Rig::new(&services, &["n1"]);
+    rig.apply(&with(served("web-19"), &json!({ "spec": { "type": "ClusterIP" } })));
+    let job = rig.must_job();
+    assert_eq!(job.key.name, "web-19");
+    assert!(matches!(job.task, Task::Cleanup { .. }));
+}
+
+#[test]
+fn a_cleaned_up_service_leaves_nothing_to_do() {
+    let gone = with(served("web"), &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
+    let mut rig = Rig::new(&[gone], &["n1"]);
+    let job = rig.must_job();
+    rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
+    rig.pass(5);
+    let job = rig.must_job();
+    assert!(matches!(job.task, Task::Cleanup { .. }));
+    rig.finish(&job, Ok(Done::Removed));
+    rig.state.service_event(Event::Delete(service(lb("web"))));
+    assert!(rig.job().is_none());
+    assert_eq!(rig.state.next_due(), None);
+}
+
+#[test]
+fn a_deleted_service_with_another_finalizer_only_is_left_alone_s_08() {
+    let change = json!({ "metadata": {
+        "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]
+    } });
+    let mut rig = Rig::new(&[with(lb("web"), &change)], &["n1"]);
+    assert!(rig.job().is_none());
+}

@@ -1,0 +1,347 @@
+//! An API server in memory: lists, watches, patches and preconditions of the few kinds that the controllers use, with
+//! the rules of the real one that they depend on. It records every write.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::patches;
+
+/// A write, as it arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Write {
+    pub(crate) verb: &'static str,
+    /// `services/default/web/status`.
+    pub(crate) path: String,
+    pub(crate) body: Value,
+}
+
+impl Write {
+    /// `type reason message` of an event, `None` for any other write.
+    pub(crate) fn event(&self) -> Option<String> {
+        let text = |field: &str| self.body[field].as_str().unwrap_or_default().to_owned();
+        (self.verb == "create" && self.path.starts_with("events/"))
+            .then(|| format!("{} {} {}", text("type"), text("reason"), text("message")))
+    }
+}
+
+type Fault = (&'static str, String, u16);
+
+#[derive(Default)]
+struct Inner {
+    version: u64,
+    /// By `plural/namespace/name` (`plural//name` for nodes).
+    objects: BTreeMap<String, Value>,
+    history: Vec<(u64, &'static str, String, Value)>,
+    writes: Vec<Write>,
+    faults: Vec<Fault>,
+    silent: bool,
+}
+
+/// The API server; clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct ApiServer {
+    inner: Arc<Mutex<Inner>>,
+    changed: Arc<Notify>,
+}
+
+impl ApiServer {
+    pub(crate) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, std::convert::Infallible>(server.answer(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Creates or replaces an object, as a user would.
+    pub(crate) fn put(&self, object: Value) {
+        let key = key_of(&object);
+        self.lock().store(&key, object);
+        self.changed.notify_waiters();
+    }
+
+    /// Merges a change into an object, as a user would.
+    pub(crate) fn edit(&self, key: &str, change: &Value) {
+        {
+            let mut inner = self.lock();
+            let mut object = inner.objects[key].clone();
+            patches::merge(&mut object, change);
+            inner.store(key, object);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Deletes an object as the API server does: with finalizers it is only marked.
+    pub(crate) fn delete(&self, key: &str) {
+        self.edit(key, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// The next write of this verb whose path starts like this is answered with an error.
+    pub(crate) fn fail(&self, verb: &'static str, path: &str, code: u16) {
+        self.lock().faults.push((verb, path.to_owned(), code));
+    }
+
+    /// From now on no request is answered, or all are again.
+    pub(crate) fn set_silent(&self, silent: bool) {
+        self.lock().silent = silent;
+        self.changed.notify_waiters();
+    }
+
+    /// The writes so far, and forgets them.
+    pub(crate) fn take_writes(&self) -> Vec<Write> {
+        std::mem::take(&mut self.lock().writes)
+    }
+
+    pub(crate) fn writes(&self) -> Vec<Write> {
+        self.lock().writes.clone()
+    }
+
+    /// The events written so far, in order.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.lock().writes.iter().filter_map(Write::event).collect()
+    }
+
+    /// Waits until `condition` holds, at most 20 minutes of the test's virtual time.
+    pub(crate) async fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
+        let limit = tokio::time::Instant::now() + Duration::from_mins(20);
+        while !condition(self) {
+            assert!(
+                tokio::time::Instant::now() < limit,
+                "waited in vain for: {what}\nwrites: {:#?}\nobjects: {:#?}",
+                self.lock().writes,
+                self.lock().objects
+            );
+            // Virtual time: this lets every other task run first.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        while self.lock().silent {
+            let changed = self.changed.notified();
+            if self.lock().silent {
+                changed.await;
+            }
+        }
+        let (parts, body) = request.into_parts();
+        let path = resource(parts.uri.path());
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        if parts.method == Method::GET && query.contains("watch=true") {
+            return self.watch(&path, &query).await;
+        }
+        let body = body.collect_bytes().await.expect("a body");
+        let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let strategic = parts
+            .headers
+            .get("content-type")
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/strategic-merge-patch"));
+        let answer = self.lock().handle(&parts.method, &path, body, strategic);
+        self.changed.notify_waiters();
+        match answer {
+            Ok(value) => respond(200, &value),
+            Err((code, message)) => {
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
+                    "reason": match code { 404 => "NotFound", 409 => "Conflict", 422 => "Invalid", _ => "InternalError" }
+                });
+                respond(code, &status)
+            }
+        }
+    }
+
+    /// Answers with the changes since the version asked for as soon as there are any; the client then asks again.
+    async fn watch(&self, plural: &str, query: &str) -> Response<Body> {
+        let since: u64 = query
+            .split('&')
+            .find_map(|part| part.strip_prefix("resourceVersion="))
+            .and_then(|version| version.parse().ok())
+            .unwrap_or_default();
+        let prefix = format!("{plural}/");
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let lines: String = self
+                .lock()
+                .history
+                .iter()
+                .filter(|(version, _, key, _)| *version > since && key.starts_with(&prefix))
+                .map(|(_, kind, _, object)| format!("{}\n", json!({ "type": kind, "object": object })))
+                .collect();
+            if !lines.is_empty() {
+                return Response::builder()
+                    .status(200)
+                    .body(Body::from(lines.into_bytes()))
+                    .expect("a response");
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Inner {
+    fn handle(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: Value,
+        strategic: bool,
+    ) -> Result<Value, (u16, String)> {
+        let (verb, subresource) = match *method {
+            Method::GET => return self.read(path),
+            Method::POST => ("create", ""),
+            Method::PUT => ("update", ""),
+            Method::PATCH => ("patch", path.strip_suffix("/status").map_or("", |_| "status")),
+            _ => return Err((405, format!("{method} is not supported"))),
+        };
+        self.writes.push(Write { verb, path: path.to_owned(), body: body.clone() });
+        if let Some(at) = self.faults.iter().position(|(v, p, _)| *v == verb && path.starts_with(p.as_str()))
+        {
+            let (_, _, code) = self.faults.remove(at);
+            return Err((code, format!("fault {code}")));
+        }
+        let key = path.strip_suffix("/status").unwrap_or(path).to_owned();
+        match verb {
+            "create" => {
+                let key = format!("{key}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+                if self.objects.contains_key(&key) {
+                    return Err((409, format!("{key} already exists")));
+                }
+                Ok(self.store(&key, body))
+            }
+            _ => {
+                let current = self.objects.get(&key).cloned().ok_or((404, format!("{key} not found")))?;
+                let mut next = if verb == "update" { body.clone() } else { current.clone() };
+                if verb == "patch" && strategic {
+                    patches::strategic(&mut next, &body).map_err(|reason| (422, reason))?;
+                } else if verb == "patch" {
+                    patches::merge(&mut next, &body);
+                }
+                self.admit(&current, &mut next, &body, subresource)?;
+                Ok(self.store(&key, next))
+            }
+        }
+    }
+
+    /// The rules of the API server that the controllers live with.
+    fn admit(
+        &self,
+        current: &Value,
+        next: &mut Value,
+        body: &Value,
+        subresource: &str,
+    ) -> Result<(), (u16, String)> {
+        let asked = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
+        if asked.is_some_and(|version| *version != current["metadata"]["resourceVersion"]) {
+            return Err((409, "the object has been modified".to_owned()));
+        }
+        let count = |object: &Value| {
+            object.pointer("/metadata/finalizers").map_or(0, |list| list.as_array().map_or(0, Vec::len))
+        };
+        if !current["metadata"]["deletionTimestamp"].is_null() && count(next) > count(current) {
+            return Err((422, "no new finalizers can be added if the object is being deleted".to_owned()));
+        }
+        match (current["kind"].as_str(), subresource) {
+            (Some("Service" | "Node"), "status") => next["spec"] = current["spec"].clone(),
+            (Some("Service" | "Node"), _) => next["status"] = current["status"].clone(),
+            _ => {}
+        }
+        let provider_id = &current["spec"]["providerID"];
+        if current["kind"] == "Node" && !provider_id.is_null() && *provider_id != next["spec"]["providerID"] {
+            return Err((422, "node updates may not change providerID".to_owned()));
+        }
+        if let Some(ingress) = next.pointer_mut("/status/loadBalancer/ingress").and_then(Value::as_array_mut)
+        {
+            if current["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
+                return Err((
+                    422,
+                    "status.loadBalancer.ingress may only be used when type is LoadBalancer".to_owned(),
+                ));
+            }
+            for entry in ingress {
+                if entry["ipMode"].is_null() {
+                    entry["ipMode"] = json!("VIP");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, path: &str) -> Result<Value, (u16, String)> {
+        if let Some(object) = self.objects.get(path) {
+            return Ok(object.clone());
+        }
+        if path.contains('/') {
+            return Err((404, format!("{path} not found")));
+        }
+        let prefix = format!("{path}/");
+        let items: Vec<_> = self
+            .objects
+            .iter()
+            .filter(|(key, _)| key.starts_with(&prefix))
+            .map(|(_, object)| object)
+            .collect();
+        Ok(json!({
+            "kind": "List", "apiVersion": "v1", "items": items,
+            "metadata": { "resourceVersion": self.version.to_string() }
+        }))
+    }
+
+    fn store(&mut self, key: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let going = !object["metadata"]["deletionTimestamp"].is_null();
+        let kept = object
+            .pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|all| !all.is_empty());
+        let kind = if going && !kept {
+            self.objects.remove(key);
+            "DELETED"
+        } else if self.objects.insert(key.to_owned(), object.clone()).is_some() {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        self.history.push((self.version, kind, key.to_owned(), object.clone()));
+        object
+    }
+}
+
+/// `/api/v1/namespaces/default/services/web/status` → `services/default/web/status`; `/api/v1/nodes/n1` → `nodes//n1`.
+fn resource(path: &str) -> String {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let parts = if parts.first() == Some(&"api") { &parts[2..] } else { &parts[3..] };
+    match parts {
+        ["namespaces", namespace, plural, rest @ ..] => [&[*plural, *namespace], rest].concat().join("/"),
+        [plural] => (*plural).to_owned(),
+        [plural, rest @ ..] => [&[*plural, ""], rest].concat().join("/"),
+        [] => String::new(),
+    }
+}
+
+fn key_of(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]));
+    format!("{}s/{namespace}/{name}", text(&object["kind"]).to_lowercase())
+}
+
+fn respond(code: u16, value: &Value) -> Response<Body> {
+    Response::builder().status(code).body(Body::from(value.to_string().into_bytes())).expect("a response")
+}

@@ -1,0 +1,45 @@
+//! What the tests share: objects, an API server in memory, and waiting on conditions.
+
+pub(crate) mod apiserver;
+mod patches;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use serde_json::{Value, json};
+
+/// A Service of type LoadBalancer in namespace `default`, with UID `uid-<name>` and one TCP port.
+pub(crate) fn lb(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}") },
+        "spec": {
+            "type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ports": [{ "name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080, "nodePort": 30080 }]
+        },
+        "status": { "loadBalancer": {} }
+    })
+}
+
+/// A ready node with a provider ID.
+pub(crate) fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "uid": format!("uid-{name}") },
+        "spec": { "providerID": format!("fake://{name}") },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] }
+    })
+}
+
+/// `base` with `changes` merged in (RFC 7396: `null` removes).
+pub(crate) fn with(mut base: Value, changes: &Value) -> Value {
+    patches::merge(&mut base, changes);
+    base
+}
+
+pub(crate) fn service(value: Value) -> Service {
+    serde_json::from_value(value).expect("a Service")
+}
+
+pub(crate) fn node_object(value: Value) -> Node {
+    serde_json::from_value(value).expect("a Node")
+}
