@@ -17,20 +17,16 @@ use serde::{Deserialize, Serialize};
     category = "windlass",
     status = "IPPoolStatus",
     derive = "PartialEq",
-    printcolumn(name = "Addresses", type_ = "string", json_path = ".spec.addresses"),
-    printcolumn(name = "Auto", type_ = "boolean", json_path = ".spec.autoAssign", priority = 1),
-    printcolumn(name = "Total", type_ = "integer", json_path = ".status.ipv4.total"),
-    printcolumn(name = "Assigned", type_ = "integer", json_path = ".status.ipv4.assigned"),
-    printcolumn(name = "Available", type_ = "integer", json_path = ".status.ipv4.available"),
-    printcolumn(name = "Total6", type_ = "integer", json_path = ".status.ipv6.total", priority = 1),
-    printcolumn(name = "Assigned6", type_ = "integer", json_path = ".status.ipv6.assigned", priority = 1),
-    printcolumn(name = "Available6", type_ = "integer", json_path = ".status.ipv6.available", priority = 1),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.addresses"}"#,
+    printcolumn = r#"{"name": "Auto", "type": "boolean", "jsonPath": ".spec.autoAssign", "priority": 1}"#,
+    printcolumn = r#"{"name": "Total", "type": "integer", "jsonPath": ".status.ipv4.total"}"#,
+    printcolumn = r#"{"name": "Assigned", "type": "integer", "jsonPath": ".status.ipv4.assigned"}"#,
+    printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.ipv4.available"}"#,
+    printcolumn = r#"{"name": "Total6", "type": "integer", "jsonPath": ".status.ipv6.total", "priority": 1}"#,
+    printcolumn = r#"{"name": "Assigned6", "type": "integer", "jsonPath": ".status.ipv6.assigned", "priority": 1}"#,
+    printcolumn = r#"{"name": "Available6", "type": "integer", "jsonPath": ".status.ipv6.available", "priority": 1}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct IPPoolSpec {

@@ -18,17 +18,11 @@ use serde::{Deserialize, Serialize};
     shortname = "nodenet",
     category = "windlass",
     derive = "PartialEq",
-    printcolumn(name = "Interface", type_ = "string", json_path = ".spec.interfaces[0].name"),
-    printcolumn(name = "Address", type_ = "string", json_path = ".spec.interfaces[0].addresses[0]"),
-    printcolumn(
-        name = "Foreign-VRID",
-        type_ = "integer",
-        json_path = ".spec.foreignRouters[0].vrid",
-        description = "A VRRP router heard that is not ours",
-        priority = 1
-    ),
-    printcolumn(name = "Agent", type_ = "string", json_path = ".spec.agentVersion"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Interface", "type": "string", "jsonPath": ".spec.interfaces[0].name"}"#,
+    printcolumn = r#"{"name": "Address", "type": "string", "jsonPath": ".spec.interfaces[0].addresses[0]"}"#,
+    printcolumn = r#"{"name": "Foreign-VRID", "type": "integer", "jsonPath": ".spec.foreignRouters[0].vrid", "description": "A VRRP router heard that is not ours", "priority": 1}"#,
+    printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentVersion"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkSpec {

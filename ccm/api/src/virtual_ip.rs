@@ -21,14 +21,14 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     validation = (crate::validation::NAMED_AFTER_ADDRESS, "a VirtualIP is named after its address, which makes the name \
         the claim to it"),
-    printcolumn(name = "Address", type_ = "string", json_path = ".spec.address"),
-    printcolumn(name = "Namespace", type_ = "string", json_path = ".spec.owners[0].namespace"),
-    printcolumn(name = "Service", type_ = "string", json_path = ".spec.owners[0].name"),
-    printcolumn(name = "Pool", type_ = "string", json_path = ".spec.pool"),
-    printcolumn(name = "Router", type_ = "string", json_path = ".spec.virtualRouter"),
-    printcolumn(name = "Announced", type_ = "string", json_path = ".status.conditions[?(@.type==\"Announced\")].status"),
-    printcolumn(name = "Node", type_ = "string", json_path = ".status.activeNode"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn = r#"{"name": "Address", "type": "string", "jsonPath": ".spec.address"}"#,
+    printcolumn = r#"{"name": "Namespace", "type": "string", "jsonPath": ".spec.owners[0].namespace"}"#,
+    printcolumn = r#"{"name": "Service", "type": "string", "jsonPath": ".spec.owners[0].name"}"#,
+    printcolumn = r#"{"name": "Pool", "type": "string", "jsonPath": ".spec.pool"}"#,
+    printcolumn = r#"{"name": "Router", "type": "string", "jsonPath": ".spec.virtualRouter"}"#,
+    printcolumn = r#"{"name": "Announced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announced\")].status"}"#,
+    printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.activeNode"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualIPSpec {

@@ -18,19 +18,13 @@ use serde::{Deserialize, Serialize};
     category = "windlass",
     status = "VirtualRouterStatus",
     derive = "PartialEq",
-    printcolumn(name = "VRID", type_ = "integer", json_path = ".spec.vrid"),
-    printcolumn(name = "Segment", type_ = "string", json_path = ".spec.segment"),
-    printcolumn(
-        name = "Interval",
-        type_ = "integer",
-        json_path = ".spec.advertisementIntervalMilliseconds",
-        description = "Milliseconds between two adverts",
-        priority = 1
-    ),
-    printcolumn(name = "Active", type_ = "string", json_path = ".status.activeNode"),
-    printcolumn(name = "Since", type_ = "date", json_path = ".status.activeSince"),
-    printcolumn(name = "Moves", type_ = "integer", json_path = ".status.transitions", priority = 1),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "VRID", "type": "integer", "jsonPath": ".spec.vrid"}"#,
+    printcolumn = r#"{"name": "Segment", "type": "string", "jsonPath": ".spec.segment"}"#,
+    printcolumn = r#"{"name": "Interval", "type": "integer", "jsonPath": ".spec.advertisementIntervalMilliseconds", "description": "Milliseconds between two adverts", "priority": 1}"#,
+    printcolumn = r#"{"name": "Active", "type": "string", "jsonPath": ".status.activeNode"}"#,
+    printcolumn = r#"{"name": "Since", "type": "date", "jsonPath": ".status.activeSince"}"#,
+    printcolumn = r#"{"name": "Moves", "type": "integer", "jsonPath": ".status.transitions", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualRouterSpec {

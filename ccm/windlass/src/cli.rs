@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{agent, client, http};
+use crate::{agent, client, controller, http};
 
 #[cfg(test)]
 mod tests;
@@ -155,14 +155,45 @@ fn start(cli: Cli) -> anyhow::Result<()> {
 }
 
 async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyhow::Result<()> {
-    let _ = (args.cluster_name, args.leader_elect, args.leader_elect_resource_name);
-    let _ = (args.leader_elect_resource_namespace, args.concurrent_service_syncs, args.cloud_provider);
+    let ControllerArgs {
+        common,
+        http_address,
+        cluster_name,
+        leader_elect,
+        leader_elect_resource_name: lease_name,
+        leader_elect_resource_namespace: lease_namespace,
+        concurrent_service_syncs,
+        cloud_provider: _,
+    } = args;
     let registry = http::registry("controller");
-    let server = http::Server::bind(args.http_address).await?;
-    let (health, _) = http::Health::starting("the API server was not reached yet");
-    let client = client::connect(args.common.kubeconfig.as_deref()).await?;
+    let server = http::Server::bind(http_address).await?;
+    let (health, ready) = http::Health::starting("the API server was not reached yet");
+    let client = client::connect(common.kubeconfig.as_deref()).await?;
     client.reach().await?;
-    server.serve(registry, health, token.clone()).await
+    let options = controller::Options {
+        cluster_name,
+        workers: usize::from(concurrent_service_syncs),
+        leader_elect,
+        lease_namespace,
+        lease_name,
+    };
+    let controller = {
+        let mut registry = registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        controller::Controller::new(client.kube, options, &mut registry)
+    };
+    // A standby is as ready as a leader: it can take over (service-contract S-60).
+    drop(ready.send_replace(Ok(())));
+    let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
+    let running = controller.run(token.clone());
+    tokio::pin!(running);
+    tokio::select! {
+        result = &mut running => result,
+        served = &mut serving => {
+            served.context("the health and metrics server failed")??;
+            // It ends when it is told to; so does the controller, after it has released the lease.
+            running.await
+        }
+    }
 }
 
 async fn run_agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 mod agent;
 mod cli;
 mod client;
+mod controller;
 mod http;
 
 use std::process::ExitCode;

@@ -1,0 +1,231 @@
+//! Makes the cluster what the plan says, and nothing else: what is as it should be is not written.
+//!
+//! One pass at a time. A write that meets a newer object fails by its precondition; the watch brings the news, and the
+//! next pass decides again. A pass that failed is repeated with back-off.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, Resource as _, ResourceExt as _};
+use tokio_util::sync::CancellationToken;
+use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
+
+use super::provider::Metal;
+use super::request::wants_address;
+use super::state::Watched;
+use super::writes::{Write, Writes};
+use crate::client::root_cause;
+
+/// How long one call to the API server may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Writes in flight at the same time.
+const PARALLEL: usize = 8;
+/// Pause after a failed pass, doubled with each further one up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The planner's hands.
+pub(crate) struct Applier {
+    metal: Arc<Metal>,
+    pools: Api<IPPool>,
+    vips: Api<VirtualIP>,
+    routers: Api<VirtualRouter>,
+    client: Client,
+}
+
+/// A call that did not do what it should, in words for the log.
+type Failure = String;
+
+impl Applier {
+    /// An applier; nothing happens until [`Applier::run`].
+    pub(crate) fn new(client: Client, metal: Arc<Metal>) -> Self {
+        Self {
+            metal,
+            pools: Api::all(client.clone()),
+            vips: Api::all(client.clone()),
+            routers: Api::all(client.clone()),
+            client,
+        }
+    }
+
+    /// Plans and applies whenever something changed, until `token` is cancelled.
+    pub(crate) async fn run(self, token: CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = self.metal.shared.replan.notified() => {}
+            }
+            let failures = tokio::select! {
+                () = token.cancelled() => return,
+                failures = self.pass() => failures,
+            };
+            let Some(first) = failures.first() else {
+                pause = FIRST_PAUSE;
+                continue;
+            };
+            tracing::warn!(failed = failures.len(), error = %first, retry_in = ?pause, "not everything was written");
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.metal.shared.replan.notify_one();
+        }
+    }
+
+    async fn pass(&self) -> Vec<Failure> {
+        let mut failures = self.remove_orphans().await;
+        let (writes, woken) = {
+            let mut state = self.metal.shared.state();
+            if !state.ready {
+                return failures;
+            }
+            let (reviewed, woken) = state.review_pools();
+            (Writes::new(&state, &reviewed, Timestamp::now()), woken)
+        };
+        self.metal.shared.changes.push(woken);
+        // Routers before the VIPs that name them; those that carry nothing any more go last.
+        for stage in writes.stages() {
+            let results: Vec<_> =
+                stream::iter(stage).map(|write| self.write(write)).buffer_unordered(PARALLEL).collect().await;
+            failures.extend(results.into_iter().filter_map(Result::err));
+        }
+        failures
+    }
+
+    async fn write(&self, write: Write) -> Result<(), Failure> {
+        match write {
+            Write::CreateRouter(router) => {
+                tracing::info!(
+                    router = router.name_any(),
+                    vrid = router.spec.vrid,
+                    "making a virtual router"
+                );
+                let what = format!("create VirtualRouter {:?}", router.name_any());
+                // If another controller was faster, the watch will show it.
+                self.learn(&what, self.routers.create(&PostParams::default(), &router)).await
+            }
+            Write::Router { name, patch } => {
+                let what = format!("change VirtualRouter {name:?}");
+                self.learn(&what, self.routers.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)))
+                    .await
+            }
+            Write::Vip { name, patch } => {
+                let what = format!("change VirtualIP {name:?}");
+                self.learn(&what, self.vips.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)))
+                    .await
+            }
+            Write::VipStatus { name, patch } => {
+                let what = format!("change the status of VirtualIP {name:?}");
+                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
+            }
+            Write::PoolStatus { name, patch } => {
+                let what = format!("change the status of IPPool {name:?}");
+                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
+            }
+            Write::DeleteRouter(router) => self.delete_router(&router).await,
+        }
+    }
+
+    /// Makes a call and takes in its answer. What changed or vanished meanwhile is no failure: its news is on its way.
+    async fn learn<K: Watched>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<K, kube::Error>>,
+    ) -> Result<(), Failure> {
+        match limited(what, call).await? {
+            Ok(object) => {
+                self.metal.shared.learn(object);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
+                tracing::debug!(what, reason = status.reason, "decided again when the news is here");
+                Ok(())
+            }
+            Err(error) => Err(format!("cannot {what}: {}", root_cause(&error))),
+        }
+    }
+
+    async fn delete_router(&self, router: &VirtualRouter) -> Result<(), Failure> {
+        let name = router.name_any();
+        let what = format!("delete VirtualRouter {name:?}");
+        // Only in the version the plan was made from.
+        let preconditions = Preconditions { uid: router.uid(), resource_version: router.resource_version() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match limited(&what, self.routers.delete(&name, &params)).await? {
+            Ok(_) => {
+                tracing::info!(router = name, "virtual router removed: it carries no VIP");
+                self.metal.shared.forget(router);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.metal.shared.forget(router);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(format!("cannot {what}: {}", root_cause(&error))),
+        }
+    }
+
+    /// Withdraws addresses whose Service is gone, was made anew, or is no LoadBalancer any more, and that nobody
+    /// withdrew: the controller was away, or the finalizer was removed by hand. The Service is read from the API
+    /// server first, because the watch of Services may lag behind.
+    async fn remove_orphans(&self) -> Vec<Failure> {
+        let suspects: Vec<ServiceRef> = {
+            let state = self.metal.shared.state();
+            if !state.ready {
+                return Vec::new();
+            }
+            let mut suspects: Vec<_> = state
+                .ledger
+                .claims()
+                .map(|(_, owner)| owner)
+                .filter(|owner| !state.is_wanted(owner))
+                .cloned()
+                .collect();
+            suspects.sort();
+            suspects.dedup();
+            suspects
+        };
+        let mut failures = Vec::new();
+        for owner in suspects {
+            if let Err(failure) = self.remove_orphan(&owner).await {
+                failures.push(failure);
+            }
+        }
+        failures
+    }
+
+    async fn remove_orphan(&self, owner: &ServiceRef) -> Result<(), Failure> {
+        let api: Api<Service> = Api::namespaced(self.client.clone(), &owner.namespace);
+        let what = format!("read Service {}/{}", owner.namespace, owner.name);
+        let found = match limited(&what, api.get_opt(&owner.name)).await? {
+            Ok(found) => found,
+            Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
+        };
+        if found
+            .is_some_and(|service| service.meta().uid.as_ref() == Some(&owner.uid) && wants_address(&service))
+        {
+            return Ok(());
+        }
+        tracing::info!(
+            namespace = owner.namespace,
+            service = owner.name,
+            "its Service is gone or wants no address: withdrawing it"
+        );
+        self.metal.withdraw_all(owner).await.map_err(|error| error.to_string())
+    }
+}
+
+async fn limited<T>(what: &str, call: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::time::timeout(LIMIT, call)
+        .await
+        .map_err(|_| format!("cannot {what}: the API server did not answer within {} s", LIMIT.as_secs()))
+}

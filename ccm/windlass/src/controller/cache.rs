@@ -1,0 +1,109 @@
+//! What is known of one kind of object: what the watch said and what our own writes were answered, whichever is newer.
+//!
+//! A reflector store would lag behind our own writes, and a plan made from it would be made twice.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt as _};
+
+/// Objects of one kind by `name`, or `namespace/name`.
+#[derive(Debug)]
+pub(crate) struct Cache<K> {
+    objects: BTreeMap<String, Arc<K>>,
+    /// A list that is being received.
+    incoming: BTreeMap<String, Arc<K>>,
+    /// Whether a list was received completely.
+    ready: bool,
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), incoming: BTreeMap::new(), ready: false }
+    }
+}
+
+/// Before and after; never both `None`.
+#[derive(Debug)]
+pub(crate) struct News<K> {
+    pub(crate) old: Option<Arc<K>>,
+    pub(crate) new: Option<Arc<K>>,
+}
+
+/// Key of an object in its cache.
+pub(crate) fn key(namespace: Option<&str>, name: &str) -> String {
+    namespace.map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+}
+
+/// `metadata.resourceVersion` as the number it is (comparable since Kubernetes 1.35); 0 if there is none.
+pub(crate) fn version(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+impl<K: Resource + Debug> Cache<K> {
+    fn key_of(object: &K) -> String {
+        key(object.meta().namespace.as_deref(), &object.name_any())
+    }
+
+    /// Takes in an object as it is or was. `None`: it is no news.
+    pub(crate) fn apply(&mut self, object: Arc<K>) -> Option<News<K>> {
+        let key = Self::key_of(&object);
+        let old = self.objects.get(&key);
+        if old.is_some_and(|old| version(&**old) >= version(&*object) && version(&*object) > 0) {
+            return None;
+        }
+        let old = self.objects.insert(key, Arc::clone(&object));
+        Some(News { old, new: Some(object) })
+    }
+
+    /// The object is gone, unless a newer one of that name is known.
+    pub(crate) fn delete(&mut self, object: &K) -> Option<News<K>> {
+        let key = Self::key_of(object);
+        let old = self.objects.get(&key)?;
+        if old.meta().uid != object.meta().uid && version(&**old) > version(object) {
+            return None;
+        }
+        let old = self.objects.remove(&key);
+        Some(News { old, new: None })
+    }
+
+    /// A list begins.
+    pub(crate) fn list_begins(&mut self) {
+        self.incoming.clear();
+    }
+
+    /// An object of the list.
+    pub(crate) fn list_item(&mut self, object: Arc<K>) {
+        self.incoming.insert(Self::key_of(&object), object);
+    }
+
+    /// The list is complete: what it does not hold is gone.
+    pub(crate) fn list_ends(&mut self) -> Vec<News<K>> {
+        let incoming = std::mem::take(&mut self.incoming);
+        let gone: Vec<_> = self.objects.keys().filter(|key| !incoming.contains_key(*key)).cloned().collect();
+        let mut news: Vec<_> =
+            gone.iter().map(|key| News { old: self.objects.remove(key), new: None }).collect();
+        news.extend(incoming.into_values().filter_map(|object| self.apply(object)));
+        self.ready = true;
+        news
+    }
+
+    /// Whether a list was received completely.
+    pub(crate) const fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// One object.
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<K>> {
+        self.objects.get(key)
+    }
+
+    /// All objects, by key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.objects.values()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Who holds which address, in memory: the allocator, and for each address the proof that it is held.
+//!
+//! The truth is the cluster: a `VirtualIP` object *is* the claim, because two objects cannot have one name. The ledger
+//! is what this controller knows of it, plus what it is about to claim.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use kube::ResourceExt as _;
+use windlass_api::{ServiceRef, VirtualIP};
+use windlass_ipam::{Adopted, AllocateError, Allocation, Allocator, Counts, Family, Pool, Request};
+
+use super::cache::version;
+
+/// What stands behind an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Nothing but our intent: the object is not created yet, or the answer to its creation was lost.
+    Reserved,
+    /// The object.
+    Object {
+        /// `metadata.uid` of the VirtualIP.
+        uid: String,
+        /// The newest `metadata.resourceVersion` seen of it.
+        version: u64,
+    },
+}
+
+/// What an observation changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing, or the same owner holds it on better proof.
+    Same,
+    /// The address is held where it was free.
+    Held,
+    /// Another controller's object shows that the address is not this Service's: it has to ask for another.
+    Lost(ServiceRef),
+}
+
+/// What the deletion of an object changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// No claim stood on this object.
+    NotOurs,
+    /// The address stays reserved for its Service.
+    Kept,
+    /// The address is free.
+    Freed,
+}
+
+/// The ledger.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ledger {
+    allocator: Allocator<ServiceRef>,
+    proofs: BTreeMap<IpAddr, Proof>,
+}
+
+impl Ledger {
+    /// Sets which addresses can be given; what is held stays held.
+    pub(crate) fn set_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
+        self.allocator.replace_pools(pools);
+    }
+
+    /// Gives `owner` an address, reserved until the object exists. An address that its Service's status already shows
+    /// is `preferred` to the lowest free one.
+    pub(crate) fn place(
+        &mut self,
+        owner: &ServiceRef,
+        (family, request): &(Family, Request),
+        preferred: impl IntoIterator<Item = IpAddr>,
+    ) -> Result<Allocation, AllocateError> {
+        if request.address.is_none() && self.allocator.held_by(owner).next().is_none() {
+            for address in preferred {
+                let exactly = Request { address: Some(address), pool: request.pool.clone() };
+                if let Ok(allocation) = self.allocator.allocate(owner, *family, &exactly) {
+                    self.proofs.entry(address).or_insert(Proof::Reserved);
+                    return Ok(allocation);
+                }
+            }
+        }
+        let allocation = self.allocator.allocate(owner, *family, request)?;
+        self.proofs.entry(allocation.address).or_insert(Proof::Reserved);
+        Ok(allocation)
+    }
+
+    /// What [`Self::place`] would give.
+    pub(crate) fn find(
+        &self,
+        owner: &ServiceRef,
+        (family, request): &(Family, Request),
+    ) -> Option<Allocation> {
+        self.allocator.find(owner, *family, request).ok()
+    }
+
+    /// The watch shows `vip`. A reservation of ours stands until the API server itself has answered our creation; a
+    /// claim on an older object yields to a newer object.
+    pub(crate) fn observe(&mut self, vip: &VirtualIP) -> Outcome {
+        self.note(vip, false)
+    }
+
+    /// The API server's own answer for `vip`: it is the truth, whatever we reserved.
+    pub(crate) fn settle(&mut self, vip: &VirtualIP) -> Outcome {
+        self.note(vip, true)
+    }
+
+    fn note(&mut self, vip: &VirtualIP, answer: bool) -> Outcome {
+        let address = vip.spec.address;
+        let Some(owner) = vip.spec.owners.first() else { return Outcome::Same };
+        let proof = Proof::Object { uid: vip.uid().unwrap_or_default(), version: version(vip) };
+        match self.allocator.adopt(address, owner) {
+            Adopted::New => {
+                self.proofs.insert(address, proof);
+                Outcome::Held
+            }
+            Adopted::Already => {
+                let newer = !matches!(self.proofs.get(&address),
+                    Some(Proof::Object { version: known, .. }) if *known > version(vip));
+                if newer {
+                    self.proofs.insert(address, proof);
+                }
+                Outcome::Same
+            }
+            Adopted::Conflict { holder } => {
+                let stands = match self.proofs.get(&address) {
+                    Some(Proof::Object { version: known, .. }) => version(vip) <= *known,
+                    Some(Proof::Reserved) | None => !answer,
+                };
+                if stands {
+                    return Outcome::Same;
+                }
+                self.allocator.release(address, &holder);
+                self.allocator.adopt(address, owner);
+                self.proofs.insert(address, proof);
+                Outcome::Lost(holder)
+            }
+        }
+    }
+
+    /// The Service's status shows `address`, and no object claims it: reserved for it, if it is in a pool.
+    pub(crate) fn adopt_from_status(&mut self, owner: &ServiceRef, address: IpAddr) {
+        if self.allocator.pool_of(address).is_some() && self.allocator.adopt(address, owner) == Adopted::New {
+            self.proofs.insert(address, Proof::Reserved);
+        }
+    }
+
+    /// The object behind a claim was deleted. `keep`: its Service still wants the address, so that it stays reserved
+    /// until the object is made again.
+    pub(crate) fn object_gone(&mut self, vip: &VirtualIP, keep: bool) -> Gone {
+        let address = vip.spec.address;
+        match self.proofs.get(&address) {
+            Some(Proof::Object { uid, .. }) if Some(uid) == vip.metadata.uid.as_ref() => {}
+            Some(Proof::Object { .. } | Proof::Reserved) | None => return Gone::NotOurs,
+        }
+        if keep {
+            self.proofs.insert(address, Proof::Reserved);
+            return Gone::Kept;
+        }
+        if let Some(holder) = self.allocator.holder(address).cloned() {
+            self.release(address, &holder);
+        }
+        Gone::Freed
+    }
+
+    /// Frees `address` if `owner` holds it.
+    pub(crate) fn release(&mut self, address: IpAddr, owner: &ServiceRef) -> bool {
+        let released = self.allocator.release(address, owner);
+        if released {
+            self.proofs.remove(&address);
+        }
+        released
+    }
+
+    /// What `owner` holds.
+    pub(crate) fn held_by(&self, owner: &ServiceRef) -> Vec<IpAddr> {
+        self.allocator.held_by(owner).collect()
+    }
+
+    /// What stands behind the claim to `address`.
+    pub(crate) fn proof(&self, address: IpAddr) -> Option<&Proof> {
+        self.proofs.get(&address)
+    }
+
+    /// Who holds `address`.
+    pub(crate) fn holder(&self, address: IpAddr) -> Option<&ServiceRef> {
+        self.allocator.holder(address)
+    }
+
+    /// Every claim, in the order of addresses.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (IpAddr, &ServiceRef)> {
+        self.allocator.in_use()
+    }
+
+    /// The pool that holds `address` now.
+    pub(crate) fn pool_of(&self, address: IpAddr) -> Option<&str> {
+        self.allocator.pool_of(address).map(|pool| pool.name.as_str())
+    }
+
+    /// Counts of a pool.
+    pub(crate) fn counts(&self, pool: &str, family: Family) -> Counts {
+        self.allocator.counts(pool, family)
+    }
+}
+
+#[cfg(test)]
+mod tests;

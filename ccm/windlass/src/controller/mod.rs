@@ -1,0 +1,154 @@
+//! The controller: gives addresses to Services and decides which nodes may announce them.
+//!
+//! ```text
+//! watches ──► cache, ledger (state) ◄──── provider ◄── service controller, node controller (windlass-ccm)
+//!                   │                        │
+//!                   ▼                        ▼ creates and deletes VirtualIPs: the claims
+//!             pools, plan ──► writes ──► applier: VirtualRouters, VirtualIP.spec.virtualRouter, IPPool status
+//! ```
+//!
+//! Decisions are pure (`cache`, `ledger`, `plan`, `pools`, `request`, `state`, `writes`); `apply`, `provider` and `watch`
+//! talk to the API server. All of it runs only while this process leads. Nothing is kept outside the cluster: a new
+//! leader lists everything, rebuilds the ledger, and writes nothing if nothing changed.
+
+mod apply;
+mod cache;
+mod changes;
+mod instances;
+mod ledger;
+mod plan;
+mod pools;
+mod provider;
+mod request;
+mod state;
+mod watch;
+mod writes;
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use kube::{Api, Client};
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::lease::{ElectionOptions, Elector};
+use windlass_ccm::metrics::Metrics;
+use windlass_ccm::node::{NodeController, NodeOptions};
+use windlass_ccm::service::{ServiceController, ServiceOptions};
+
+use self::apply::Applier;
+use self::provider::Metal;
+use self::state::Shared;
+use self::watch::watch;
+
+/// How the controller runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// Name of the cluster.
+    pub(crate) cluster_name: String,
+    /// Services worked on at the same time.
+    pub(crate) workers: usize,
+    /// Work only while holding the lease.
+    pub(crate) leader_elect: bool,
+    /// Namespace of the lease.
+    pub(crate) lease_namespace: String,
+    /// Name of the lease.
+    pub(crate) lease_name: String,
+}
+
+/// The controller, ready to run.
+pub(crate) struct Controller {
+    client: Client,
+    options: Options,
+    metrics: Metrics,
+}
+
+impl Controller {
+    /// Registers the metrics; nothing else happens until [`Controller::run`].
+    pub(crate) fn new(client: Client, options: Options, registry: &mut Registry) -> Self {
+        let metrics = Metrics::register(registry, &options.lease_name);
+        Self { client, options, metrics }
+    }
+
+    /// Runs until `token` is cancelled.
+    ///
+    /// # Errors
+    /// When the lease is lost or a part of the controller ends by itself: the process must exit then, so that nothing of
+    /// it goes on as if it led (service-contract S-61).
+    pub(crate) async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
+        if !self.options.leader_elect {
+            return lead(self.client, self.options, self.metrics, token).await;
+        }
+        let mut election = ElectionOptions::new(identity()?);
+        election.namespace.clone_from(&self.options.lease_namespace);
+        election.name.clone_from(&self.options.lease_name);
+        let elector = Elector::new(self.client.clone(), election).with_metrics(self.metrics.election.clone());
+        let Self { client, options, metrics } = self;
+        let leading = elector.run(token, |token| lead(client, options, metrics, token)).await?;
+        leading.unwrap_or(Ok(()))
+    }
+}
+
+/// Everything that only the leader does. Dropped, it stops at once: its tasks are aborted with it.
+async fn lead(
+    client: Client,
+    options: Options,
+    metrics: Metrics,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let shared = Arc::new(Shared::default());
+    let metal = Arc::new(Metal::new(client.clone(), Arc::clone(&shared)));
+    let service_options = ServiceOptions {
+        cluster_name: options.cluster_name,
+        workers: options.workers.max(1),
+        ..ServiceOptions::default()
+    };
+    let services =
+        ServiceController::new(client.clone(), Arc::clone(&metal), service_options, metrics.clone());
+    let nodes = NodeController::new(client.clone(), Arc::clone(&metal), NodeOptions::default(), metrics);
+    let applier = Applier::new(client.clone(), metal);
+
+    let mut tasks = JoinSet::new();
+    macro_rules! watch {
+        ($kind:ty) => {
+            tasks.spawn(watch::<$kind>(Api::all(client.clone()), Arc::clone(&shared), token.clone()))
+        };
+    }
+    watch!(windlass_api::IPPool);
+    watch!(windlass_api::VirtualIP);
+    watch!(windlass_api::VirtualRouter);
+    watch!(windlass_api::NodeNetwork);
+    watch!(k8s_openapi::api::core::v1::Service);
+    watch!(k8s_openapi::api::core::v1::Node);
+    tasks.spawn(applier.run(token.clone()));
+    tasks.spawn(services.run(token.clone()));
+    tasks.spawn(nodes.run(token.clone()));
+
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a part of the controller failed")?;
+        if !token.is_cancelled() {
+            bail!("a part of the controller ended by itself");
+        }
+    }
+    Ok(())
+}
+
+/// `<hostname>_<uuid>`: unique among all candidates, and a person sees which machine it is.
+fn identity() -> anyhow::Result<String> {
+    const UUID: &str = "/proc/sys/kernel/random/uuid";
+    let uuid = std::fs::read_to_string(UUID)
+        .with_context(|| format!("cannot read {UUID}, which gives this process a unique name"))?;
+    let host = nix::unistd::gethostname().context("cannot read the host's name")?;
+    Ok(format!("{}_{}", host.to_string_lossy(), uuid.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn two_candidates_on_one_host_have_different_identities() {
+        let [one, other] = [(); 2].map(|()| super::identity().expect("an identity"));
+        assert_ne!(one, other);
+        let host = nix::unistd::gethostname().expect("a host name");
+        assert!(one.starts_with(&format!("{}_", host.to_string_lossy())), "{one}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Who is preferred: the order of a virtual router's nodes, and the priorities that say so on the wire.
+//!
+//! The order is made once and kept in `VirtualRouter.spec.nodes`. Nodes that go leave it, nodes that come are put at its
+//! end, so that no two survivors ever change places and a new node takes no VIP from a working one. A node that is
+//! drained or excluded keeps its place in the order but has a priority below every healthy one: it serves only if it is
+//! the last, and when it comes back it is what it was.
+
+use std::collections::BTreeMap;
+
+use windlass_api::{RankedNode, VirtualRouterSpec};
+
+use super::segment::{Candidate, Segments};
+
+/// Priority of the first.
+const TOP: u8 = 200;
+/// Distance between the first few: at adverts of 100 ms it makes their skew times differ by 6 ms, more than what
+/// scheduling jitter and the wire add (`vrrp.md` §5.1).
+const STEP: u8 = 16;
+/// How many of the first have that distance.
+const SPACED: u8 = 8;
+/// Highest priority of a node that is drained or excluded.
+const LOW: u8 = 30;
+/// The most that one router can rank: healthy from 200 down to 31, the others from 30 down to 1.
+const MOST_HEALTHY: usize = 65;
+const MOST_OTHERS: usize = LOW as usize;
+
+/// The ranking of a new router beside `others` of its segment.
+///
+/// First is who is first in the fewest of them; second, who in the fewest follows that first, so that a dead node's
+/// share spreads; then a fixed order of the VRID's own.
+pub(crate) fn new(vrid: u8, candidates: &[Candidate], others: &[&VirtualRouterSpec]) -> Vec<RankedNode> {
+    let mut order: Vec<&Candidate> = candidates.iter().collect();
+    order.sort_by_cached_key(|one| (!one.healthy, weight(vrid, &one.node)));
+    let at = |router: &VirtualRouterSpec, place: usize| router.nodes.get(place).map(|node| node.name.clone());
+    let firsts = |one: &Candidate| {
+        others.iter().filter(|router| at(router, 0).as_deref() == Some(one.node.as_str())).count()
+    };
+    raise(&mut order, 0, |one| (usize::from(!one.healthy), firsts(one)));
+    let first = order.first().map(|one| one.node.clone());
+    let seconds = |one: &Candidate, same_first: bool| {
+        let second = |router: &&&VirtualRouterSpec| {
+            at(router, 1).as_deref() == Some(one.node.as_str()) && (!same_first || at(router, 0) == first)
+        };
+        others.iter().filter(second).count()
+    };
+    raise(&mut order, 1, |one| (usize::from(!one.healthy), seconds(one, true) * 1000 + seconds(one, false)));
+    with_priorities(order.into_iter().map(|one| (ranked(one), one.healthy)))
+}
+
+/// Moves the element with the least key of those from `place` on to `place`; of equals, the first.
+fn raise<T, K: Ord>(order: &mut [T], place: usize, key: impl Fn(&T) -> K) {
+    let Some(rest) = order.get_mut(place..) else { return };
+    let least = rest.iter().enumerate().min_by_key(|(index, one)| (key(one), *index)).map(|(index, _)| index);
+    if let Some(least) = least {
+        rest[..=least].rotate_right(1);
+    }
+}
+
+/// The ranking of an existing router, brought up to date.
+pub(crate) fn refreshed(
+    router: &VirtualRouterSpec,
+    candidates: &[Candidate],
+    segments: &Segments,
+    nodes: &BTreeMap<String, bool>,
+) -> Vec<RankedNode> {
+    let mut order = Vec::new();
+    for old in &router.nodes {
+        let Some(&healthy) = nodes.get(&old.name) else { continue };
+        if let Some(now) = candidates.iter().find(|one| one.node == old.name) {
+            order.push((ranked(now), healthy));
+        } else if !segments.is_reported(&old.name) {
+            // Its agent's report is missing: that is no reason to believe it moved.
+            order.push((old.clone(), healthy));
+        }
+    }
+    let mut newcomers: Vec<_> =
+        candidates.iter().filter(|one| !router.nodes.iter().any(|old| old.name == one.node)).collect();
+    newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
+    order.extend(newcomers.into_iter().map(|one| (ranked(one), one.healthy)));
+    with_priorities(order)
+}
+
+fn ranked(candidate: &Candidate) -> RankedNode {
+    let Candidate { node, interface, address, healthy: _ } = candidate;
+    RankedNode { name: node.clone(), priority: 0, address: *address, interface: interface.clone() }
+}
+
+/// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 65
+/// healthy ones are more than a segment loses at once.
+fn with_priorities(order: impl IntoIterator<Item = (RankedNode, bool)>) -> Vec<RankedNode> {
+    let (mut healthy_before, mut others_before) = (0, 0);
+    let mut nodes = Vec::new();
+    for (mut node, healthy) in order {
+        let (before, most) =
+            if healthy { (&mut healthy_before, MOST_HEALTHY) } else { (&mut others_before, MOST_OTHERS) };
+        if *before < most {
+            node.priority = priority(*before, healthy);
+            *before += 1;
+            nodes.push(node);
+        }
+    }
+    nodes
+}
+
+/// Priority of the node with `before` nodes of its kind before it. Never 255, never 0 (RFC 9568 §5.2.4).
+fn priority(before: usize, healthy: bool) -> u8 {
+    let before = u8::try_from(before).unwrap_or(u8::MAX);
+    if !healthy {
+        return LOW.saturating_sub(before).max(1);
+    }
+    let spaced = TOP - STEP * before.min(SPACED - 1);
+    spaced.saturating_sub(before.saturating_sub(SPACED - 1)).max(LOW + 1)
+}
+
+/// A fixed number for a node under a VRID, well mixed (FNV-1a, then the finalizer of SplitMix64): the same on every
+/// controller, for ever.
+fn weight(vrid: u8, node: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in std::iter::once(vrid).chain(node.bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_fall_strictly_and_stay_between_254_and_1() {
+        let healthy: Vec<_> = (0..MOST_HEALTHY).map(|before| priority(before, true)).collect();
+        let others: Vec<_> = (0..MOST_OTHERS).map(|before| priority(before, false)).collect();
+        assert_eq!(healthy[..9], [200, 184, 168, 152, 136, 120, 104, 88, 87]);
+        let all: Vec<_> = healthy.into_iter().chain(others).collect();
+        assert!(all.windows(2).all(|pair| pair[0] > pair[1]), "{all:?}");
+        assert_eq!(all.last(), Some(&1));
+    }
+}

@@ -1,0 +1,316 @@
+//! What the controller knows: the cluster as the watches show it, the ledger, and who waits for an address. Decisions
+//! here are synchronous and touch nothing outside; they return the Services to look at again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+use tokio::sync::Notify;
+use windlass_api::{
+    CONDITION_ANNOUNCED, IPPool, NodeNetwork, ServiceRef, VirtualIP, VirtualRouter, virtual_ip_name,
+};
+use windlass_ccm::ServiceKey;
+use windlass_ipam::{Family, Pool, Request};
+
+use super::cache::{Cache, News, key};
+use super::changes::Changes;
+use super::ledger::{Gone, Ledger, Outcome};
+use super::pools::{self, Reviewed};
+use super::request::{owner, status_addresses, wants_address};
+
+/// The cluster.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) pools: Cache<IPPool>,
+    pub(crate) vips: Cache<VirtualIP>,
+    pub(crate) routers: Cache<VirtualRouter>,
+    pub(crate) networks: Cache<NodeNetwork>,
+    pub(crate) services: Cache<Service>,
+    pub(crate) nodes: Cache<Node>,
+}
+
+/// A Service that could not be given an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Waiting {
+    created: Option<Timestamp>,
+    request: (Family, Request),
+}
+
+/// Everything known.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) world: World,
+    pub(crate) ledger: Ledger,
+    waiting: BTreeMap<ServiceRef, Waiting>,
+    pools: Vec<Pool>,
+    /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
+    pub(crate) ready: bool,
+}
+
+/// Name of a Service for the service controller.
+pub(crate) fn service_key(owner: &ServiceRef) -> ServiceKey {
+    ServiceKey { namespace: owner.namespace.clone(), name: owner.name.clone() }
+}
+
+/// Whether some node answers for the address.
+pub(crate) fn is_announced(vip: &VirtualIP) -> bool {
+    let conditions = vip.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|one| one.type_ == CONDITION_ANNOUNCED && one.status == "True")
+}
+
+/// Why no virtual router carries the address, if the planner said so.
+pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
+    if vip.spec.virtual_router.is_some() || is_announced(vip) {
+        return None;
+    }
+    let conditions = vip.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().find(|one| one.type_ == CONDITION_ANNOUNCED).map(|one| one.message.as_str())
+}
+
+impl State {
+    /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
+    /// an address no object claims: those satisfied come before any that wait.
+    pub(crate) fn rebuild_when_complete(&mut self) -> bool {
+        let World { pools, vips, routers, networks, services, nodes } = &self.world;
+        let complete = pools.is_ready()
+            && vips.is_ready()
+            && routers.is_ready()
+            && networks.is_ready()
+            && services.is_ready()
+            && nodes.is_ready();
+        if self.ready || !complete {
+            return false;
+        }
+        self.ready = true;
+        self.review_pools();
+        for vip in self.world.vips.iter() {
+            self.ledger.observe(vip);
+        }
+        let mut by_age: Vec<&Arc<Service>> =
+            self.world.services.iter().filter(|service| wants_address(service)).collect();
+        by_age.sort_by_cached_key(|service| (created(service), service.namespace(), service.name_any()));
+        for service in by_age {
+            let Some(owner) = owner(service) else { continue };
+            for address in status_addresses(service) {
+                self.ledger.adopt_from_status(&owner, address);
+            }
+        }
+        true
+    }
+
+    /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
+    pub(crate) fn review_pools(&mut self) -> (Vec<Reviewed>, Vec<ServiceKey>) {
+        let mut nodes = pools::node_addresses(self.world.nodes.iter(), self.world.networks.iter());
+        // A VIP bound to an interface is not the node's own.
+        nodes.retain(|address, _| self.ledger.holder(*address).is_none());
+        let all: Vec<_> = self.world.pools.iter().cloned().collect();
+        let reviewed = pools::review(&all, &nodes);
+        let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
+        if usable == self.pools {
+            return (reviewed, Vec::new());
+        }
+        self.ledger.set_pools(usable.iter().cloned());
+        self.pools = usable;
+        let woken = self.woken();
+        (reviewed, woken)
+    }
+
+    /// A Service could not be served: it waits until that may have changed.
+    pub(crate) fn wait(&mut self, owner: ServiceRef, service: &Service, request: (Family, Request)) {
+        self.waiting.insert(owner, Waiting { created: created(service), request });
+    }
+
+    /// A Service waits no longer.
+    pub(crate) fn served(&mut self, owner: &ServiceRef) {
+        self.waiting.remove(owner);
+    }
+
+    /// Services that wait and could be given an address now, oldest first, no more than there are addresses.
+    pub(crate) fn woken(&self) -> Vec<ServiceKey> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let free: u128 =
+            self.pools.iter().map(|pool| self.ledger.counts(&pool.name, Family::V4).available()).sum();
+        let mut by_age: Vec<_> = self.waiting.iter().collect();
+        by_age.sort_by_key(|(owner, waiting)| (waiting.created, *owner));
+        by_age
+            .into_iter()
+            .filter(|(owner, waiting)| self.ledger.find(owner, &waiting.request).is_some())
+            .take(usize::try_from(free).unwrap_or(usize::MAX))
+            .map(|(owner, _)| service_key(owner))
+            .collect()
+    }
+
+    /// Whether the Service exists and wants an address.
+    pub(crate) fn is_wanted(&self, owner: &ServiceRef) -> bool {
+        let service = self.world.services.get(&key(Some(&owner.namespace), &owner.name));
+        service.is_some_and(|service| {
+            service.metadata.uid.as_ref() == Some(&owner.uid) && wants_address(service)
+        })
+    }
+
+    /// The object that claims `address`.
+    pub(crate) fn vip(&self, address: std::net::IpAddr) -> Option<&Arc<VirtualIP>> {
+        self.world.vips.get(&virtual_ip_name(address))
+    }
+
+    fn vip_news(&mut self, news: &News<VirtualIP>) -> Vec<ServiceKey> {
+        if !self.ready {
+            return Vec::new();
+        }
+        match (&news.old, &news.new) {
+            (old, Some(new)) => {
+                let mut keys = Vec::new();
+                if let Outcome::Lost(owner) = self.ledger.observe(new) {
+                    keys.push(service_key(&owner));
+                }
+                let said = |vip: &VirtualIP| (is_announced(vip), why_unplaced(vip).map(str::to_owned));
+                if old.as_ref().map_or((false, None), |old| said(old)) != said(new) {
+                    keys.extend(new.spec.owners.iter().map(service_key));
+                }
+                keys
+            }
+            (Some(old), None) => {
+                let Some(owner) = old.spec.owners.first() else { return Vec::new() };
+                let deleting = self
+                    .world
+                    .services
+                    .get(&key(Some(&owner.namespace), &owner.name))
+                    .is_some_and(|service| service.metadata.deletion_timestamp.is_some());
+                match self.ledger.object_gone(old, self.is_wanted(owner) && !deleting) {
+                    Gone::NotOurs => Vec::new(),
+                    Gone::Kept => vec![service_key(owner)],
+                    Gone::Freed => self.woken(),
+                }
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
+    fn service_news(&mut self, news: &News<Service>) -> Vec<ServiceKey> {
+        if let Some(owner) = news.old.as_ref().and_then(|service| owner(service))
+            && !self.is_wanted(&owner)
+        {
+            self.served(&owner);
+        }
+        Vec::new()
+    }
+}
+
+fn created(service: &Service) -> Option<Timestamp> {
+    service.metadata.creation_timestamp.as_ref().map(|time| time.0)
+}
+
+/// A kind that the controller watches.
+pub(crate) trait Watched: kube::Resource + std::fmt::Debug + Sized {
+    /// Its cache.
+    fn cache(world: &mut World) -> &mut Cache<Self>;
+
+    /// Takes in what changed, and names the Services to look at again.
+    fn news(_state: &mut State, _news: &News<Self>) -> Vec<ServiceKey> {
+        Vec::new()
+    }
+}
+
+impl Watched for IPPool {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.pools
+    }
+
+    fn news(state: &mut State, _: &News<Self>) -> Vec<ServiceKey> {
+        if state.ready { state.review_pools().1 } else { Vec::new() }
+    }
+}
+
+impl Watched for VirtualIP {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.vips
+    }
+
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.vip_news(news)
+    }
+}
+
+impl Watched for VirtualRouter {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.routers
+    }
+}
+
+impl Watched for NodeNetwork {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.networks
+    }
+}
+
+impl Watched for Service {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.services
+    }
+
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.service_news(news)
+    }
+}
+
+impl Watched for Node {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.nodes
+    }
+}
+
+/// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
+/// something is waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Services for the service controller to look at.
+    pub(crate) changes: Arc<Changes>,
+    /// Something changed that the planner may have to act on.
+    pub(crate) replan: Notify,
+}
+
+impl Shared {
+    /// Decides on the state.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object as a watch or the answer to a write shows it.
+    pub(crate) fn learn<K: Watched>(&self, object: K) {
+        self.take_in(|world| K::cache(world).apply(Arc::new(object)).into_iter().collect());
+    }
+
+    /// An object is gone.
+    pub(crate) fn forget<K: Watched>(&self, object: &K) {
+        self.take_in(|world| K::cache(world).delete(object).into_iter().collect());
+    }
+
+    /// Changes a cache and lets the state take in what was news.
+    pub(crate) fn take_in<K: Watched>(&self, change: impl FnOnce(&mut World) -> Vec<News<K>>) {
+        let mut state = self.state();
+        let news = change(&mut state.world);
+        let mut keys = Vec::new();
+        for one in &news {
+            keys.extend(K::news(&mut state, one));
+        }
+        let rebuilt = state.rebuild_when_complete();
+        drop(state);
+        if rebuilt {
+            tracing::info!("every list is complete; addresses in use are known");
+        }
+        if !keys.is_empty() {
+            self.changes.push(keys);
+        }
+        if rebuilt || !news.is_empty() {
+            self.replan.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What has to be written so that the cluster is as planned: the difference, and nothing where there is none. Pure.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use windlass_api::{CONDITION_ANNOUNCED, IPPool, IPPoolStatus, VirtualIP, VirtualRouter};
+use windlass_ccm::service::is_stable;
+
+use super::plan::{self, Input, Plan, PoolPlan, Unplaced};
+use super::pools::{self, Reviewed};
+use super::state::{State, is_announced};
+
+/// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Write {
+    CreateRouter(VirtualRouter),
+    Router { name: String, patch: Value },
+    Vip { name: String, patch: Value },
+    VipStatus { name: String, patch: Value },
+    PoolStatus { name: String, patch: Value },
+    DeleteRouter(Arc<VirtualRouter>),
+}
+
+/// Writes in the order in which they must be made.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Writes {
+    routers: Vec<Write>,
+    vips: Vec<Write>,
+    rest: Vec<Write>,
+}
+
+impl Writes {
+    /// Plans, and compares.
+    pub(crate) fn new(state: &State, reviewed: &[Reviewed], now: Timestamp) -> Self {
+        let input = input(state);
+        let plan = plan::plan(&input);
+        let mut writes = Self::default();
+        writes.add_routers(&input, &plan);
+        writes.add_vips(state, &input, &plan, now);
+        writes.add_pools(state, reviewed, now);
+        writes
+    }
+
+    /// Each stage is to be done before the next.
+    pub(crate) fn stages(self) -> [Vec<Write>; 3] {
+        let Self { routers, vips, rest } = self;
+        [routers, vips, rest]
+    }
+
+    fn add_routers(&mut self, input: &Input, plan: &Plan) {
+        for (name, spec) in &plan.routers {
+            match input.routers.iter().find(|router| router.name_any() == *name) {
+                None => self.routers.push(Write::CreateRouter(VirtualRouter::new(name, spec.clone()))),
+                Some(old) if old.spec == *spec => {}
+                Some(old) => {
+                    let patch = json!({ "metadata": seen(&**old), "spec": spec });
+                    self.routers.push(Write::Router { name: name.clone(), patch });
+                }
+            }
+        }
+        for router in &input.routers {
+            if !plan.routers.contains_key(&router.name_any()) && router.metadata.deletion_timestamp.is_none()
+            {
+                self.rest.push(Write::DeleteRouter(Arc::clone(router)));
+            }
+        }
+    }
+
+    fn add_vips(&mut self, state: &State, input: &Input, plan: &Plan, now: Timestamp) {
+        for vip in &input.vips {
+            let name = vip.name_any();
+            let mut spec = serde_json::Map::new();
+            if let Some(router) = plan.carriers.get(&name)
+                && vip.spec.virtual_router.as_ref() != Some(router)
+            {
+                spec.insert("virtualRouter".to_owned(), json!(router));
+            }
+            // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
+            if let Some(pool) = state.ledger.pool_of(vip.spec.address)
+                && vip.spec.pool != pool
+            {
+                spec.insert("pool".to_owned(), json!(pool));
+            }
+            let unplaced = plan.unplaced.get(&name);
+            if unplaced.is_some() && vip.spec.virtual_router.is_some() {
+                spec.insert("virtualRouter".to_owned(), Value::Null);
+            }
+            if !spec.is_empty() {
+                let patch = json!({ "metadata": seen(&**vip), "spec": spec });
+                self.vips.push(Write::Vip { name: name.clone(), patch });
+            } else if let Some(conditions) = unplaced.and_then(|why| not_announced(vip, why, now)) {
+                let patch = json!({ "metadata": seen(&**vip), "status": { "conditions": conditions } });
+                self.vips.push(Write::VipStatus { name, patch });
+            }
+        }
+    }
+
+    fn add_pools(&mut self, state: &State, reviewed: &[Reviewed], now: Timestamp) {
+        for pool in state.world.pools.iter() {
+            let name = pool.name_any();
+            let Some(reviewed) = reviewed.iter().find(|one| one.pool.name == name) else { continue };
+            let counts = |family| state.ledger.counts(&name, family);
+            let status = pools::status(pool.status.as_ref(), pool.metadata.generation, reviewed, counts, now);
+            if pool.status.as_ref() != Some(&status) {
+                let IPPoolStatus { ipv4, ipv6, conditions } = status;
+                let patch = json!({
+                    "metadata": seen(&**pool),
+                    "status": { "ipv4": ipv4, "ipv6": ipv6, "conditions": conditions },
+                });
+                self.rest.push(Write::PoolStatus { name, patch });
+            }
+        }
+    }
+}
+
+/// The version a patch was decided on.
+fn seen(object: &impl kube::ResourceExt) -> Value {
+    json!({ "uid": object.uid(), "resourceVersion": object.resource_version() })
+}
+
+/// The conditions of a VIP that nobody can announce; `None` if they say so already, or a node announces it all the same.
+fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<Condition>> {
+    if is_announced(vip) {
+        return None;
+    }
+    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+    let known = conditions.iter().position(|one| one.type_ == CONDITION_ANNOUNCED);
+    let message = why.to_string();
+    if known.is_some_and(|at| conditions[at].reason == why.reason() && conditions[at].message == message) {
+        return None;
+    }
+    let since = known.map_or(Time(now), |at| conditions[at].last_transition_time.clone());
+    conditions.retain(|one| one.type_ != CONDITION_ANNOUNCED);
+    conditions.push(Condition {
+        type_: CONDITION_ANNOUNCED.to_owned(),
+        status: "False".to_owned(),
+        reason: why.reason().to_owned(),
+        message,
+        observed_generation: vip.metadata.generation,
+        last_transition_time: since,
+    });
+    Some(conditions)
+}
+
+fn input(state: &State) -> Input {
+    let world = &state.world;
+    let pool = |pool: &Arc<IPPool>| {
+        let plan = PoolPlan {
+            interface: pool.spec.interface.clone(),
+            interval_ms: pool.spec.advertisement_interval_milliseconds,
+        };
+        (pool.name_any(), plan)
+    };
+    Input {
+        pools: world.pools.iter().map(pool).collect(),
+        vips: world.vips.iter().cloned().collect(),
+        routers: world.routers.iter().cloned().collect(),
+        networks: world.networks.iter().cloned().collect(),
+        nodes: world.nodes.iter().map(|node| (node.name_any(), is_stable(node))).collect(),
+    }
+}
