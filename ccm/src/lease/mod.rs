@@ -325,7 +325,7 @@ impl<'a> Candidate<'a> {
                 lease = %self.lease(), error = %describe(&error), "lease not released, it runs out by itself"
             ),
             Err(_) => {
-                tracing::warn!(lease = %self.lease(), "lease not released in time, it runs out by itself")
+                tracing::warn!(lease = %self.lease(), "lease not released in time, it runs out by itself");
             }
         }
     }

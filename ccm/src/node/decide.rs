@@ -66,8 +66,8 @@ fn initialize(node: &Node, metadata: &InstanceMetadata) -> Result<Initialize, No
         // The API server would refuse another one; the one that is there is somebody's decision.
         (_, _) => None,
     };
-    let none = BTreeMap::new();
-    let labels = node.metadata.labels.as_ref().unwrap_or(&none);
+    let unlabelled = BTreeMap::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&unlabelled);
     let wanted = [
         (LABEL_INSTANCE_TYPE, &metadata.instance_type),
         (LABEL_ZONE, &metadata.zone),

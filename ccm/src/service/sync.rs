@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Resource as _};
 use serde_json::Value;
@@ -78,7 +78,7 @@ impl<P: LoadBalancer> Context<P> {
         }
         if let Some(patch) = patch::add_finalizer(service, finalizer_for(service, &self.options)) {
             let written = self.patch_status(service, patch).await;
-            progress.latest = Some(written.map_err(|error| self.failed(words::ADDING_FINALIZER, &error))?);
+            progress.latest = Some(written.map_err(|error| call_failure(words::ADDING_FINALIZER, &error))?);
         }
         if nodes.is_empty() && voice == Voice::Speak {
             self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
@@ -165,12 +165,12 @@ impl<P: LoadBalancer> Context<P> {
             match self.patch_status(service, patch).await {
                 Ok(written) => progress.latest = Some(written),
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(self.failed(words::REMOVING_FINALIZER, &error)),
+                Err(error) => return Err(call_failure(words::REMOVING_FINALIZER, &error)),
             }
         }
         self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
         let shown = progress.latest.as_ref().unwrap_or(service);
-        if let Some(change) = patch::set_status(shown, &Default::default()) {
+        if let Some(change) = patch::set_status(shown, &LoadBalancerStatus::default()) {
             self.write_status(service, change, progress).await?;
         }
         Ok(Done::Removed)
@@ -203,7 +203,7 @@ impl<P: LoadBalancer> Context<P> {
                 message: error.to_string(),
                 retry: Retry::Backoff,
             }),
-            Err(error) => Err(self.failed(words::UPDATING_STATUS, &error)),
+            Err(error) => Err(call_failure(words::UPDATING_STATUS, &error)),
         }
     }
 
@@ -224,10 +224,6 @@ impl<P: LoadBalancer> Context<P> {
         call(api.patch_status(&key.name, &params, &patch)).await
     }
 
-    fn failed(&self, what: &str, error: &CallError) -> Failure {
-        Failure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
-    }
-
     /// Tells of a failure on the Service (service-contract S-20 e, f, i).
     pub(crate) fn tell_failure(&self, service: &Service, failure: &Failure) {
         let (reason, prefix) = match failure.kind {
@@ -242,6 +238,10 @@ impl<P: LoadBalancer> Context<P> {
     fn say(&self, service: &Service, kind: EventKind, reason: &'static str, message: impl Into<String>) {
         self.events.send(service.object_ref(&()), kind, reason, message);
     }
+}
+
+fn call_failure(what: &str, error: &CallError) -> Failure {
+    Failure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
 }
 
 /// The provider's error decides when to try again (service-contract S-16).

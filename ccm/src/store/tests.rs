@@ -13,7 +13,7 @@ fn versioned(name: &str, version: &str) -> Node {
     node_object(with(node(name), &json!({ "metadata": { "resourceVersion": version } })))
 }
 
-fn told(changes: Vec<Change<Node>>) -> Vec<String> {
+fn told(changes: &[Change<Node>]) -> Vec<String> {
     let name = |node: &Node| node.metadata.name.clone().unwrap_or_default();
     changes
         .iter()
@@ -30,18 +30,18 @@ fn a_new_list_replaces_what_was_known_and_tells_what_is_gone() {
     let mut store = store();
     assert!(!store.is_synced());
     for event in [Event::Init, Event::InitApply(versioned("a", "1")), Event::InitApply(versioned("b", "2"))] {
-        assert!(told(store.apply(event)).is_empty());
+        assert!(told(&store.apply(event)).is_empty());
     }
     assert!(!store.is_synced(), "half a list is no list");
-    assert_eq!(told(store.apply(Event::InitDone)), ["+a", "+b"]);
+    assert_eq!(told(&store.apply(Event::InitDone)), ["+a", "+b"]);
     assert!(store.is_synced());
-    assert_eq!(told(store.apply(Event::Apply(versioned("c", "3")))), ["+c"]);
-    assert_eq!(told(store.apply(Event::Apply(versioned("c", "4")))), ["~c"]);
-    assert_eq!(told(store.apply(Event::Delete(versioned("c", "5")))), ["-c"]);
+    assert_eq!(told(&store.apply(Event::Apply(versioned("c", "3")))), ["+c"]);
+    assert_eq!(told(&store.apply(Event::Apply(versioned("c", "4")))), ["~c"]);
+    assert_eq!(told(&store.apply(Event::Delete(versioned("c", "5")))), ["-c"]);
     store.apply(Event::Init);
     store.apply(Event::InitApply(versioned("b", "6")));
     assert!(store.get(&"a".to_owned()).is_some(), "the old list counts until the new one is complete");
-    assert_eq!(told(store.apply(Event::InitDone)), ["~b", "-a"]);
+    assert_eq!(told(&store.apply(Event::InitDone)), ["~b", "-a"]);
     assert_eq!(store.values().count(), 1);
 }
 

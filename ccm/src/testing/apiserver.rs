@@ -177,17 +177,17 @@ impl ApiServer {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let lines: String = self
+            let lines: Vec<String> = self
                 .lock()
                 .history
                 .iter()
                 .filter(|(version, _, key, _)| *version > since && key.starts_with(&prefix))
-                .map(|(_, kind, _, object)| format!("{}\n", json!({ "type": kind, "object": object })))
+                .map(|(_, kind, _, object)| json!({ "type": kind, "object": object }).to_string())
                 .collect();
             if !lines.is_empty() {
                 return Response::builder()
                     .status(200)
-                    .body(Body::from(lines.into_bytes()))
+                    .body(Body::from((lines.join("\n") + "\n").into_bytes()))
                     .expect("a response");
             }
             changed.await;
@@ -217,70 +217,22 @@ impl Inner {
             return Err((code, format!("fault {code}")));
         }
         let key = path.strip_suffix("/status").unwrap_or(path).to_owned();
-        match verb {
-            "create" => {
-                let key = format!("{key}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
-                if self.objects.contains_key(&key) {
-                    return Err((409, format!("{key} already exists")));
-                }
-                Ok(self.store(&key, body))
+        if verb == "create" {
+            let key = format!("{key}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+            if self.objects.contains_key(&key) {
+                return Err((409, format!("{key} already exists")));
             }
-            _ => {
-                let current = self.objects.get(&key).cloned().ok_or((404, format!("{key} not found")))?;
-                let mut next = if verb == "update" { body.clone() } else { current.clone() };
-                if verb == "patch" && strategic {
-                    patches::strategic(&mut next, &body).map_err(|reason| (422, reason))?;
-                } else if verb == "patch" {
-                    patches::merge(&mut next, &body);
-                }
-                self.admit(&current, &mut next, &body, subresource)?;
-                Ok(self.store(&key, next))
-            }
+            return Ok(self.store(&key, body));
         }
-    }
-
-    /// The rules of the API server that the controllers live with.
-    fn admit(
-        &self,
-        current: &Value,
-        next: &mut Value,
-        body: &Value,
-        subresource: &str,
-    ) -> Result<(), (u16, String)> {
-        let asked = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
-        if asked.is_some_and(|version| *version != current["metadata"]["resourceVersion"]) {
-            return Err((409, "the object has been modified".to_owned()));
+        let current = self.objects.get(&key).cloned().ok_or((404, format!("{key} not found")))?;
+        let mut next = if verb == "update" { body.clone() } else { current.clone() };
+        if verb == "patch" && strategic {
+            patches::strategic(&mut next, &body).map_err(|reason| (422, reason))?;
+        } else if verb == "patch" {
+            patches::merge(&mut next, &body);
         }
-        let count = |object: &Value| {
-            object.pointer("/metadata/finalizers").map_or(0, |list| list.as_array().map_or(0, Vec::len))
-        };
-        if !current["metadata"]["deletionTimestamp"].is_null() && count(next) > count(current) {
-            return Err((422, "no new finalizers can be added if the object is being deleted".to_owned()));
-        }
-        match (current["kind"].as_str(), subresource) {
-            (Some("Service" | "Node"), "status") => next["spec"] = current["spec"].clone(),
-            (Some("Service" | "Node"), _) => next["status"] = current["status"].clone(),
-            _ => {}
-        }
-        let provider_id = &current["spec"]["providerID"];
-        if current["kind"] == "Node" && !provider_id.is_null() && *provider_id != next["spec"]["providerID"] {
-            return Err((422, "node updates may not change providerID".to_owned()));
-        }
-        if let Some(ingress) = next.pointer_mut("/status/loadBalancer/ingress").and_then(Value::as_array_mut)
-        {
-            if current["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
-                return Err((
-                    422,
-                    "status.loadBalancer.ingress may only be used when type is LoadBalancer".to_owned(),
-                ));
-            }
-            for entry in ingress {
-                if entry["ipMode"].is_null() {
-                    entry["ipMode"] = json!("VIP");
-                }
-            }
-        }
-        Ok(())
+        admit(&current, &mut next, &body, subresource)?;
+        Ok(self.store(&key, next))
     }
 
     fn read(&self, path: &str) -> Result<Value, (u16, String)> {
@@ -322,6 +274,43 @@ impl Inner {
         self.history.push((self.version, kind, key.to_owned(), object.clone()));
         object
     }
+}
+
+/// The rules of the API server that the controllers live with.
+fn admit(current: &Value, next: &mut Value, body: &Value, subresource: &str) -> Result<(), (u16, String)> {
+    let asked = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
+    if asked.is_some_and(|version| *version != current["metadata"]["resourceVersion"]) {
+        return Err((409, "the object has been modified".to_owned()));
+    }
+    let count = |object: &Value| {
+        object.pointer("/metadata/finalizers").map_or(0, |list| list.as_array().map_or(0, Vec::len))
+    };
+    if !current["metadata"]["deletionTimestamp"].is_null() && count(next) > count(current) {
+        return Err((422, "no new finalizers can be added if the object is being deleted".to_owned()));
+    }
+    match (current["kind"].as_str(), subresource) {
+        (Some("Service" | "Node"), "status") => next["spec"] = current["spec"].clone(),
+        (Some("Service" | "Node"), _) => next["status"] = current["status"].clone(),
+        _ => {}
+    }
+    let provider_id = &current["spec"]["providerID"];
+    if current["kind"] == "Node" && !provider_id.is_null() && *provider_id != next["spec"]["providerID"] {
+        return Err((422, "node updates may not change providerID".to_owned()));
+    }
+    if let Some(ingress) = next.pointer_mut("/status/loadBalancer/ingress").and_then(Value::as_array_mut) {
+        if current["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
+            return Err((
+                422,
+                "status.loadBalancer.ingress may only be used when type is LoadBalancer".to_owned(),
+            ));
+        }
+        for entry in ingress {
+            if entry["ipMode"].is_null() {
+                entry["ipMode"] = json!("VIP");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// `/api/v1/namespaces/default/services/web/status` → `services/default/web/status`; `/api/v1/nodes/n1` → `nodes//n1`.

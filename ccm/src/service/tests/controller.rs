@@ -101,8 +101,8 @@ fn key(name: &str) -> ServiceKey {
     ServiceKey { namespace: "default".to_owned(), name: name.to_owned() }
 }
 
-fn ready(ip: &str) -> Result<Ensured, ProviderError> {
-    Ok(Ensured::Ready(with_ip(ip)))
+fn ready(ip: &str) -> Ensured {
+    Ensured::Ready(with_ip(ip))
 }
 
 fn patch_of_status() -> String {
@@ -182,7 +182,7 @@ async fn a_restart_that_finds_another_address_says_so() {
     rig.until_served(WEB, "192.0.2.1").await;
     rig.stop().await;
     rig.api.take_writes();
-    rig.provider.next_ensure([ready("192.0.2.2")]);
+    rig.provider.next_ensure([Ok(ready("192.0.2.2"))]);
     rig.start();
     rig.until_served(WEB, "192.0.2.2").await;
     rig.until_event(ENSURED).await;
@@ -304,7 +304,7 @@ async fn a_finalizer_that_cannot_be_added_keeps_the_provider_out_of_it() {
 async fn a_rejected_service_says_why_once_and_recovers_when_the_provider_has_news() {
     let rig = Rig::new([]);
     let full = || Err(ProviderError::Rejected("pool blue has no free address".to_owned()));
-    rig.provider.next_ensure([full(), full(), full(), full(), ready("192.0.2.3")]);
+    rig.provider.next_ensure([full(), full(), full(), full(), Ok(ready("192.0.2.3"))]);
     rig.api.put(lb("web"));
     rig.api.until("four attempts", |_| rig.provider.calls().len() == 4).await;
     let failed = "Warning SyncLoadBalancerFailed Error syncing load balancer: \

@@ -10,7 +10,7 @@ fn finalizers(list: &[&str]) -> k8s_openapi::api::core::v1::Service {
     service(with(lb("web"), &json!({ "metadata": { "finalizers": list } })))
 }
 
-fn status(ingress: Value) -> LoadBalancerStatus {
+fn status(ingress: &Value) -> LoadBalancerStatus {
     serde_json::from_value(json!({ "ingress": ingress })).expect("a status")
 }
 
@@ -53,9 +53,9 @@ fn removing_a_finalizer_71_72() {
 #[test]
 fn writing_the_status_73_to_76() {
     let one = json!([{ "ip": "192.0.2.1", "ipMode": "VIP" }]);
-    assert_eq!(set_status(&showing(&one), &status(one.clone())), None, "73");
+    assert_eq!(set_status(&showing(&one), &status(&one)), None, "73");
     assert_eq!(
-        set_status(&showing(&json!(null)), &status(one.clone())),
+        set_status(&showing(&json!(null)), &status(&one)),
         Some(json!({ "status": { "loadBalancer": { "ingress": one } } })),
         "74"
     );
@@ -119,7 +119,7 @@ fn equality_of_statuses_158_to_166() {
         ),
     ];
     for (what, one, other, expected) in rows {
-        assert_eq!(same_status(&status(one), &status(other)), expected, "{what}");
+        assert_eq!(same_status(&status(&one), &status(&other)), expected, "{what}");
     }
 }
 
@@ -127,10 +127,10 @@ fn equality_of_statuses_158_to_166() {
 fn an_address_without_mode_gets_the_api_servers_default_299_to_301() {
     let rows = [(json!(null), json!("VIP")), (json!("VIP"), json!("VIP")), (json!("Proxy"), json!("Proxy"))];
     for (given, stored) in rows {
-        let filled = with_defaults(status(json!([{ "ip": "192.0.2.1", "ipMode": given }])));
+        let filled = with_defaults(status(&json!([{ "ip": "192.0.2.1", "ipMode": given }])));
         assert_eq!(serde_json::to_value(filled).expect("JSON")["ingress"][0]["ipMode"], stored, "{given}");
     }
-    let host = with_defaults(status(json!([{ "hostname": "a.example" }])));
+    let host = with_defaults(status(&json!([{ "hostname": "a.example" }])));
     assert_eq!(
         serde_json::to_value(host).expect("JSON"),
         json!({ "ingress": [{ "hostname": "a.example" }] })

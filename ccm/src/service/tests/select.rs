@@ -112,7 +112,7 @@ fn classed_services_have_their_own_finalizer() {
 fn only_own_finalizers_are_ours_to_remove() {
     let options = ServiceOptions::default();
     let both = json!({ "metadata": { "finalizers": ["example.com/hold", STANDARD, OWN] } });
-    assert_eq!(own_finalizers(&changed(&[both.clone()]), ours, &options), [STANDARD, OWN]);
+    assert_eq!(own_finalizers(&changed(std::slice::from_ref(&both)), ours, &options), [STANDARD, OWN]);
     assert_eq!(own_finalizers(&changed(&[both.clone(), class("windlass.dev/vip")]), ours, &options), [OWN]);
     let class_only = |class: Option<&str>| class == Some("windlass.dev/vip");
     assert_eq!(own_finalizers(&changed(&[both]), class_only, &options), [OWN], "classless is another's");
