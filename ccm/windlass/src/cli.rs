@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::PoisonError;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -125,10 +126,23 @@ pub(crate) fn run() -> ExitCode {
     match start(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("windlass: {error:#}");
+            eprintln!("windlass: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, without those that an outer one already told.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        if told.contains(&cause) {
+            told
+        } else if told.is_empty() {
+            cause
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
 }
 
 fn start(cli: Cli) -> anyhow::Result<()> {
@@ -165,34 +179,31 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
         concurrent_service_syncs,
         cloud_provider: _,
     } = args;
-    let registry = http::registry("controller");
-    let server = http::Server::bind(http_address).await?;
-    let (health, ready) = http::Health::starting("the API server was not reached yet");
     let client = client::connect(common.kubeconfig.as_deref()).await?;
-    client.reach().await?;
-    let options = controller::Options {
-        cluster_name,
-        workers: usize::from(concurrent_service_syncs),
-        leader_elect,
-        lease_namespace,
-        lease_name,
-    };
+    let server = http::Server::bind(http_address).await?;
+    let registry = http::registry("controller");
+    let workers = usize::from(concurrent_service_syncs);
+    let options = controller::Options { cluster_name, workers, leader_elect, lease_namespace, lease_name };
     let controller = {
-        let mut registry = registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        controller::Controller::new(client.kube, options, &mut registry)
+        let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
+        controller::Controller::new(client.kube.clone(), options, &mut registry)
     };
-    // A standby is as ready as a leader: it can take over (service-contract S-60).
-    drop(ready.send_replace(Ok(())));
-    let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
-    let running = controller.run(token.clone());
-    tokio::pin!(running);
-    tokio::select! {
-        result = &mut running => result,
-        served = &mut serving => {
-            served.context("the health and metrics server failed")??;
-            // It ends when it is told to; so does the controller, after it has released the lease.
-            running.await
+    // Served before the election: a standby is alive, and as ready as a leader to take over (service-contract S-60).
+    let (health, ready) = http::Health::starting("the API server was not reached yet");
+    let work = async {
+        tokio::select! {
+            reached = client.reach() => reached?,
+            () = token.cancelled() => return Ok(()),
         }
+        drop(ready.send_replace(Ok(())));
+        controller.run(token.clone()).await
+    };
+    tokio::select! {
+        // Not stopped by the token: it answers until the lease is released.
+        served = server.serve(registry, health, CancellationToken::new()) => {
+            served.and_then(|()| Err(anyhow::anyhow!("the HTTP server ended by itself")))
+        }
+        worked = work => worked,
     }
 }
 

@@ -22,7 +22,7 @@ use super::status::{Carried, Job, Kind, Said, jobs, last_words};
 /// Patches under way at the same time.
 const AT_ONCE: usize = 8;
 /// How long the API server may take over one patch.
-const PATCH_LIMIT: Duration = Duration::from_secs(10);
+const PATCH_LIMIT: Duration = Duration::from_secs(5);
 /// How much of the end of the process the last patches may take.
 const LAST_WORDS_LIMIT: Duration = Duration::from_millis(700);
 

@@ -42,6 +42,14 @@ fn flags_that_make_no_sense_are_refused() {
     assert!(parse(&["agent", "--node-name=worker-1.example.org"]).is_ok());
 }
 
+#[test]
+fn a_cause_that_the_error_already_tells_is_not_told_twice() {
+    let error = anyhow::anyhow!("refused").context("cannot open: refused; allow it").context("cannot start");
+    assert_eq!(sentence(&error), "cannot start: cannot open: refused; allow it");
+    let error = anyhow::anyhow!("no such file").context("cannot read x");
+    assert_eq!(sentence(&error), "cannot read x: no such file");
+}
+
 /// The manifests' containers, as (file, arguments, probed ports).
 fn containers() -> Vec<(&'static str, Vec<String>, Vec<u64>)> {
     let files = [
