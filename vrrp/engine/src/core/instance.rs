@@ -78,6 +78,7 @@ impl Instance {
             }
             (Err(obstacle), previous) => {
                 self.router.interrupt();
+                self.carry_out(out);
                 if previous.as_ref() != Some(&obstacle) {
                     out.events.push(Event::Failed { key: self.key.clone(), error: obstacle.clone() });
                 }

@@ -1,0 +1,114 @@
+//! Strangers and garbage.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use windlass_engine::{Event, State};
+
+use crate::lab::{Host, Lan, address, await_some, require_root, router};
+
+/// Sends these messages as protocol 112 to the group, with this TTL.
+fn send(host: &Host, ttl: u32, messages: Vec<Vec<u8>>) {
+    host.run(move || {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(112))).unwrap();
+        socket.bind_device(Some(b"eth0")).unwrap();
+        socket.set_multicast_ttl_v4(ttl).unwrap();
+        let group = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 18), 0).into();
+        for message in messages {
+            socket.send_to(&message, &group).unwrap();
+        }
+    });
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+/// VRID 7, priority 255, 100 cs, 192.0.2.50. Checksum: 3107 + ff01 + 0064 + c000 + 0232 = 1f29e, folded f29f, inverted.
+fn rogue() -> Vec<u8> {
+    unhex("3107ff0100640d60c0000232")
+}
+
+#[test]
+fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 1)]);
+    node.await_state(State::Active);
+    send(&lan.hosts[1], 255, vec![rogue(); 3]);
+    let seen = node.await_event("stranger", |event| match event {
+        Event::Stranger { interface, vrid, source, version, carp, .. } => {
+            Some((interface.clone(), *vrid, *source, *version, *carp))
+        }
+        _ => None,
+    });
+    assert_eq!(seen, ("eth0".to_owned(), 7, address(1).into(), 3, false));
+    let status = node.await_status("three strangers counted", |status| status.counters.strangers == 3);
+    assert_eq!(status.state, State::Active);
+    assert_eq!(status.counters.adverts_received, 0);
+}
+
+#[test]
+fn routers_are_heard_on_an_interface_where_none_of_ours_runs() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.listen(&["eth0".to_owned()]);
+    // Version 2, golden vector of vrrp.md §1.4, sent again until the engine listens.
+    let version_2 = unhex("21331e010001b5c50a0001050000000000000000");
+    await_some("stranger counted", || {
+        send(&lan.hosts[1], 255, vec![version_2.clone()]);
+        node.engine.links().into_iter().find(|link| link.interface == "eth0" && link.strangers > 0)
+    });
+    let seen = node.await_event("stranger", |event| match event {
+        Event::Stranger { vrid, version, .. } => Some((*vrid, *version)),
+        _ => None,
+    });
+    assert_eq!(seen, (51, 2));
+}
+
+#[test]
+fn garbage_is_counted_by_reason_and_harmless() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 2)]);
+    node.await_state(State::Active);
+    let mut garbage = vec![
+        vec![],
+        unhex("3107"),
+        unhex("4107c80100640000c0000232"),
+        unhex("3207c80100640000c0000232"),
+        unhex("3100c80100640000c0000232"),
+        unhex("3108c80100640000c0000232"),
+        unhex("3107c8ff00640000c0000232"),
+        unhex("3107c80100640000c0000232"),
+    ];
+    // Not of the protocol's size at all: longer than any advert.
+    garbage.push(vec![0x31; 1400]);
+    send(&lan.hosts[1], 255, garbage);
+    send(&lan.hosts[1], 64, vec![rogue()]);
+    let expected = [
+        ("checksum", 1),
+        ("length", 1),
+        ("truncated", 2),
+        ("ttl", 1),
+        ("type", 1),
+        ("unknown_vrid", 3),
+        ("version", 1),
+    ];
+    await_some("refusals by reason", || {
+        let links = node.engine.links();
+        let counted: Vec<_> = links[0].rejected.iter().map(|(reason, count)| (*reason, *count)).collect();
+        (counted == expected).then_some(())
+    });
+    assert_eq!(node.status().state, State::Active);
+    assert_eq!(node.status().counters.became_active, 1);
+}

@@ -1,0 +1,75 @@
+//! Interfaces that are not there, and come.
+
+use windlass_engine::{Event, RouterConfig, State};
+
+use crate::lab::{Lan, address, require_root, router};
+
+#[test]
+fn a_router_on_an_unknown_interface_fails_by_name_and_runs_when_the_interface_comes() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![RouterConfig { interface: "eth7".to_owned(), ..router(0, 1) }]);
+    let error = node.await_failure();
+    assert!(error.starts_with("interface eth7 does not exist"), "{error}");
+    assert_eq!(node.status().error, Some(error));
+
+    lan.hosts[0].ip("link add eth7 type veth peer name far");
+    let error = node.await_failure();
+    assert_eq!(error, "interface eth7 is down: `ip link set eth7 up`");
+    lan.hosts[0].ip("link set far up");
+    lan.hosts[0].ip("link set eth7 up");
+    let error = node.await_event("failure for lack of an address", |event| match event {
+        Event::Failed { error, .. } if error.contains("no IPv4 address") => Some(error.clone()),
+        _ => None,
+    });
+    assert!(error.contains("does not have 192.0.2.1"), "{error}");
+    lan.hosts[0].ip("addr del 192.0.2.1/24 dev eth0");
+    lan.hosts[0].ip("addr add 192.0.2.1/24 dev eth7");
+    node.await_event("recovery", |event| matches!(event, Event::Recovered { .. }).then_some(()));
+    node.await_state(State::Active);
+    assert_eq!(node.status().error, None);
+
+    lan.hosts[0].ip("link del eth7");
+    let error = node.await_failure();
+    assert!(error.starts_with("interface eth7 does not exist"), "{error}");
+    node.await_status("Initialize", |status| status.state == State::Initialize);
+}
+
+#[test]
+fn a_source_that_the_interface_does_not_have_is_refused_before_anything_is_sent() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 1)]);
+    node.await_state(State::Active);
+    node.engine.apply(vec![RouterConfig { source: address(8), ..router(0, 1) }]);
+    let error = node.await_failure();
+    assert!(error.contains("does not have 192.0.2.9") && error.contains("but 192.0.2.1"), "{error}");
+    let sent = node.status().counters.adverts_sent;
+    // Back to the right one: the only adverts are of the new tenure.
+    node.engine.apply(vec![router(0, 1)]);
+    node.await_state(State::Active);
+    assert!(node.status().counters.adverts_sent > sent);
+    assert_eq!(node.status().counters.became_active, 2);
+}
+
+#[test]
+fn interfaces_are_listed_with_mac_and_primary_address_first() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    lan.hosts[0].ip("addr add 192.0.2.77/24 dev eth0");
+    lan.hosts[0].ip("link add noaddress type veth peer name far");
+    lan.hosts[0].ip("link set noaddress up");
+    let found = lan.hosts[0].run(|| windlass_engine::Engine::interfaces().unwrap());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].name, "eth0");
+    assert_eq!(found[0].ipv4, [(address(0), 24), ("192.0.2.77".parse().unwrap(), 24)]);
+    assert!(found[0].carrier && found[0].mac != [0; 6]);
+}

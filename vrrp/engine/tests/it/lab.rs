@@ -1,0 +1,241 @@
+//! A LAN of network namespaces: a bridge, and hosts with `eth0` = 192.0.2.(n+1)/24 on it. Each namespace belongs to a
+//! thread of this process and goes with it: nothing is left behind, however a test ends.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{geteuid, gettid};
+use socket2::{Domain, Protocol, Socket, Type};
+use windlass_engine::{
+    Engine, Event, Interval, Options, Priority, Reason, RouterConfig, RouterStatus, State, Vrid,
+};
+
+/// Limit of every wait: generous, since the machine may be busy. Nothing depends on its length.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// The VIP of the tests.
+pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
+
+/// Whether the test can run here. Without root it says so and is skipped, but fails where CI=true: a skipped test there
+/// would pass for a good one.
+pub(crate) fn require_root() -> bool {
+    if geteuid().is_root() {
+        return true;
+    }
+    assert!(
+        std::env::var("CI").is_err(),
+        "this test makes network namespaces and needs root; CI=true, so it must not be skipped: run as root"
+    );
+    eprintln!("skipped: makes network namespaces and needs root (run with sudo)");
+    false
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A network namespace.
+pub(crate) struct Host {
+    jobs: Sender<Job>,
+    tid: i32,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        let (jobs, inbox) = channel::<Job>();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("unshare(CLONE_NEWNET)");
+            tell.send(gettid().as_raw()).unwrap();
+            inbox.iter().for_each(|job| job());
+        });
+        Self { jobs, tid: told.recv().expect("the host's thread") }
+    }
+
+    /// Runs `job` in the namespace.
+    pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, told) = channel();
+        self.jobs.send(Box::new(move || drop(tell.send(job())))).expect("the host's thread");
+        told.recv().expect("the job panicked")
+    }
+
+    /// Runs `ip` with these arguments in the namespace.
+    pub(crate) fn ip(&self, arguments: &str) {
+        let line = arguments.to_owned();
+        let output = self.run(move || Command::new("ip").args(line.split(' ')).output().expect("run `ip`"));
+        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Starts an engine in the namespace.
+    pub(crate) fn engine(&self) -> Node {
+        let (tell, events) = channel();
+        let on_event = Box::new(move |event| drop(tell.send(event)));
+        let engine =
+            self.run(move || Engine::start(Options { on_event, realtime: true }).expect("start the engine"));
+        Node { engine, events }
+    }
+}
+
+/// A bridge and hosts.
+pub(crate) struct Lan {
+    bridge: Host,
+    pub(crate) hosts: Vec<Host>,
+}
+
+impl Lan {
+    pub(crate) fn new(hosts: usize) -> Self {
+        let bridge = Host::new();
+        bridge.ip("link add br0 type bridge");
+        bridge.ip("link set br0 up");
+        let hosts = (0..hosts)
+            .map(|n| {
+                let host = Host::new();
+                bridge.ip(&format!("link add port{n} type veth peer name eth0 netns {}", host.tid));
+                bridge.ip(&format!("link set port{n} master br0 up"));
+                host.ip("link set eth0 up");
+                host.ip(&format!("addr add {}/24 dev eth0", address(n)));
+                host
+            })
+            .collect();
+        Self { bridge, hosts }
+    }
+
+    pub(crate) fn pull_cable(&self, host: usize) {
+        self.bridge.ip(&format!("link set port{host} down"));
+    }
+
+    pub(crate) fn plug_cable(&self, host: usize) {
+        self.bridge.ip(&format!("link set port{host} up"));
+    }
+}
+
+/// Address of the host with this index.
+pub(crate) fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, u8::try_from(host + 1).unwrap())
+}
+
+/// VRID 7 of `candidates` hosts at 100 ms, on the host with this index. Priorities fall with the index.
+pub(crate) fn router(host: usize, candidates: usize) -> RouterConfig {
+    RouterConfig {
+        interface: "eth0".to_owned(),
+        vrid: Vrid::new(7).unwrap(),
+        priority: Priority::new(240 - 60 * u8::try_from(host).unwrap()).unwrap(),
+        interval: Interval::from_millis(100).unwrap(),
+        preempt: true,
+        source: address(host),
+        peers: (0..candidates).filter(|n| *n != host).map(address).collect(),
+        addresses: BTreeSet::from([VIP]),
+    }
+}
+
+/// An engine and its events.
+pub(crate) struct Node {
+    pub(crate) engine: Engine,
+    events: Receiver<Event>,
+}
+
+impl Node {
+    /// Waits for an event that `accept` turns into something.
+    pub(crate) fn await_event<T>(&self, what: &str, accept: impl Fn(&Event) -> Option<T>) -> T {
+        let deadline = Instant::now() + LIMIT;
+        let mut seen = Vec::new();
+        loop {
+            match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(event) => match accept(&event) {
+                    Some(found) => return found,
+                    None => seen.push(event),
+                },
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!(
+                        "no {what} within {LIMIT:?}; events: {seen:#?}; routers: {:#?}",
+                        self.engine.snapshot()
+                    )
+                }
+            }
+        }
+    }
+
+    /// Waits until the engine reports this state and returns why.
+    pub(crate) fn await_state(&self, wanted: State) -> Reason {
+        self.await_event(&format!("change to {wanted}"), |event| match event {
+            Event::StateChanged { state, reason, .. } if *state == wanted => Some(*reason),
+            _ => None,
+        })
+    }
+
+    /// Waits until a router has failed and returns its error.
+    pub(crate) fn await_failure(&self) -> String {
+        self.await_event("failure", |event| match event {
+            Event::Failed { error, .. } => Some(error.clone()),
+            _ => None,
+        })
+    }
+
+    /// The only router's status.
+    pub(crate) fn status(&self) -> RouterStatus {
+        let mut all = self.engine.snapshot();
+        assert_eq!(all.len(), 1, "{all:#?}");
+        all.remove(0)
+    }
+
+    /// Waits until the only router's status is as wanted.
+    pub(crate) fn await_status(&self, what: &str, accept: impl Fn(&RouterStatus) -> bool) -> RouterStatus {
+        await_some(what, || Some(self.status()).filter(&accept))
+    }
+}
+
+/// Asks again until there is an answer.
+pub(crate) fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "no {what} within {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Frames that a host receives.
+pub(crate) struct Capture(Socket);
+
+impl Capture {
+    pub(crate) fn on(host: &Host) -> Self {
+        Self(host.run(|| {
+            let every = i32::from(u16::try_from(libc::ETH_P_ALL).unwrap().to_be());
+            let socket =
+                Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(every))).expect("packet socket");
+            socket.set_read_timeout(Some(LIMIT)).unwrap();
+            socket
+        }))
+    }
+
+    /// Waits for a frame that `accept` turns into something.
+    pub(crate) fn await_frame<T>(&self, what: &str, accept: impl Fn(&[u8]) -> Option<T>) -> T {
+        let deadline = Instant::now() + LIMIT;
+        let mut buffer = [0; 2048];
+        while Instant::now() < deadline {
+            let length = (&self.0).read(&mut buffer).unwrap_or_else(|error| panic!("no {what}: {error}"));
+            if let Some(found) = accept(&buffer[..length]) {
+                return found;
+            }
+        }
+        panic!("no {what} within {LIMIT:?}");
+    }
+}
+
+/// ARP packets of this operation (1 request, 2 reply) that say where `address` is: destination and sender's MAC.
+pub(crate) fn arp_about(address: Ipv4Addr, operation: u8) -> impl Fn(&[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    move |frame| {
+        let arp = frame.len() >= 42 && frame[12..14] == [8, 6] && frame[20..22] == [0, operation];
+        (arp && frame[28..32] == address.octets()).then(|| (frame[..6].to_vec(), frame[22..28].to_vec()))
+    }
+}
+
+/// Link-layer address of the host's `eth0`.
+pub(crate) fn mac(host: &Host) -> Vec<u8> {
+    let all = host.run(|| Engine::interfaces().expect("list interfaces"));
+    all.into_iter().find(|info| info.name == "eth0").expect("eth0").mac.to_vec()
+}
