@@ -10,12 +10,12 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
 
 use super::provider::Metal;
-use super::request::wants_address;
+use super::request::is_orphaned;
 use super::state::Watched;
 use super::writes::{Write, Writes};
 use crate::client::root_cause;
@@ -187,7 +187,7 @@ impl Applier {
                 .ledger
                 .claims()
                 .map(|(_, owner)| owner)
-                .filter(|owner| !state.is_wanted(owner))
+                .filter(|owner| is_orphaned(owner, state.service(owner)))
                 .cloned()
                 .collect();
             suspects.sort();
@@ -210,9 +210,7 @@ impl Applier {
             Ok(found) => found,
             Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
         };
-        if found
-            .is_some_and(|service| service.meta().uid.as_ref() == Some(&owner.uid) && wants_address(&service))
-        {
+        if !is_orphaned(owner, found.as_ref()) {
             return Ok(());
         }
         tracing::info!(

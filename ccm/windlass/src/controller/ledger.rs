@@ -62,15 +62,19 @@ impl Ledger {
     }
 
     /// Gives `owner` an address, reserved until the object exists. An address that its Service's status already shows
-    /// is `preferred` to the lowest free one.
+    /// is `preferred`: to the lowest free one, and, if two controllers at once gave it two, to the other.
     pub(crate) fn place(
         &mut self,
         owner: &ServiceRef,
         (family, request): &(Family, Request),
         preferred: impl IntoIterator<Item = IpAddr>,
     ) -> Result<Allocation, AllocateError> {
-        if request.address.is_none() && self.allocator.held_by(owner).next().is_none() {
+        if request.address.is_none() {
+            let holds_some = self.allocator.held_by(owner).next().is_some();
             for address in preferred {
+                if holds_some && self.allocator.holder(address) != Some(owner) {
+                    continue;
+                }
                 let exactly = Request { address: Some(address), pool: request.pool.clone() };
                 if let Ok(allocation) = self.allocator.allocate(owner, *family, &exactly) {
                     self.proofs.entry(address).or_insert(Proof::Reserved);

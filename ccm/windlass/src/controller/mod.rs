@@ -120,9 +120,14 @@ async fn lead(
     watch!(windlass_api::NodeNetwork);
     watch!(k8s_openapi::api::core::v1::Service);
     watch!(k8s_openapi::api::core::v1::Node);
-    tasks.spawn(applier.run(token.clone()));
-    tasks.spawn(services.run(token.clone()));
-    tasks.spawn(nodes.run(token.clone()));
+    tokio::select! {
+        () = token.cancelled() => {}
+        _ = shared.ready.wait() => {
+            tasks.spawn(applier.run(token.clone()));
+            tasks.spawn(services.run(token.clone()));
+            tasks.spawn(nodes.run(token.clone()));
+        }
+    }
 
     while let Some(ended) = tasks.join_next().await {
         ended.context("a part of the controller failed")?;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, SetOnce};
 use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, ServiceRef, VirtualIP, VirtualRouter, virtual_ip_name,
 };
@@ -144,11 +144,17 @@ impl State {
             .collect()
     }
 
-    /// Whether the Service exists and wants an address.
-    pub(crate) fn is_wanted(&self, owner: &ServiceRef) -> bool {
-        let service = self.world.services.get(&key(Some(&owner.namespace), &owner.name));
-        service.is_some_and(|service| {
-            service.metadata.uid.as_ref() == Some(&owner.uid) && wants_address(service)
+    /// The Service of that name, whatever its UID.
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
+        self.world.services.get(&key(Some(&owner.namespace), &owner.name)).map(|service| &**service)
+    }
+
+    /// Whether the Service exists, is not being deleted and wants an address.
+    fn is_wanted(&self, owner: &ServiceRef) -> bool {
+        self.service(owner).is_some_and(|service| {
+            service.metadata.uid.as_ref() == Some(&owner.uid)
+                && service.metadata.deletion_timestamp.is_none()
+                && wants_address(service)
         })
     }
 
@@ -175,12 +181,7 @@ impl State {
             }
             (Some(old), None) => {
                 let Some(owner) = old.spec.owners.first() else { return Vec::new() };
-                let deleting = self
-                    .world
-                    .services
-                    .get(&key(Some(&owner.namespace), &owner.name))
-                    .is_some_and(|service| service.metadata.deletion_timestamp.is_some());
-                match self.ledger.object_gone(old, self.is_wanted(owner) && !deleting) {
+                match self.ledger.object_gone(old, self.is_wanted(owner)) {
                     Gone::NotOurs => Vec::new(),
                     Gone::Kept => vec![service_key(owner)],
                     Gone::Freed => self.woken(),
@@ -272,6 +273,8 @@ pub(crate) struct Shared {
     pub(crate) changes: Arc<Changes>,
     /// Something changed that the planner may have to act on.
     pub(crate) replan: Notify,
+    /// Set once the ledger is built: nobody needs to ask before.
+    pub(crate) ready: SetOnce<()>,
 }
 
 impl Shared {
@@ -302,6 +305,8 @@ impl Shared {
         drop(state);
         if rebuilt {
             tracing::info!("every list is complete; addresses in use are known");
+            // Fails only if it was set before, which comes to the same.
+            drop(self.ready.set(()));
         }
         if !keys.is_empty() {
             self.changes.push(keys);

@@ -102,3 +102,17 @@ fn the_address_in_the_status_is_preferred_to_the_lowest_free_one() {
     assert_eq!(ledger.held_by(&owner("b")), [ip("192.0.2.8")]);
     assert!(ledger.held_by(&owner("c")).is_empty());
 }
+
+#[test]
+fn of_two_addresses_that_two_controllers_gave_the_one_in_the_status_stays() {
+    let mut ledger = ledger("192.0.2.1-192.0.2.9");
+    ledger.observe(&vip("192.0.2.1", "a", "x", 5));
+    ledger.observe(&vip("192.0.2.2", "a", "y", 6));
+    let mut given = |status: &[&str]| {
+        let status: Vec<_> = status.iter().map(|text| ip(text)).collect();
+        ledger.place(&owner("a"), &any(), status).map(|given| given.address.to_string())
+    };
+    assert_eq!(given(&["192.0.2.2"]).as_deref(), Ok("192.0.2.2"));
+    assert_eq!(given(&[]).as_deref(), Ok("192.0.2.1"));
+    assert_eq!(given(&["192.0.2.3"]).as_deref(), Ok("192.0.2.1"), "not a third one");
+}

@@ -1,1 +1,413 @@
+//! Plans for small clusters, and properties over histories of clusters.
+
+mod properties;
+
+use serde_json::json;
+use windlass_api::{
+    ForeignRouter, InterfaceInfo, NodeNetworkSpec, ServiceRef, VirtualIPSpec, virtual_ip_name,
+};
+
 use super::*;
+
+/// A cluster that is changed and planned in turn, the plan being carried out each time.
+#[derive(Default)]
+struct Cluster {
+    input: Input,
+}
+
+impl Cluster {
+    /// `(node, interface, addresses)`, all healthy; one pool `p`, 100 ms.
+    fn new(nodes: &[(&str, &str, &[&str])]) -> Self {
+        let mut cluster = Self::default();
+        cluster.input.pools.insert("p".into(), PoolPlan::default());
+        for (node, interface, addresses) in nodes {
+            cluster.node(node, true);
+            cluster.network(node, interface, addresses);
+        }
+        cluster
+    }
+
+    /// `n1` to `n<count>` on `eth0` of 192.0.2.0/24.
+    fn of(count: u8) -> Self {
+        let mut cluster = Self::new(&[]);
+        for number in 1..=count {
+            cluster.node(&format!("n{number}"), true);
+            cluster.network(&format!("n{number}"), "eth0", &[&format!("192.0.2.{number}/24")]);
+        }
+        cluster
+    }
+
+    fn node(&mut self, name: &str, healthy: bool) {
+        self.input.nodes.insert(name.into(), healthy);
+    }
+
+    fn network(&mut self, node: &str, interface: &str, addresses: &[&str]) {
+        self.networks(node, &[(interface, addresses)], &[]);
+    }
+
+    fn networks(&mut self, node: &str, interfaces: &[(&str, &[&str])], foreign: &[(&str, u8)]) {
+        let interfaces = interfaces.iter().map(|(name, addresses)| InterfaceInfo {
+            name: (*name).into(),
+            mac: "02:00:00:00:00:01".into(),
+            addresses: addresses.iter().map(|&address| address.into()).collect(),
+        });
+        let foreign_routers = foreign.iter().map(|(interface, vrid)| ForeignRouter {
+            interface: (*interface).into(),
+            vrid: *vrid,
+            source: "192.0.2.254".parse().expect("address"),
+            version: 3,
+        });
+        let spec = NodeNetworkSpec {
+            agent_version: "t".into(),
+            interfaces: interfaces.collect(),
+            foreign_routers: foreign_routers.collect(),
+        };
+        self.input.networks.retain(|network| network.name_any() != node);
+        self.input.networks.push(Arc::new(NodeNetwork::new(node, spec)));
+    }
+
+    fn vip(&mut self, address: &str) {
+        self.vip_of("p", address);
+    }
+
+    fn vip_of(&mut self, pool: &str, address: &str) {
+        let spec = VirtualIPSpec {
+            address: address.parse().expect(address),
+            pool: pool.into(),
+            owners: vec![ServiceRef { namespace: "ns".into(), name: "s".into(), uid: address.into() }],
+            virtual_router: None,
+        };
+        self.input.vips.push(Arc::new(VirtualIP::new(&virtual_ip_name(spec.address), spec)));
+    }
+
+    fn remove_vip(&mut self, address: &str) {
+        self.input.vips.retain(|vip| vip.spec.address.to_string() != address);
+    }
+
+    /// Plans, carries the plan out, and checks that planning again changes nothing.
+    fn plan(&mut self) -> Plan {
+        let plan = plan(&self.input);
+        self.input.routers = plan
+            .routers
+            .iter()
+            .map(|(name, spec)| Arc::new(VirtualRouter::new(name, spec.clone())))
+            .collect();
+        for vip in &mut self.input.vips {
+            let carrier = plan.carriers.get(&vip.name_any()).cloned();
+            Arc::make_mut(vip).spec.virtual_router = carrier;
+        }
+        assert_eq!(super::plan(&self.input), plan, "a plan carried out is planned again as it is");
+        plan
+    }
+
+    fn carrier(&mut self, address: &str) -> Option<String> {
+        let name = virtual_ip_name(address.parse().expect(address));
+        self.plan().carriers.get(&name).cloned()
+    }
+}
+
+/// Names and priorities, in order.
+fn ranking(plan: &Plan, router: &str) -> Vec<(String, u8)> {
+    plan.routers[router].nodes.iter().map(|node| (node.name.clone(), node.priority)).collect()
+}
+
+fn names(plan: &Plan, router: &str) -> Vec<String> {
+    ranking(plan, router).into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn a_vip_goes_to_a_router_of_the_subnet_that_holds_it() {
+    let mut cluster = Cluster::new(&[
+        ("n1", "eth0", &["192.0.2.11/24"]),
+        ("n2", "ens3", &["192.0.2.12/24", "2001:db8::12/64"]),
+        ("n3", "eth0", &["198.51.100.13/24"]),
+        ("n4", "eth0", &["192.0.2.14/32"]),
+    ]);
+    cluster.vip("192.0.2.200");
+    let plan = cluster.plan();
+    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");
+    let router = &plan.routers["v4-192.0.2.0-24-64"];
+    assert_eq!(
+        (router.vrid, router.segment.as_str(), router.advertisement_interval_milliseconds),
+        (64, "192.0.2.0/24", 100)
+    );
+    let mut nodes: Vec<_> =
+        router.nodes.iter().map(|n| format!("{} {} {}", n.name, n.address, n.interface)).collect();
+    nodes.sort();
+    assert_eq!(nodes, ["n1 192.0.2.11 eth0", "n2 192.0.2.12 ens3"], "not the other subnet, not a host route");
+}
+
+#[test]
+fn the_smallest_subnet_that_holds_the_address_is_its_segment() {
+    let mut cluster = Cluster::new(&[("n1", "eth0", &["10.0.0.1/8"]), ("n2", "eth0", &["10.1.0.1/16"])]);
+    cluster.vip("10.1.0.200");
+    cluster.vip("10.2.0.200");
+    let plan = cluster.plan();
+    assert_eq!(plan.carriers["10.1.0.200"], "v4-10.1.0.0-16-64");
+    assert_eq!(plan.carriers["10.2.0.200"], "v4-10.0.0.0-8-64");
+}
+
+#[test]
+fn what_no_node_can_announce_is_said_with_its_reason() {
+    let mut cluster = Cluster::of(2);
+    cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth7".into()), interval_ms: 100 });
+    cluster.vip("203.0.113.1");
+    cluster.vip_of("wan", "203.0.113.2");
+    cluster.vip("2001:db8::1");
+    let plan = cluster.plan();
+    assert!(plan.routers.is_empty() && plan.carriers.is_empty());
+    let said: Vec<_> = plan.unplaced.values().map(|why| format!("{}: {why}", why.reason())).collect();
+    assert_eq!(
+        said,
+        [
+            "FamilyNotAnnounced: 2001:db8::1 is not announced: this version announces IPv4 only",
+            "NoSegment: 203.0.113.1 is in no subnet of any node with a Windlass agent: give pool \"p\" addresses of \
+             the nodes' subnet, or name the interface in its spec.interface",
+            "NoInterface: no node with a Windlass agent has an IPv4 subnet on interface \"eth7\", which pool \"wan\" \
+             names: correct its spec.interface",
+        ]
+    );
+}
+
+#[test]
+fn a_pool_that_names_an_interface_is_announced_there_even_outside_its_subnet() {
+    let mut cluster = Cluster::new(&[]);
+    for number in 1..=2 {
+        cluster.node(&format!("n{number}"), true);
+        let (one, two) = (format!("192.0.2.{number}/24"), format!("198.51.100.{number}/24"));
+        cluster.networks(&format!("n{number}"), &[("eth0", &[&one]), ("eth1", &[&two])], &[]);
+    }
+    cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth1".into()), interval_ms: 100 });
+    cluster.vip_of("wan", "203.0.113.1");
+    let plan = cluster.plan();
+    let router = &plan.routers[&plan.carriers["203.0.113.1"]];
+    assert_eq!(router.segment, "198.51.100.0/24");
+    assert!(router.nodes.iter().all(|node| node.interface == "eth1"), "{:?}", router.nodes);
+}
+
+#[test]
+fn routers_are_made_as_needed_at_most_one_per_node_and_vips_spread_over_them() {
+    let mut cluster = Cluster::of(3);
+    let mut routers = Vec::new();
+    for number in 0..30 {
+        cluster.vip(&format!("192.0.2.{}", 100 + number));
+        routers.push(cluster.plan().routers.len());
+    }
+    assert_eq!(routers[..5], [1, 2, 3, 3, 3]);
+    let plan = cluster.plan();
+    for router in plan.routers.keys() {
+        assert_eq!(plan.carriers.values().filter(|carrier| *carrier == router).count(), 10, "{router}");
+    }
+    let mut firsts: Vec<_> = plan.routers.keys().map(|router| names(&plan, router)[0].clone()).collect();
+    firsts.sort();
+    assert_eq!(firsts, ["n1", "n2", "n3"], "every node is the first of one");
+}
+
+#[test]
+fn a_dead_nodes_share_spreads_over_the_survivors() {
+    // Four nodes, eight routers of two pools: each node is first twice, with another one after it each time.
+    let mut cluster = Cluster::of(4);
+    cluster.input.pools.insert("slow".into(), PoolPlan { interface: None, interval_ms: 1000 });
+    for number in 0..4 {
+        cluster.vip(&format!("192.0.2.{}", 100 + number));
+        cluster.vip_of("slow", &format!("192.0.2.{}", 110 + number));
+        cluster.plan();
+    }
+    let plan = cluster.plan();
+    assert_eq!(plan.routers.len(), 8);
+    let mut after = BTreeMap::<String, BTreeSet<String>>::new();
+    for router in plan.routers.keys() {
+        let names = names(&plan, router);
+        assert!(after.entry(names[0].clone()).or_default().insert(names[1].clone()), "{names:?}");
+    }
+    assert_eq!(after.into_values().map(|seconds| seconds.len()).collect::<Vec<_>>(), [2, 2, 2, 2]);
+}
+
+#[test]
+fn a_router_without_vips_is_removed_and_its_vrid_used_again() {
+    let mut cluster = Cluster::of(2);
+    cluster.vip("192.0.2.100");
+    cluster.vip("192.0.2.101");
+    assert_eq!(cluster.plan().routers.len(), 2);
+    cluster.remove_vip("192.0.2.100");
+    let left: Vec<_> = cluster.plan().routers.into_keys().collect();
+    assert_eq!(left, ["v4-192.0.2.0-24-65"]);
+    cluster.vip("192.0.2.102");
+    assert_eq!(cluster.carrier("192.0.2.102").as_deref(), Some("v4-192.0.2.0-24-64"));
+}
+
+#[test]
+fn a_vip_stays_on_its_router_when_others_empty_and_when_its_pool_is_gone() {
+    let mut cluster = Cluster::of(2);
+    for number in 0..6 {
+        cluster.vip(&format!("192.0.2.{}", 100 + number));
+    }
+    let before = cluster.plan().carriers;
+    for number in [0, 2, 4] {
+        cluster.remove_vip(&format!("192.0.2.{}", 100 + number));
+    }
+    cluster.input.pools.clear();
+    let after = cluster.plan();
+    for (vip, router) in &after.carriers {
+        assert_eq!(before[vip], *router);
+    }
+    assert_eq!(after.carriers.len(), 3);
+    assert_eq!(after.routers[&after.carriers["192.0.2.101"]].advertisement_interval_milliseconds, 100);
+}
+
+#[test]
+fn nodes_come_at_the_end_and_go_without_changing_the_order_of_the_others() {
+    let mut cluster = Cluster::of(3);
+    cluster.vip("192.0.2.100");
+    let router = "v4-192.0.2.0-24-64";
+    let before = names(&cluster.plan(), router);
+    cluster.node("a0", true);
+    cluster.network("a0", "eth0", &["192.0.2.50/24"]);
+    let with = names(&cluster.plan(), router);
+    assert_eq!(with[..3], before);
+    assert_eq!(with[3], "a0");
+    cluster.input.nodes.remove(&before[1]);
+    let plan = cluster.plan();
+    assert_eq!(names(&plan, router), [before[0].clone(), before[2].clone(), "a0".into()]);
+    assert_eq!(
+        ranking(&plan, router).iter().map(|(_, priority)| *priority).collect::<Vec<_>>(),
+        [200, 184, 168]
+    );
+}
+
+#[test]
+fn a_drained_node_ranks_below_every_healthy_one_and_comes_back_to_its_place() {
+    let mut cluster = Cluster::of(3);
+    cluster.vip("192.0.2.100");
+    let router = "v4-192.0.2.0-24-64";
+    let before = ranking(&cluster.plan(), router);
+    cluster.node(&before[0].0, false);
+    let drained = ranking(&cluster.plan(), router);
+    let expected = [(before[0].0.clone(), 30), (before[1].0.clone(), 200), (before[2].0.clone(), 184)];
+    assert_eq!(drained, expected);
+    cluster.node(&before[0].0, true);
+    assert_eq!(ranking(&cluster.plan(), router), before);
+    // All of them drained: the last still serves.
+    for (name, _) in &before {
+        cluster.node(name, false);
+    }
+    let all: Vec<_> = ranking(&cluster.plan(), router).into_iter().map(|(_, priority)| priority).collect();
+    assert_eq!(all, [30, 29, 28]);
+}
+
+#[test]
+fn a_missing_report_moves_nobody_and_an_empty_ranking_is_never_written() {
+    let mut cluster = Cluster::of(3);
+    cluster.vip("192.0.2.100");
+    let before = cluster.plan();
+    cluster.input.networks.clear();
+    assert_eq!(cluster.plan(), before, "agents that do not report may still announce");
+    cluster.input.nodes.clear();
+    assert_eq!(cluster.plan(), before, "with no node left there is nobody better either");
+}
+
+#[test]
+fn a_node_that_left_the_subnet_leaves_the_ranking_and_a_new_address_is_taken_over() {
+    let mut cluster = Cluster::of(3);
+    cluster.vip("192.0.2.100");
+    cluster.plan();
+    cluster.network("n1", "eth0", &["198.51.100.1/24"]);
+    cluster.network("n2", "eth9", &["192.0.2.22/24"]);
+    let plan = cluster.plan();
+    let mut nodes: Vec<_> = plan.routers["v4-192.0.2.0-24-64"]
+        .nodes
+        .iter()
+        .map(|node| format!("{} {} {}", node.name, node.address, node.interface))
+        .collect();
+    nodes.sort();
+    assert_eq!(nodes, ["n2 192.0.2.22 eth9", "n3 192.0.2.3 eth0"]);
+}
+
+#[test]
+fn when_the_whole_segment_is_renumbered_its_vips_move_with_it() {
+    let mut cluster = Cluster::of(2);
+    cluster.vip("192.0.2.100");
+    cluster.plan();
+    cluster.network("n1", "eth0", &["192.0.2.1/23"]);
+    assert_eq!(cluster.carrier("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-64"), "n2 is still there");
+    cluster.network("n2", "eth0", &["192.0.2.2/23"]);
+    let carrier = cluster.carrier("192.0.2.100");
+    assert_eq!(carrier.as_deref(), Some("v4-192.0.2.0-23-65"), "64 is still in use on the same links");
+}
+
+#[test]
+fn vrids_heard_from_strangers_and_those_on_the_same_link_are_not_taken() {
+    let mut cluster = Cluster::new(&[]);
+    for node in ["n1", "n2"] {
+        cluster.node(node, true);
+    }
+    // Two subnets on one link, and strangers with 64 on it and 65 on another.
+    cluster.networks(
+        "n1",
+        &[("eth0", &["192.0.2.1/24", "198.51.100.1/24"]), ("eth1", &["203.0.113.1/24"])],
+        &[("eth0", 64), ("eth1", 65)],
+    );
+    cluster.networks("n2", &[("eth0", &["192.0.2.2/24", "198.51.100.2/24"])], &[("eth0", 66)]);
+    cluster.vip("192.0.2.100");
+    cluster.vip("198.51.100.100");
+    cluster.vip("203.0.113.100");
+    let plan = cluster.plan();
+    assert_eq!(plan.carriers["192.0.2.100"], "v4-192.0.2.0-24-65");
+    assert_eq!(plan.carriers["198.51.100.100"], "v4-198.51.100.0-24-67");
+    assert_eq!(plan.carriers["203.0.113.100"], "v4-203.0.113.0-24-64");
+}
+
+#[test]
+fn vrids_wrap_around_and_run_out() {
+    let mut cluster = Cluster::of(2);
+    let heard: Vec<_> = (64..=255).map(|vrid| ("eth0", vrid)).collect();
+    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
+    cluster.vip("192.0.2.100");
+    assert_eq!(cluster.carrier("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-1"));
+    let heard: Vec<_> = (2..=255).map(|vrid| ("eth0", vrid)).collect();
+    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
+    cluster.vip("192.0.2.101");
+    assert_eq!(
+        cluster.carrier("192.0.2.101").as_deref(),
+        Some("v4-192.0.2.0-24-1"),
+        "the router there is takes it"
+    );
+    cluster.input.vips.clear();
+    cluster.input.routers.clear();
+    let heard: Vec<_> = (1..=255).map(|vrid| ("eth0", vrid)).collect();
+    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
+    cluster.vip("192.0.2.100");
+    let why = cluster.plan().unplaced["192.0.2.100"].to_string();
+    assert_eq!(
+        why,
+        "all 255 VRIDs are in use on segment 192.0.2.0/24: free one, or use addresses of another segment"
+    );
+}
+
+#[test]
+fn the_interval_is_that_of_the_pool_and_follows_it() {
+    let mut cluster = Cluster::of(1);
+    cluster.input.pools.insert("fast".into(), PoolPlan { interface: None, interval_ms: 10 });
+    cluster.vip("192.0.2.100");
+    cluster.vip_of("fast", "192.0.2.101");
+    let interval =
+        |plan: &Plan, vip: &str| plan.routers[&plan.carriers[vip]].advertisement_interval_milliseconds;
+    let plan = cluster.plan();
+    assert_eq!((interval(&plan, "192.0.2.100"), interval(&plan, "192.0.2.101")), (100, 10));
+    let before = plan.carriers;
+    cluster.input.pools.insert("p".into(), PoolPlan { interface: None, interval_ms: 200 });
+    let plan = cluster.plan();
+    assert_eq!(interval(&plan, "192.0.2.100"), 200);
+    assert_eq!(plan.carriers, before, "the VIP stays where it is");
+}
+
+#[test]
+fn a_vip_that_is_being_deleted_is_carried_no_more() {
+    let mut cluster = Cluster::of(1);
+    cluster.vip("192.0.2.100");
+    cluster.plan();
+    let deleted = json!("2026-01-01T00:00:00Z");
+    Arc::make_mut(&mut cluster.input.vips[0]).metadata.deletion_timestamp =
+        serde_json::from_value(deleted).expect("time");
+    assert_eq!(plan(&cluster.input), Plan::default());
+}

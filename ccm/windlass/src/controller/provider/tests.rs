@@ -1,1 +1,272 @@
+//! The life of an address, against an API server in memory.
+
+mod api;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use windlass_api::{IPPool, NodeNetwork, VirtualRouter};
+
 use super::*;
+use crate::controller::state::Watched;
+use api::Api;
+
+fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
+    serde_json::from_value(body).expect("an object")
+}
+
+fn service(name: &str, annotations: &Value, status: Option<&str>) -> Service {
+    let ingress: Vec<_> = status.iter().map(|ip| json!({ "ip": ip, "ipMode": "VIP" })).collect();
+    object(json!({
+        "metadata": { "namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1",
+                      "annotations": annotations, "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "type": "LoadBalancer" },
+        "status": { "loadBalancer": { "ingress": ingress } },
+    }))
+}
+
+fn plain(name: &str) -> Service {
+    service(name, &json!({}), None)
+}
+
+fn list<K: Watched>(shared: &Shared, objects: Vec<K>) {
+    shared.take_in::<K>(|world| {
+        let cache = K::cache(world);
+        cache.list_begins();
+        objects.into_iter().for_each(|object| cache.list_item(Arc::new(object)));
+        cache.list_ends()
+    });
+}
+
+/// A provider that has seen every list; the pool `p` holds `range`.
+fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
+    let shared = Arc::new(Shared::default());
+    let pool = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "metadata": { "name": "p", "uid": "p", "resourceVersion": "1" }, "spec": { "addresses": [range] },
+    });
+    list::<IPPool>(&shared, vec![object(pool)]);
+    list(&shared, vips);
+    list::<VirtualRouter>(&shared, vec![]);
+    list::<NodeNetwork>(&shared, vec![]);
+    list::<Node>(&shared, vec![]);
+    list::<Service>(&shared, vec![]);
+    Metal::new(api.client(), shared)
+}
+
+async fn ensure(metal: &Metal, service: &Service) -> Result<Ensured, ProviderError> {
+    metal.ensure("kubernetes", service, &[]).await
+}
+
+/// The VIP with the condition `Announced`, as an agent or the planner would write it.
+fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
+    let address: IpAddr = address.parse().expect(address);
+    let mut vip = (**metal.shared.state().vip(address).expect("a VIP")).clone();
+    vip.status = Some(object(json!({ "conditions": [
+        { "type": "Announced", "status": status, "reason": "R", "message": message,
+          "lastTransitionTime": "2026-01-01T00:00:00Z" } ] })));
+    metal.shared.learn(api.put(&vip));
+}
+
+fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
+    match ensured.expect("ensured") {
+        Ensured::Ready(status) => status
+            .ingress
+            .into_iter()
+            .flatten()
+            .map(|ingress| {
+                assert_eq!(ingress.ip_mode.as_deref(), Some("VIP"));
+                ingress.ip.expect("an address")
+            })
+            .collect(),
+        Ensured::Pending { reason } => panic!("pending: {reason}"),
+    }
+}
+
+#[tokio::test]
+async fn an_address_is_claimed_at_once_and_ready_when_a_node_announces_it() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    let service = plain("web");
+    let waiting = Ensured::Pending { reason: "waiting for a virtual router for 192.0.2.1".into() };
+    assert_eq!(ensure(&metal, &service).await, Ok(waiting.clone()));
+    assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
+    assert_eq!(ensure(&metal, &service).await, Ok(waiting));
+    told(&metal, &api, "192.0.2.1", "True", "");
+    assert_eq!(addresses(ensure(&metal, &service).await), ["192.0.2.1"]);
+    assert_eq!(api.writes(), ["create 192.0.2.1"], "and nothing more");
+}
+
+#[tokio::test]
+async fn an_address_in_the_status_stays_there_whoever_announces_it_now() {
+    let api = Api::default();
+    let vip = {
+        let first = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+        ensure(&first, &plain("web")).await.expect("claimed");
+        (**first.shared.state().vip("192.0.2.1".parse().expect("address")).expect("a VIP")).clone()
+    };
+    api.writes();
+    let restarted = provider(&api, "192.0.2.1-192.0.2.9", vec![vip]);
+    let satisfied = service("web", &json!({}), Some("192.0.2.1"));
+    assert_eq!(addresses(ensure(&restarted, &satisfied).await), ["192.0.2.1"]);
+    assert!(api.writes().is_empty(), "a restart writes nothing");
+}
+
+#[tokio::test]
+async fn an_address_that_another_controller_claimed_is_left_to_it() {
+    let api = Api::default();
+    let (one, other) =
+        (provider(&api, "192.0.2.1-192.0.2.2", vec![]), provider(&api, "192.0.2.1-192.0.2.2", vec![]));
+    ensure(&one, &plain("a")).await.expect("claimed");
+    // `other` has not heard of it.
+    ensure(&other, &plain("b")).await.expect("claimed");
+    assert_eq!(api.claims(), [("192.0.2.1".into(), "a".into()), ("192.0.2.2".into(), "b".into())]);
+    let refused =
+        ensure(&other, &service("c", &json!({ "windlass.dev/addresses": "192.0.2.1" }), None)).await;
+    let message = "address 192.0.2.1 is held by another Service: ask for another address, or free this one";
+    assert_eq!(refused, Err(ProviderError::Rejected(message.into())));
+}
+
+#[tokio::test]
+async fn two_controllers_at_once_give_no_address_twice() {
+    let api = Api::default();
+    let providers = [(); 2].map(|()| provider(&api, "192.0.2.0/26", vec![]));
+    let names: Vec<String> = (0..30).map(|number| format!("s{number}")).collect();
+    let services: Vec<Service> = names.iter().map(|name| plain(name)).collect();
+    // Each looks at the Services in its own order, all at the same time.
+    let calls = providers.iter().enumerate().flat_map(|(which, metal)| {
+        let services = &services;
+        (0..services.len()).map(move |index| {
+            ensure(metal, &services[if which == 0 { index } else { services.len() - 1 - index }])
+        })
+    });
+    for ensured in join_all(calls).await {
+        ensured.expect("served");
+    }
+    let mut owners = std::collections::BTreeMap::<String, Vec<String>>::new();
+    for (address, owner) in api.claims() {
+        owners.entry(owner).or_default().push(address);
+    }
+    assert_eq!(owners.len(), names.len(), "every Service has one: {owners:?}");
+    // A Service that got one from each controller keeps one, once both have heard of both.
+    let objects = api.objects();
+    for metal in &providers {
+        objects.iter().for_each(|vip| metal.shared.learn(vip.clone()));
+    }
+    for (address, _) in api.claims() {
+        told(&providers[0], &api, &address, "True", "");
+    }
+    for service in &services {
+        assert_eq!(addresses(ensure(&providers[0], service).await).len(), 1);
+    }
+    let mut left: Vec<_> = api.claims().into_iter().map(|(_, owner)| owner).collect();
+    left.sort();
+    let mut expected = names;
+    expected.sort();
+    assert_eq!(left, expected);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_is_found_again_and_no_second_address_taken() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    api.lose_answer();
+    let error = ensure(&metal, &plain("web")).await.expect_err("the answer is lost");
+    assert_eq!(
+        error.to_string(),
+        "cannot claim 192.0.2.1: creating VirtualIP \"192.0.2.1\": InternalError (500 InternalError)"
+    );
+    ensure(&metal, &plain("web")).await.expect("found");
+    assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
+    // Lost, and the Service deleted before it was looked for: nothing stays behind.
+    api.lose_answer();
+    assert!(ensure(&metal, &plain("gone")).await.is_err());
+    metal.ensure_deleted("kubernetes", &plain("gone")).await.expect("deleted");
+    assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
+}
+
+#[tokio::test]
+async fn an_exhausted_pool_is_said_and_a_freed_address_names_who_waits() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.1", vec![]);
+    ensure(&metal, &plain("a")).await.expect("claimed");
+    let message =
+        "no free IPv4 address; pool \"p\": its one address is in use: free an address or add some to a pool";
+    assert_eq!(ensure(&metal, &plain("b")).await, Err(ProviderError::Rejected(message.into())));
+    metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
+    let named = futures::StreamExt::next(&mut metal.changes()).await;
+    assert_eq!(named, Some(ServiceKey { namespace: "ns".into(), name: "b".into() }));
+    ensure(&metal, &plain("b")).await.expect("claimed");
+    assert_eq!(api.writes(), ["create 192.0.2.1", "delete 192.0.2.1", "create 192.0.2.1"]);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_ones_own_and_deleting_again_is_no_error() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&metal, &plain("a")).await.expect("claimed");
+    // Meanwhile a's object was deleted and the name taken by b, of which nothing was heard.
+    api.remove("192.0.2.1");
+    let other = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&other, &plain("b")).await.expect("claimed");
+    for _ in 0..2 {
+        metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
+        assert_eq!(api.claims(), [("192.0.2.1".into(), "b".into())]);
+    }
+    assert_eq!(metal.get("kubernetes", &plain("a")).await, Ok(None));
+    other.ensure_deleted("kubernetes", &plain("b")).await.expect("deleted");
+    assert!(api.claims().is_empty());
+}
+
+#[tokio::test]
+async fn a_service_made_anew_under_the_same_name_is_another_one() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    let before = plain("web");
+    let mut after = plain("web");
+    after.metadata.uid = Some("uid-other".into());
+    ensure(&metal, &before).await.expect("claimed");
+    ensure(&metal, &after).await.expect("claimed");
+    metal.ensure_deleted("kubernetes", &before).await.expect("deleted");
+    assert_eq!(api.claims(), [("192.0.2.2".into(), "web".into())]);
+    assert!(metal.get("kubernetes", &after).await.expect("known").is_some());
+}
+
+#[tokio::test]
+async fn a_changed_wish_withdraws_the_old_address_only_when_the_new_one_works() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&metal, &plain("web")).await.expect("claimed");
+    told(&metal, &api, "192.0.2.1", "True", "");
+    let wish = service("web", &json!({ "windlass.dev/addresses": "192.0.2.5" }), Some("192.0.2.1"));
+    assert!(matches!(ensure(&metal, &wish).await, Ok(Ensured::Pending { .. })));
+    assert_eq!(api.claims().len(), 2, "the old one still serves");
+    told(&metal, &api, "192.0.2.5", "True", "");
+    assert_eq!(addresses(ensure(&metal, &wish).await), ["192.0.2.5"]);
+    assert_eq!(api.claims(), [("192.0.2.5".into(), "web".into())]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&metal, &plain("web")).await.expect("claimed");
+    told(&metal, &api, "192.0.2.1", "False", "no subnet");
+    assert_eq!(ensure(&metal, &plain("web")).await, Err(ProviderError::Rejected("no subnet".into())));
+    api.writes();
+    let mut six = plain("six");
+    six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
+    assert!(matches!(ensure(&metal, &six).await, Err(ProviderError::Rejected(_))));
+    assert!(api.writes().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_given_or_taken_before_every_list_is_complete() {
+    let api = Api::default();
+    let metal = Metal::new(api.client(), Arc::new(Shared::default()));
+    let service = plain("web");
+    let retry = |error: ProviderError| matches!(error, ProviderError::RetryAfter { .. });
+    assert!(ensure(&metal, &service).await.is_err_and(retry));
+    assert!(metal.get("kubernetes", &service).await.is_err_and(retry));
+    assert!(metal.ensure_deleted("kubernetes", &service).await.is_err_and(retry));
+    assert!(api.writes().is_empty());
+}

@@ -1,1 +1,237 @@
+use serde_json::{Value, json};
+
 use super::*;
+use crate::controller::ledger::Proof;
+use crate::controller::request::request;
+
+fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
+    serde_json::from_value(body).expect("an object")
+}
+
+fn pool(name: &str, addresses: &[&str]) -> IPPool {
+    object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "metadata": { "name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "addresses": addresses },
+    }))
+}
+
+/// A Service created at minute `minute`, whose status shows `address`.
+fn service(name: &str, minute: u8, address: Option<&str>) -> Service {
+    let ingress: Vec<_> = address.iter().map(|ip| json!({ "ip": ip, "ipMode": "VIP" })).collect();
+    object(json!({
+        "metadata": {
+            "namespace": "ns", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1",
+            "creationTimestamp": format!("2026-01-01T00:{minute:02}:00Z"),
+        },
+        "spec": { "type": "LoadBalancer" },
+        "status": { "loadBalancer": { "ingress": ingress } },
+    }))
+}
+
+fn vip(address: &str, owner: &str, version: u64) -> VirtualIP {
+    object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP",
+        "metadata": { "name": address, "uid": format!("uid-{address}"), "resourceVersion": version.to_string() },
+        "spec": {
+            "address": address, "pool": "p",
+            "owners": [ { "namespace": "ns", "name": owner, "uid": format!("uid-{owner}") } ],
+        },
+    }))
+}
+
+fn list<K: Watched>(shared: &Shared, objects: Vec<K>) {
+    shared.take_in::<K>(|world| {
+        let cache = K::cache(world);
+        cache.list_begins();
+        for object in objects {
+            cache.list_item(Arc::new(object));
+        }
+        cache.list_ends()
+    });
+}
+
+/// All lists complete.
+fn started(pools: Vec<IPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> Shared {
+    let shared = Shared::default();
+    list(&shared, services);
+    list(&shared, vips);
+    list::<VirtualRouter>(&shared, vec![]);
+    list::<NodeNetwork>(&shared, vec![]);
+    list::<Node>(&shared, vec![]);
+    assert!(!shared.state().ready, "nobody is given anything before every list is complete");
+    list(&shared, pools);
+    assert!(shared.state().ready);
+    shared
+}
+
+fn named(shared: &Shared) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut stream = Arc::clone(&shared.changes).stream();
+    while let Some(Some(key)) = futures::FutureExt::now_or_never(futures::StreamExt::next(&mut stream)) {
+        names.push(key.name);
+    }
+    names
+}
+
+fn wait(shared: &Shared, service: &Service) {
+    let owner = owner(service).expect("an owner");
+    let wanted = request(service).expect("a request");
+    let mut state = shared.state();
+    assert!(state.ledger.place(&owner, &wanted, []).is_err(), "there must be no address left");
+    state.wait(owner, service, wanted);
+}
+
+fn claims(shared: &Shared) -> Vec<String> {
+    let state = shared.state();
+    let claims = state.ledger.claims().map(|(address, owner)| {
+        let proof = match state.ledger.proof(address) {
+            Some(Proof::Object { .. }) => "object",
+            Some(Proof::Reserved) => "reserved",
+            None => "nothing",
+        };
+        format!("{address} {} {proof}", owner.name)
+    });
+    claims.collect()
+}
+
+#[test]
+fn the_ledger_is_rebuilt_from_objects_first_and_then_from_what_services_show() {
+    let shared = started(
+        vec![pool("p", &["192.0.2.0/29"])],
+        vec![vip("192.0.2.1", "a", 3), vip("203.0.113.9", "gone", 4)],
+        vec![
+            service("a", 9, Some("192.0.2.1")),
+            service("b", 5, Some("192.0.2.2")),
+            service("c", 6, Some("192.0.2.2")),
+            service("d", 7, Some("198.51.100.1")),
+            service("e", 8, None),
+        ],
+    );
+    assert_eq!(
+        claims(&shared),
+        ["192.0.2.1 a object", "192.0.2.2 b reserved", "203.0.113.9 gone object"],
+        "of two that show one address the older has it; what is in no pool is not ours"
+    );
+}
+
+#[test]
+fn a_restart_knows_what_was_known_before() {
+    let build = || {
+        started(
+            vec![pool("p", &["192.0.2.0/29"])],
+            vec![vip("192.0.2.3", "a", 3), vip("192.0.2.1", "b", 7)],
+            vec![service("a", 1, Some("192.0.2.3")), service("b", 2, Some("192.0.2.1"))],
+        )
+    };
+    let (before, after) = (build(), build());
+    assert_eq!(before.state().ledger, after.state().ledger);
+    for name in ["a", "b"] {
+        let service = service(name, 1, None);
+        let owner = owner(&service).expect("an owner");
+        let held = before.state().ledger.held_by(&owner);
+        let wanted = request(&service).expect("a request");
+        let given = after.state().ledger.place(&owner, &wanted, []).expect("kept");
+        assert_eq!([given.address], held[..]);
+    }
+}
+
+#[test]
+fn a_freed_address_is_offered_to_the_oldest_that_waits_and_to_no_more_than_it_serves() {
+    let (old, young) = (service("old", 1, None), service("young", 2, None));
+    let mut elsewhere = service("elsewhere", 0, None);
+    elsewhere.metadata.annotations = Some([("windlass.dev/pool".to_owned(), "q".to_owned())].into());
+    let shared = started(
+        vec![pool("p", &["192.0.2.0/31"]), pool("q", &["203.0.113.0/32"])],
+        vec![vip("192.0.2.0", "a", 3), vip("192.0.2.1", "b", 4), vip("203.0.113.0", "c", 5)],
+        vec![young.clone(), old.clone(), elsewhere.clone()],
+    );
+    for one in [&young, &elsewhere, &old] {
+        wait(&shared, one);
+    }
+    assert!(named(&shared).is_empty());
+    shared.forget(&vip("192.0.2.0", "a", 8));
+    assert_eq!(named(&shared), ["old"]);
+    // A pool that grows serves all it can, oldest first.
+    let mut grown = pool("p", &["192.0.2.0/29"]);
+    grown.metadata.resource_version = Some("20".into());
+    shared.learn(grown);
+    assert_eq!(named(&shared), ["old", "young"]);
+    // One that wants no address any more waits no longer.
+    let mut changed = old;
+    changed.metadata.resource_version = Some("21".into());
+    changed.spec.get_or_insert_default().type_ = Some("ClusterIP".into());
+    shared.learn(changed);
+    assert_eq!(shared.state().woken().into_iter().map(|key| key.name).collect::<Vec<_>>(), ["young"]);
+}
+
+#[test]
+fn a_service_is_named_when_its_address_is_announced_or_cannot_be() {
+    let shared = started(
+        vec![pool("p", &["192.0.2.0/31"])],
+        vec![vip("192.0.2.0", "a", 3)],
+        vec![service("a", 1, None)],
+    );
+    let with = |version, status: &str, message: &str| {
+        let mut vip = vip("192.0.2.0", "a", version);
+        let condition = json!({ "type": "Announced", "status": status, "reason": "R", "message": message,
+                                "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        vip.status = Some(object(json!({ "conditions": [condition] })));
+        vip
+    };
+    assert!(named(&shared).is_empty());
+    let rows: [(u64, &str, &str, &[&str]); 5] = [
+        (4, "False", "no subnet", &["a"]),
+        (5, "False", "no subnet", &[]),
+        (6, "False", "no interface", &["a"]),
+        (7, "True", "node n1", &["a"]),
+        (8, "True", "node n2", &[]),
+    ];
+    for (version, status, message, expected) in rows {
+        shared.learn(with(version, status, message));
+        assert_eq!(named(&shared), expected, "{status} {message}");
+    }
+    assert!(is_announced(&with(9, "True", "")));
+    assert_eq!(why_unplaced(&with(9, "False", "no subnet")), Some("no subnet"));
+    let mut placed = with(9, "False", "no subnet");
+    placed.spec.virtual_router = Some("v4".into());
+    assert_eq!(why_unplaced(&placed), None, "a router carries it now");
+}
+
+#[test]
+fn an_object_deleted_by_hand_names_its_service_and_keeps_its_address() {
+    let shared = started(
+        vec![pool("p", &["192.0.2.0/31"])],
+        vec![vip("192.0.2.0", "a", 3)],
+        vec![service("a", 1, Some("192.0.2.0"))],
+    );
+    shared.forget(&vip("192.0.2.0", "a", 4));
+    assert_eq!(named(&shared), ["a"]);
+    assert_eq!(claims(&shared), ["192.0.2.0 a reserved"]);
+}
+
+#[test]
+fn a_broken_watch_is_made_good_by_its_next_list() {
+    let shared = started(
+        vec![pool("p", &["192.0.2.0/30"])],
+        vec![vip("192.0.2.0", "a", 3), vip("192.0.2.1", "b", 4)],
+        vec![service("a", 1, None)],
+    );
+    list(&shared, vec![vip("192.0.2.2", "c", 9)]);
+    assert_eq!(claims(&shared), ["192.0.2.0 a reserved", "192.0.2.2 c object"], "b's is free: b is gone");
+    assert_eq!(named(&shared), ["a"]);
+}
+
+#[test]
+fn addresses_of_nodes_are_never_given_but_a_bound_vip_is_none() {
+    let shared = started(vec![pool("p", &["192.0.2.0/30"])], vec![vip("192.0.2.2", "a", 3)], vec![]);
+    shared.learn::<NodeNetwork>(object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
+        "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "9" },
+        "spec": { "interfaces": [
+            { "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/24", "192.0.2.2/32"] } ] },
+    })));
+    let (reviewed, _) = shared.state().review_pools();
+    assert_eq!(reviewed[0].pool.addresses.to_string(), "192.0.2.0, 192.0.2.2-192.0.2.3");
+    assert_eq!(reviewed[0].problems.len(), 1);
+}
