@@ -306,7 +306,7 @@ impl Router {
         match self.phase {
             Phase::Initialize => {}
             Phase::Backup { .. } | Phase::Active { .. } => {
-                self.enter(Phase::Initialize, Reason::InterfaceLost)
+                self.enter(Phase::Initialize, Reason::InterfaceLost);
             }
         }
     }

@@ -105,10 +105,13 @@ impl Announcer {
                     send(&via, &addresses);
                     state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                     // A full batch may have more behind it; new orders end the pause.
-                    if addresses.len() < schedule::BATCH { continue } else { PAUSE }
+                    if addresses.len() < schedule::BATCH {
+                        continue;
+                    }
+                    PAUSE
                 }
                 Next::Wait(due) => due.since(now),
-                Next::Idle => Duration::from_secs(3600),
+                Next::Idle => Duration::from_hours(1),
             };
             if !state.stop {
                 let waited = self.changed.wait_timeout(state, patience);

@@ -11,7 +11,7 @@ use windlass_vrrp::Time;
 mod tests;
 
 /// Time until the same thing is reported again.
-const REPEAT: Duration = Duration::from_secs(60);
+const REPEAT: Duration = Duration::from_mins(1);
 /// Most things remembered. Beyond it new ones wait until older ones were not seen for [`REPEAT`].
 const LIMIT: usize = 1024;
 

@@ -69,10 +69,10 @@ impl Links {
 
     /// Waits for an order or for the next look; the names to look at, `None` to stop.
     fn next(&self) -> Option<BTreeSet<String>> {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |wanted: &mut Wanted| !wanted.dirty && !wanted.stop;
-        let waited = self.changed.wait_timeout_while(wanted, INTERVAL, idle);
-        let mut wanted = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let (mut wanted, _) =
+            self.changed.wait_timeout_while(guard, INTERVAL, idle).unwrap_or_else(PoisonError::into_inner);
         wanted.dirty = false;
         (!wanted.stop).then(|| wanted.by_routers.union(&wanted.by_census).cloned().collect())
     }

@@ -127,13 +127,13 @@ fn feed(router: &mut Router, event: Event, now: Time) -> Time {
             router.handle_timeout(late);
             return late;
         }
-        Event::Resignation => drop(router.handle_advert(advert(HIGHER, 0, 2000), soon)),
-        Event::Superior => drop(router.handle_advert(advert(LOWER, 101, 2000), soon)),
-        Event::EqualFromHigherAddress => drop(router.handle_advert(advert(HIGHER, 100, 2000), soon)),
-        Event::EqualFromLowerAddress => drop(router.handle_advert(advert(LOWER, 100, 2000), soon)),
-        Event::Inferior => drop(router.handle_advert(advert(HIGHER, 99, 2000), soon)),
-        Event::FromStranger => drop(router.handle_advert(advert(STRANGER, 255, 2000), soon)),
-        Event::FromOwnAddress => drop(router.handle_advert(advert(OWN, 255, 2000), soon)),
+        Event::Resignation => _ = router.handle_advert(advert(HIGHER, 0, 2000), soon),
+        Event::Superior => _ = router.handle_advert(advert(LOWER, 101, 2000), soon),
+        Event::EqualFromHigherAddress => _ = router.handle_advert(advert(HIGHER, 100, 2000), soon),
+        Event::EqualFromLowerAddress => _ = router.handle_advert(advert(LOWER, 100, 2000), soon),
+        Event::Inferior => _ = router.handle_advert(advert(HIGHER, 99, 2000), soon),
+        Event::FromStranger => _ = router.handle_advert(advert(STRANGER, 255, 2000), soon),
+        Event::FromOwnAddress => _ = router.handle_advert(advert(OWN, 255, 2000), soon),
     }
     soon
 }
@@ -148,6 +148,9 @@ enum Timer {
     In(u64),
 }
 
+/// Rule, state, event, actions in order, next state, timer.
+type Row = (&'static str, State, Event, &'static [&'static str], State, Timer);
+
 /// RFC 9568 §6.4 and the crate's additions, one row per state and event: actions in order, state, timer.
 #[test]
 fn every_state_meets_every_event_as_the_table_says() {
@@ -155,7 +158,7 @@ fn every_state_meets_every_event_as_the_table_says() {
     use State::{Active, Backup, Initialize};
     let down = Timer::In(3_609_375);
     let down_of_2_s = || Timer::In(6_000_000 + 1_218_750);
-    let table: Vec<(&str, State, Event, &[&str], State, Timer)> = vec![
+    let table: Vec<Row> = vec![
         ("T2", Initialize, E::Startup, &["initialize -> backup: started"], Backup, down),
         ("", Initialize, E::Shutdown, &[], Initialize, Timer::Off),
         ("", Initialize, E::Interrupt, &[], Initialize, Timer::Off),
@@ -317,6 +320,8 @@ fn the_reason_of_a_takeover_tells_silence_resignation_and_preemption_apart() {
     }
 }
 
+type Wake = fn(&mut Router, Time);
+
 /// The rule from both sides: an Active that was away for less than a peer's patience goes on, one nanosecond later it
 /// yields; and nothing is sent before it listens, whatever wakes it.
 #[test]
@@ -324,11 +329,10 @@ fn an_active_that_overslept_listens_before_it_speaks_whatever_wakes_it() {
     let start = Time::from_nanos(100_000_000_000);
     let on_time = start + Duration::from_nanos(2_999_999_999);
     let too_late = start + Duration::from_secs(3);
-    type Wake = fn(&mut Router, Time);
     let wakes: [(&str, Wake); 5] = [
         ("timer", |router, now| router.handle_timeout(now)),
-        ("inferior advert", |router, now| drop(router.handle_advert(advert(LOWER, 1, 1000), now))),
-        ("resignation", |router, now| drop(router.handle_advert(advert(LOWER, 0, 1000), now))),
+        ("inferior advert", |router, now| _ = router.handle_advert(advert(LOWER, 1, 1000), now)),
+        ("resignation", |router, now| _ = router.handle_advert(advert(LOWER, 0, 1000), now)),
         ("shutdown", |router, now| router.shutdown(now)),
         ("reconfiguration", |router, now| {
             router.reconfigure(Config { addresses: [SECOND_VIP].into(), ..config() }, now);
@@ -360,7 +364,7 @@ fn an_active_without_peers_has_nobody_to_listen_to() {
     let start = Time::from_nanos(100_000_000_000);
     let mut router = router(State::Active, Config { peers: BTreeSet::new(), ..config() }, start);
     router.reconfigure(Config { peers: BTreeSet::new(), ..config() }, start);
-    router.handle_timeout(start + Duration::from_secs(60));
+    router.handle_timeout(start + Duration::from_mins(1));
     assert_eq!(router.state(), State::Active);
 }
 
@@ -369,7 +373,7 @@ fn a_backup_that_overslept_listens_for_one_more_interval_and_only_one() {
     let mut router = router(State::Backup, config(), Time::default());
     for expected in [State::Backup, State::Active] {
         let due = router.poll_timeout().unwrap();
-        router.handle_timeout(due + Duration::from_secs(3600));
+        router.handle_timeout(due + Duration::from_hours(1));
         assert_eq!(router.state(), expected);
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 const REPEATS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(5)];
 /// From then on: switches forget a station (300 s by default) sooner than hosts and routers an ARP entry.
-const REFRESH: Duration = Duration::from_secs(60);
+const REFRESH: Duration = Duration::from_mins(1);
 /// Least time between bursts of one router for contention, so that a peer that does not hear us cannot make us storm.
 const CONTENTION_PAUSE: Duration = Duration::from_secs(1);
 /// Addresses sent before looking for something more urgent.
@@ -109,12 +109,11 @@ impl<K: PartialEq + Clone, V: Clone> Schedule<K, V> {
         if end == campaign.addresses.len() {
             campaign.cursor = 0;
             campaign.step += 1;
-            match REPEATS.get(campaign.step) {
-                Some(offset) => campaign.due = campaign.started + *offset,
-                None => {
-                    campaign.step = REPEATS.len();
-                    campaign.due = now + REFRESH;
-                }
+            if let Some(offset) = REPEATS.get(campaign.step) {
+                campaign.due = campaign.started + *offset;
+            } else {
+                campaign.step = REPEATS.len();
+                campaign.due = now + REFRESH;
             }
         }
         self.campaigns.retain(|campaign| !(campaign.once && campaign.step == REPEATS.len()));

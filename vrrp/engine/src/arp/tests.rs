@@ -6,7 +6,7 @@ const VIP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Checked by hand against RFC 826's figure and RFC 5227 §3.

@@ -82,19 +82,17 @@ impl Link {
     ) {
         let (name, state) = (&self.name, self.state.as_ref());
         let mut out = Outside { sockets: usable(state), announcer, events, now };
-        self.routers.retain(|vrid, instance| match desired.remove(vrid) {
-            Some(config) => {
-                // Nothing may be sent from a source that is not there: the obstacle first.
-                if let Some(Err(obstacle)) = readiness(name, state, config.source) {
-                    instance.face(Err(obstacle), &mut out);
-                }
-                instance.reconfigure(config, &mut out);
-                true
-            }
-            None => {
+        self.routers.retain(|vrid, instance| {
+            let Some(config) = desired.remove(vrid) else {
                 instance.resign(&mut out);
-                false
+                return false;
+            };
+            // Nothing may be sent from a source that is not there: the obstacle first.
+            if let Some(Err(obstacle)) = readiness(name, state, config.source) {
+                instance.face(Err(obstacle), &mut out);
             }
+            instance.reconfigure(config, &mut out);
+            true
         });
         self.routers.extend(desired.into_iter().map(|(vrid, config)| (vrid, Instance::new(config))));
         let addresses_of = |(vrid, instance): (&Vrid, &Instance)| {

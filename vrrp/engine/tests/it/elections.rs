@@ -2,7 +2,7 @@
 
 use windlass_engine::{Interval, Reason, State};
 
-use crate::lab::{Capture, Lan, require_root, router};
+use crate::lab::{Capture, Host, Lan, require_root, router};
 
 #[test]
 fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_its_cable_is_pulled() {
@@ -10,7 +10,7 @@ fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_it
         return;
     }
     let lan = Lan::new(2);
-    let nodes: Vec<_> = lan.hosts.iter().map(|host| host.engine()).collect();
+    let nodes: Vec<_> = lan.hosts.iter().map(Host::engine).collect();
     for (n, node) in nodes.iter().enumerate() {
         node.engine.apply(vec![router(n, 2)]);
         assert_eq!(node.await_state(State::Backup), Reason::Startup);
@@ -38,7 +38,7 @@ fn of_three_routers_exactly_one_is_active_before_and_after_a_failure() {
         return;
     }
     let lan = Lan::new(3);
-    let nodes: Vec<_> = lan.hosts.iter().map(|host| host.engine()).collect();
+    let nodes: Vec<_> = lan.hosts.iter().map(Host::engine).collect();
     for (n, node) in nodes.iter().enumerate() {
         node.engine.apply(vec![router(n, 3)]);
     }
@@ -123,6 +123,6 @@ fn an_advert_on_the_wire_is_the_golden_vector() {
     assert_eq!(frame[14..18], [0x45, 0xc0, 0, 32], "version, class CS6, length");
     assert_eq!(frame[22], 255, "TTL");
     assert_eq!(frame[26..34], [198, 51, 100, 10, 224, 0, 0, 18]);
-    let message: String = frame[34..46].iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(message, "3133c80100644402c0000264");
+    let golden = [0x31, 0x33, 0xc8, 0x01, 0x00, 0x64, 0x44, 0x02, 0xc0, 0x00, 0x02, 0x64];
+    assert_eq!(frame[34..46], golden, "{:02x?}", &frame[34..46]);
 }

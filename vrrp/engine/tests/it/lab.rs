@@ -49,7 +49,9 @@ impl Host {
         std::thread::spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).expect("unshare(CLONE_NEWNET)");
             tell.send(gettid().as_raw()).unwrap();
-            inbox.iter().for_each(|job| job());
+            for job in inbox {
+                job();
+            }
         });
         Self { jobs, tid: told.recv().expect("the host's thread") }
     }

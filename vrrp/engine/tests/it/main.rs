@@ -1,4 +1,9 @@
 //! The engine on real network namespaces. Needs root: see [`lab::require_root`].
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "allowed in tests; these helpers are tests' bodies too"
+)]
 
 mod arp;
 mod elections;
