@@ -20,7 +20,7 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Names the cgroup of a lab and removes those of labs whose owner is dead. Folders are made by [`Self::child`].
+    /// Names the cgroup of a lab and removes those of labs whose owner is dead. Folders are made by [`Self::of_runtime`].
     pub(crate) fn make(lab: &str) -> anyhow::Result<Self> {
         for hierarchy in hierarchies() {
             for folder in folders(&hierarchy.join(ALL_LABS)) {
@@ -34,29 +34,26 @@ impl Cgroup {
         Ok(Self { name: format!("{lab}-{}", Pid::this()) })
     }
 
-    /// Makes the cgroup of one node everywhere and returns its path within a hierarchy.
-    pub(crate) fn child(&self, node: &str) -> anyhow::Result<String> {
-        let path = format!("/{ALL_LABS}/{}/{node}", self.name);
-        for hierarchy in hierarchies() {
-            let folder = hierarchy.join(&path[1..]);
-            fs::create_dir_all(&folder).with_context(|| format!("making the cgroup {}", folder.display()))?;
-            // A new cpuset of v1 takes no process before it has processors and memory of its parent.
-            for file in ["cpuset.cpus", "cpuset.mems"] {
-                for level in [ALL_LABS.into(), format!("{ALL_LABS}/{}", self.name), path[1..].to_owned()] {
-                    let (own, parent) =
-                        (hierarchy.join(&level).join(file), hierarchy.join(&level).join("..").join(file));
-                    if let (Ok(text), Ok(inherited)) = (fs::read_to_string(&own), fs::read_to_string(&parent))
-                        && text.trim().is_empty()
-                    {
-                        let _ = fs::write(&own, inherited.trim());
-                    }
+    /// Makes the cgroup of a node's container runtime in each hierarchy and returns the folders. Containers, whose
+    /// kubelet gives them no parent, get cgroups beside (v2) or below (v1) that of their runtime.
+    pub(crate) fn of_runtime(&self, node: &str) -> anyhow::Result<Vec<PathBuf>> {
+        hierarchies()
+            .into_iter()
+            .map(|hierarchy| {
+                let mut folder = hierarchy;
+                for level in [ALL_LABS, &self.name, node, "runtime"] {
+                    let parent = folder.clone();
+                    folder.push(level);
+                    fs::create_dir_all(&folder)
+                        .with_context(|| format!("making the cgroup {}", folder.display()))?;
+                    inherit_cpuset(&parent, &folder);
                 }
-            }
-        }
-        Ok(path)
+                Ok(folder)
+            })
+            .collect()
     }
 
-    /// The processes in the cgroup of a node and below it: its containers'.
+    /// The processes of a node's container runtime and its containers.
     pub(crate) fn processes(&self, node: &str) -> Vec<Pid> {
         let mut found = Vec::new();
         for hierarchy in hierarchies() {
@@ -94,6 +91,19 @@ fn hierarchies() -> Vec<PathBuf> {
     }
     let v1 = folders(Path::new(MOUNT)).into_iter();
     v1.filter(|folder| !folder.is_symlink() && folder.join("cgroup.procs").exists()).collect()
+}
+
+/// A new cpuset of v1 takes no process before it has processors and memory; it gets its parent's.
+fn inherit_cpuset(parent: &Path, child: &Path) {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        if let (Ok(own), Ok(inherited)) =
+            (fs::read_to_string(child.join(file)), fs::read_to_string(parent.join(file)))
+            && own.trim().is_empty()
+        {
+            // What fails here shows when a process is put into it.
+            let _ = fs::write(child.join(file), inherited.trim());
+        }
+    }
 }
 
 fn folders(of: &Path) -> Vec<PathBuf> {

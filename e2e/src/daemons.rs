@@ -97,16 +97,6 @@ impl Daemons {
             .context(Hopeless))
     }
 
-    /// Names of the processes of `host` that run.
-    pub(crate) fn running(&self, sandbox: &Sandbox, host: &str) -> Vec<String> {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        started
-            .iter()
-            .filter(|((on, _), daemon)| on == host && sandbox.outer(daemon.pid).is_some())
-            .map(|((_, name), _)| name.clone())
-            .collect()
-    }
-
     fn get(&self, host: &str, name: &str) -> anyhow::Result<Daemon> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (host.to_owned(), name.to_owned());

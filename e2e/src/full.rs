@@ -1,15 +1,172 @@
 //! Nodes with a real kubelet, containerd, runc and CNI.
 
-use crate::lab::Lab;
+mod images;
+mod settings;
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context as _, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node as NodeObject};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use crate::{
+    control_plane::READY,
+    lab::Lab,
+    node::Node,
+    service::{BACKEND_HTTP, BACKEND_UDP},
+    wait::await_that,
+};
 
 impl Lab {
-    /// Starts containerd, kubelet and kube-proxy on each node and waits until the Nodes are ready.
-    pub(crate) async fn start_full_nodes(&self) -> anyhow::Result<()> {
-        anyhow::bail!("nodes with kubelets are not in this version yet: use .light()")
+    /// Starts containerd on each node and gives it the images. Needs no control plane.
+    pub(crate) async fn start_containerds(&self) -> anyhow::Result<()> {
+        // Kubelets, containerd and CNI write to fixed places under /var, which is to stay as it is on the host.
+        self.sandbox
+            .script("mount -t overlay windlass-lab -o lowerdir=/var,upperdir=/run/lab/var,workdir=/run/lab/var-work /var")
+            .context("laying a private layer over /var")?;
+        let images = images::archives(&self.tools)?;
+        for node in self.nodes() {
+            let folder = format!("/run/lab/{}", node.name());
+            self.sandbox.script(&format!("mkdir -p {folder}/cni"))?;
+            let address = node.host.pod_cidr().context("a node without pod addresses")?;
+            self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &address))?;
+            self.write(&format!("{folder}/containerd.toml"), &settings::containerd(&folder))?;
+            let cgroups = self.cgroup.of_runtime(node.name())?;
+            let joins: String =
+                cgroups.iter().map(|cgroup| format!("echo 0 >{}/cgroup.procs; ", cgroup.display())).collect();
+            // containerd looks for its shim in PATH.
+            let start = format!("{joins}PATH=\"$1:$PATH\" exec containerd --config {folder}/containerd.toml");
+            let tools = self.tools.folder().display().to_string();
+            let command = ["sh", "-ec", &start, "sh", &tools].map(str::to_owned).to_vec();
+            self.start_on_node(node.name(), "containerd", command)?;
+        }
+        try_join_all(self.nodes().map(async |node| self.import(node, &images).await)).await?;
+        Ok(())
     }
 
-    /// Starts the backend's pods.
-    pub(crate) async fn start_backend_pods(&self, _name: &str, _nodes: &[&str]) -> anyhow::Result<()> {
-        anyhow::bail!("nodes with kubelets are not in this version yet: use .light()")
+    async fn import(&self, node: Node<'_>, images: &[PathBuf]) -> anyhow::Result<()> {
+        let (name, ctr) = (node.name(), self.tools.path("ctr"));
+        let socket = format!("/run/lab/{name}/containerd.sock");
+        let ctr = [&*ctr, "--address", &*socket, "--namespace", "k8s.io"];
+        await_that(&format!("containerd on {name} answers"), READY, async || {
+            self.daemons.check(&self.sandbox, self.logs(), name, "containerd")?;
+            self.exec(name, &[&ctr[..], &["version"]].concat()).await?;
+            Ok(Some(()))
+        })
+        .await?;
+        for image in images {
+            let image = image.display().to_string();
+            self.exec(name, &[&ctr[..], &["images", "import", &image]].concat()).await?;
+        }
+        Ok(())
     }
+
+    /// Starts kubelet and kube-proxy on each node and waits until the Nodes are ready.
+    pub(crate) async fn start_full_nodes(&self) -> anyhow::Result<()> {
+        for node in self.nodes() {
+            let (name, address) = (node.name(), node.address());
+            let folder = format!("/run/lab/{name}");
+            self.write(&format!("{folder}/kubelet.json"), &settings::kubelet(&folder))?;
+            let mut command = self.kubernetes("kubelet");
+            command.extend([
+                format!("--config={folder}/kubelet.json"),
+                format!("--kubeconfig={}", self.kubeconfig(name).display()),
+                format!("--root-dir={folder}/kubelet"),
+                format!("--cert-dir={folder}/kubelet-certs"),
+                format!("--hostname-override={name}"),
+                format!("--node-ip={address}"),
+                "--cloud-provider=external".into(),
+            ]);
+            self.start_on_node(name, "kubelet", command)?;
+            self.start_kube_proxy(node.host)?;
+        }
+        try_join_all(self.nodes().map(async |node| self.await_node(node).await)).await?;
+        self.await_kube_proxies().await
+    }
+
+    /// Waits for the Node of a kubelet, tells it the addresses of its pods, and waits until it is ready.
+    async fn await_node(&self, node: Node<'_>) -> anyhow::Result<()> {
+        let (name, pods) = (node.name(), node.host.pod_cidr());
+        let api: Api<NodeObject> = Api::all(self.client());
+        await_that(&format!("Node {name} is registered"), READY, async || {
+            self.daemons.check(&self.sandbox, self.logs(), name, "kubelet")?;
+            let cidrs = json!({"spec": {"podCIDR": pods, "podCIDRs": [pods]}});
+            api.patch(name, &PatchParams::default(), &Patch::Merge(cidrs)).await?;
+            Ok(Some(()))
+        })
+        .await?;
+        await_that(&format!("Node {name} is Ready"), READY, async || {
+            self.daemons.check(&self.sandbox, self.logs(), name, "kubelet")?;
+            let conditions = api.get(name).await?.status.and_then(|status| status.conditions);
+            let ready =
+                conditions.unwrap_or_default().into_iter().find(|condition| condition.type_ == "Ready");
+            let ready = ready.context("no condition Ready")?;
+            ensure!(ready.status == "True", "{}", ready.message.unwrap_or_default());
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Starts the backend's pods, one Deployment per node so that each pod's name tells its node.
+    pub(crate) async fn start_backend_pods(&self, name: &str, nodes: &[&str]) -> anyhow::Result<()> {
+        let api: Api<Deployment> = Api::default_namespaced(self.client());
+        for node in nodes {
+            let deployment = backend_deployment(name, node)?;
+            let made = api.create(&PostParams::default(), &deployment).await;
+            made.with_context(|| format!("making Deployment {name}-{node}"))?;
+        }
+        for node in nodes {
+            await_that(&format!("the pod of Deployment {name}-{node} is ready"), READY, async || {
+                let status = api.get(&format!("{name}-{node}")).await?.status;
+                Ok(status.and_then(|status| status.ready_replicas).filter(|ready| *ready == 1).map(drop))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file into the lab's memory.
+    fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
+        fs::write(self.sandbox.path(path), text).with_context(|| format!("writing {path} in the lab"))
+    }
+}
+
+fn backend_deployment(name: &str, node: &str) -> anyhow::Result<Deployment> {
+    let labels = json!({"app": name, "node": node});
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": format!("{name}-{node}"), "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "hostname": format!("{name}-{node}"),
+                    "nodeSelector": {"kubernetes.io/hostname": node},
+                    "tolerations": [
+                        {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists"},
+                    ],
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [{
+                        "name": "netexec",
+                        "image": images::AGNHOST,
+                        "imagePullPolicy": "Never",
+                        "args": ["netexec"],
+                        "ports": [
+                            {"containerPort": BACKEND_HTTP, "protocol": "TCP"},
+                            {"containerPort": BACKEND_UDP, "protocol": "UDP"},
+                        ],
+                        "readinessProbe": {"periodSeconds": 1, "httpGet": {"path": "/hostname", "port": BACKEND_HTTP}},
+                    }],
+                },
+            },
+        },
+    });
+    Ok(serde_json::from_value(deployment)?)
 }

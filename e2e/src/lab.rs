@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, ensure};
-use futures::FutureExt as _;
+use futures::{FutureExt as _, try_join};
 use kube::Client;
 
 use crate::{
@@ -114,8 +114,13 @@ impl Lab {
     }
 
     async fn start(&self) -> anyhow::Result<()> {
-        self.start_control_plane().await?;
-        if self.options.light { self.start_light_nodes().await } else { self.start_full_nodes().await }
+        if self.options.light {
+            self.start_control_plane().await?;
+            self.start_light_nodes().await
+        } else {
+            try_join!(self.start_control_plane(), self.start_containerds())?;
+            self.start_full_nodes().await
+        }
     }
 
     /// Runs the body; a panic (a failed assertion) and too long a time are errors.

@@ -36,6 +36,10 @@ impl Lab {
             ))?;
             self.start_kube_proxy(host)?;
         }
+        if self.options.uninitialized {
+            // They wait for their Nodes to have addresses, for 30 s or until a cloud provider writes them.
+            return Ok(());
+        }
         self.await_kube_proxies().await
     }
 

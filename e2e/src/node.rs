@@ -133,16 +133,14 @@ impl Node<'_> {
         .await
     }
 
-    /// The processes of the node: those in its network namespace, those it started, and its containers'.
+    /// The processes of the node: those the lab started on it and what they started. Containers do not inherit the mark,
+    /// but descend from a shim that does.
     fn processes(&self) -> Vec<Pid> {
-        let sandbox = &self.lab.sandbox;
-        let mut found = self.lab.cgroup.processes(self.name());
         let mark = format!("{MARK}={}", self.name());
-        found.extend(sandbox.processes().into_iter().filter(|pid| {
+        self.lab.sandbox.processes(|pid| {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-        }));
-        found
+        })
     }
 
     fn agents(&self) -> Vec<Pid> {

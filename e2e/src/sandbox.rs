@@ -123,15 +123,19 @@ impl Sandbox {
         kill(pid, signal).with_context(|| format!("sending {signal} to process {pid}"))
     }
 
-    /// Every process of the lab, as this process sees them: descendants of init, whatever namespaces they made.
-    pub(crate) fn processes(&self) -> Vec<Pid> {
-        let mut found = vec![self.init];
+    /// The processes of the lab that satisfy `is_meant` and all their descendants, whatever namespaces those made, as this
+    /// process sees them.
+    pub(crate) fn processes(&self, is_meant: impl Fn(Pid) -> bool) -> Vec<Pid> {
+        // Every process of the lab descends from init; an orphan becomes init's child.
+        let mut met = vec![(self.init, false)];
         let mut next = 0;
-        while let Some(pid) = found.get(next) {
-            found.extend(children(*pid).unwrap_or_default());
+        while let Some(&(pid, parent_meant)) = met.get(next) {
+            let meant = parent_meant || is_meant(pid);
+            met[next].1 = meant;
+            met.extend(children(pid).unwrap_or_default().into_iter().map(|child| (child, meant)));
             next += 1;
         }
-        found
+        met.into_iter().filter(|(_, meant)| *meant).map(|(pid, _)| pid).collect()
     }
 
     /// The folder of the logs, on the host.
@@ -144,8 +148,13 @@ impl Sandbox {
         self.init.as_raw()
     }
 
+    /// Where this process finds a file of the lab's mount namespace.
+    pub(crate) fn path(&self, inside: &str) -> String {
+        format!("/proc/{}/root{inside}", self.init)
+    }
+
     fn netns_path(&self, netns: &str) -> String {
-        format!("/proc/{}/root/run/netns/{netns}", self.init)
+        self.path(&format!("/run/netns/{netns}"))
     }
 
     fn ask(&self, line: &str) -> anyhow::Result<String> {

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod failover;
+mod full;
 mod light;
 mod nodes;
 mod setup;

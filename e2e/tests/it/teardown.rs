@@ -32,6 +32,11 @@ fn sigkill_of_the_owner_of_a_light_lab_leaves_no_process_mount_or_namespace() ->
     sigkill_leaves_nothing("light")
 }
 
+#[test]
+fn sigkill_of_the_owner_of_a_full_lab_leaves_no_process_mount_or_namespace() -> anyhow::Result<()> {
+    sigkill_leaves_nothing("full")
+}
+
 fn sigkill_leaves_nothing(kind: &str) -> anyhow::Result<()> {
     if !nix::unistd::Uid::effective().is_root() {
         // The scenario itself decides whether that is a failure.
