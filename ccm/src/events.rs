@@ -203,3 +203,6 @@ fn shortened(message: &str) -> &str {
     }
     &message[..end]
 }
+
+#[cfg(test)]
+mod tests;

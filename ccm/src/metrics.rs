@@ -105,7 +105,8 @@ pub struct ElectionMetrics {
 }
 
 impl ElectionMetrics {
-    pub(crate) fn set_master(&self, leading: bool) {
+    /// Whether this process leads. The elector sets it; a process that runs without election sets it itself.
+    pub fn set_master(&self, leading: bool) {
         self.master.get_or_create(&self.labels).set(i64::from(leading));
     }
 }
@@ -198,3 +199,6 @@ impl EncodeLabelValue for SyncResult {
         EncodeLabelValue::encode(&value, encoder)
     }
 }
+
+#[cfg(test)]
+mod tests;

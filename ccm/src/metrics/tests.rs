@@ -1,0 +1,40 @@
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use super::{Controller, Metrics, SyncResult};
+
+#[test]
+fn every_metric_is_shown_under_its_name() {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry, "cloud-controller-manager");
+    let queue = metrics.queues.of("service");
+    queue.depth.set(3);
+    queue.adds.inc();
+    queue.retries.inc();
+    queue.work_seconds.observe(0.5);
+    metrics.service.node_driven_syncs.inc();
+    metrics.service.node_sync_errors.inc();
+    metrics.service.update_nodes_seconds.observe(0.5);
+    metrics.count_sync(Controller::Service, SyncResult::Pending);
+    metrics.count_sync(Controller::Node, SyncResult::Error);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("text");
+    assert!(text.contains("leader_election_master_status{name=\"cloud-controller-manager\"} 0"), "{text}");
+    metrics.election.set_master(true);
+    text.clear();
+    encode(&mut text, &registry).expect("text");
+    for line in [
+        "leader_election_master_status{name=\"cloud-controller-manager\"} 1",
+        "service_controller_loadbalancer_sync_total 1",
+        "service_controller_nodesync_error_total 1",
+        "service_controller_update_loadbalancer_host_latency_seconds_count 1",
+        "workqueue_depth{name=\"service\"} 3",
+        "workqueue_adds_total{name=\"service\"} 1",
+        "workqueue_retries_total{name=\"service\"} 1",
+        "workqueue_work_duration_seconds_count{name=\"service\"} 1",
+        "windlass_ccm_syncs_total{controller=\"service\",result=\"pending\"} 1",
+        "windlass_ccm_syncs_total{controller=\"node\",result=\"error\"} 1",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
+    }
+}
