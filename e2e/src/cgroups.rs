@@ -1,5 +1,5 @@
-//! A parent cgroup per lab, in each hierarchy the machine has (v1 or v2), so that what containers leave can be found
-//! and removed. Control groups are the one thing that a namespace's end does not take along.
+//! A cgroup per lab, in each hierarchy the machine has (v1 or v2), which is the root of the lab's cgroup namespace: what
+//! containers leave can be found and removed. Cgroups are the one thing that a namespace's end does not take along.
 
 use std::{
     fs,
@@ -12,16 +12,21 @@ use nix::unistd::Pid;
 
 const MOUNT: &str = "/sys/fs/cgroup";
 const ALL_LABS: &str = "windlass-lab";
+/// Where all processes of a lab are that are no container's.
+const DAEMONS: &str = "daemons";
 
-/// The lab's cgroup, `/windlass-lab/<name>-<pid of the owner>` in each hierarchy.
+/// The lab's cgroup, `/windlass-lab/<name>-<pid of the owner>` in each hierarchy. The light variant runs no containers and
+/// makes none: its processes keep what the owner may do (real-time scheduling needs a share that a new cgroup lacks).
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     name: String,
+    /// In each hierarchy.
+    folders: Vec<PathBuf>,
 }
 
 impl Cgroup {
-    /// Names the cgroup of a lab and removes those of labs whose owner is dead. Folders are made by [`Self::of_runtime`].
-    pub(crate) fn make(lab: &str) -> anyhow::Result<Self> {
+    /// Makes the cgroup of a lab that runs containers, and removes those of labs whose owner is dead.
+    pub(crate) fn make(lab: &str, light: bool) -> anyhow::Result<Self> {
         for hierarchy in hierarchies() {
             for folder in folders(&hierarchy.join(ALL_LABS)) {
                 let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -31,37 +36,36 @@ impl Cgroup {
                 }
             }
         }
-        Ok(Self { name: format!("{lab}-{}", Pid::this()) })
-    }
-
-    /// Makes the cgroup of a node's container runtime in each hierarchy and returns the folders. Containers, whose
-    /// kubelet gives them no parent, get cgroups beside (v2) or below (v1) that of their runtime.
-    pub(crate) fn of_runtime(&self, node: &str) -> anyhow::Result<Vec<PathBuf>> {
-        hierarchies()
-            .into_iter()
-            .map(|hierarchy| {
-                let mut folder = hierarchy;
-                for level in [ALL_LABS, &self.name, node, "runtime"] {
-                    let parent = folder.clone();
-                    folder.push(level);
-                    fs::create_dir_all(&folder)
-                        .with_context(|| format!("making the cgroup {}", folder.display()))?;
-                    inherit_cpuset(&parent, &folder);
-                }
-                Ok(folder)
-            })
-            .collect()
-    }
-
-    /// The processes of a node's container runtime and its containers.
-    pub(crate) fn processes(&self, node: &str) -> Vec<Pid> {
-        let mut found = Vec::new();
-        for hierarchy in hierarchies() {
-            collect(&hierarchy.join(ALL_LABS).join(&self.name).join(node), &mut found);
+        let mut cgroup = Self { name: format!("{lab}-{}", Pid::this()), folders: Vec::new() };
+        for hierarchy in if light { Vec::new() } else { hierarchies() } {
+            let mut folder = hierarchy;
+            for level in [ALL_LABS, &cgroup.name, DAEMONS] {
+                let parent = folder.clone();
+                folder.push(level);
+                fs::create_dir_all(&folder)
+                    .with_context(|| format!("making the cgroup {}", folder.display()))?;
+                inherit_cpuset(&parent, &folder);
+            }
+            folder.pop();
+            cgroup.folders.push(folder);
         }
-        found.sort_unstable();
-        found.dedup();
-        found
+        Ok(cgroup)
+    }
+
+    /// The folders of the cgroup that is the root of the lab's cgroup namespace, one per hierarchy.
+    pub(crate) fn roots(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// Moves a process from the root to a cgroup below it. In v2, a cgroup with processes of its own cannot divide resources
+    /// among those below it, which runc asks of it.
+    pub(crate) fn move_below(&self, pid: Pid) -> anyhow::Result<()> {
+        for root in &self.folders {
+            let file = root.join(DAEMONS).join("cgroup.procs");
+            fs::write(&file, pid.to_string())
+                .with_context(|| format!("writing {pid} to {}", file.display()))?;
+        }
+        Ok(())
     }
 }
 
@@ -117,12 +121,4 @@ fn remove_tree(folder: &Path) -> bool {
         remove_tree(&below);
     }
     fs::remove_dir(folder).is_ok() || !folder.exists()
-}
-
-fn collect(folder: &Path, found: &mut Vec<Pid>) {
-    for below in folders(folder) {
-        collect(&below, found);
-    }
-    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    found.extend(text.lines().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw));
 }

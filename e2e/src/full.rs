@@ -36,13 +36,11 @@ impl Lab {
             let address = node.host.pod_cidr().context("a node without pod addresses")?;
             self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &address))?;
             self.write(&format!("{folder}/containerd.toml"), &settings::containerd(&folder))?;
-            let cgroups = self.cgroup.of_runtime(node.name())?;
-            let joins: String =
-                cgroups.iter().map(|cgroup| format!("echo 0 >{}/cgroup.procs; ", cgroup.display())).collect();
+            let mut command = self.kubernetes("containerd");
             // containerd looks for its shim in PATH.
-            let start = format!("{joins}PATH=\"$1:$PATH\" exec containerd --config {folder}/containerd.toml");
-            let tools = self.tools.folder().display().to_string();
-            let command = ["sh", "-ec", &start, "sh", &tools].map(str::to_owned).to_vec();
+            let path = std::env::var("PATH").unwrap_or_default();
+            command.insert(0, format!("PATH={}:{path}", self.tools.folder().display()));
+            command.extend(["--config".into(), format!("{folder}/containerd.toml")]);
             self.start_on_node(node.name(), "containerd", command)?;
         }
         try_join_all(self.nodes().map(async |node| self.import(node, &images).await)).await?;

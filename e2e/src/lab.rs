@@ -39,7 +39,7 @@ pub struct Lab {
     folder: PathBuf,
     // The order of the last two matters: cgroups can be removed only when their processes are gone.
     pub(crate) sandbox: Sandbox,
-    pub(crate) cgroup: Cgroup,
+    _cgroup: Cgroup,
 }
 
 impl Lab {
@@ -80,8 +80,8 @@ impl Lab {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
         }
         fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
-        let cgroup = Cgroup::make(name)?;
-        let sandbox = Sandbox::start(&logs)?;
+        let cgroup = Cgroup::make(name, builder.light)?;
+        let sandbox = Sandbox::start(&logs, &cgroup)?;
         sandbox.script(&topology::script(&hosts)).context("making the lab's LAN")?;
         let pki = Pki::make(folder.join("pki"), &hosts, &service_address.to_string())?;
         sandbox.enter("cp")?;
@@ -100,7 +100,7 @@ impl Lab {
                 servers: Mutex::default(),
                 folder,
                 sandbox,
-                cgroup,
+                _cgroup: cgroup,
             };
             let result = match lab.start().await {
                 Ok(()) => lab.guarded(body).await,

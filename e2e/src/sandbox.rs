@@ -25,6 +25,8 @@ use nix::{
     unistd::Pid,
 };
 
+use crate::cgroups::Cgroup;
+
 /// The namespaces of one lab and the pipe to their init.
 pub(crate) struct Sandbox {
     unshare: Child,
@@ -39,15 +41,26 @@ struct Pipe {
     answers: BufReader<ChildStdout>,
 }
 
+/// Joins the cgroups that are to be the roots of a cgroup namespace, if any, and becomes unshare(1): `$1` init's script, `$2`
+/// the folder of the logs, `$3` the present cgroup namespace, then the cgroups.
+const UNSHARE: &str = r#"
+init=$1 logs=$2 own=$3
+shift 3
+for cgroup; do echo 0 >"$cgroup/cgroup.procs"; done
+exec unshare --fork --pid --mount --mount-proc --kill-child ${1+--cgroup} -- bash -c "$init" windlass-lab "$logs" "$own"
+"#;
+
 impl Sandbox {
-    /// Makes the namespaces; logs of what runs in them go to `logs`.
-    pub(crate) fn start(logs: &Path) -> anyhow::Result<Self> {
+    /// Makes the namespaces, a cgroup namespace too if there are cgroups; logs of what runs in them go to `logs`.
+    pub(crate) fn start(logs: &Path, cgroup: &Cgroup) -> anyhow::Result<Self> {
         let complaints = logs.join("init.log");
-        let mut unshare = Command::new("unshare")
-            .args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child", "--", "bash", "-c"])
-            .arg(include_str!("init.sh"))
-            .arg("windlass-lab")
+        let own_cgroups =
+            fs::read_link("/proc/self/ns/cgroup").context("this kernel has no cgroup namespaces")?;
+        let mut unshare = Command::new("sh")
+            .args(["-ec", UNSHARE, "sh", include_str!("init.sh")])
             .arg(logs)
+            .arg(own_cgroups)
+            .args(cgroup.roots())
             .process_group(0) // Ctrl-C ends the owner; the lab then ends in an orderly way
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,10 +77,11 @@ impl Sandbox {
             let why = fs::read_to_string(&complaints).unwrap_or_default();
             bail!("the lab's PID and mount namespaces could not be made: {}", why.trim());
         }
-        let init = children(Pid::from_raw(unshare.id().cast_signed()))?
-            .first()
-            .copied()
-            .context("the lab's first process ended at once")?;
+        let outer = Pid::from_raw(unshare.id().cast_signed());
+        let init = children(outer)?.first().copied().context("the lab's first process ended at once")?;
+        for pid in [outer, init] {
+            cgroup.move_below(pid)?;
+        }
         Ok(Self { unshare, init, pipe: Mutex::new(Some(pipe)), logs: logs.to_path_buf() })
     }
 

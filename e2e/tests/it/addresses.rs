@@ -145,7 +145,8 @@ fn restarted_controller_changes_no_address_and_writes_nothing() -> anyhow::Resul
             lab.load_balancer(&name, |_| ()).await?;
             lab.ingress(&name, LIMIT).await?;
             let after = versions(lab).await?;
-            for (object, version) in &before {
+            for (object, version) in before.iter().filter(|(object, _)| !object.starts_with("IPPool ")) {
+                // (The pool counts the Service that was made just now.)
                 let now = after.get(object);
                 ensure!(now == Some(version), "{object} was at version {version} and is at {now:?}");
             }
