@@ -200,8 +200,8 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
     };
     tokio::select! {
         // Not stopped by the token: it answers until the lease is released.
-        served = server.serve(registry, health, CancellationToken::new()) => {
-            served.and_then(|()| Err(anyhow::anyhow!("the HTTP server ended by itself")))
+        ended = server.serve(registry, health, CancellationToken::new()) => {
+            ended.and_then(|()| Err(anyhow::anyhow!("the HTTP server ended by itself")))
         }
         worked = work => worked,
     }

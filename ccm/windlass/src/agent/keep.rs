@@ -9,6 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::desired::Desired;
 use super::state::StateFile;
 
+#[cfg(test)]
+mod tests;
+
 /// A write that failed (a full disk) is tried again this much later.
 const RETRY: Duration = Duration::from_secs(5);
 

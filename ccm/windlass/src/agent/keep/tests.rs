@@ -1,0 +1,77 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::agent::desired::Assignment;
+
+fn desired(vrid: u8) -> Arc<Desired> {
+    let assignment = Assignment {
+        virtual_router: "a".into(),
+        interface: "eth0".into(),
+        vrid,
+        priority: 200,
+        interval_milliseconds: 100,
+        source: "192.0.2.11".parse().unwrap(),
+        peers: [].into(),
+        addresses: ["192.0.2.200".parse().unwrap()].into(),
+    };
+    Arc::new(Desired { assignments: vec![assignment], problems: Vec::new() })
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder(name: &str) -> Folder {
+    Folder(std::env::temp_dir().join(format!("windlass-keep-{name}-{}", std::process::id())))
+}
+
+#[tokio::test]
+async fn the_last_state_before_the_stop_is_on_disk_when_it_ends() {
+    let folder = folder("last");
+    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let (sender, receiver) = watch::channel(None);
+    let token = CancellationToken::new();
+    let keeper = tokio::spawn(keep(file.clone(), receiver, token.clone()));
+    for vrid in 64..70 {
+        sender.send_replace(Some(desired(vrid)));
+    }
+    token.cancel();
+    keeper.await.unwrap();
+    assert_eq!(file.load().unwrap().unwrap()[0].vrid, 69);
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_there_is_a_state() {
+    let folder = folder("none");
+    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let (_sender, receiver) = watch::channel(None);
+    let token = CancellationToken::new();
+    token.cancel();
+    keep(file.clone(), receiver, token).await;
+    assert!(file.load().unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
+    let folder = folder("retry");
+    let file = StateFile::open(&folder.0, "n1").unwrap();
+    // The place of the temporary file is taken by a folder: every write fails until it is gone.
+    let obstacle = folder.0.join("state.json.new");
+    std::fs::create_dir(&obstacle).unwrap();
+    let (sender, receiver) = watch::channel(None);
+    let token = CancellationToken::new();
+    let keeper = tokio::spawn(keep(file.clone(), receiver, token.clone()));
+    sender.send_replace(Some(desired(64)));
+    // Virtual time: two retries later.
+    tokio::time::sleep(RETRY * 2).await;
+    assert!(file.load().unwrap().is_none());
+    std::fs::remove_dir(&obstacle).unwrap();
+    tokio::time::sleep(RETRY * 2).await;
+    token.cancel();
+    keeper.await.unwrap();
+    assert_eq!(file.load().unwrap().unwrap()[0].vrid, 64);
+}
