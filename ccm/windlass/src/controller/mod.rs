@@ -122,7 +122,7 @@ async fn lead(
     watch!(k8s_openapi::api::core::v1::Node);
     tokio::select! {
         () = token.cancelled() => {}
-        _ = shared.ready.wait() => {
+        () = shared.ready.wait() => {
             tasks.spawn(applier.run(token.clone()));
             tasks.spawn(services.run(token.clone()));
             tasks.spawn(nodes.run(token.clone()));

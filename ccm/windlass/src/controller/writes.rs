@@ -16,7 +16,7 @@ use super::state::{State, is_announced};
 /// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Write {
-    CreateRouter(VirtualRouter),
+    CreateRouter(Box<VirtualRouter>),
     Router { name: String, patch: Value },
     Vip { name: String, patch: Value },
     VipStatus { name: String, patch: Value },
@@ -53,7 +53,10 @@ impl Writes {
     fn add_routers(&mut self, input: &Input, plan: &Plan) {
         for (name, spec) in &plan.routers {
             match input.routers.iter().find(|router| router.name_any() == *name) {
-                None => self.routers.push(Write::CreateRouter(VirtualRouter::new(name, spec.clone()))),
+                None => {
+                    let router = Box::new(VirtualRouter::new(name, spec.clone()));
+                    self.routers.push(Write::CreateRouter(router));
+                }
                 Some(old) if old.spec == *spec => {}
                 Some(old) => {
                     let patch = json!({ "metadata": seen(&**old), "spec": spec });
@@ -162,3 +165,6 @@ fn input(state: &State) -> Input {
         nodes: world.nodes.iter().map(|node| (node.name_any(), is_stable(node))).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,7 +148,7 @@ proptest! {
         }
         // The cluster lists its objects in any order.
         let mut known: Vec<_> = allocator.in_use().map(|(a, owner)| (a, *owner)).collect();
-        known.sort_by_key(|(a, _)| (number(*a) as u64).wrapping_mul(seed | 1).rotate_left(17));
+        known.sort_by_key(|(a, _)| number(*a).wrapping_mul(u128::from(seed | 1) << 64 | 1).rotate_left(67));
         let mut rebuilt = Allocator::new(allocator.pools().cloned());
         for (a, owner) in known {
             prop_assert_eq!(rebuilt.adopt(a, &owner), Adopted::New);

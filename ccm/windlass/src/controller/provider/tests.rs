@@ -32,7 +32,9 @@ fn list<K: Watched>(shared: &Shared, objects: Vec<K>) {
     shared.take_in::<K>(|world| {
         let cache = K::cache(world);
         cache.list_begins();
-        objects.into_iter().for_each(|object| cache.list_item(Arc::new(object)));
+        for object in objects {
+            cache.list_item(Arc::new(object));
+        }
         cache.list_ends()
     });
 }
@@ -150,7 +152,9 @@ async fn two_controllers_at_once_give_no_address_twice() {
     // A Service that got one from each controller keeps one, once both have heard of both.
     let objects = api.objects();
     for metal in &providers {
-        objects.iter().for_each(|vip| metal.shared.learn(vip.clone()));
+        for vip in &objects {
+            metal.shared.learn(vip.clone());
+        }
     }
     for (address, _) in api.claims() {
         told(&providers[0], &api, &address, "True", "");
