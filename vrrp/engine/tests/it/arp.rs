@@ -1,6 +1,7 @@
 //! Who answers for a VIP.
 
-use std::net::UdpSocket;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, UdpSocket};
 
 use windlass_engine::{Event, RouterConfig, State, Vrid};
 
@@ -104,4 +105,35 @@ fn another_station_that_claims_a_vip_is_reported() {
         _ => None,
     });
     assert_eq!((address, claimant), (VIP, mac(&lan.hosts[1])));
+}
+
+/// Scenario 94 of vrrp.md: announcing must not keep adverts waiting, nor must a list that does not fit an advert matter.
+#[test]
+fn thousands_of_vips_are_all_announced_and_no_advert_is_late_for_it() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let vips: BTreeSet<Ipv4Addr> = (0..3000).map(|n| Ipv4Addr::from(0xc612_0000 + n)).collect();
+    let many = |n| RouterConfig { addresses: vips.clone(), ..router(n, 2) };
+    let capture = Capture::on(&lan.hosts[1]);
+    let backup = lan.hosts[1].engine();
+    let active = lan.hosts[0].engine();
+    active.engine.apply(vec![many(0)]);
+    backup.engine.apply(vec![many(1)]);
+    let mut missing = vips.clone();
+    while !missing.is_empty() {
+        let announced = capture.await_frame("gratuitous ARP for every VIP", |frame| {
+            any_announced(frame).filter(|address| missing.contains(address))
+        });
+        missing.remove(&announced);
+    }
+    assert_eq!(active.status().counters.became_active, 1);
+    assert_eq!(backup.status().counters.became_active, 0, "the Backup missed three adverts");
+}
+
+/// The address that a gratuitous ARP request announces.
+fn any_announced(frame: &[u8]) -> Option<Ipv4Addr> {
+    let sender = <[u8; 4]>::try_from(frame.get(28..32)?).ok()?;
+    arp_about(sender.into(), 1)(frame).map(|_| sender.into())
 }
