@@ -50,7 +50,8 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
         self.objects.keys()
     }
 
-    /// Takes in an event of the watch. A list replaces what was known: what it lacks was deleted.
+    /// Takes in an event of the watch. A list replaces what was known: what it lacks was deleted. An event that is
+    /// older than what a write of ours returned is passed over.
     pub(crate) fn apply(&mut self, event: Event<O>) -> Vec<Change<O>> {
         match event {
             Event::Init => {
@@ -75,6 +76,9 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
             }
             Event::Apply(object) => {
                 let (key, new) = self.slim(object);
+                if self.objects.get(&key).is_some_and(|known| is_newer(known.as_ref(), new.as_ref())) {
+                    return Vec::new();
+                }
                 let old = self.objects.insert(key, Arc::clone(&new));
                 vec![Change::Applied { old, new }]
             }
@@ -85,15 +89,16 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
         }
     }
 
-    /// Takes in the answer to a write of ours, if the watch has not shown something newer already
-    /// (resourceVersions are ordered numbers since Kubernetes 1.35; what is not a number is left to the watch).
-    pub(crate) fn learn(&mut self, object: O) {
+    /// Takes in the answer to a write of ours, if the watch has not shown it or something newer already. The watch
+    /// will not tell of it again as a change, so the caller must look at what is returned as at any other.
+    pub(crate) fn learn(&mut self, object: O) -> Option<Change<O>> {
         let (key, new) = self.slim(object);
-        let Some(known) = self.objects.get_mut(&key) else { return };
-        let same = known.meta().uid == new.meta().uid;
-        if same && version(new.as_ref()) > version(known.as_ref()) && version(known.as_ref()).is_some() {
-            *known = new;
+        let known = self.objects.get_mut(&key)?;
+        if !is_newer(new.as_ref(), known.as_ref()) {
+            return None;
         }
+        let old = std::mem::replace(known, Arc::clone(&new));
+        Some(Change::Applied { old: Some(old), new })
     }
 
     /// Managed fields are of no use here and often half of the object.
@@ -101,6 +106,13 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
         object.meta_mut().managed_fields = None;
         ((self.key_of)(&object), Arc::new(object))
     }
+}
+
+/// Whether both are the same object and `one` was written later. ResourceVersions are ordered numbers since Kubernetes
+/// 1.35; what is not a number is never newer, so that the watch decides.
+fn is_newer(one: &impl Resource, other: &impl Resource) -> bool {
+    let (Some(one_version), Some(other_version)) = (version(one), version(other)) else { return false };
+    one.meta().uid == other.meta().uid && one_version > other_version
 }
 
 fn version(object: &impl Resource) -> Option<u64> {

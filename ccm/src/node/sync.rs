@@ -53,10 +53,10 @@ pub(crate) async fn sync<P: Instances>(
 ) -> Result<Synced, SyncError> {
     let api = Api::<Node>::all(client.clone());
     let name = node.metadata.name.clone().unwrap_or_default();
-    let metadata = instances.metadata(&node).await?;
     let mut node = Node::clone(&node);
     let mut conflicts = 0;
     loop {
+        let metadata = instances.metadata(&node).await?;
         let error = match write(&api, &name, &node, metadata.as_ref()).await {
             Ok(synced) => return Ok(synced),
             Err(error) => error,

@@ -1,7 +1,7 @@
 //! What the service controller knows and what it does next: no clock, no API server, no provider. The loop in
 //! `run.rs` feeds it what was seen, carries out the jobs it gives and reports how they went.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +141,7 @@ pub(crate) struct State<S> {
     serves_class: S,
     services: Store<ServiceKey, Service>,
     nodes: Store<String, Node>,
-    memory: HashMap<ServiceKey, Entry>,
+    memory: BTreeMap<ServiceKey, Entry>,
     queue: Queue<ServiceKey>,
 }
 
@@ -158,7 +158,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             serves_class,
             services: Store::new(key_of),
             nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default()),
-            memory: HashMap::new(),
+            memory: BTreeMap::new(),
             queue: Queue::new(BACKOFF, gauges),
         }
     }
@@ -312,8 +312,11 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
 
     /// Takes in how a job went. Returns whether its failure is to be told (the same one is not told over and over).
     pub(crate) fn finish(&mut self, job: &Job, report: Report, now: Instant) -> bool {
-        if let Some(latest) = report.latest {
-            self.services.learn(latest);
+        // The answer to our write may hold a change that the watch has not shown yet: it must not be missed.
+        if let Some(Change::Applied { old, new }) =
+            report.latest.and_then(|latest| self.services.learn(latest))
+        {
+            self.service_applied(old.as_deref(), &new);
         }
         if let Some(old) = &job.predecessor {
             let removed = !matches!(&report.outcome, Err(failure) if failure.kind == FailureKind::Delete);

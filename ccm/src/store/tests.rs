@@ -51,16 +51,18 @@ fn an_answer_of_ours_is_learnt_only_if_it_is_newer() {
     let key = "a".to_owned();
     let version =
         |store: &Store<String, Node>| store.get(&key).and_then(|n| n.metadata.resource_version.clone());
-    store.learn(versioned("a", "9"));
+    assert!(store.learn(versioned("a", "9")).is_none());
     assert_eq!(version(&store), None, "an unknown object is the watch's business");
     store.apply(Event::Apply(versioned("a", "9")));
-    store.learn(versioned("a", "10"));
+    assert!(matches!(store.learn(versioned("a", "10")), Some(Change::Applied { old: Some(_), .. })));
     assert_eq!(version(&store).as_deref(), Some("10"));
-    store.learn(versioned("a", "9"));
+    assert!(store.learn(versioned("a", "9")).is_none());
+    assert!(store.apply(Event::Apply(versioned("a", "9"))).is_empty(), "the watch lags behind");
     assert_eq!(version(&store).as_deref(), Some("10"));
-    store.learn(versioned("a", "opaque"));
+    assert!(store.learn(versioned("a", "opaque")).is_none());
     assert_eq!(version(&store).as_deref(), Some("10"));
     let other = with(node("a"), &json!({ "metadata": { "resourceVersion": "11", "uid": "another" } }));
-    store.learn(node_object(other));
+    assert!(store.learn(node_object(other.clone())).is_none());
     assert_eq!(version(&store).as_deref(), Some("10"), "another object of that name");
+    assert_eq!(told(&store.apply(Event::Apply(node_object(other)))), ["~a"], "which the watch may show");
 }

@@ -217,6 +217,25 @@ fn a_change_during_a_sync_is_followed_by_another_sync() {
 }
 
 #[test]
+fn a_change_first_seen_in_the_answer_to_our_own_write_is_not_lost() {
+    let versioned = |version: &str, change: &Value| {
+        with(with(lb("web"), change), &json!({ "metadata": { "resourceVersion": version } }))
+    };
+    let mut rig = Rig::new(&[versioned("1", &json!({}))], &["n1"]);
+    let job = rig.must_job();
+    // The user's change got version 2, our status patch version 3; the watch shows both later.
+    let change = json!({ "spec": { "loadBalancerIP": "192.0.2.7" } });
+    let latest = Some(service(versioned("3", &change)));
+    rig.state.finish(&job, Report { outcome: Ok(Done::Ensured), said: false, latest }, rig.now);
+    rig.apply(&versioned("2", &change));
+    rig.apply(&versioned("3", &change));
+    let job = rig.must_job();
+    assert_eq!(voice(&job), Voice::Speak);
+    rig.finish(&job, Ok(Done::Ensured));
+    assert!(rig.job().is_none(), "and it is done once");
+}
+
+#[test]
 fn provider_news_during_a_sync_is_not_lost() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     let job = rig.must_job();
