@@ -1,14 +1,14 @@
 //! A provider that keeps load balancers in memory, records what it is asked and fails on demand: for tests.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, Service};
 use tokio::sync::mpsc;
 
 use crate::provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};
-use std::sync::Arc;
 
 /// One call, with the Service's name and, where nodes were given, theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,7 @@ struct Inner {
     metadata_errors: VecDeque<ProviderError>,
     busy: HashMap<String, usize>,
     overlaps: usize,
+    ensure_takes: Duration,
     most_at_once: usize,
 }
 
@@ -89,6 +90,11 @@ impl FakeProvider {
     /// Answers to the next calls of `ensure`, in order.
     pub fn next_ensure(&self, answers: impl IntoIterator<Item = Result<Ensured, ProviderError>>) {
         self.lock().ensure.extend(answers);
+    }
+
+    /// From now on every `ensure` takes this long.
+    pub fn ensure_takes(&self, time: Duration) {
+        self.lock().ensure_takes = time;
     }
 
     /// The next calls of `update_nodes` fail like this.
@@ -173,6 +179,8 @@ impl LoadBalancer for FakeProvider {
         nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         self.record(service, Call::Ensure(name(service), names(nodes))).await;
+        let time = self.lock().ensure_takes;
+        tokio::time::sleep(time).await;
         let mut inner = self.lock();
         let answer = inner.ensure.pop_front().unwrap_or_else(|| Ok(Ensured::Ready(with_ip("192.0.2.1"))));
         if let Ok(ensured) = &answer {

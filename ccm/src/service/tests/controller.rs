@@ -279,11 +279,17 @@ async fn a_service_gone_before_its_status_is_written_is_no_error_37() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
-    let rig = Rig::new([with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }))]);
+    let provider = FakeProvider::default();
+    provider.ensure_takes(Duration::from_secs(1));
+    let web = with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }));
+    let rig = Rig::with_provider(provider, [web]);
     rig.api.until("the provider is asked", |_| !rig.provider.calls().is_empty()).await;
     rig.api.edit(WEB, &to_cluster_ip());
     rig.api.until("the finalizer to go", |api| finalizers(api, WEB) == json!([])).await;
     rig.idle().await;
+    let status =
+        rig.writes().into_iter().any(|(_, body)| !body["status"]["loadBalancer"]["ingress"].is_null());
+    assert!(status, "the status was tried, and refused");
     assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());
     assert_eq!(ingress(&rig.api, WEB), None);
 }
