@@ -2,11 +2,14 @@
 //!
 //! A reflector store would lag behind our own writes, and a plan made from it would be made twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use kube::{Resource, ResourceExt as _};
+
+/// How many deleted objects are remembered. An answer to a write of ours is late by a few events, not by thousands.
+const REMEMBERED: usize = 4096;
 
 /// Objects of one kind by `name`, or `namespace/name`.
 #[derive(Debug)]
@@ -14,13 +17,16 @@ pub(crate) struct Cache<K> {
     objects: BTreeMap<String, Arc<K>>,
     /// A list that is being received.
     incoming: BTreeMap<String, Arc<K>>,
+    /// UIDs of objects that the watch said are gone, latest last: the answer to a write made before may come after, and
+    /// must not bring them back.
+    gone: VecDeque<String>,
     /// Whether a list was received completely.
     ready: bool,
 }
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), incoming: BTreeMap::new(), ready: false }
+        Self { objects: BTreeMap::new(), incoming: BTreeMap::new(), gone: VecDeque::new(), ready: false }
     }
 }
 
@@ -48,6 +54,9 @@ impl<K: Resource + Debug> Cache<K> {
 
     /// Takes in an object as it is or was. `None`: it is no news.
     pub(crate) fn apply(&mut self, object: Arc<K>) -> Option<News<K>> {
+        if object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
+            return None;
+        }
         let key = Self::key_of(&object);
         let old = self.objects.get(&key);
         if old.is_some_and(|old| version(&**old) >= version(&*object) && version(&*object) > 0) {
@@ -59,6 +68,12 @@ impl<K: Resource + Debug> Cache<K> {
 
     /// The object is gone, unless a newer one of that name is known.
     pub(crate) fn delete(&mut self, object: &K) -> Option<News<K>> {
+        if let Some(uid) = object.meta().uid.clone() {
+            if self.gone.len() == REMEMBERED {
+                self.gone.pop_front();
+            }
+            self.gone.push_back(uid);
+        }
         let key = Self::key_of(object);
         let old = self.objects.get(&key)?;
         if old.meta().uid != object.meta().uid && version(&**old) > version(object) {

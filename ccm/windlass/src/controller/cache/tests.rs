@@ -39,6 +39,16 @@ fn a_late_deletion_does_not_take_away_the_successor_of_that_name() {
 }
 
 #[test]
+fn a_late_answer_to_a_write_does_not_bring_back_what_is_deleted() {
+    let mut cache = Cache::default();
+    cache.apply(node("n1", "a", "10"));
+    assert!(cache.delete(&node("n1", "a", "12")).is_some());
+    assert!(cache.apply(node("n1", "a", "11")).is_none());
+    assert_eq!(known(&cache), []);
+    assert!(cache.apply(node("n1", "b", "13")).is_some(), "another object of that name is another object");
+}
+
+#[test]
 fn a_new_list_says_what_is_gone_and_keeps_what_is_newer() {
     let mut cache = Cache::default();
     assert!(!cache.is_ready());
