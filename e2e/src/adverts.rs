@@ -52,10 +52,11 @@ impl Adverts {
             }
             self.socket.set_read_timeout(Some(left))?;
             match (&self.socket).read(&mut packet) {
-                Ok(length) => match sender(&packet[..length], vrid) {
-                    Some(sender) => return Ok(sender),
-                    None => continue,
-                },
+                Ok(length) => {
+                    if let Some(sender) = sender(&packet[..length], vrid) {
+                        return Ok(sender);
+                    }
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(error).context("listening to adverts"),
             }

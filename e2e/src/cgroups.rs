@@ -27,14 +27,19 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     /// Makes the cgroup of a lab that runs containers, and removes those of labs whose owner is dead.
     pub(crate) fn make(lab: &str, light: bool) -> anyhow::Result<Self> {
-        for hierarchy in hierarchies() {
-            for folder in folders(&hierarchy.join(ALL_LABS)) {
-                let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let mut dead: Vec<String> = hierarchies()
+            .iter()
+            .flat_map(|hierarchy| folders(&hierarchy.join(ALL_LABS)))
+            .filter_map(|folder| Some(folder.file_name()?.to_str()?.to_owned()))
+            .filter(|name| {
                 let owner = name.rsplit_once('-').and_then(|(_, pid)| pid.parse::<u32>().ok());
-                if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                    remove_tree(&folder);
-                }
-            }
+                owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+            })
+            .collect();
+        dead.sort_unstable();
+        dead.dedup();
+        for name in dead {
+            remove(&name);
         }
         let mut cgroup = Self { name: format!("{lab}-{}", Pid::this()), folders: Vec::new() };
         for hierarchy in if light { Vec::new() } else { hierarchies() } {
@@ -71,20 +76,25 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        let limit = Instant::now() + Duration::from_secs(5);
-        loop {
-            let mut gone = true;
-            for hierarchy in hierarchies() {
-                gone &= remove_tree(&hierarchy.join(ALL_LABS).join(&self.name));
-                // Succeeds for the last lab only.
-                let _ = fs::remove_dir(hierarchy.join(ALL_LABS));
-            }
-            if gone || Instant::now() > limit {
-                return;
-            }
-            // A cgroup is busy until the kernel has buried its last process.
-            std::thread::sleep(Duration::from_millis(20));
+        remove(&self.name);
+    }
+}
+
+/// Removes the cgroup of a lab whose processes are dead or dying, everywhere.
+fn remove(name: &str) {
+    let limit = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut gone = true;
+        for hierarchy in hierarchies() {
+            gone &= remove_tree(&hierarchy.join(ALL_LABS).join(name));
+            // Succeeds for the last lab only.
+            let _ = fs::remove_dir(hierarchy.join(ALL_LABS));
         }
+        if gone || Instant::now() > limit {
+            return;
+        }
+        // A cgroup is busy until the kernel has buried its last process, which takes the lab's memory with it.
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 use crate::{lab::Lab, topology::Mac};
 
 /// How long a command may take if nothing else is said.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 impl Lab {
     /// Runs a command on a host, in its network namespace, and returns what it prints. It is ended after 60 s; an exit

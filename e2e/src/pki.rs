@@ -1,6 +1,7 @@
 //! Certificates, tokens and kubeconfigs of a lab's cluster.
 
 use std::{
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -74,7 +75,7 @@ impl Pki {
         let mut tokens = String::new();
         for (index, Account { file, user, groups }) in accounts(hosts).into_iter().enumerate() {
             let token = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
-            tokens += &format!("{token},{user},{index},\"{groups}\"\n");
+            let _ = writeln!(tokens, "{token},{user},{index},\"{groups}\"");
             let server = format!("https://{API_SERVER}:6443");
             pki.write(&format!("{file}.kubeconfig"), &kubeconfig(&server, &pki.path("ca.crt"), &token))?;
         }

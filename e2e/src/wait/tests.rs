@@ -9,7 +9,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn returns_the_value_once_it_is_there_whatever_failed_before() {
     let mut looks = 0;
-    let value = block_on(await_that("three looks are made", Duration::from_secs(60), async || {
+    let value = block_on(await_that("three looks are made", Duration::from_mins(1), async || {
         looks += 1;
         match looks {
             1 => Ok(None),
@@ -38,7 +38,7 @@ fn a_look_that_never_ends_is_cut_off() {
 
 #[test]
 fn a_hopeless_wait_ends_at_once_and_says_why() {
-    let result: anyhow::Result<()> = block_on(await_that("it runs", Duration::from_secs(3600), async || {
+    let result: anyhow::Result<()> = block_on(await_that("it runs", Duration::from_hours(1), async || {
         Err(anyhow!("etcd has ended").context(Hopeless))
     }));
     let text = format!("{:#}", result.unwrap_err());

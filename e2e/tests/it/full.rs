@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt, api::ListParams};
 use windlass_e2e::{Lab, await_that, scenario};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[test]
 fn full_lab_runs_pods_behind_a_service_on_uninitialized_nodes() -> anyhow::Result<()> {
     scenario("full-serves", Lab::builder().nodes(2).client("c1"), async |lab| {
-        let nodes = Api::<Node>::all(lab.client()).list(&Default::default()).await?;
-        assert_eq!(nodes.iter().map(|node| node.name_any()).collect::<Vec<_>>(), ["n1", "n2"]);
+        let nodes = Api::<Node>::all(lab.client()).list(&ListParams::default()).await?;
+        assert_eq!(nodes.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["n1", "n2"]);
         for node in &nodes {
             let taints = node.spec.clone().and_then(|spec| spec.taints).unwrap_or_default();
             let uninitialized = "node.cloudprovider.kubernetes.io/uninitialized";

@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::{Api, ResourceExt as _, api::PostParams};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, PostParams},
+};
 use windlass_e2e::{BACKEND_HTTP, BACKEND_UDP, Direction, Lab, Mac, Protocol, await_that, scenario};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[test]
 fn light_lab_serves_a_service_through_real_kube_proxies() -> anyhow::Result<()> {
     let builder = Lab::builder().nodes(2).client("c1").light();
     scenario("light-serves", builder, async |lab| {
-        let nodes = Api::<Node>::all(lab.client()).list(&Default::default()).await?;
-        assert_eq!(nodes.iter().map(|node| node.name_any()).collect::<Vec<_>>(), ["n1", "n2"]);
+        let nodes = Api::<Node>::all(lab.client()).list(&ListParams::default()).await?;
+        assert_eq!(nodes.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["n1", "n2"]);
 
         lab.backend("web", &["n1", "n2"]).await?;
         let service = lab.load_balancer("web", |_| ()).await?;

@@ -5,7 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that};
 
 /// How long something may take that takes a fraction of a second when all is well.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Two nodes with agents, `n1` and `n2`; a third, `n3`, whose backends outlive the faults of the other two; a client.
 pub(crate) fn lab() -> LabBuilder {

@@ -34,7 +34,14 @@ fn sigkill_of_the_owner_of_a_light_lab_leaves_no_process_mount_or_namespace() ->
 
 #[test]
 fn sigkill_of_the_owner_of_a_full_lab_leaves_no_process_mount_or_namespace() -> anyhow::Result<()> {
-    sigkill_leaves_nothing("full")
+    sigkill_leaves_nothing("full")?;
+    // No namespace takes cgroups along: the next lab removes them.
+    scenario("teardown-next", Lab::builder().light(), async |_| {
+        let left = Command::new("find").args(["/sys/fs/cgroup", "-name", "teardown-full-*"]).output()?;
+        let left = String::from_utf8_lossy(&left.stdout).into_owned();
+        ensure!(left.is_empty(), "cgroups of the dead lab are left:\n{left}");
+        Ok(())
+    })
 }
 
 fn sigkill_leaves_nothing(kind: &str) -> anyhow::Result<()> {

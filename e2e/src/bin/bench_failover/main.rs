@@ -27,7 +27,7 @@ use crate::report::Row;
 /// The moments of the pulls, in percent of the advertisement interval after an advert.
 const MOMENTS: [u32; 5] = [10, 30, 50, 70, 90];
 const INTERVALS_MS: [u32; 3] = [1000, 100, 10];
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A virtual router that is up: the address, who should hold it, and the priorities of the two candidates.
 struct Contender {
