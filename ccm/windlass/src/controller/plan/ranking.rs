@@ -11,8 +11,8 @@ use windlass_api::{RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
 
-/// Priority of the first.
-const TOP: u8 = 200;
+/// Priority of the first: the highest that is not an owner's, because the higher a Backup's, the sooner it takes over.
+const TOP: u8 = 254;
 /// Distance between the first few: at adverts of 100 ms it makes their skew times differ by 6 ms, more than what
 /// scheduling jitter and the wire add (`vrrp.md` §5.1).
 const STEP: u8 = 16;
@@ -20,8 +20,8 @@ const STEP: u8 = 16;
 const SPACED: u8 = 8;
 /// Highest priority of a node that is drained or excluded.
 const LOW: u8 = 30;
-/// The most that one router can rank: healthy from 200 down to 31, the others from 30 down to 1.
-const MOST_HEALTHY: usize = 65;
+/// The most that one router can rank: healthy from 254 down to 31, the others from 30 down to 1.
+const MOST_HEALTHY: usize = 119;
 const MOST_OTHERS: usize = LOW as usize;
 
 /// The ranking of a new router beside `others` of its segment.
@@ -85,7 +85,7 @@ fn ranked(candidate: &Candidate) -> RankedNode {
     RankedNode { name: node.clone(), priority: 0, address: *address, interface: interface.clone() }
 }
 
-/// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 65
+/// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 119
 /// healthy ones are more than a segment loses at once.
 fn with_priorities(order: impl IntoIterator<Item = (RankedNode, bool)>) -> Vec<RankedNode> {
     let (mut healthy_before, mut others_before) = (0, 0);
@@ -132,9 +132,9 @@ mod tests {
     fn priorities_fall_strictly_and_stay_between_254_and_1() {
         let healthy: Vec<_> = (0..MOST_HEALTHY).map(|before| priority(before, true)).collect();
         let others: Vec<_> = (0..MOST_OTHERS).map(|before| priority(before, false)).collect();
-        assert_eq!(healthy[..9], [200, 184, 168, 152, 136, 120, 104, 88, 87]);
+        assert_eq!(healthy[..9], [254, 238, 222, 206, 190, 174, 158, 142, 141]);
         let all: Vec<_> = healthy.into_iter().chain(others).collect();
         assert!(all.windows(2).all(|pair| pair[0] > pair[1]), "{all:?}");
-        assert_eq!(all.last(), Some(&1));
+        assert_eq!((all[MOST_HEALTHY - 1], all.last()), (LOW + 1, Some(&1)));
     }
 }

@@ -271,7 +271,7 @@ fn nodes_come_at_the_end_and_go_without_changing_the_order_of_the_others() {
     assert_eq!(names(&plan, router), [before[0].clone(), before[2].clone(), "a0".into()]);
     assert_eq!(
         ranking(&plan, router).iter().map(|(_, priority)| *priority).collect::<Vec<_>>(),
-        [200, 184, 168]
+        [254, 238, 222]
     );
 }
 
@@ -283,7 +283,7 @@ fn a_drained_node_ranks_below_every_healthy_one_and_comes_back_to_its_place() {
     let before = ranking(&cluster.plan(), router);
     cluster.node(&before[0].0, false);
     let drained = ranking(&cluster.plan(), router);
-    let expected = [(before[0].0.clone(), 30), (before[1].0.clone(), 200), (before[2].0.clone(), 184)];
+    let expected = [(before[0].0.clone(), 30), (before[1].0.clone(), 254), (before[2].0.clone(), 238)];
     assert_eq!(drained, expected);
     cluster.node(&before[0].0, true);
     assert_eq!(ranking(&cluster.plan(), router), before);
