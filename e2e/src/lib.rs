@@ -29,6 +29,7 @@
 
 mod adverts;
 mod builder;
+mod cable;
 mod cgroups;
 mod control_plane;
 mod daemons;
@@ -54,6 +55,7 @@ use anyhow::bail;
 
 pub use adverts::Adverts;
 pub use builder::LabBuilder;
+pub use cable::Hand;
 pub use forward::HostPort;
 pub use lab::Lab;
 pub use nix::sys::signal::Signal;

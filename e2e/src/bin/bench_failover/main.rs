@@ -115,9 +115,10 @@ async fn pull(
 
     let probe = lab.probe("c1", Protocol::Udp, *address, SERVICE_PORT, Duration::from_millis(1))?;
     tokio::time::sleep(Duration::from_millis(500)).await;
+    let hand = lab.node(preferred)?.take_cable()?;
     adverts.next_of(*vrid, patience)?;
     std::thread::sleep(interval * moment / 100);
-    lab.node(preferred)?.pull_cable()?;
+    hand.pull()?;
     let successor = adverts.next_of(*vrid, patience).context("nobody took over")?;
     ensure!(successor != active, "{preferred} is heard although its cable is pulled");
     // The address answers again before the gap is over for good: a second later it has been measured.
