@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
@@ -13,7 +14,7 @@ use kube::{
 };
 use serde_json::json;
 use windlass_api::{IPPool, NodeNetwork, VirtualIP, VirtualRouter};
-use windlass_e2e::{ControllerOptions, Lab, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{ControllerOptions, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, lab, served};
 
@@ -22,6 +23,13 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
     scenario("deleted", lab(), async |lab| {
         let vip = served(lab).await?;
         let services: Api<Service> = Api::default_namespaced(lab.client());
+        let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(1))?;
+        let begin = Instant::now();
+        await_that("the probe is answered", LIMIT, async || {
+            Ok(Some(lab.curl("c1", vip, SERVICE_PORT).await?))
+        })
+        .await?;
+        let deleted = begin.elapsed();
         services.delete("web", &DeleteParams::default()).await?;
         await_that("the Service is gone, its finalizer with it", LIMIT, async || {
             let left = services.get_opt("web").await?;
@@ -34,6 +42,10 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
         })
         .await?;
         await_withdrawn(lab, vip).await?;
+        let outcome = probe.stop()?;
+        ensure!(outcome.answered > 0, "the probe was never answered: {outcome:?}");
+        let last_answer = outcome.gap_began.saturating_sub(deleted);
+        println!("deleted: last answer {} ms after", last_answer.as_millis());
         lab.load_balancer("next", |_| ()).await?;
         let next = lab.ingress("next", LIMIT).await?;
         ensure!(next == vip, "the next Service got {next}: {vip} was not released");
