@@ -2,7 +2,7 @@
 //! containers leave can be found and removed. Cgroups are the one thing that a namespace's end does not take along.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -41,6 +41,7 @@ impl Cgroup {
         for name in dead {
             remove(&name);
         }
+        let _locked = lock().context("locking /sys/fs/cgroup against other labs")?;
         let mut cgroup = Self { name: format!("{lab}-{}", Pid::this()), folders: Vec::new() };
         for hierarchy in if light { Vec::new() } else { hierarchies() } {
             let mut folder = hierarchy;
@@ -85,17 +86,26 @@ fn remove(name: &str) {
     let limit = Instant::now() + Duration::from_secs(10);
     loop {
         let mut gone = true;
+        let locked = lock();
         for hierarchy in hierarchies() {
             gone &= remove_tree(&hierarchy.join(ALL_LABS).join(name));
             // Succeeds for the last lab only.
             let _ = fs::remove_dir(hierarchy.join(ALL_LABS));
         }
+        drop(locked);
         if gone || Instant::now() > limit {
             return;
         }
         // A cgroup is busy until the kernel has buried its last process, which takes the lab's memory with it.
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Held while cgroups are made or removed: the folder of all labs must not go while another lab makes its own in it.
+fn lock() -> std::io::Result<File> {
+    let file = File::open(MOUNT)?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// The mounted hierarchies: those of v1 by controller, or the one of v2.
