@@ -126,9 +126,15 @@ pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// An IP address of either family.
+/// An IP address of either family. One that is none would keep every reader from reading the objects of its kind.
 pub(crate) fn ip_address(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "maxLength": 45 })
+    json_schema!({
+        "type": "string",
+        "maxLength": 45,
+        "x-kubernetes-validations": [
+            { "rule": "isIP(self)", "messageExpression": "'address \"' + self + '\" is not an IP address'" },
+        ],
+    })
 }
 
 /// An octet as VRRP has it on the wire.
