@@ -87,7 +87,7 @@ pub(crate) struct Desired {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// The virtual routers that `node` takes part in, in the order of their names.
+/// The virtual routers that `node` takes part in, in the order of their interfaces and VRIDs.
 ///
 /// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is being deleted
 /// is not announced: its Service is gone and its address may be given to another any moment.
@@ -108,7 +108,10 @@ where
     }
 
     let mut routers: Vec<&VirtualRouter> = routers.iter().map(AsRef::as_ref).collect();
-    routers.sort_by_key(|router| router.metadata.name.as_deref());
+    // The oldest keeps its VRID, on every node alike: one that is made later takes nothing from those that work.
+    routers.sort_by_key(|router| {
+        (router.metadata.creation_timestamp.as_ref().map(|time| time.0), router.metadata.name.as_deref())
+    });
     let mut assignments: BTreeMap<RouterKey, Assignment> = BTreeMap::new();
     for router in routers {
         let name = router.name_any();

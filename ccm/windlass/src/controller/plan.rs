@@ -133,7 +133,7 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn new(input: &'a Input) -> Self {
-        let routers = input.routers.iter().filter(|router| router.metadata.deletion_timestamp.is_none());
+        let routers = distinct(&input.routers);
         let work = |router: &Arc<VirtualRouter>| Work {
             spec: router.spec.clone(),
             interface: None,
@@ -143,7 +143,7 @@ impl<'a> Planner<'a> {
         Self {
             input,
             segments: Segments::new(&input.networks, &input.nodes),
-            routers: routers.map(|router| (router.name_any(), work(router))).collect(),
+            routers: routers.into_iter().map(|router| (router.name_any(), work(router))).collect(),
         }
     }
 
@@ -292,6 +292,19 @@ impl<'a> Planner<'a> {
         }
         (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
     }
+}
+
+/// The routers that count. Of several with one VRID on one segment, which only hands make, agents take part in the oldest
+/// only; the VIPs of the others are placed anew.
+fn distinct(routers: &[Arc<VirtualRouter>]) -> Vec<&Arc<VirtualRouter>> {
+    let mut by_age: Vec<_> =
+        routers.iter().filter(|router| router.metadata.deletion_timestamp.is_none()).collect();
+    by_age.sort_by_cached_key(|router| {
+        (router.metadata.creation_timestamp.as_ref().map(|time| time.0), router.name_any())
+    });
+    let mut seen = BTreeSet::new();
+    by_age.retain(|router| seen.insert((router.spec.segment.as_str(), router.spec.vrid)));
+    by_age
 }
 
 #[cfg(test)]

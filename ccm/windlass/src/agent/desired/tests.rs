@@ -136,3 +136,16 @@ fn the_result_does_not_depend_on_the_order_of_the_objects() {
     assert_eq!(forward.assignments.len(), 2);
     assert_eq!(forward.problems.len(), 2);
 }
+
+#[test]
+fn of_two_routers_with_one_vrid_the_older_works_on_whatever_its_name() {
+    let made = |name: &str, second: i64| {
+        let mut router = VirtualRouter::clone(&router(name, 64, NODES));
+        router.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(second).unwrap()));
+        Arc::new(router)
+    };
+    let vips = [vip("192.0.2.200", Some("b")), vip("192.0.2.201", Some("a"))];
+    let got = desired("n1", &[made("a", 20), made("b", 10)], &vips);
+    assert_eq!(got.assignments.iter().map(|one| one.virtual_router.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(got.problems.iter().map(|one| one.object.as_str()).collect::<Vec<_>>(), ["VirtualRouter a"]);
+}

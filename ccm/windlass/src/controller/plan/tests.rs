@@ -224,6 +224,29 @@ fn a_dead_nodes_share_spreads_over_the_survivors() {
 }
 
 #[test]
+fn of_two_routers_with_one_vrid_on_a_segment_the_older_stays_and_the_other_gives_its_vips_away() {
+    let mut cluster = Cluster::of(2);
+    cluster.vip("192.0.2.100");
+    cluster.plan();
+    let made = |router: &VirtualRouter, name: &str, second: i64| {
+        let mut router = VirtualRouter::new(name, router.spec.clone());
+        let time = jiff::Timestamp::from_second(second).expect("a time");
+        router.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+        Arc::new(router)
+    };
+    let name = cluster.input.routers[0].name_any();
+    cluster.input.routers =
+        vec![made(&cluster.input.routers[0], "a-twin", 20), made(&cluster.input.routers[0], &name, 10)];
+    cluster.vip("192.0.2.101");
+    Arc::make_mut(&mut cluster.input.vips[1]).spec.virtual_router = Some("a-twin".into());
+    let plan = cluster.plan();
+    assert_eq!(plan.carriers["192.0.2.100"], name);
+    assert!(!plan.routers.contains_key("a-twin"), "{:?}", plan.routers);
+    let vrids: BTreeSet<u8> = plan.routers.values().map(|router| router.vrid).collect();
+    assert_eq!((vrids.len(), plan.carriers.len()), (2, 2), "{plan:?}");
+}
+
+#[test]
 fn a_router_without_vips_is_removed_and_its_vrid_used_again() {
     let mut cluster = Cluster::of(2);
     cluster.vip("192.0.2.100");
