@@ -13,6 +13,7 @@ pub struct LabBuilder {
     pub(crate) uninitialized: bool,
     pub(crate) service_range: String,
     pub(crate) limit: Option<Duration>,
+    pub(crate) interactive: bool,
 }
 
 impl Default for LabBuilder {
@@ -24,6 +25,7 @@ impl Default for LabBuilder {
             uninitialized: false,
             service_range: "198.51.100.0/24".into(),
             limit: Some(Duration::from_mins(10)),
+            interactive: false,
         }
     }
 }
@@ -73,6 +75,14 @@ impl LabBuilder {
     #[must_use]
     pub fn no_limit(self) -> Self {
         Self { limit: None, ..self }
+    }
+
+    /// For programs that people run. The body may take as long as it likes; Ctrl-C, SIGTERM and SIGHUP take the lab down in
+    /// an orderly way, and `Lab::run` returns [`crate::command::Interrupted`]. Unless something failed no file is left, and
+    /// what the cluster and the logs then show goes to a file instead of the terminal.
+    #[must_use]
+    pub fn interactive(self) -> Self {
+        Self { limit: None, interactive: true, ..self }
     }
 
     /// The first usable address of the service range: the API server's Service gets it.

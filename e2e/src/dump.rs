@@ -1,6 +1,6 @@
-//! What the cluster and the logs show, printed when a scenario failed.
+//! What the cluster and the logs show, for when a scenario failed.
 
-use std::fs;
+use std::{fmt::Write as _, fs};
 
 use crate::{daemons::tail, lab::Lab};
 
@@ -18,24 +18,25 @@ const LOOKS: [&str; 7] = [
     "events --all-namespaces --sort-by=.lastTimestamp",
 ];
 
-/// Prints what went wrong on standard error.
-pub(crate) async fn print(lab: &Lab, error: &anyhow::Error) {
-    eprintln!("\n==== lab {} failed: {error:#}", lab.name());
+/// What the cluster and the logs show, as text.
+pub(crate) async fn text(lab: &Lab, error: &anyhow::Error) -> String {
+    let mut text = format!("\n==== lab {} failed: {error:#}\n", lab.name());
     for look in LOOKS {
         let mut command = vec!["get", "--request-timeout=5s"];
         command.extend(look.split(' '));
-        eprintln!("\n---- kubectl get {look}");
-        match lab.kubectl(&command).await {
-            Ok(text) => eprintln!("{}", text.trim_end()),
-            Err(error) => eprintln!("({})", error.root_cause()),
-        }
+        let shown = match lab.kubectl(&command).await {
+            Ok(shown) => shown.trim_end().to_owned(),
+            Err(error) => format!("({})", error.root_cause()),
+        };
+        let _ = writeln!(text, "\n---- kubectl get {look}\n{shown}");
     }
     let mut logs: Vec<_> =
         fs::read_dir(lab.logs()).into_iter().flatten().flatten().map(|e| e.path()).collect();
     logs.sort();
     for log in logs {
-        eprintln!("\n---- last lines of {}", log.display());
-        eprintln!("{}", tail(&log, LINES));
+        let _ = writeln!(text, "\n---- last lines of {}\n{}", log.display(), tail(&log, LINES));
     }
-    eprintln!("\n==== lab {} failed: {error:#}\n==== logs: {}", lab.name(), lab.logs().display());
+    let _ =
+        writeln!(text, "\n==== lab {} failed: {error:#}\n==== logs: {}", lab.name(), lab.logs().display());
+    text
 }

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{lab::Lab, sandbox::Entrance, topology::API_SERVER};
+use crate::{lab::Lab, sandbox::Entrance, tools, topology::API_SERVER};
 
 /// A port on the host, bound before the lab's thread leaves the host's network namespace.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ impl Lab {
     pub fn forward_api_server(&self, port: HostPort) -> anyhow::Result<PathBuf> {
         let entrance = Arc::new(Entrance::new(&self.sandbox, "cp")?);
         let kubeconfig = self.pki.forwarded_kubeconfig(port.listener.local_addr()?.port())?;
+        tools::give_back(self.folder())?;
         thread::Builder::new().name("forward".into()).spawn(move || {
             for connection in port.listener.incoming().flatten() {
                 let entrance = Arc::clone(&entrance);

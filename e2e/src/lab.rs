@@ -15,9 +15,11 @@ use kube::Client;
 use crate::{
     builder::LabBuilder,
     cgroups::Cgroup,
+    command::{Interrupted, Interrupts},
     control_plane,
     daemons::Daemons,
     dump,
+    lock::Lock,
     node::Node,
     pki::Pki,
     sandbox::Sandbox,
@@ -71,46 +73,94 @@ impl Lab {
         let valid = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
         let hosts = topology::hosts(builder.nodes, &builder.clients)?;
-        let service_address = builder.api_service_address()?;
         let tools = Tools::find(builder.light)?;
 
-        let folder = tools::target().join("lab").join(name);
+        let labs = tools::target().join("lab");
+        let lock = Lock::take(&labs, name)?;
+        let folder = labs.join(name);
+        let interactive = builder.interactive;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Caught before there is anything to clean up. A test's owner simply dies, and the lab with it.
+        let result = runtime.block_on(async {
+            let mut interrupts = if interactive { Interrupts::catch()? } else { Interrupts::Left };
+            let mut lab = match Self::make(name, builder, hosts, tools, folder.clone()).await {
+                Ok(lab) => lab,
+                Err(error) => return Err(interrupts.or(error).await),
+            };
+            let result = tokio::select! {
+                result = lab.live(body) => result,
+                interrupted = interrupts.next() => Err(interrupted.into()),
+            };
+            match result {
+                Ok(value) => Ok(value),
+                Err(error) => Err(lab.explained(interrupts.or(error).await).await),
+            }
+        });
+        let unharmed = result.as_ref().map_or_else(anyhow::Error::is::<Interrupted>, |_| true);
+        if interactive && unharmed {
+            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        drop(lock);
+        tools::give_back(&labs)?;
+        result
+    }
+
+    /// Makes the namespaces, the LAN and the certificates, and moves this thread to the control plane.
+    async fn make(
+        name: &str,
+        options: LabBuilder,
+        hosts: Vec<Host>,
+        tools: Tools,
+        folder: PathBuf,
+    ) -> anyhow::Result<Self> {
+        let service_address = options.api_service_address()?;
         let logs = folder.join("logs");
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
         }
         fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
-        let cgroup = Cgroup::make(name, builder.light)?;
+        let cgroup = Cgroup::make(name, options.light)?;
         let sandbox = Sandbox::start(&logs, &cgroup)?;
         sandbox.script(&topology::script(&hosts)).context("making the lab's LAN")?;
         let pki = Pki::make(folder.join("pki"), &hosts, &service_address.to_string())?;
         sandbox.enter("cp")?;
-
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let client = control_plane::client(&pki.kubeconfig("admin")).await?;
-            let mut lab = Self {
-                name: name.to_owned(),
-                options: builder,
-                hosts,
-                tools,
-                pki,
-                daemons: Daemons::default(),
-                client,
-                servers: Mutex::default(),
-                folder,
-                sandbox,
-                _cgroup: cgroup,
-            };
-            let result = match lab.start().await {
-                Ok(()) => lab.guarded(body).await,
-                Err(error) => Err(error.context(format!("starting the lab {name}"))),
-            };
-            if let Err(error) = &result {
-                dump::print(&lab, error).await;
-            }
-            result
+        let client = control_plane::client(&pki.kubeconfig("admin")).await?;
+        Ok(Self {
+            name: name.to_owned(),
+            options,
+            hosts,
+            tools,
+            pki,
+            daemons: Daemons::default(),
+            client,
+            servers: Mutex::default(),
+            folder,
+            sandbox,
+            _cgroup: cgroup,
         })
+    }
+
+    /// Starts the cluster and runs the body.
+    async fn live<T>(&mut self, body: impl AsyncFnOnce(&mut Self) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        self.start().await.with_context(|| format!("starting the lab {}", self.name))?;
+        self.guarded(body).await
+    }
+
+    /// The error, after what the cluster and the logs show has been printed, or written to a file that the error then names.
+    async fn explained(&self, error: anyhow::Error) -> anyhow::Error {
+        if error.is::<Interrupted>() {
+            return error;
+        }
+        let text = dump::text(self, &error).await;
+        if !self.options.interactive {
+            eprint!("{text}");
+            return error;
+        }
+        let file = self.folder.join("dump.txt");
+        match fs::write(&file, text) {
+            Ok(()) => anyhow!("{error:#} (what the cluster and the logs show is in {})", file.display()),
+            Err(_) => error,
+        }
     }
 
     async fn start(&self) -> anyhow::Result<()> {

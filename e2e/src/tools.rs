@@ -1,6 +1,7 @@
 //! Where the lab's programs are, and whether this machine can run a lab.
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -88,6 +89,25 @@ pub fn target() -> PathBuf {
     }
 }
 
+/// Where `make image` puts the image and its binary, wherever cargo's target folder is.
+pub(crate) fn image() -> PathBuf {
+    workspace().join("target/image")
+}
+
+/// Gives a file or folder that root has written to the user whose checkout this is, so that it is in nobody's way.
+pub fn give_back(path: &Path) -> anyhow::Result<()> {
+    let owner = std::fs::metadata(workspace()).context("reading the folder of the workspace")?;
+    if owner.uid() == nix::unistd::Uid::effective().as_raw() || !path.exists() {
+        return Ok(());
+    }
+    let owner = format!("{}:{}", owner.uid(), owner.gid());
+    let output =
+        Command::new("chown").args(["--recursive", "--no-dereference", &owner]).arg(path).output()?;
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "giving {} to its user: {}", path.display(), complaints.trim());
+    Ok(())
+}
+
 /// The folder of the workspace.
 pub fn workspace() -> PathBuf {
     let e2e = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -100,7 +120,7 @@ pub fn windlass_binary() -> anyhow::Result<PathBuf> {
         ensure!(named.is_file(), "WINDLASS_BIN is {}, which is no file", named.display());
         return Ok(std::path::absolute(named)?);
     }
-    let places = [target().join("image/windlass"), target().join("debug/windlass")];
+    let places = [image().join("windlass"), target().join("debug/windlass")];
     match places.iter().find(|place| place.is_file()) {
         Some(found) => Ok(found.clone()),
         None => {

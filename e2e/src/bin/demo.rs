@@ -3,14 +3,15 @@
 use std::{
     collections::BTreeSet,
     net::IpAddr,
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt as _, api::ListParams};
-use windlass_e2e::{HostPort, Lab, Protocol, SERVICE_PORT, await_that};
+use windlass_e2e::{HostPort, Lab, Protocol, SERVICE_PORT, await_that, command};
 
 /// A real Kubernetes, a Service with an address, a pulled cable.
 #[derive(Parser)]
@@ -32,12 +33,16 @@ impl Story {
     }
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    command::run(demo)
+}
+
+fn demo() -> anyhow::Result<()> {
     let Arguments { keep } = Arguments::parse();
     let port = HostPort::bind()?;
     let story = Story(Instant::now());
     story.tell("Starting a Kubernetes cluster: a control plane, three nodes, a client, each in a network namespace …");
-    let folder = Lab::run("demo", Lab::builder().nodes(3).client("c1").no_limit(), async |lab| {
+    Lab::run("demo", Lab::builder().nodes(3).client("c1").interactive(), async |lab| {
         story.tell("The cluster is up. Its kubelets run with --cloud-provider=external and wait for one.");
         tell_taints(lab, &story).await?;
         story.tell("Deploying Windlass: kubectl apply -k manifests …");
@@ -45,7 +50,7 @@ fn main() -> anyhow::Result<()> {
         story.tell("Windlass runs: two controllers, one of them leading, and an agent on every node.");
         await_initialized(lab, &story).await?;
 
-        story.tell("An IPPool with 192.0.2.200-192.0.2.250, a Deployment with three pods, a Service of type LoadBalancer:");
+        story.tell("An IPPool with 192.0.2.200-192.0.2.250, a web server on each node, a Service of type LoadBalancer:");
         lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
         lab.backend("web", &NODES).await?;
         lab.load_balancer("web", |_| ()).await?;
@@ -59,9 +64,8 @@ fn main() -> anyhow::Result<()> {
         if keep {
             keep_up(lab, port).await?;
         }
-        Ok(lab.folder().to_owned())
+        Ok(())
     })?;
-    std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
     story.tell("The cluster is gone: no process, no namespace, no mount, no file is left of it.");
     Ok(())
 }
@@ -139,6 +143,5 @@ async fn keep_up(lab: &Lab, port: HostPort) -> anyhow::Result<()> {
     println!("  export KUBECONFIG={}", kubeconfig.display());
     println!("  {} get services,ippools,virtualips,virtualrouters", lab.tool("kubectl"));
     println!("  a shell on the client:  nsenter -t {0} -m -p --net=/proc/{0}/root/run/netns/c1", lab.init());
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+    std::future::pending().await
 }

@@ -1,7 +1,9 @@
 //! `lab up`: a lab to play with, until Ctrl-C.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
-use windlass_e2e::{HostPort, Lab};
+use windlass_e2e::{HostPort, Lab, command};
 
 /// Windlass' lab: a real Kubernetes on hosts made of network namespaces.
 #[derive(Parser)]
@@ -23,9 +25,13 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    command::run(up)
+}
+
+fn up() -> anyhow::Result<()> {
     let Command::Up { nodes, light } = Arguments::parse().command;
-    let builder = Lab::builder().nodes(nodes).client("c1").no_limit();
+    let builder = Lab::builder().nodes(nodes).client("c1").interactive();
     let builder = if light { builder.light() } else { builder };
     let port = HostPort::bind()?;
     Lab::run("up", builder, async |lab| {
@@ -36,7 +42,6 @@ fn main() -> anyhow::Result<()> {
         println!("  a shell on a host:  nsenter -t {} -m -p --net=/proc/{0}/root/run/netns/c1", lab.init());
         println!("  addresses for an IPPool:  192.0.2.200-192.0.2.250");
         println!("  logs:  {}", lab.logs().display());
-        tokio::signal::ctrl_c().await?;
-        Ok(())
+        std::future::pending().await
     })
 }

@@ -19,7 +19,7 @@ pub(super) const PAUSE: &str = "windlass.lab/pause:lab";
 /// The archives that every node imports. Windlass' is among them if `make image` has made it.
 pub(super) fn archives(tools: &Tools) -> anyhow::Result<Vec<PathBuf>> {
     let mut archives = vec![agnhost(tools)?];
-    let windlass = tools::target().join("image/windlass.tar");
+    let windlass = tools::image().join("windlass.tar");
     if windlass.is_file() {
         archives.push(windlass);
     } else {
@@ -54,6 +54,7 @@ fn agnhost(tools: &Tools) -> anyhow::Result<PathBuf> {
     let _ = fs::remove_dir_all(&work);
     let complaints = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "writing {}: {}", archive.display(), complaints.trim());
+    tools::give_back(&folder)?;
     Ok(archive)
 }
 

@@ -11,7 +11,7 @@ mod keepalived;
 mod report;
 mod windlass;
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -20,7 +20,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use windlass_e2e::{Adverts, Lab, Protocol, SERVICE_PORT, await_that};
+use windlass_e2e::{Adverts, Lab, Protocol, SERVICE_PORT, await_that, command};
 
 use crate::report::Row;
 
@@ -42,8 +42,12 @@ struct Contender {
     backup_priority: u8,
 }
 
-fn main() -> anyhow::Result<()> {
-    let lab = Lab::builder().nodes(3).client("c1").light().no_limit();
+fn main() -> ExitCode {
+    command::run(bench)
+}
+
+fn bench() -> anyhow::Result<()> {
+    let lab = Lab::builder().nodes(3).client("c1").light().interactive();
     println!("bench: starting the lab");
     let rows = Lab::run("bench-failover", lab, async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;

@@ -4,7 +4,7 @@ use std::{fmt, fs};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use windlass_e2e::target;
+use windlass_e2e::{give_back, target};
 
 /// The pulls of one system at one interval.
 #[derive(Debug, Serialize)]
@@ -61,6 +61,7 @@ pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
     let file = folder.join("failover.json");
     fs::write(&file, serde_json::to_string_pretty(rows)? + "\n")
         .with_context(|| format!("writing {}", file.display()))?;
+    give_back(&folder)?;
     println!("\nTime without an answer, five cable pulls each:");
     for row in rows {
         println!("  {row}");
