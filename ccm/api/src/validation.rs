@@ -126,6 +126,14 @@ pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A claim never changes hands: whoever held the address would be given another one.
+pub(crate) fn first_owner() -> serde_json::Value {
+    serde_json::json!({
+        "rule": "self[0] == oldSelf[0]",
+        "message": "the first owner of a VirtualIP never changes: delete the VirtualIP to free its address",
+    })
+}
+
 /// An IP address of either family. One that is none would keep every reader from reading the objects of its kind.
 pub(crate) fn ip_address(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

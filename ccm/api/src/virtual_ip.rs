@@ -37,8 +37,8 @@ pub struct VirtualIPSpec {
     pub address: IpAddr,
     /// Name of the `IPPool` it was taken from.
     pub pool: String,
-    /// The Services that own it.
-    #[schemars(length(min = 1, max = 64))]
+    /// The Services that own it; the first one claimed it.
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::first_owner()]))]
     pub owners: Vec<ServiceRef>,
     /// Name of the `VirtualRouter` that carries it; absent until one is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
