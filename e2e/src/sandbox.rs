@@ -127,7 +127,9 @@ impl Sandbox {
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
             let field =
                 |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default().trim();
-            field("NSpid:").split_whitespace().last() == Some(&inner) && !field("State:").starts_with('Z')
+            // A killed process is a zombie while its other threads, which still hold its sockets, are ending.
+            let ended = field("State:").starts_with('Z') && matches!(field("Threads:"), "0" | "1");
+            field("NSpid:").split_whitespace().last() == Some(&inner) && !ended
         })
     }
 
