@@ -1,8 +1,10 @@
 //! What the lab promises, and what Windlass does in it.
 
 mod addresses;
+mod commands;
 mod failover;
 mod full;
+mod hostile;
 mod light;
 mod nodes;
 mod setup;
