@@ -93,7 +93,8 @@ fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()
 
 #[test]
 fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyhow::Result<()> {
-    scenario("requests", lab(), async |lab| {
+    let builder = lab().service_range("198.51.100.0/24,2001:db8:5::/112");
+    scenario("requests", builder, async |lab| {
         let vip = served(lab).await?;
         let taken = vip.to_string();
         let foreign = lab
@@ -122,6 +123,12 @@ fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyho
             lab.load_balancer(name, tweak).await?;
             await_event(lab, name, said).await?;
         }
+
+        let six = |service: &mut Service| {
+            service.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
+        };
+        lab.load_balancer("six", six).await?;
+        await_event(lab, "six", &["spec.ipFamilies", "IPv6", "IPv4 only", "ipFamilyPolicy"]).await?;
 
         // Each becomes possible in its own way.
         let correct = json!({"metadata": {"annotations": {ANNOTATION_ADDRESSES: "192.0.2.222"}}});
