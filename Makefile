@@ -2,9 +2,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# Run the lab's programs as root: directly, or through sudo with the caller's toolchain and cache.
-AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,HOME,CARGO_HOME,RUSTUP_HOME,CARGO_TARGET_DIR,WINDLASS_CACHE,KUBEBUILDER_ASSETS)
-
 .PHONY: help
 help: ## List the commands
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +9,7 @@ help: ## List the commands
 .PHONY: demo
 demo: ## A cluster, a Service, a pulled cable, told as it happens (KEEP=1 leaves the cluster up)
 	@e2e/tools/prepare lab
-	@$(AS_ROOT) "$$(e2e/tools/binary windlass-e2e demo)" $(if $(KEEP),--keep)
+	@program=$$(e2e/tools/binary windlass-e2e demo) && exec e2e/tools/as-root "$$program" $(if $(KEEP),--keep)
 
 .PHONY: test
 test: ## Every test, unit to lab, with one summary
@@ -38,12 +35,12 @@ crds: ## Generate manifests/crds from the Rust types
 .PHONY: bench-failover
 bench-failover: ## keepalived and Windlass side by side: target/bench/failover.json
 	@e2e/tools/prepare lab
-	@$(AS_ROOT) "$$(e2e/tools/binary windlass-e2e bench-failover)"
+	@program=$$(e2e/tools/binary windlass-e2e bench-failover) && exec e2e/tools/as-root "$$program"
 
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
 	@e2e/tools/prepare lab
-	@$(AS_ROOT) "$$(e2e/tools/binary windlass-e2e lab)" up
+	@program=$$(e2e/tools/binary windlass-e2e lab) && exec e2e/tools/as-root "$$program" up
 
 .PHONY: clean
 clean: ## Remove target/ (the cache of built tools stays in ~/.cache/windlass)
