@@ -19,8 +19,9 @@ use super::network;
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often the object is applied although nothing changed, in case somebody deleted it or the Node was made anew.
-const REPEAT_AFTER: Duration = Duration::from_mins(5);
+/// How often the object is applied although nothing changed (which writes nothing): a Node that was deleted took it along,
+/// and without it the node is no candidate.
+const REPEAT_AFTER: Duration = Duration::from_mins(1);
 /// How long the API server may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
