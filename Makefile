@@ -8,8 +8,8 @@ help: ## List the commands
 
 .PHONY: demo
 demo: ## A cluster, a Service, a pulled cable, told as it happens (KEEP=1 leaves the cluster up)
-	@e2e/tools/prepare lab
-	@program=$$(e2e/tools/binary windlass-e2e demo) && exec e2e/tools/as-root "$$program" $(if $(KEEP),--keep)
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary demo) && exec e2e/tools/as-root "$$program" $(if $(KEEP),--keep)
 
 .PHONY: test
 test: ## Every test, unit to lab, with one summary
@@ -34,13 +34,13 @@ crds: ## Generate manifests/crds from the Rust types
 
 .PHONY: bench-failover
 bench-failover: ## keepalived and Windlass side by side: target/bench/failover.json
-	@e2e/tools/prepare lab
-	@program=$$(e2e/tools/binary windlass-e2e bench-failover) && exec e2e/tools/as-root "$$program"
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-failover) && exec e2e/tools/as-root "$$program"
 
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
-	@e2e/tools/prepare lab
-	@program=$$(e2e/tools/binary windlass-e2e lab) && exec e2e/tools/as-root "$$program" up
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary lab) && exec e2e/tools/as-root "$$program" up
 
 .PHONY: clean
 clean: ## Remove target/ (the cache of built tools stays in ~/.cache/windlass)

@@ -2,7 +2,17 @@
 
 use windlass_engine::{Interval, Reason, State};
 
-use crate::lab::{Capture, Host, Lan, require_root, router};
+use crate::lab::{Capture, Host, Lan, Node, require_root, router};
+
+/// The engines of the LAN's two hosts, once the first is Active and the second hears it.
+fn active_and_backup(lan: &Lan) -> (Node, Node) {
+    let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
+    first.engine.apply(vec![router(0, 2)]);
+    second.engine.apply(vec![router(1, 2)]);
+    first.await_status("Active", |status| status.state == State::Active);
+    second.await_status("Backup that hears it", |status| status.active == Some(crate::lab::address(0)));
+    (first, second)
+}
 
 #[test]
 fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_its_cable_is_pulled() {
@@ -63,11 +73,7 @@ fn a_router_that_is_taken_away_hands_over_at_once() {
         return;
     }
     let lan = Lan::new(2);
-    let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-    first.engine.apply(vec![router(0, 2)]);
-    second.engine.apply(vec![router(1, 2)]);
-    first.await_status("Active", |status| status.state == State::Active);
-    second.await_status("Backup that hears it", |status| status.active == Some(crate::lab::address(0)));
+    let (first, second) = active_and_backup(&lan);
 
     let slower = |n| windlass_engine::RouterConfig {
         interval: Interval::from_millis(10_000).unwrap(),
@@ -89,11 +95,7 @@ fn shutting_the_engine_down_resigns() {
         return;
     }
     let lan = Lan::new(2);
-    let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-    first.engine.apply(vec![router(0, 2)]);
-    second.engine.apply(vec![router(1, 2)]);
-    first.await_status("Active", |status| status.state == State::Active);
-    second.await_status("Backup that hears it", |status| status.active == Some(crate::lab::address(0)));
+    let (first, second) = active_and_backup(&lan);
     first.engine.shutdown();
     second.await_status("resignation", |status| status.counters.resignations_received == 1);
     second.await_status("Active", |status| status.state == State::Active);

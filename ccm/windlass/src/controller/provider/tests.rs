@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use windlass_api::{IPPool, NodeNetwork, VirtualRouter};
 
 use super::*;
-use crate::controller::state::Watched;
 use api::Api;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
@@ -28,17 +27,6 @@ fn plain(name: &str) -> Service {
     service(name, &json!({}), None)
 }
 
-fn list<K: Watched>(shared: &Shared, objects: Vec<K>) {
-    shared.take_in::<K>(|world| {
-        let cache = K::cache(world);
-        cache.list_begins();
-        for object in objects {
-            cache.list_item(Arc::new(object));
-        }
-        cache.list_ends()
-    });
-}
-
 /// A provider that has seen every list; the pool `p` holds `range`.
 fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
     let shared = Arc::new(Shared::default());
@@ -46,12 +34,12 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
         "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
         "metadata": { "name": "p", "uid": "p", "resourceVersion": "1" }, "spec": { "addresses": [range] },
     });
-    list::<IPPool>(&shared, vec![object(pool)]);
-    list(&shared, vips);
-    list::<VirtualRouter>(&shared, vec![]);
-    list::<NodeNetwork>(&shared, vec![]);
-    list::<Node>(&shared, vec![]);
-    list::<Service>(&shared, vec![]);
+    shared.list::<IPPool>(vec![object(pool)]);
+    shared.list(vips);
+    shared.list::<VirtualRouter>(vec![]);
+    shared.list::<NodeNetwork>(vec![]);
+    shared.list::<Node>(vec![]);
+    shared.list::<Service>(vec![]);
     Metal::new(api.client(), shared)
 }
 

@@ -40,27 +40,30 @@ fn vip(address: &str, owner: &str, version: u64) -> VirtualIP {
     }))
 }
 
-fn list<K: Watched>(shared: &Shared, objects: Vec<K>) {
-    shared.take_in::<K>(|world| {
-        let cache = K::cache(world);
-        cache.list_begins();
-        for object in objects {
-            cache.list_item(Arc::new(object));
-        }
-        cache.list_ends()
-    });
+impl Shared {
+    /// A complete list of one kind, as a watch begins with it.
+    pub(crate) fn list<K: Watched>(&self, objects: Vec<K>) {
+        self.take_in::<K>(|world| {
+            let cache = K::cache(world);
+            cache.list_begins();
+            for object in objects {
+                cache.list_item(Arc::new(object));
+            }
+            cache.list_ends()
+        });
+    }
 }
 
 /// All lists complete.
 fn started(pools: Vec<IPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> Shared {
     let shared = Shared::default();
-    list(&shared, services);
-    list(&shared, vips);
-    list::<VirtualRouter>(&shared, vec![]);
-    list::<NodeNetwork>(&shared, vec![]);
-    list::<Node>(&shared, vec![]);
+    shared.list(services);
+    shared.list(vips);
+    shared.list::<VirtualRouter>(vec![]);
+    shared.list::<NodeNetwork>(vec![]);
+    shared.list::<Node>(vec![]);
     assert!(!shared.state().ready, "nobody is given anything before every list is complete");
-    list(&shared, pools);
+    shared.list(pools);
     assert!(shared.state().ready);
     shared
 }
@@ -217,7 +220,7 @@ fn a_broken_watch_is_made_good_by_its_next_list() {
         vec![vip("192.0.2.0", "a", 3), vip("192.0.2.1", "b", 4)],
         vec![service("a", 1, None)],
     );
-    list(&shared, vec![vip("192.0.2.2", "c", 9)]);
+    shared.list(vec![vip("192.0.2.2", "c", 9)]);
     assert_eq!(claims(&shared), ["192.0.2.0 a reserved", "192.0.2.2 c object"], "b's is free: b is gone");
     assert_eq!(named(&shared), ["a"]);
 }
