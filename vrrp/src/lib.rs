@@ -1,4 +1,4 @@
-//! VRRPv3 (RFC 9568) for IPv4: wire format and state machine, without clock, randomness or I/O.
+//! VRRPv3 (RFC 9568) for IPv4 and IPv6, and VRRPv2 (RFC 3768) for IPv4: wire format and state machine, without clock, randomness or I/O.
 //!
 //! | module | holds |
 //! |---|---|
@@ -19,4 +19,7 @@ pub mod units;
 pub mod wire;
 
 pub use router::{Action, Announce, Config, Heard, Reason, Router, State, Verdict};
-pub use units::{Interval, InvalidInterval, InvalidPriority, InvalidVrid, Priority, Time, Vrid};
+pub use units::{
+    Family, Interval, InvalidInterval, InvalidPriority, InvalidVrid, Priority, Time, UnfitVersions, Version,
+    Versions, Vrid,
+};

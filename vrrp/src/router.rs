@@ -24,9 +24,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+use std::time::Duration;
 
-use crate::units::{Interval, Priority, Time, Vrid};
+use crate::units::{Interval, Priority, Time, Version, Versions, Vrid};
 
 #[cfg(test)]
 mod tests;
@@ -40,12 +41,17 @@ pub struct Config {
     pub interval: Interval,
     /// Whether a Backup takes over from an Active of lower priority (Preempt_Mode).
     pub preempt: bool,
+    /// How long a Backup leaves an Active of lower priority in place, from the first advert of it that it hears, before it
+    /// preempts. A silent Active is replaced without this delay.
+    pub preempt_delay: Duration,
+    /// Versions it speaks: they decide the skew time and which adverts count.
+    pub versions: Versions,
     /// Source of own adverts; breaks ties between equal priorities.
-    pub primary: Ipv4Addr,
+    pub primary: IpAddr,
     /// The other candidates: adverts from anyone else are not obeyed.
-    pub peers: BTreeSet<Ipv4Addr>,
+    pub peers: BTreeSet<IpAddr>,
     /// The virtual addresses to announce while Active. Any number: they need not fit an advert.
-    pub addresses: BTreeSet<Ipv4Addr>,
+    pub addresses: BTreeSet<IpAddr>,
 }
 
 /// State of a virtual router (RFC 9568 §6.3).
@@ -94,7 +100,7 @@ pub enum Reason {
     /// A peer with a better claim is Active.
     SuperiorActive {
         /// The peer.
-        source: Ipv4Addr,
+        source: IpAddr,
         /// Its priority; equal to the own one if its address is higher.
         priority: Priority,
     },
@@ -155,18 +161,20 @@ pub enum Announce {
     /// All addresses again: another router also thought it was Active.
     Contention,
     /// These addresses were added while Active.
-    Added(BTreeSet<Ipv4Addr>),
+    Added(BTreeSet<IpAddr>),
 }
 
 /// A valid advert of this router's VRID, as heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heard {
     /// Source address of the packet.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
     /// Its priority; `None` is priority 0, "I resign".
     pub priority: Option<Priority>,
     /// Its sender's advertisement interval.
     pub interval: Interval,
+    /// Its version.
+    pub version: Version,
 }
 
 /// What became of an advert.
@@ -208,7 +216,7 @@ enum Phase {
         /// The extra interval of an overslept Backup is used up.
         listened_again: bool,
         /// The router last heard as Active.
-        active: Option<Ipv4Addr>,
+        active: Option<IpAddr>,
     },
     Active {
         /// Adver_Timer.
@@ -252,7 +260,7 @@ impl Router {
     }
 
     /// Address of the router it knows to be Active: its own, a peer's, or none heard yet.
-    pub fn active(&self) -> Option<Ipv4Addr> {
+    pub fn active(&self) -> Option<IpAddr> {
         match self.phase {
             Phase::Initialize => None,
             Phase::Backup { active, .. } => active,
@@ -452,7 +460,7 @@ impl Router {
         self.actions.push_back(Action::Announce(Announce::Takeover));
     }
 
-    fn enter_backup(&mut self, reason: Reason, learned: Interval, active: Option<Ipv4Addr>, now: Time) {
+    fn enter_backup(&mut self, reason: Reason, learned: Interval, active: Option<IpAddr>, now: Time) {
         let deadline = now + learned.active_down(self.config.priority);
         let waiting = Waiting::Silence;
         self.enter(Phase::Backup { deadline, learned, waiting, listened_again: false, active }, reason);

@@ -6,11 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::router::{Action, Announce, Config, Heard, Reason, Router, State};
-use crate::units::{Time, Vrid};
+use crate::units::{Time, Version, Vrid};
 
 #[cfg(test)]
 mod tests;
@@ -306,7 +306,7 @@ impl Lan {
             match action {
                 Action::SendAdvert { priority } => {
                     let Config { interval, primary, .. } = *self.nodes[node].router.config();
-                    self.broadcast(node, Heard { source: primary, priority, interval });
+                    self.broadcast(node, Heard { source: primary, priority, interval, version: Version::V3 });
                 }
                 Action::Transition { to, reason, from: _ } => {
                     self.trace.push((self.now, node, Deed::Became(to, reason)));
@@ -339,8 +339,8 @@ impl Lan {
 }
 
 /// Address of a simulated node.
-pub fn address(node: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, node + 1)
+pub fn address(node: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, 2, node + 1).into()
 }
 
 /// What became of an advert shows in the actions.

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
+mod version;
+
+pub use version::{Family, UnfitVersions, Version, Versions};
 
 /// Virtual router identifier, 1 to 255, unique per LAN and address family (RFC 9568 §5.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -90,7 +93,8 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Advertisement interval, 1 to 4095 centiseconds (RFC 9568 §5.2.7, erratum 8301).
+/// Advertisement interval: 1 to 4095 centiseconds (RFC 9568 §5.2.7, erratum 8301), or 1 to 255 s as version 2 has it (RFC
+/// 3768 §5.3.7). [`Versions::check`] tells whether a version can carry it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Interval(u16);
 
@@ -111,8 +115,10 @@ pub enum InvalidInterval {
 }
 
 impl Interval {
-    /// Longest interval the 12-bit field can say.
+    /// Longest interval the 12-bit field of version 3 can say.
     pub const MAX: Self = Self(4095);
+    /// The default of the RFC (RFC 9568 §6.1).
+    pub const SECOND: Self = Self(100);
 
     /// From centiseconds, 1 to 4095.
     pub fn from_centiseconds(value: u16) -> Result<Self, InvalidInterval> {
@@ -133,7 +139,20 @@ impl Interval {
         u16::try_from(value / 10).map(Self).map_err(|_| InvalidInterval::Range(value))
     }
 
-    /// In centiseconds, as on the wire.
+    /// From whole seconds, as version 2 says them; refused if 0.
+    pub fn from_seconds(value: u8) -> Result<Self, InvalidInterval> {
+        match value {
+            0 => Err(InvalidInterval::Centiseconds(0)),
+            _ => Ok(Self(u16::from(value) * 100)),
+        }
+    }
+
+    /// In whole seconds, rounded down; at most 255.
+    pub fn seconds(self) -> u8 {
+        u8::try_from(self.0 / 100).unwrap_or(u8::MAX)
+    }
+
+    /// In centiseconds.
     pub fn centiseconds(self) -> u16 {
         self.0
     }

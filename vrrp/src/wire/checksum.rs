@@ -1,61 +1,83 @@
-//! The Internet checksum (RFC 1071) in the two forms that VRRPv3 routers for IPv4 use.
+//! The Internet checksum (RFC 1071) in the forms that VRRP routers use.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::PROTOCOL;
 
-/// What the checksum of a VRRPv3 advert for IPv4 covers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What the checksum of a VRRPv3 advert for IPv4 covers. Version 2 and IPv6 have one form each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "two documents, two readings")]
 pub enum Checksum {
     /// The message only (RFC 9568 §5.2.8).
+    #[default]
     Rfc9568,
     /// The message and a pseudo header (RFC 5798 §5.2.8 as keepalived and FRR read it).
     Rfc5798,
 }
 
-impl Checksum {
+/// A message's bytes that the checksum covers, and the pseudo header if it does.
+pub(super) struct Covered<'a> {
+    pub(super) message: &'a [u8],
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+}
+
+impl Covered<'_> {
     /// The checksum of a message whose checksum field is 0.
-    pub fn compute(self, message: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> u16 {
-        let message_sum = sum(message);
-        !fold(match self {
-            Self::Rfc9568 => message_sum,
-            Self::Rfc5798 => message_sum + pseudo_header(message.len(), source, destination),
-        })
+    pub(super) fn compute(&self, pseudo: bool) -> u16 {
+        !fold(self.sum(pseudo))
     }
 
-    /// The form in which a received message's checksum holds, if in one (R6).
-    pub fn verify(message: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> Option<Self> {
-        let message_sum = sum(message);
-        if fold(message_sum) == 0xffff {
-            Some(Self::Rfc9568)
-        } else if fold(message_sum + pseudo_header(message.len(), source, destination)) == 0xffff {
-            Some(Self::Rfc5798)
+    /// Whether a received message's checksum holds (R6).
+    pub(super) fn holds(&self, pseudo: bool) -> bool {
+        fold(self.sum(pseudo)) == 0xffff
+    }
+
+    /// Either form of version 3 for IPv4, if one holds.
+    pub(super) fn form(&self) -> Option<Checksum> {
+        if self.holds(false) {
+            Some(Checksum::Rfc9568)
+        } else if self.holds(true) {
+            Some(Checksum::Rfc5798)
         } else {
             None
         }
     }
+
+    fn sum(&self, pseudo: bool) -> u64 {
+        let header = if pseudo { self.pseudo_header() } else { 0 };
+        sum(self.message) + header
+    }
+
+    /// RFC 768 for IPv4, RFC 8200 §8.1 for IPv6; the sums of their fields are formed alike.
+    fn pseudo_header(&self) -> u64 {
+        let length = u64::try_from(self.message.len()).unwrap_or(u64::MAX) & 0xffff;
+        address(self.source) + address(self.destination) + u64::from(PROTOCOL) + length
+    }
 }
 
-/// Whether a message's checksum holds without pseudo header, as in version 2 and CARP.
-pub(super) fn plain(message: &[u8]) -> bool {
-    fold(sum(message)) == 0xffff
+/// The checksum of an IPv4 header whose checksum field is 0.
+pub(super) fn of_header(header: &[u8]) -> u16 {
+    !fold(sum(header))
 }
 
-/// Sum of the 16-bit words; a datagram is too short to overflow it.
-fn sum(bytes: &[u8]) -> u32 {
+fn address(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => sum(&address.octets()),
+        IpAddr::V6(address) => sum(&address.octets()),
+    }
+}
+
+/// Sum of the 16-bit words; 64 bits cannot overflow.
+fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
-    let last = words.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
-    words.map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u32>() + last
+    let last = words.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
+    words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + last
 }
 
-fn pseudo_header(length: usize, source: Ipv4Addr, destination: Ipv4Addr) -> u32 {
-    let length = u32::try_from(length).unwrap_or(u32::MAX) & 0xffff;
-    sum(&source.octets()) + sum(&destination.octets()) + u32::from(PROTOCOL) + length
-}
-
-fn fold(sum: u32) -> u16 {
-    let once = (sum >> 16) + (sum & 0xffff);
-    let twice = (once >> 16) + (once & 0xffff);
-    u16::try_from(twice).unwrap_or(u16::MAX)
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    u16::try_from(sum).unwrap_or(u16::MAX)
 }

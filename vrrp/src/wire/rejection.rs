@@ -1,8 +1,6 @@
 //! Why a received packet was refused.
 
-use std::net::Ipv4Addr;
-
-use super::{GROUP, TTL};
+use std::net::IpAddr;
 
 /// Why a received packet was refused; R-numbers as in `vrrp.md` §1.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -17,8 +15,8 @@ pub enum Rejection {
     /// R1: not an IPv4 header of protocol 112, or one shorter than 20 bytes.
     #[error("not an IPv4 datagram of protocol 112")]
     IpHeader,
-    /// R2: another version.
-    #[error("VRRP version {0}, version 3 expected")]
+    /// R2: a version that the virtual router does not speak.
+    #[error("VRRP version {0}, which this virtual router does not speak")]
     Version(u8),
     /// R3: not an advert.
     #[error("VRRP type {0}, 1 (advert) expected")]
@@ -38,22 +36,25 @@ pub enum Rejection {
     #[error("wrong checksum")]
     Checksum,
     /// R7: it may come from beyond a router.
-    #[error("TTL {0}, {TTL} expected")]
+    #[error("TTL {0}: it may come from beyond a router")]
     Ttl(u8),
-    /// R14: sent to another address than the group.
-    #[error("sent to {0}, {GROUP} expected")]
-    Destination(Ipv4Addr),
+    /// R14: sent to a group where unicast is expected, or to another address than the group.
+    #[error("sent to {0}, where this virtual router's adverts do not go")]
+    Destination(IpAddr),
     /// R8: lists no address (erratum 8299).
     #[error("lists no address")]
     NoAddresses,
     /// R9: an interval of 0 (erratum 8301).
     #[error("advertisement interval 0")]
     ZeroInterval,
+    /// Version 2 with an authentication type, which RFC 3768 abolished.
+    #[error("VRRPv2 authentication type {0}, 0 (none) expected: RFC 3768 abolished the others")]
+    Authentication(u8),
 }
 
 impl Rejection {
     /// Labels of all reasons, in the order of [`Rejection::index`].
-    pub const LABELS: [&'static str; 11] = [
+    pub const LABELS: [&'static str; 12] = [
         "truncated",
         "ip_header",
         "version",
@@ -65,6 +66,7 @@ impl Rejection {
         "destination",
         "no_addresses",
         "zero_interval",
+        "authentication_type",
     ];
 
     /// Position of the reason in [`Rejection::LABELS`], for tables of counters.
@@ -81,6 +83,7 @@ impl Rejection {
             Self::Destination(_) => 8,
             Self::NoAddresses => 9,
             Self::ZeroInterval => 10,
+            Self::Authentication(_) => 11,
         }
     }
 

@@ -1,0 +1,123 @@
+//! Adverts as they are sent.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::checksum::Covered;
+use super::{Checksum, HEADER, Path, TYPE_ADVERT, V2_TRAILER, ip};
+use crate::units::{Family, Interval, Priority, Version, Vrid};
+
+/// The addresses an advert lists: 1 to 255 of one family.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddressList(Vec<IpAddr>);
+
+impl AddressList {
+    /// Most addresses the count field can say.
+    pub const MAX: usize = 255;
+
+    /// How many addresses fit an unfragmented advert on a link of this MTU, of which `trailer` bytes are spoken for.
+    pub fn capacity(family: Family, version: Version, mtu: usize, trailer: usize) -> usize {
+        let ip = match family {
+            Family::V4 => ip::IPV4_HEADER,
+            Family::V6 => ip::IPV6_HEADER,
+        };
+        let authentication = match version {
+            Version::V2 => V2_TRAILER,
+            Version::V3 => 0,
+        };
+        let room = mtu.saturating_sub(ip + HEADER + authentication + trailer);
+        (room / family.address_length()).clamp(1, Self::MAX)
+    }
+
+    /// The list for a router of these addresses, of which those of the family of `primary` count. The list informs and
+    /// decides nothing (R12), so more addresses than `capacity` are represented by the first, and none (count 0 is
+    /// illegal, erratum 8299) by the sender's own. In IPv6 a link-local address comes first (RFC 9568 §5.2.9, erratum 8300).
+    pub fn representing(addresses: &BTreeSet<IpAddr>, primary: IpAddr, capacity: usize) -> Self {
+        let family = Family::of(primary);
+        let mut list: Vec<IpAddr> = addresses.iter().copied().filter(|a| Family::of(*a) == family).collect();
+        list.sort_by_key(|address| !is_link_local(*address));
+        if list.is_empty() {
+            list.push(primary);
+        } else if list.len() > capacity.clamp(1, Self::MAX) {
+            list.truncate(1);
+        }
+        Self(list)
+    }
+
+    /// The addresses.
+    pub fn as_slice(&self) -> &[IpAddr] {
+        &self.0
+    }
+}
+
+/// Whether it is an IPv6 link-local address.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+/// An advert to send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "whoever sends it fills it in")]
+pub struct Advert {
+    /// From where to where.
+    pub path: Path,
+    /// TTL or hop limit: [`super::TTL`], for unicast peers another if so configured.
+    pub ttl: u8,
+    /// VRID.
+    pub vrid: Vrid,
+    /// Priority; `None` is priority 0, "I resign".
+    pub priority: Option<Priority>,
+    /// The sender's advertisement interval.
+    pub interval: Interval,
+    /// Addresses to list.
+    pub addresses: AddressList,
+}
+
+impl Advert {
+    /// The VRRP message. What the version cannot say (see [`crate::units::Versions::check`]) is cut to its limit.
+    pub fn message(&self, version: Version, checksum: Checksum) -> Vec<u8> {
+        let list = self.addresses.as_slice();
+        let length = HEADER + list.len() * self.path.family().address_length() + V2_TRAILER;
+        let mut message = Vec::with_capacity(length);
+        let count = u8::try_from(list.len()).unwrap_or(u8::MAX);
+        let priority = self.priority.map_or(0, Priority::get);
+        message.extend([version.number() << 4 | TYPE_ADVERT, self.vrid.get(), priority, count]);
+        match version {
+            // Authentication type 0: none.
+            Version::V2 => message.extend([0, self.interval.seconds()]),
+            Version::V3 => message.extend(self.interval.min(Interval::MAX).centiseconds().to_be_bytes()),
+        }
+        message.extend([0, 0]);
+        for address in list {
+            match address {
+                IpAddr::V4(address) => message.extend(address.octets()),
+                IpAddr::V6(address) => message.extend(address.octets()),
+            }
+        }
+        let pseudo = match (version, self.path.family(), checksum) {
+            (Version::V2, Family::V4 | Family::V6, _) => {
+                message.extend([0; V2_TRAILER]);
+                false
+            }
+            (Version::V3, Family::V4, Checksum::Rfc9568) => false,
+            (Version::V3, Family::V4, Checksum::Rfc5798) => true,
+            (Version::V3, Family::V6, _) => true,
+        };
+        let (source, destination) = (self.path.source(), self.path.destination());
+        let sum = Covered { message: &message, source, destination }.compute(pseudo);
+        message[6..8].copy_from_slice(&sum.to_be_bytes());
+        message
+    }
+
+    /// The message behind its IP header, for a socket that takes one.
+    pub fn datagram(&self, version: Version, checksum: Checksum) -> Vec<u8> {
+        let message = self.message(version, checksum);
+        let mut datagram = Vec::with_capacity(ip::IPV6_HEADER + message.len());
+        self.path.write_header(self.ttl, message.len(), &mut datagram);
+        datagram.extend(message);
+        datagram
+    }
+}

@@ -1,0 +1,133 @@
+//! What of an IP header matters to VRRP, read and written.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{PROTOCOL, Rejection, TOS, checksum};
+use crate::units::Family;
+
+/// Length of the IPv4 header that is written.
+pub(super) const IPV4_HEADER: usize = 20;
+/// Length of an IPv6 header.
+pub(super) const IPV6_HEADER: usize = 40;
+
+/// A VRRP message and what its IP header said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "whoever received it fills it in")]
+pub struct Datagram<'a> {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// TTL or hop limit with which it arrived.
+    pub ttl: u8,
+    /// The VRRP message.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Datagram<'a> {
+    /// From a received IPv4 datagram. Honours options (IHL) and the total length, so that Ethernet padding is not taken for
+    /// payload (R1). IPv6 sockets tell the header's fields beside the message: there is nothing to parse.
+    pub fn from_ipv4(datagram: &'a [u8]) -> Result<Self, Rejection> {
+        let truncated = Rejection::Truncated { length: datagram.len() };
+        let header = datagram.first_chunk::<IPV4_HEADER>().ok_or(truncated)?;
+        let header_length = usize::from(header[0] & 0x0f) * 4;
+        let total_length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        if header[0] >> 4 != 4 || header_length < IPV4_HEADER || header[9] != PROTOCOL {
+            return Err(Rejection::IpHeader);
+        }
+        if total_length < header_length || total_length > datagram.len() {
+            return Err(truncated);
+        }
+        let address =
+            |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
+        Ok(Self {
+            source: address(12),
+            destination: address(16),
+            ttl: header[8],
+            payload: &datagram[header_length..total_length],
+        })
+    }
+}
+
+/// Where an advert comes from and goes to: two addresses of one family.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "VRRP has two families")]
+pub enum Path {
+    /// In IPv4.
+    V4 {
+        /// The sender's primary address.
+        source: Ipv4Addr,
+        /// A group or a peer.
+        destination: Ipv4Addr,
+    },
+    /// In IPv6.
+    V6 {
+        /// The sender's link-local address.
+        source: Ipv6Addr,
+        /// A group or a peer.
+        destination: Ipv6Addr,
+    },
+}
+
+impl Path {
+    /// The path between two addresses, if they are of one family.
+    pub fn new(source: IpAddr, destination: IpAddr) -> Option<Self> {
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Self::V4 { source, destination }),
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Some(Self::V6 { source, destination }),
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => None,
+        }
+    }
+
+    /// Its family.
+    pub fn family(self) -> Family {
+        match self {
+            Self::V4 { .. } => Family::V4,
+            Self::V6 { .. } => Family::V6,
+        }
+    }
+
+    /// Its source.
+    pub fn source(self) -> IpAddr {
+        match self {
+            Self::V4 { source, .. } => source.into(),
+            Self::V6 { source, .. } => source.into(),
+        }
+    }
+
+    /// Its destination.
+    pub fn destination(self) -> IpAddr {
+        match self {
+            Self::V4 { destination, .. } => destination.into(),
+            Self::V6 { destination, .. } => destination.into(),
+        }
+    }
+
+    /// Appends the IP header of a message of this length. The identification of IPv4 is 0, which "don't fragment" allows
+    /// (RFC 6864 §4.1): an advert never needs fragments.
+    pub(super) fn write_header(self, ttl: u8, message_length: usize, into: &mut Vec<u8>) {
+        match self {
+            Self::V4 { source, destination } => {
+                let start = into.len();
+                let [high, low] = length_field(IPV4_HEADER + message_length);
+                into.extend([0x45, TOS, high, low, 0, 0, 0x40, 0, ttl, PROTOCOL, 0, 0]);
+                into.extend(source.octets());
+                into.extend(destination.octets());
+                let sum = checksum::of_header(&into[start..]).to_be_bytes();
+                into[start + 10..start + 12].copy_from_slice(&sum);
+            }
+            Self::V6 { source, destination } => {
+                let [high, low] = length_field(message_length);
+                // Version 6, traffic class as in IPv4, no flow label.
+                into.extend([0x60 | TOS >> 4, TOS << 4, 0, 0, high, low, PROTOCOL, ttl]);
+                into.extend(source.octets());
+                into.extend(destination.octets());
+            }
+        }
+    }
+}
+
+/// An advert of 255 addresses is shorter than the field can say.
+fn length_field(length: usize) -> [u8; 2] {
+    u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes()
+}

@@ -1,0 +1,48 @@
+//! Any VRRP or CARP router, whatever its version, so that its VRID is known to be taken.
+
+use std::net::IpAddr;
+
+use super::checksum::Covered;
+use super::{Datagram, HEADER, TTL, TYPE_ADVERT, V2_TRAILER};
+use crate::units::Family;
+
+/// A CARP header says 7 where VRRP counts addresses (its length without the first 8 bytes, in words) and is always 36 long.
+const CARP_LENGTH: usize = 36;
+
+/// A VRRP or CARP router, of whatever version.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Sighting {
+    /// Source address of its packet.
+    pub source: IpAddr,
+    /// Its VRID (CARP: vhid).
+    pub vrid: u8,
+    /// Its VRRP version; 2 for CARP.
+    pub version: u8,
+    /// Whether it speaks CARP.
+    pub carp: bool,
+}
+
+/// Recognises a router from its datagram. Only from this link (TTL 255), sent to a group, and with a checksum that holds;
+/// version 3 with a trailer (authentication) is believed without.
+pub fn sighting(datagram: &Datagram<'_>) -> Option<Sighting> {
+    let Datagram { source, destination, ttl, payload } = *datagram;
+    let &[version_type, vrid, _, count, ..] = payload else { return None };
+    if ttl != TTL || !destination.is_multicast() || version_type & 0x0f != TYPE_ADVERT || vrid == 0 {
+        return None;
+    }
+    let family = Family::of(source);
+    let listed = HEADER + usize::from(count) * family.address_length();
+    let version = version_type >> 4;
+    let carp = version == 2 && payload.len() == CARP_LENGTH && count == 7;
+    let covered = Covered { message: payload, source, destination };
+    let genuine = match (version, family) {
+        (2, Family::V4) => (carp || payload.len() == listed + V2_TRAILER) && covered.holds(false),
+        (2, Family::V6) => carp && (covered.holds(true) || covered.holds(false)),
+        (3, Family::V4) if payload.len() == listed => covered.form().is_some(),
+        (3, Family::V6) if payload.len() == listed => covered.holds(true),
+        (3, Family::V4 | Family::V6) => payload.len() > listed,
+        (_, Family::V4 | Family::V6) => false,
+    };
+    genuine.then_some(Sighting { source, vrid, version, carp })
+}
