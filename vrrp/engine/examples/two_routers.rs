@@ -8,7 +8,6 @@
 
 use std::error::Error;
 use std::io::{Read, stdin};
-use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -40,14 +39,15 @@ fn configuration(arguments: Vec<String>) -> Result<RouterConfig, Box<dyn Error>>
     let [interface, vrid, priority, interval, source, peer, vip] =
         <[String; 7]>::try_from(arguments).map_err(|_| format!("seven arguments expected: {USAGE}"))?;
     Ok(RouterConfig {
-        interface,
-        vrid: Vrid::try_from(parse::<u32>("vrid", &vrid)?)?,
         priority: Priority::new(parse("priority", &priority)?)?,
         interval: Interval::from_millis(parse("interval", &interval)?)?,
-        preempt: true,
-        source: parse("source address", &source)?,
-        peers: [parse::<Ipv4Addr>("peer address", &peer)?].into(),
+        peers: [parse("peer address", &peer)?].into(),
         addresses: [parse("VIP", &vip)?].into(),
+        ..RouterConfig::new(
+            interface,
+            Vrid::try_from(parse::<u32>("vrid", &vrid)?)?,
+            parse("source address", &source)?,
+        )
     })
 }
 

@@ -2,12 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use windlass_vrrp::{Config, Interval, Priority, Vrid};
+use windlass_vrrp::wire::{self, Checksum, Reach};
+use windlass_vrrp::{Config, Family, Interval, Priority, UnfitVersions, Versions, Vrid};
 
-/// One virtual router on this node.
+#[cfg(test)]
+mod tests;
+
+/// One virtual router on this node. [`RouterConfig::new`] gives the RFC's defaults.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "filled in by the user over `RouterConfig::new`")]
 pub struct RouterConfig {
     /// Interface on whose LAN it runs.
     pub interface: String,
@@ -19,18 +26,153 @@ pub struct RouterConfig {
     pub interval: Interval,
     /// Whether it takes over from an Active of lower priority.
     pub preempt: bool,
-    /// Source of its adverts: an address of the interface.
-    pub source: Ipv4Addr,
+    /// How long it leaves an Active of lower priority in place before it takes over.
+    pub preempt_delay: Duration,
+    /// Versions it speaks.
+    pub versions: Versions,
+    /// Checksum form of its adverts in version 3 for IPv4. Both are accepted. keepalived and FRR want RFC 5798's.
+    pub checksum: Checksum,
+    /// Source of its adverts, an address of the interface, and with it the router's family. In IPv6 a link-local address.
+    pub source: IpAddr,
     /// The other candidates' addresses: only their adverts are obeyed. With none it becomes Active alone.
-    pub peers: BTreeSet<Ipv4Addr>,
-    /// The VIPs it answers for while Active, any number. With none it still elects, ready for the first.
-    pub addresses: BTreeSet<Ipv4Addr>,
+    pub peers: BTreeSet<IpAddr>,
+    /// The VIPs it serves while Active, any number, of its family. With none it still elects, ready for the first.
+    pub addresses: BTreeSet<IpAddr>,
+    /// How its adverts reach the peers.
+    pub transport: Transport,
+    /// How its VIPs are held while Active.
+    pub hold: Hold,
+    /// Whether sockets of this host may be reached on the VIPs (Accept_Mode, RFC 9568 §6.1). Without, a packet to a VIP that
+    /// no NAT rule takes is refused at once; ping is answered all the same. Needs [`Hold::Address`] or [`Hold::Vmac`]: with
+    /// [`Hold::Respond`] no socket is reachable.
+    pub accept: bool,
+    /// How long to ask the LAN whether somebody else has a VIP before it is claimed for the first time (RFC 5227 §2.1.1,
+    /// RFC 4862 §5.4). A takeover from a peer never waits. `None`: no question is asked.
+    pub probe: Option<Duration>,
+}
+
+/// How adverts reach the peers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a packet has one peer or a group")]
+pub enum Transport {
+    /// To a group on the LAN, TTL 255.
+    Multicast {
+        /// Another group than the RFC's: a realm with VRIDs of its own.
+        group: Option<IpAddr>,
+    },
+    /// To each peer by itself, for LANs that do not carry multicast.
+    Unicast {
+        /// TTL of own adverts.
+        ttl: u8,
+        /// TTLs accepted. 255 alone keeps out what comes from beyond a router.
+        accept_ttl: RangeInclusive<u8>,
+    },
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self::Multicast { group: None }
+    }
+}
+
+/// How VIPs are held while Active.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook a mode")]
+pub enum Hold {
+    /// Nothing is bound: the engine answers ARP and neighbour solicitations, and a NAT rule (kube-proxy's) takes the packets.
+    /// A killed or frozen process falls silent at once and leaves nothing behind.
+    #[default]
+    Respond,
+    /// On the interface, with a short lifetime that is renewed while Active, so that the kernel removes it if the process
+    /// dies. For services of the host itself.
+    Address,
+    /// On a macvlan with the virtual router's MAC address, which moves with it: ARP caches need not change (RFC 9568 §7.3).
+    Vmac,
 }
 
 impl RouterConfig {
+    /// A virtual router with the RFC's defaults: priority 100, 1 s, preempting, no peers, no addresses.
+    pub fn new(interface: impl Into<String>, vrid: Vrid, source: IpAddr) -> Self {
+        Self {
+            interface: interface.into(),
+            vrid,
+            priority: Priority::DEFAULT,
+            interval: Interval::SECOND,
+            preempt: true,
+            preempt_delay: Duration::ZERO,
+            versions: Versions::default(),
+            checksum: Checksum::default(),
+            source,
+            peers: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            transport: Transport::default(),
+            hold: Hold::default(),
+            accept: false,
+            probe: None,
+        }
+    }
+
     /// What identifies it on this node.
     pub fn key(&self) -> RouterKey {
-        RouterKey { interface: self.interface.clone(), vrid: self.vrid }
+        RouterKey { interface: self.interface.clone(), family: self.family(), vrid: self.vrid }
+    }
+
+    /// Its family.
+    pub fn family(&self) -> Family {
+        Family::of(self.source)
+    }
+
+    /// Whether it can be run at all.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let key = || self.key();
+        self.versions
+            .check(self.family(), self.interval)
+            .map_err(|source| ConfigError::Versions { key: key(), source })?;
+        let foreign = |address: &&IpAddr| Family::of(**address) != self.family();
+        if let Some(address) = self.addresses.iter().chain(&self.peers).find(foreign) {
+            return Err(ConfigError::Family { key: key(), address: *address, own: self.source });
+        }
+        if let IpAddr::V6(source) = self.source
+            && !source.is_unicast_link_local()
+            && matches!(self.transport, Transport::Multicast { .. })
+        {
+            return Err(ConfigError::NotLinkLocal { key: key(), own: self.source });
+        }
+        match &self.transport {
+            Transport::Multicast { group: Some(group) }
+                if !group.is_multicast() || Family::of(*group) != self.family() =>
+            {
+                return Err(ConfigError::Group { key: key(), group: *group });
+            }
+            Transport::Unicast { .. } if self.peers.is_empty() => {
+                return Err(ConfigError::NoPeers { key: key() });
+            }
+            Transport::Multicast { .. } | Transport::Unicast { .. } => {}
+        }
+        match (self.hold, self.accept) {
+            (Hold::Respond, true) => Err(ConfigError::NothingToAccept { key: key() }),
+            (Hold::Respond, false) | (Hold::Address | Hold::Vmac, _) => Ok(()),
+        }
+    }
+
+    /// Where its adverts go if it speaks to a group.
+    pub(crate) fn group(&self) -> Option<IpAddr> {
+        match &self.transport {
+            Transport::Multicast { group } => {
+                Some(group.unwrap_or_else(|| wire::default_group(self.family())))
+            }
+            Transport::Unicast { .. } => None,
+        }
+    }
+
+    /// How its peers' adverts come.
+    pub(crate) fn reach(&self) -> Reach {
+        match &self.transport {
+            Transport::Multicast { group } => {
+                Reach::Multicast { group: group.unwrap_or_else(|| wire::default_group(self.family())) }
+            }
+            Transport::Unicast { accept_ttl, .. } => Reach::Unicast { ttl: accept_ttl.clone() },
+        }
     }
 
     /// The state machine's part of it.
@@ -39,6 +181,8 @@ impl RouterConfig {
             priority: self.priority,
             interval: self.interval,
             preempt: self.preempt,
+            preempt_delay: self.preempt_delay,
+            versions: self.versions,
             primary: self.source,
             peers: self.peers.clone(),
             addresses: self.addresses.clone(),
@@ -46,17 +190,76 @@ impl RouterConfig {
     }
 }
 
+/// Why a virtual router cannot be run as it is configured.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Its versions cannot carry it.
+    #[error("{key}: {source}")]
+    Versions {
+        /// The router.
+        key: RouterKey,
+        /// Why.
+        source: UnfitVersions,
+    },
+    /// Two families in one router.
+    #[error(
+        "{key}: {address} is of another family than its source {own}: run a virtual router for each family"
+    )]
+    Family {
+        /// The router.
+        key: RouterKey,
+        /// The VIP or peer.
+        address: IpAddr,
+        /// The source.
+        own: IpAddr,
+    },
+    /// RFC 9568 §5.1.2.1.
+    #[error(
+        "{key}: its source {own} is not link-local, as adverts to an IPv6 group must be: use the interface's fe80:: address"
+    )]
+    NotLinkLocal {
+        /// The router.
+        key: RouterKey,
+        /// The source.
+        own: IpAddr,
+    },
+    /// Not a group, or of another family.
+    #[error("{key}: {group} is no multicast group of its family: use one of 224.0.0.0/24 or ff02::/16")]
+    Group {
+        /// The router.
+        key: RouterKey,
+        /// The address.
+        group: IpAddr,
+    },
+    /// Unicast to nobody would be a second Active wherever there are others.
+    #[error("{key}: unicast without peers: name the other candidates' addresses")]
+    NoPeers {
+        /// The router.
+        key: RouterKey,
+    },
+    /// Nothing is bound.
+    #[error("{key}: accept needs the VIPs on an interface: hold them by address or vmac")]
+    NothingToAccept {
+        /// The router.
+        key: RouterKey,
+    },
+}
+
 /// Identifies a virtual router on this node.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a name")]
 pub struct RouterKey {
     /// Its interface.
     pub interface: String,
+    /// Its family.
+    pub family: Family,
     /// Its VRID.
     pub vrid: Vrid,
 }
 
 impl fmt::Display for RouterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VRID {} on {}", self.vrid, self.interface)
+        write!(f, "VRID {} for {} on {}", self.vrid, self.family, self.interface)
     }
 }

@@ -1,6 +1,6 @@
 //! What the engine reports.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use windlass_vrrp::{Reason, State};
 
@@ -51,7 +51,17 @@ pub enum Event {
         /// Interface on which it was seen.
         interface: String,
         /// The VIP.
-        address: Ipv4Addr,
+        address: IpAddr,
+        /// Link-layer address of the other station.
+        mac: [u8; 6],
+    },
+    /// A VIP is not claimed: another station answered when it was probed for before its first use. Asked again each
+    /// minute; the VIP is claimed as soon as nobody answers.
+    AddressTaken {
+        /// The router that was to serve it.
+        key: RouterKey,
+        /// The VIP.
+        address: IpAddr,
         /// Link-layer address of the other station.
         mac: [u8; 6],
     },

@@ -2,7 +2,7 @@
 //! timer thread what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) enum LinkState {
     /// Carry routers with these source addresses.
-    Usable { sockets: Arc<LinkSockets>, addresses: Vec<Ipv4Addr> },
+    Usable { sockets: Arc<LinkSockets>, addresses: Vec<IpAddr> },
     /// Nothing, for this reason.
     Unusable(String),
     /// Nobody wants it any more.
@@ -97,7 +97,7 @@ struct Watch {
 struct Known {
     sockets: Option<Arc<LinkSockets>>,
     /// What was told last: the source addresses or the reason.
-    told: Option<Result<Vec<Ipv4Addr>, String>>,
+    told: Option<Result<Vec<IpAddr>, String>>,
 }
 
 impl Watch {
@@ -148,14 +148,15 @@ impl Known {
         Some(state)
     }
 
-    fn usable(&mut self, name: &str, info: &InterfaceInfo) -> (Result<Vec<Ipv4Addr>, String>, LinkState) {
+    fn usable(&mut self, name: &str, info: &InterfaceInfo) -> (Result<Vec<IpAddr>, String>, LinkState) {
         let opened = match self.sockets.take() {
             Some(sockets) => Ok(sockets),
             None => LinkSockets::open(name, info.index, info.mac).map(Arc::new),
         };
         match opened {
             Ok(sockets) => {
-                let addresses: Vec<Ipv4Addr> = info.ipv4.iter().map(|(address, _)| *address).collect();
+                let addresses: Vec<IpAddr> =
+                    info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address)).collect();
                 self.sockets = Some(Arc::clone(&sockets));
                 (Ok(addresses.clone()), LinkState::Usable { sockets, addresses })
             }

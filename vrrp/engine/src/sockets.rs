@@ -1,7 +1,7 @@
 //! The three sockets of an interface.
 
 use std::io::{self, Read};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -19,6 +19,7 @@ const SEND_PRIORITY: i32 = 6;
 
 /// The sockets of one interface. Opening and closing them may wait in the kernel (for the routing lock, for RCU): not on
 /// the timer thread.
+#[derive(Debug)]
 pub(crate) struct LinkSockets {
     pub(crate) index: u32,
     pub(crate) mac: Mac,
@@ -60,7 +61,7 @@ impl LinkSockets {
 
     /// Sends a datagram from [`wire::Advert::emit`].
     pub(crate) fn send_advert(&self, datagram: &[u8]) -> io::Result<()> {
-        let group = std::net::SocketAddrV4::new(wire::GROUP, 0).into();
+        let group = std::net::SocketAddrV4::new(wire::GROUP_V4, 0).into();
         self.adverts_out.send_to(datagram, &group).map(drop)
     }
 
@@ -107,7 +108,7 @@ fn adverts_in(interface: &str, index: u32) -> io::Result<Socket> {
             break;
         }
     }
-    socket.join_multicast_v4_n(&wire::GROUP, &InterfaceIndexOrAddress::Index(index))?;
+    socket.join_multicast_v4_n(&wire::GROUP_V4, &InterfaceIndexOrAddress::Index(index))?;
     Ok(socket)
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn obstacle(name: &str, found: Option<&crate::interfaces::InterfaceIn
 }
 
 /// Why a router cannot run with this source, if it cannot.
-pub(crate) fn source_obstacle(name: &str, source: Ipv4Addr, addresses: &[Ipv4Addr]) -> Option<String> {
+pub(crate) fn source_obstacle(name: &str, source: IpAddr, addresses: &[IpAddr]) -> Option<String> {
     if addresses.contains(&source) {
         return None;
     }

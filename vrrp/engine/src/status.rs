@@ -1,7 +1,7 @@
 //! What the engine tells when asked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use windlass_vrrp::State;
 
@@ -16,9 +16,9 @@ pub struct RouterStatus {
     /// Its state.
     pub state: State,
     /// Address of the router known to be Active: this node's source, a peer's, or none heard yet.
-    pub active: Option<Ipv4Addr>,
+    pub active: Option<IpAddr>,
     /// Its VIPs.
-    pub addresses: BTreeSet<Ipv4Addr>,
+    pub addresses: BTreeSet<IpAddr>,
     /// What it counted since it was first applied.
     pub counters: RouterCounters,
     /// Why it cannot run, if it cannot.
@@ -51,8 +51,14 @@ pub struct RouterCounters {
     pub interval_mismatches: u64,
     /// Peers' adverts with the checksum form of RFC 5798 (R6): accepted.
     pub rfc5798_checksums: u64,
-    /// ARP requests for its VIPs answered.
-    pub arp_replies: u64,
+    /// Peers' adverts in version 2 with another interval than ours: refused (R11).
+    pub interval_refused: u64,
+    /// Peers' adverts for IPv6 whose list does not begin with a link-local address (R10): accepted.
+    pub missing_link_local: u64,
+    /// ARP requests and neighbour solicitations for its VIPs answered.
+    pub replies: u64,
+    /// Gratuitous ARP and unsolicited neighbour advertisements sent.
+    pub announcements: u64,
 }
 
 /// An interface the engine listens on.

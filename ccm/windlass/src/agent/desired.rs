@@ -58,14 +58,11 @@ impl Assignment {
             ));
         }
         Ok(RouterConfig {
-            interface: name.clone(),
-            vrid,
             priority,
             interval,
-            preempt: true,
-            source: self.source,
-            peers: self.peers.clone(),
-            addresses: self.addresses.clone(),
+            peers: self.peers.iter().copied().map(IpAddr::V4).collect(),
+            addresses: self.addresses.iter().copied().map(IpAddr::V4).collect(),
+            ..RouterConfig::new(name.clone(), vrid, self.source.into())
         })
     }
 }
@@ -153,7 +150,7 @@ where
             addresses,
         };
         let key = match assignment.config() {
-            Ok(config) => RouterKey { interface: config.interface, vrid: config.vrid },
+            Ok(config) => config.key(),
             Err(reason) => {
                 problems.push(Problem { object, reason });
                 continue;

@@ -109,9 +109,7 @@ fn encode_routers(encoder: &mut DescriptorEncoder<'_>, routers: &[RouterStatus])
             "Ignored adverts with the virtual router's VRID from no candidate",
             |r| r.counters.strangers,
         ),
-        ("windlass_vrrp_arp_replies", "ARP requests answered for the virtual IPs", |r| {
-            r.counters.arp_replies
-        }),
+        ("windlass_vrrp_arp_replies", "ARP requests answered for the virtual IPs", |r| r.counters.replies),
     ];
     for (name, help, read) in each {
         counters(encoder, name, help, routers.iter().map(|router| (labels(router), read(router))))?;

@@ -1,11 +1,11 @@
 //! One virtual router: its state machine and what its actions do.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use windlass_vrrp::wire::{AddressList, Advert, Checksum, Packet};
-use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict};
+use windlass_vrrp::wire::{self, AddressList, Advert, Checksum, Expectation, Packet, Path};
+use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict, Version};
 
 use crate::announce::{Announcer, Tenure, Via};
 use crate::config::{RouterConfig, RouterKey};
@@ -55,6 +55,11 @@ impl Instance {
 
     pub(super) fn config(&self) -> &RouterConfig {
         &self.config
+    }
+
+    /// What its peers' adverts look like.
+    pub(super) fn expectation(&self) -> Expectation {
+        Expectation { versions: self.config.versions, reach: self.config.reach(), trailer: false }
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -110,7 +115,12 @@ impl Instance {
     }
 
     pub(super) fn handle_advert(&mut self, packet: &Packet<'_>, out: &mut Outside<'_>) -> Verdict {
-        let heard = Heard { source: packet.source, priority: packet.priority, interval: packet.interval };
+        let heard = Heard {
+            source: packet.source,
+            priority: packet.priority,
+            interval: packet.interval,
+            version: packet.version,
+        };
         let was_active = self.is_active();
         let verdict = self.router.handle_advert(heard, out.now);
         self.count(packet, verdict, was_active);
@@ -178,8 +188,9 @@ impl Instance {
         }
     }
 
-    fn announcer_update(&self, out: &Outside<'_>, added: &BTreeSet<Ipv4Addr>) {
-        out.announcer.update(&self.key, &self.addresses, added);
+    fn announcer_update(&self, out: &Outside<'_>, added: &BTreeSet<IpAddr>) {
+        let added = added.iter().copied().filter_map(v4).collect();
+        out.announcer.update(&self.key, &self.addresses, &added);
     }
 
     fn send_advert(&mut self, resign: bool, out: &Outside<'_>) {
@@ -210,16 +221,26 @@ impl Instance {
     /// Builds what is sent later.
     fn prepare(&mut self) {
         let config = &self.config;
+        let group = config.group().unwrap_or_else(|| wire::default_group(config.family()));
+        let Some(path) = Path::new(config.source, group) else { return };
         let mut advert = Advert {
-            source: config.source,
+            path,
+            ttl: wire::TTL,
             vrid: config.vrid,
             priority: Some(config.priority),
             interval: config.interval,
-            addresses: AddressList::representing(&config.addresses, config.source),
+            addresses: AddressList::representing(&config.addresses, config.source, AddressList::MAX),
         };
-        self.advert = advert.emit(Checksum::Rfc9568);
+        self.advert = advert.datagram(Version::V3, config.checksum);
         advert.priority = None;
-        self.resignation = advert.emit(Checksum::Rfc9568);
-        self.addresses = config.addresses.iter().copied().collect();
+        self.resignation = advert.datagram(Version::V3, config.checksum);
+        self.addresses = config.addresses.iter().copied().filter_map(v4).collect();
+    }
+}
+
+fn v4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
     }
 }

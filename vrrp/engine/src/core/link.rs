@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use windlass_vrrp::wire::{self, Rejection};
+use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{Time, Verdict, Vrid};
 
 use crate::announce::Announcer;
@@ -97,7 +97,11 @@ impl Link {
         self.routers.extend(desired.into_iter().map(|(vrid, config)| (vrid, Instance::new(config))));
         let addresses_of = |(vrid, instance): (&Vrid, &Instance)| {
             let vrid = *vrid;
-            instance.config().addresses.iter().map(move |address| (*address, vrid)).collect::<Vec<_>>()
+            let v4 = instance.config().addresses.iter().filter_map(|address| match address {
+                IpAddr::V4(address) => Some(*address),
+                IpAddr::V6(_) => None,
+            });
+            v4.map(|address| (address, vrid)).collect::<Vec<_>>()
         };
         self.by_address = self.routers.iter().flat_map(addresses_of).collect();
         self.face(now, announcer, events);
@@ -160,7 +164,12 @@ impl Link {
     }
 
     fn handle_datagram(&mut self, datagram: &[u8], mut out: Outside<'_>) {
-        let stranger = match wire::parse(datagram, |vrid| self.routers.contains_key(&vrid)) {
+        let datagram = match Datagram::from_ipv4(datagram) {
+            Ok(datagram) => datagram,
+            Err(rejection) => return self.rejected[rejection.index()] += 1,
+        };
+        let stranger = match wire::parse(&datagram, |vrid| self.routers.get(&vrid).map(Instance::expectation))
+        {
             Ok(packet) => {
                 let verdict = self.routers.get_mut(&packet.vrid).map(|i| i.handle_advert(&packet, &mut out));
                 verdict == Some(Verdict::Stranger)
@@ -173,12 +182,12 @@ impl Link {
                 )
             }
         };
-        let Some(sighting) = wire::sighting(datagram).filter(|_| stranger) else { return };
+        let Some(sighting) = wire::sighting(&datagram).filter(|_| stranger) else { return };
         self.strangers_heard += 1;
         if self.strangers.note(sighting, out.now) {
-            let wire::Sighting { source, vrid, version, carp } = sighting;
+            let wire::Sighting { source, vrid, version, carp, .. } = sighting;
             let interface = self.name.clone();
-            out.events.push(Event::Stranger { interface, vrid, source: IpAddr::V4(source), version, carp });
+            out.events.push(Event::Stranger { interface, vrid, source, version, carp });
         }
     }
 
@@ -199,7 +208,7 @@ impl Link {
                             if let Some(instance) = active(arp.target).and_then(|v| self.routers.get_mut(&v))
                             {
                                 let counters = &mut instance.counters;
-                                counters.arp_replies += u64::from(sent.is_ok());
+                                counters.replies += u64::from(sent.is_ok());
                                 counters.send_errors += u64::from(sent.is_err());
                             }
                         }
@@ -217,7 +226,11 @@ impl Link {
         let contested = |claim: &(Ipv4Addr, Mac)| active_for(routers, by_address, claim.0).is_some();
         if self.claims.deadline().is_some_and(|due| due <= now) {
             for (address, mac) in self.claims.due(now, contested) {
-                events.push(Event::AddressConflict { interface: self.name.clone(), address, mac });
+                events.push(Event::AddressConflict {
+                    interface: self.name.clone(),
+                    address: address.into(),
+                    mac,
+                });
             }
         }
     }
@@ -252,7 +265,7 @@ fn active_for(
 }
 
 /// Whether a router with this source can run, or why not; `None` while that is not known.
-fn readiness(name: &str, state: Option<&LinkState>, source: Ipv4Addr) -> Option<Result<(), String>> {
+fn readiness(name: &str, state: Option<&LinkState>, source: IpAddr) -> Option<Result<(), String>> {
     match state? {
         LinkState::Usable { addresses, .. } => Some(match source_obstacle(name, source, addresses) {
             None => Ok(()),

@@ -1,0 +1,44 @@
+use super::*;
+
+fn router(source: &str) -> RouterConfig {
+    RouterConfig::new("eth0", Vrid::MIN, source.parse().unwrap())
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_the_router_the_value_and_the_remedy() {
+    let v4 = router("192.0.2.1");
+    assert_eq!(v4.check(), Ok(()));
+    assert_eq!(router("fe80::1").check(), Ok(()));
+    let group = |group: &str| Transport::Multicast { group: Some(group.parse().unwrap()) };
+    let unicast = Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
+    for (config, message) in [
+        (
+            RouterConfig { versions: Versions::V2, ..router("fe80::1") },
+            "VRID 1 for IPv6 on eth0: VRRPv2 carries IPv4 only: use version 3 for an IPv6 virtual router",
+        ),
+        (
+            RouterConfig { addresses: ["2001:db8::1".parse().unwrap()].into(), ..v4.clone() },
+            "VRID 1 for IPv4 on eth0: 2001:db8::1 is of another family than its source 192.0.2.1: run a virtual router \
+             for each family",
+        ),
+        (
+            router("2001:db8::1"),
+            "VRID 1 for IPv6 on eth0: its source 2001:db8::1 is not link-local, as adverts to an IPv6 group must be: use \
+             the interface's fe80:: address",
+        ),
+        (
+            RouterConfig { transport: group("192.0.2.9"), ..v4.clone() },
+            "VRID 1 for IPv4 on eth0: 192.0.2.9 is no multicast group of its family: use one of 224.0.0.0/24 or ff02::/16",
+        ),
+        (
+            RouterConfig { transport: unicast, ..v4.clone() },
+            "VRID 1 for IPv4 on eth0: unicast without peers: name the other candidates' addresses",
+        ),
+        (
+            RouterConfig { accept: true, ..v4 },
+            "VRID 1 for IPv4 on eth0: accept needs the VIPs on an interface: hold them by address or vmac",
+        ),
+    ] {
+        assert_eq!(config.check().expect_err(message).to_string(), message);
+    }
+}

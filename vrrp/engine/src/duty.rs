@@ -1,0 +1,230 @@
+//! What the timer thread tells the threads that hold and announce VIPs, without a lock on its way.
+//!
+//! Each virtual router has a [`Duty`]. The timer thread writes a few atomics in it and rings a bell; the others compare what
+//! they did with what the duty says, as often as they are rung: nothing can be lost or overtake.
+//!
+//! ```text
+//! timer thread ──takeover──► Duty ◄──looks── neighbour thread: probes, clears addresses, answers, announces
+//!                             ▲ │ cleared ──► hold thread: binds cleared addresses (Address, Vmac), tells in_place
+//!                             └─┴── in_place ──► neighbour thread: announces what is in place
+//! ```
+
+#![expect(dead_code, reason = "the threads that follow it come next")]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use windlass_vrrp::Time;
+
+use crate::config::{Hold, RouterKey};
+use crate::sockets::LinkSockets;
+
+/// The standing of a virtual router, shared by the threads.
+#[derive(Debug)]
+pub(crate) struct Duty {
+    pub(crate) key: RouterKey,
+    /// Nanoseconds of the clock until which this node acts as Active; 0: it is not Active. The timer thread extends it with
+    /// every advert; the others look at it before each thing they do, so that they fall silent when the timer thread demotes
+    /// the router, and also when the whole process was frozen and they happen to run again first.
+    tenure: AtomicU64,
+    /// Times the router became Active.
+    takeovers: AtomicU64,
+    /// Times another Active was heard and beaten.
+    contentions: AtomicU64,
+    /// The present takeover is from nobody: no peer was ever heard as Active, so the addresses may be a stranger's.
+    unheard: AtomicBool,
+    plan: Mutex<Arc<Plan>>,
+    cleared: Mutex<Arc<BTreeSet<IpAddr>>>,
+    in_place: Mutex<Arc<BTreeSet<IpAddr>>>,
+    /// ARP requests and neighbour solicitations answered.
+    pub(crate) replies: AtomicU64,
+    /// Frames the kernel refused to send.
+    pub(crate) send_errors: AtomicU64,
+    /// Gratuitous ARP and unsolicited neighbour advertisements sent.
+    pub(crate) announcements: AtomicU64,
+}
+
+/// What there is to hold. Replaced when the configuration or the interface changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) addresses: Arc<[IpAddr]>,
+    pub(crate) hold: Hold,
+    pub(crate) accept: bool,
+    pub(crate) probe: Option<Duration>,
+    /// The interface's sockets; `None` while it cannot be used.
+    pub(crate) link: Option<Arc<LinkSockets>>,
+}
+
+/// A takeover as a helper thread sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    /// Whether this node acts as Active.
+    pub(crate) active: bool,
+    /// Which takeover it is; another number is another takeover.
+    pub(crate) takeover: u64,
+    /// How often it was contested since it was created.
+    pub(crate) contentions: u64,
+    /// No peer was ever heard as Active.
+    pub(crate) unheard: bool,
+}
+
+impl Duty {
+    pub(crate) fn new(key: RouterKey, plan: Plan) -> Self {
+        Self {
+            key,
+            tenure: AtomicU64::new(0),
+            takeovers: AtomicU64::new(0),
+            contentions: AtomicU64::new(0),
+            unheard: AtomicBool::new(true),
+            plan: Mutex::new(Arc::new(plan)),
+            cleared: Mutex::default(),
+            in_place: Mutex::default(),
+            replies: AtomicU64::new(0),
+            send_errors: AtomicU64::new(0),
+            announcements: AtomicU64::new(0),
+        }
+    }
+
+    /// The router has become Active. Timer thread.
+    pub(crate) fn take_over(&self, unheard: bool, until: Time) {
+        self.unheard.store(unheard, Ordering::Relaxed);
+        self.takeovers.fetch_add(1, Ordering::Relaxed);
+        self.extend(until);
+    }
+
+    /// It stays Active until then. Timer thread.
+    pub(crate) fn extend(&self, until: Time) {
+        self.tenure.store(until.nanos(), Ordering::Release);
+    }
+
+    /// It is no longer Active. Timer thread.
+    pub(crate) fn end(&self) {
+        self.tenure.store(0, Ordering::Release);
+    }
+
+    /// It was contested and won. Timer thread.
+    pub(crate) fn contest(&self) {
+        self.contentions.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether this node may act as Active at this instant.
+    pub(crate) fn holds(&self, now: Time) -> bool {
+        now.nanos() < self.tenure.load(Ordering::Acquire)
+    }
+
+    /// All that the timer thread has said.
+    pub(crate) fn standing(&self, now: Time) -> Standing {
+        Standing {
+            active: self.holds(now),
+            takeover: self.takeovers.load(Ordering::Acquire),
+            contentions: self.contentions.load(Ordering::Acquire),
+            unheard: self.unheard.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_plan(&self, plan: Plan) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(plan);
+    }
+
+    /// Addresses that may be claimed: nobody else answers for them. Set by the neighbour thread.
+    pub(crate) fn cleared(&self) -> Arc<BTreeSet<IpAddr>> {
+        Arc::clone(&self.cleared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_cleared(&self, addresses: BTreeSet<IpAddr>) {
+        *self.cleared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
+    }
+
+    /// Addresses that are bound. Set by the hold thread.
+    pub(crate) fn in_place(&self) -> Arc<BTreeSet<IpAddr>> {
+        Arc::clone(&self.in_place.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_in_place(&self, addresses: BTreeSet<IpAddr>) {
+        *self.in_place.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
+    }
+}
+
+/// All duties of the node, and the bells of the threads that follow them.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    duties: Mutex<Arc<[Arc<Duty>]>>,
+    neighbour: Bell,
+    hold: Bell,
+}
+
+impl Roster {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { duties: Mutex::new(Arc::from([])), neighbour: Bell::new()?, hold: Bell::new()? })
+    }
+
+    pub(crate) fn duties(&self) -> Arc<[Arc<Duty>]> {
+        Arc::clone(&self.duties.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces all duties, and rings.
+    pub(crate) fn publish(&self, duties: Arc<[Arc<Duty>]>) {
+        *self.duties.lock().unwrap_or_else(PoisonError::into_inner) = duties;
+        self.ring();
+    }
+
+    /// Tells both threads to look.
+    pub(crate) fn ring(&self) {
+        self.neighbour.ring();
+        self.hold.ring();
+    }
+
+    /// Rings the neighbour thread alone.
+    pub(crate) fn ring_neighbour(&self) {
+        self.neighbour.ring();
+    }
+
+    /// Rings the hold thread alone.
+    pub(crate) fn ring_hold(&self) {
+        self.hold.ring();
+    }
+
+    pub(crate) fn neighbour_bell(&self) -> &Bell {
+        &self.neighbour
+    }
+
+    pub(crate) fn hold_bell(&self) -> &Bell {
+        &self.hold
+    }
+}
+
+/// Wakes a thread that waits for descriptors.
+#[derive(Debug)]
+pub(crate) struct Bell(EventFd);
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?))
+    }
+
+    pub(crate) fn ring(&self) {
+        // Fails only when the counter is at its maximum, and then the bell rings already.
+        let _ = self.0.write(1);
+    }
+
+    /// Silences it, before looking at what it rang for.
+    pub(crate) fn hush(&self) {
+        let _ = self.0.read();
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
