@@ -137,10 +137,10 @@ impl Packet<'_> {
 }
 
 /// Validates a received advert in the order R1 to R9 (RFC 9568 §7.1). `expect` says what adverts of a VRID look like on the
-/// interface it came in by, `None` if it is not configured there (R4).
-pub fn parse<'a>(
+/// interface it came in by, `None` if it is not configured there (R4). Copies and allocates nothing.
+pub fn parse<'a, 'e>(
     datagram: &Datagram<'a>,
-    expect: impl FnOnce(Vrid) -> Option<Expectation>,
+    expect: impl FnOnce(Vrid) -> Option<&'e Expectation>,
 ) -> Result<Packet<'a>, Rejection> {
     let Datagram { source, destination, ttl, payload } = *datagram;
     let Some((&[version_type, vrid, priority, count, fifth, sixth, _, _], rest)) =

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Interval, Priority};
+use super::{Interval, Priority, Vrid};
 
 /// Address family of a virtual router. Routers of one VRID and different families are independent (RFC 9568 §5.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,6 +40,17 @@ impl fmt::Display for Family {
             Self::V4 => "IPv4",
             Self::V6 => "IPv6",
         })
+    }
+}
+
+impl Vrid {
+    /// The virtual router MAC address: 00-00-5E-00-01-{VRID} for IPv4, 00-00-5E-00-02-{VRID} for IPv6 (RFC 9568 §7.3).
+    pub fn mac(self, family: Family) -> [u8; 6] {
+        let block = match family {
+            Family::V4 => 0x01,
+            Family::V6 => 0x02,
+        };
+        [0x00, 0x00, 0x5e, 0x00, block, self.get()]
     }
 }
 

@@ -86,8 +86,8 @@ impl Advert {
         let priority = self.priority.map_or(0, Priority::get);
         message.extend([version.number() << 4 | TYPE_ADVERT, self.vrid.get(), priority, count]);
         match version {
-            // Authentication type 0: none.
-            Version::V2 => message.extend([0, self.interval.seconds()]),
+            // Authentication type 0: none. Never interval 0, which is illegal.
+            Version::V2 => message.extend([0, self.interval.seconds().max(1)]),
             Version::V3 => message.extend(self.interval.min(Interval::MAX).centiseconds().to_be_bytes()),
         }
         message.extend([0, 0]);
@@ -102,8 +102,7 @@ impl Advert {
                 message.extend([0; V2_TRAILER]);
                 false
             }
-            (Version::V3, Family::V4, Checksum::Rfc9568) => false,
-            (Version::V3, Family::V4, Checksum::Rfc5798) => true,
+            (Version::V3, Family::V4, form) => form == Checksum::Rfc5798,
             (Version::V3, Family::V6, _) => true,
         };
         let (source, destination) = (self.path.source(), self.path.destination());
