@@ -29,6 +29,7 @@ pub(super) struct Instance {
     /// Why it cannot run.
     error: Option<String>,
     pub(super) counters: RouterCounters,
+    expectation: Expectation,
     /// Ready-made datagrams: nothing is built when an advert is due.
     advert: Vec<u8>,
     resignation: Vec<u8>,
@@ -43,6 +44,7 @@ impl Instance {
             router: Router::new(config.vrid, config.machine()),
             error: None,
             counters: RouterCounters::default(),
+            expectation: expectation(&config),
             advert: Vec::new(),
             resignation: Vec::new(),
             addresses: Arc::default(),
@@ -58,8 +60,8 @@ impl Instance {
     }
 
     /// What its peers' adverts look like.
-    pub(super) fn expectation(&self) -> Expectation {
-        Expectation { versions: self.config.versions, reach: self.config.reach(), trailer: false }
+    pub(super) fn expectation(&self) -> &Expectation {
+        &self.expectation
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -221,6 +223,7 @@ impl Instance {
     /// Builds what is sent later.
     fn prepare(&mut self) {
         let config = &self.config;
+        self.expectation = expectation(config);
         let group = config.group().unwrap_or_else(|| wire::default_group(config.family()));
         let Some(path) = Path::new(config.source, group) else { return };
         let mut advert = Advert {
@@ -236,6 +239,10 @@ impl Instance {
         self.resignation = advert.datagram(Version::V3, config.checksum);
         self.addresses = config.addresses.iter().copied().filter_map(v4).collect();
     }
+}
+
+fn expectation(config: &RouterConfig) -> Expectation {
+    Expectation { versions: config.versions, reach: config.reach(), trailer: false }
 }
 
 fn v4(address: IpAddr) -> Option<Ipv4Addr> {
