@@ -23,6 +23,8 @@ mod event;
 mod inbox;
 mod interfaces;
 mod links;
+#[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use")]
+mod netlink;
 mod realtime;
 mod sockets;
 mod status;
