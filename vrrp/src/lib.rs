@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`units`] | [`Vrid`], [`Priority`], [`Interval`], [`Time`]: values that can only be legal |
 //! | [`wire`] | adverts as bytes: parse with a reason for every refusal, emit, recognise strangers |
+//! | [`auth`] | the optional trailer that proves an advert's origin and freshness |
 //! | [`router`] | one virtual router's state machine: inputs take `now`, outputs are values |
 //! | `sim` | (feature `sim`) several routers on a LAN with faults, in virtual time |
 //!
@@ -12,6 +13,7 @@
 //! carries the actions out in that order, and calls [`Router::handle_timeout`] at [`Router::poll_timeout`], after all
 //! adverts that have arrived by then were delivered: a late reader must not mistake its own lateness for silence.
 
+pub mod auth;
 pub mod router;
 #[cfg(feature = "sim")]
 pub mod sim;

@@ -1,0 +1,64 @@
+//! Both halves of authentication, for a driver.
+
+use super::key::Keyring;
+use super::signer::Signer;
+use super::trailer::{Subject, Trailer};
+use super::verifier::{Verified, Verifier};
+use super::{AntiReplay, AuthError, Mode, WallTime};
+
+/// What a virtual router is told about authentication.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Authentication {
+    /// The secrets.
+    pub keyring: Keyring,
+    /// How strict it is.
+    pub mode: Mode,
+    /// How it tells old adverts from new ones.
+    pub anti_replay: AntiReplay,
+}
+
+/// Signs and admits the adverts of one virtual router.
+#[derive(Clone, Debug)]
+pub struct Authenticator {
+    config: Authentication,
+    signer: Signer,
+    verifier: Verifier,
+}
+
+impl Authenticator {
+    /// An authenticator that has neither sent nor heard.
+    pub fn new(config: Authentication) -> Self {
+        Self { config, signer: Signer::default(), verifier: Verifier::default() }
+    }
+
+    /// Changes keys, mode or window; what was sent and heard is not forgotten.
+    pub fn reconfigure(&mut self, config: Authentication) {
+        self.config = config;
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Authentication {
+        &self.config
+    }
+
+    /// The trailer for an own advert; none in a mode that does not sign.
+    pub fn sign(&mut self, subject: Subject<'_>, now: WallTime) -> Option<Trailer> {
+        let Authentication { keyring, mode, anti_replay } = &self.config;
+        mode.signs().then(|| self.signer.sign(keyring, *anti_replay, subject, now))
+    }
+
+    /// Whether an advert is to be obeyed: `Ok(None)` for one without a trailer in a mode that takes it.
+    pub fn admit(
+        &mut self,
+        subject: Subject<'_>,
+        trailer: Option<&Trailer>,
+        now: WallTime,
+    ) -> Result<Option<Verified>, AuthError> {
+        let Authentication { keyring, mode, anti_replay } = &self.config;
+        match trailer {
+            Some(trailer) => self.verifier.verify(keyring, *anti_replay, subject, trailer, now).map(Some),
+            None if mode.requires() => Err(AuthError::Missing),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The trailer's bytes, and what its HMAC covers.
+
+use std::net::IpAddr;
+
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+
+use super::key::{Key, KeyId};
+use super::sequence::Sequence;
+use crate::units::Vrid;
+
+/// Length of a trailer.
+pub const TRAILER: usize = 28;
+/// Its bytes.
+pub type Trailer = [u8; TRAILER];
+
+/// HMAC-SHA256 cut to 128 bits.
+const TYPE_HMAC_SHA256: u8 = 1;
+const HMAC: usize = 16;
+/// What precedes the HMAC.
+const HEAD: usize = TRAILER - HMAC;
+
+/// What is signed.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Source address of the datagram.
+    pub source: IpAddr,
+    /// The virtual router that sends or receives it.
+    pub vrid: Vrid,
+    /// The VRRP message, without IP header and trailer. Its checksum does not matter.
+    pub message: &'a [u8],
+}
+
+/// A trailer read, its HMAC not yet verified.
+pub(super) struct Parts<'a> {
+    pub(super) kind: u8,
+    pub(super) key: u8,
+    pub(super) reserved: u16,
+    pub(super) sequence: Sequence,
+    head: &'a [u8],
+    hmac: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn of(trailer: &'a Trailer) -> Self {
+        let &[kind, key, r1, r2, s1, s2, s3, s4, s5, s6, s7, s8, ..] = trailer;
+        let (head, hmac) = trailer.split_at(HEAD);
+        Self {
+            kind,
+            key,
+            reserved: u16::from_be_bytes([r1, r2]),
+            sequence: Sequence::from_bits(u64::from_be_bytes([s1, s2, s3, s4, s5, s6, s7, s8])),
+            head,
+            hmac,
+        }
+    }
+
+    pub(super) fn well_formed(&self) -> bool {
+        self.kind == TYPE_HMAC_SHA256 && self.reserved == 0
+    }
+
+    /// Compares in constant time.
+    pub(super) fn holds(&self, subject: Subject<'_>, key: &Key) -> bool {
+        covered(key, subject, self.head).verify_truncated_left(self.hmac).is_ok()
+    }
+}
+
+/// The signed trailer of an advert.
+pub(super) fn sign(subject: Subject<'_>, id: KeyId, key: &Key, sequence: Sequence) -> Trailer {
+    let mut trailer = [0; TRAILER];
+    let (head, hmac) = trailer.split_at_mut(HEAD);
+    head[0] = TYPE_HMAC_SHA256;
+    head[1] = id.get();
+    head[4..].copy_from_slice(&sequence.bits().to_be_bytes());
+    let full = covered(key, subject, head).finalize().into_bytes();
+    hmac.copy_from_slice(&full[..HMAC]);
+    trailer
+}
+
+/// The HMAC over pseudo header, message and trailer. Checksum and HMAC count as zeros.
+fn covered(key: &Key, Subject { source, vrid, message }: Subject<'_>, head: &[u8]) -> Hmac<Sha256> {
+    let mut pseudo = [0; 20];
+    let version = message.first().map_or(0, |version_type| version_type >> 4);
+    let family = match source {
+        IpAddr::V4(address) => {
+            pseudo[4..8].copy_from_slice(&address.octets());
+            4
+        }
+        IpAddr::V6(address) => {
+            pseudo[4..].copy_from_slice(&address.octets());
+            6
+        }
+    };
+    pseudo[..4].copy_from_slice(&[family, version, vrid.get(), 0]);
+    let (before, rest) = message.split_at(message.len().min(6));
+    let (checksum, after) = rest.split_at(rest.len().min(2));
+    let mut hmac = key.hmac();
+    hmac.update(&pseudo);
+    hmac.update(before);
+    hmac.update(&[0; 2][..checksum.len()]);
+    hmac.update(after);
+    hmac.update(head);
+    hmac.update(&[0; HMAC]);
+    hmac
+}
