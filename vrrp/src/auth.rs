@@ -112,9 +112,10 @@ impl Window {
         }
     }
 
-    /// The default for a router of this interval: three intervals, at least 5 s.
+    /// The default for a router of this interval: three intervals, 5 s at least and 300 s at most.
     pub fn for_interval(interval: Interval) -> Self {
-        Self((3 * interval.centiseconds()).div_ceil(100).max(5))
+        let seconds = (u32::from(interval.centiseconds()) * 3).div_ceil(100).clamp(5, 300);
+        Self(u16::try_from(seconds).unwrap_or(300))
     }
 
     /// In seconds.

@@ -76,8 +76,8 @@ impl Key {
 
     /// Sixteen digits that are the same on two nodes if the secret is, and tell nothing else about it.
     pub fn fingerprint(&self) -> String {
-        let [a, b, c, d, e, f, g, h, ..] = self.fingerprint;
-        format!("{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+        let first = self.fingerprint.first_chunk().copied().unwrap_or_default();
+        format!("{:016x}", u64::from_be_bytes(first))
     }
 
     /// An HMAC that the secret has already gone into.

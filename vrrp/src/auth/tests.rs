@@ -198,6 +198,7 @@ fn a_window_is_1_to_300_s_and_by_default_three_intervals_or_5_s() {
         let interval = Interval::from_centiseconds(centiseconds).unwrap();
         assert_eq!(Window::for_interval(interval).seconds(), seconds, "{interval}");
     }
+    assert_eq!(Window::for_interval(Interval::from_seconds(255).unwrap()).seconds(), 300);
 }
 
 #[test]
