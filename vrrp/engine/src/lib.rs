@@ -20,6 +20,7 @@ mod core;
 mod duty;
 mod engine;
 mod event;
+mod hold;
 mod inbox;
 mod interfaces;
 mod links;

@@ -1,0 +1,63 @@
+use super::*;
+
+fn place(last: u8) -> Place {
+    Place { interface: 2, address: IpAddr::from([192, 0, 2, last]) }
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn wanted(places: &[Place]) -> BTreeSet<Place> {
+    places.iter().copied().collect()
+}
+
+#[test]
+fn what_is_wanted_is_added_then_renewed_within_a_third_of_its_lifetime_and_removed_when_it_is_not() {
+    let mut bindings = Bindings::default();
+    let both = wanted(&[place(1), place(2)]);
+    let steps = bindings.steps(&both, at(0));
+    assert_eq!(steps, [Step::Add(place(1)), Step::Add(place(2))]);
+    bindings.succeeded(&steps, at(0));
+    assert!(bindings.holds(&place(1)) && bindings.holds(&place(2)));
+    assert_eq!(bindings.steps(&both, at(400)), []);
+    let due = bindings.due().unwrap();
+    assert!(due <= at(1000), "{due:?}");
+    assert_eq!(bindings.steps(&both, due), [Step::Renew(place(1))]);
+    assert_eq!(bindings.steps(&both, at(1000)), [Step::Renew(place(1)), Step::Renew(place(2))]);
+    let one = wanted(&[place(2)]);
+    assert_eq!(bindings.steps(&one, at(400)), [Step::Remove(place(1))]);
+    bindings.succeeded(&[Step::Remove(place(1))], at(400));
+    assert!(!bindings.holds(&place(1)));
+}
+
+#[test]
+fn a_refusal_is_told_once_and_tried_again_after_growing_pauses_while_others_go_on() {
+    let mut bindings = Bindings::default();
+    let both = wanted(&[place(1), place(2)]);
+    assert!(bindings.refused(Step::Add(place(1)), at(0)), "the first is news");
+    bindings.succeeded(&[Step::Add(place(2))], at(0));
+    assert_eq!(bindings.steps(&both, at(99)), []);
+    assert_eq!(bindings.steps(&both, at(100)), [Step::Add(place(1))]);
+    assert!(!bindings.refused(Step::Add(place(1)), at(100)), "the second is not");
+    assert_eq!(bindings.steps(&wanted(&[place(1)]), at(299)), [Step::Remove(place(2))]);
+    assert!(bindings.steps(&both, at(300)).contains(&Step::Add(place(1))));
+    bindings.forget(&wanted(&[]));
+    assert!(bindings.refused(Step::Add(place(1)), at(400)), "forgotten with the wish");
+}
+
+#[test]
+fn what_somebody_else_removed_is_bound_again_after_a_pause() {
+    let mut bindings = Bindings::default();
+    bindings.succeeded(&[Step::Add(place(1))], at(0));
+    assert!(bindings.lost(place(1), at(10)));
+    assert!(!bindings.lost(place(2), at(10)), "never ours");
+    assert_eq!(bindings.steps(&wanted(&[place(1)]), at(110)), [Step::Add(place(1))]);
+}
+
+#[test]
+fn many_addresses_live_longer_so_that_renewing_costs_the_same() {
+    for (addresses, seconds) in [(0, 3), (1, 3), (256, 3), (257, 6), (1000, 12), (10_000, 120)] {
+        assert_eq!(lifetime(addresses), Duration::from_secs(seconds), "{addresses}");
+    }
+}

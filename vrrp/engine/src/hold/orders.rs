@@ -1,0 +1,65 @@
+//! The netlink messages for bound addresses.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressProtocol, AddressScope, CacheInfo,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::bindings::{Place, Step};
+
+/// Mark of the engine's addresses (IFA_PROTO, Linux 5.18): only what bears it is ever removed.
+pub(crate) const TAG: u8 = 0x57;
+
+/// The message and flags of a step.
+///
+/// The address is a host's (/32, /128) without a route of its own, so that neither the interface's subnet nor
+/// `promote_secondaries` is touched, and comes without duplicate address detection, which would delay it: the engine has
+/// probed for it. The tag goes with every renewal: one without clears it. In IPv6 the preferred lifetime is 0, so that the
+/// VIP is never chosen as a source. IPv4 knows nothing like that; there the scope of a link keeps it from being a source
+/// towards other networks and behind the interface's own addresses.
+pub(super) fn order(step: Step, lifetime: Duration) -> (RouteNetlinkMessage, u16) {
+    match step {
+        Step::Add(place) => {
+            (RouteNetlinkMessage::NewAddress(message(place, lifetime)), NLM_F_CREATE | NLM_F_EXCL)
+        }
+        Step::Renew(place) => {
+            (RouteNetlinkMessage::NewAddress(message(place, lifetime)), NLM_F_CREATE | NLM_F_REPLACE)
+        }
+        Step::Remove(place) => (RouteNetlinkMessage::DelAddress(bare(place)), 0),
+    }
+}
+
+fn bare(place: Place) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.index = place.interface;
+    message.attributes.push(AddressAttribute::Local(place.address));
+    message.attributes.push(AddressAttribute::Address(place.address));
+    (message.header.family, message.header.prefix_len) = match place.address {
+        IpAddr::V4(_) => (AddressFamily::Inet, 32),
+        IpAddr::V6(_) => (AddressFamily::Inet6, 128),
+    };
+    message
+}
+
+fn message(place: Place, lifetime: Duration) -> AddressMessage {
+    let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
+    let mut message = bare(place);
+    let mut cache = CacheInfo::default();
+    cache.ifa_valid = seconds;
+    let flags = match place.address {
+        IpAddr::V4(_) => {
+            message.header.scope = AddressScope::Link;
+            cache.ifa_preferred = seconds;
+            AddressFlags::Noprefixroute
+        }
+        IpAddr::V6(_) => AddressFlags::Noprefixroute | AddressFlags::Nodad,
+    };
+    message.attributes.push(AddressAttribute::Flags(flags));
+    message.attributes.push(AddressAttribute::CacheInfo(cache));
+    message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(TAG)));
+    message
+}
