@@ -68,9 +68,9 @@ impl Image {
     fn flip(mut self, byte: usize, mask: u8) -> Self {
         let message = self.message.len();
         if byte < message {
-            self.message[byte] ^= mask
+            self.message[byte] ^= mask;
         } else {
-            self.trailer[byte - message] ^= mask
+            self.trailer[byte - message] ^= mask;
         }
         self
     }
