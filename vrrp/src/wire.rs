@@ -18,10 +18,14 @@
 //! +---------------------------------------------------------------+
 //! |     trailer, where authentication is configured (optional)    |
 //! ```
+//!
+//! The checksum of an IPv4 message does not cover the trailer, that of an IPv6 message does: there the kernel may compute
+//! it, and knows only the payload.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
+use crate::auth::{TRAILER, Trailer};
 use crate::units::{Family, Interval, Priority, Version, Versions, Vrid};
 
 mod advert;
@@ -88,7 +92,7 @@ pub struct Expectation {
     pub versions: Versions,
     /// How its adverts come.
     pub reach: Reach,
-    /// Whether bytes may follow the message: an authentication trailer, to be judged by the caller.
+    /// Whether an authentication trailer may follow the message. The caller judges it, and its absence.
     pub trailer: bool,
 }
 
@@ -110,8 +114,8 @@ pub struct Packet<'a> {
     pub checksum: Checksum,
     /// The message without trailer.
     pub message: &'a [u8],
-    /// What follows the message; empty unless [`Expectation::trailer`] allows it.
-    pub trailer: &'a [u8],
+    /// The trailer behind it; none unless [`Expectation::trailer`] allows one.
+    pub trailer: Option<&'a Trailer>,
     addresses: &'a [u8],
 }
 
@@ -169,15 +173,22 @@ pub fn parse<'a, 'e>(
         Version::V2 => listed + V2_TRAILER,
         Version::V3 => listed,
     };
-    if rest.len() < body || (rest.len() > body && !expected.trailer) {
-        return Err(Rejection::Length { length: payload.len(), expected: HEADER + body });
-    }
-    let (message, trailer) = payload.split_at(HEADER + body);
-    let covered = Covered { message, source, destination };
+    let trailer = match rest.len().checked_sub(body) {
+        Some(0) => None,
+        Some(TRAILER) if expected.trailer => payload.last_chunk(),
+        Some(_) | None => {
+            return Err(Rejection::Length { length: payload.len(), expected: HEADER + body });
+        }
+    };
+    let message = &payload[..HEADER + body];
     let checksum = match (version, family) {
-        (Version::V2, _) => covered.holds(false).then_some(Checksum::Rfc9568),
-        (Version::V3, Family::V4) => covered.form(),
-        (Version::V3, Family::V6) => covered.holds(true).then_some(Checksum::Rfc9568),
+        (Version::V2, Family::V4 | Family::V6) => {
+            Covered { message, source, destination }.holds(false).then_some(Checksum::Rfc9568)
+        }
+        (Version::V3, Family::V4) => Covered { message, source, destination }.form(),
+        (Version::V3, Family::V6) => {
+            Covered { message: payload, source, destination }.holds(true).then_some(Checksum::Rfc9568)
+        }
     };
     let checksum = checksum.ok_or(Rejection::Checksum)?;
     check_reach(&expected.reach, destination, ttl)?;

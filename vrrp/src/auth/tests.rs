@@ -9,6 +9,7 @@ use crate::units::Vrid;
 
 mod keys;
 mod replay;
+mod wire;
 
 /// Wire images of the draft's appendix: key 00…1f with id 1, VRID 51, priority 200, sequence 0x6800000080000000.
 const IPV4: (&str, &str, &str) =

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::checksum::Covered;
 use super::{Checksum, HEADER, Path, TYPE_ADVERT, V2_TRAILER, ip};
+use crate::auth::{Subject, TRAILER, Trailer};
 use crate::units::{Family, Interval, Priority, Version, Vrid};
 
 /// The addresses an advert lists: 1 to 255 of one family.
@@ -79,9 +80,20 @@ pub struct Advert {
 impl Advert {
     /// The VRRP message. What the version cannot say (see [`crate::units::Versions::check`]) is cut to its limit.
     pub fn message(&self, version: Version, checksum: Checksum) -> Vec<u8> {
+        self.signed_message(version, checksum, |_| None)
+    }
+
+    /// The VRRP message, followed by the trailer that `sign` gives for it.
+    pub fn signed_message(
+        &self,
+        version: Version,
+        checksum: Checksum,
+        sign: impl FnOnce(Subject<'_>) -> Option<Trailer>,
+    ) -> Vec<u8> {
         let list = self.addresses.as_slice();
-        let length = HEADER + list.len() * self.path.family().address_length() + V2_TRAILER;
-        let mut message = Vec::with_capacity(length);
+        let family = self.path.family();
+        let length = HEADER + list.len() * family.address_length() + V2_TRAILER;
+        let mut message = Vec::with_capacity(length + TRAILER);
         let count = u8::try_from(list.len()).unwrap_or(u8::MAX);
         let priority = self.priority.map_or(0, Priority::get);
         message.extend([version.number() << 4 | TYPE_ADVERT, self.vrid.get(), priority, count]);
@@ -97,23 +109,41 @@ impl Advert {
                 IpAddr::V6(address) => message.extend(address.octets()),
             }
         }
-        let pseudo = match (version, self.path.family(), checksum) {
-            (Version::V2, Family::V4 | Family::V6, _) => {
+        let pseudo = match (version, family, checksum) {
+            (Version::V2, Family::V4 | Family::V6, Checksum::Rfc9568 | Checksum::Rfc5798) => {
                 message.extend([0; V2_TRAILER]);
                 false
             }
             (Version::V3, Family::V4, form) => form == Checksum::Rfc5798,
-            (Version::V3, Family::V6, _) => true,
+            (Version::V3, Family::V6, Checksum::Rfc9568 | Checksum::Rfc5798) => true,
         };
         let (source, destination) = (self.path.source(), self.path.destination());
-        let sum = Covered { message: &message, source, destination }.compute(pseudo);
+        let unsigned = message.len();
+        if let Some(trailer) = sign(Subject { source, vrid: self.vrid, message: &message }) {
+            message.extend(trailer);
+        }
+        let covered = match family {
+            Family::V4 => &message[..unsigned],
+            Family::V6 => &message[..],
+        };
+        let sum = Covered { message: covered, source, destination }.compute(pseudo);
         message[6..8].copy_from_slice(&sum.to_be_bytes());
         message
     }
 
     /// The message behind its IP header, for a socket that takes one.
     pub fn datagram(&self, version: Version, checksum: Checksum) -> Vec<u8> {
-        let message = self.message(version, checksum);
+        self.signed_datagram(version, checksum, |_| None)
+    }
+
+    /// The message and the trailer that `sign` gives for it, behind their IP header.
+    pub fn signed_datagram(
+        &self,
+        version: Version,
+        checksum: Checksum,
+        sign: impl FnOnce(Subject<'_>) -> Option<Trailer>,
+    ) -> Vec<u8> {
+        let message = self.signed_message(version, checksum, sign);
         let mut datagram = Vec::with_capacity(ip::IPV6_HEADER + message.len());
         self.path.write_header(self.ttl, message.len(), &mut datagram);
         datagram.extend(message);

@@ -23,8 +23,8 @@ pub struct Sighting {
     pub carp: bool,
 }
 
-/// Recognises a router from its datagram. Only from this link (TTL 255), sent to a group, and with a checksum that holds;
-/// version 3 with a trailer (authentication) is believed without.
+/// Recognises a router from its datagram. Only from this link (TTL 255), sent to a group, and with a checksum that holds.
+/// A message of version 3 may have a trailer of any kind.
 pub fn sighting(datagram: &Datagram<'_>) -> Option<Sighting> {
     let Datagram { source, destination, ttl, payload } = *datagram;
     let &[version_type, vrid, _, count, ..] = payload else { return None };
@@ -39,9 +39,11 @@ pub fn sighting(datagram: &Datagram<'_>) -> Option<Sighting> {
     let genuine = match (version, family) {
         (2, Family::V4) => (carp || payload.len() == listed + V2_TRAILER) && covered.holds(false),
         (2, Family::V6) => carp && (covered.holds(true) || covered.holds(false)),
-        (3, Family::V4) if payload.len() == listed => covered.form().is_some(),
-        (3, Family::V6) if payload.len() == listed => covered.holds(true),
-        (3, Family::V4 | Family::V6) => payload.len() > listed,
+        (3, Family::V4) => {
+            let message = payload.get(..listed);
+            message.is_some_and(|message| Covered { message, ..covered }.form().is_some())
+        }
+        (3, Family::V6) => payload.len() >= listed && covered.holds(true),
         (_, Family::V4 | Family::V6) => false,
     };
     genuine.then_some(Sighting { source, vrid, version, carp })
