@@ -2,5 +2,6 @@
 
 #![allow(dead_code, reason = "the thread comes next")]
 
+mod address;
 mod bindings;
 mod orders;

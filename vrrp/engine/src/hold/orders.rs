@@ -11,23 +11,20 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::bindings::{Place, Step};
 
-/// Mark of the engine's addresses (IFA_PROTO, Linux 5.18): only what bears it is ever removed.
-pub(crate) const TAG: u8 = 0x57;
-
-/// The message and flags of a step.
+/// The message and flags of a step. `tag` marks the address (IFA_PROTO, Linux 5.18): only what bears it is ever removed.
 ///
 /// The address is a host's (/32, /128) without a route of its own, so that neither the interface's subnet nor
 /// `promote_secondaries` is touched, and comes without duplicate address detection, which would delay it: the engine has
 /// probed for it. The tag goes with every renewal: one without clears it. In IPv6 the preferred lifetime is 0, so that the
 /// VIP is never chosen as a source. IPv4 knows nothing like that; there the scope of a link keeps it from being a source
 /// towards other networks and behind the interface's own addresses.
-pub(super) fn order(step: Step, lifetime: Duration) -> (RouteNetlinkMessage, u16) {
+pub(super) fn order(step: Step, lifetime: Duration, tag: u8) -> (RouteNetlinkMessage, u16) {
     match step {
         Step::Add(place) => {
-            (RouteNetlinkMessage::NewAddress(message(place, lifetime)), NLM_F_CREATE | NLM_F_EXCL)
+            (RouteNetlinkMessage::NewAddress(message(place, lifetime, tag)), NLM_F_CREATE | NLM_F_EXCL)
         }
         Step::Renew(place) => {
-            (RouteNetlinkMessage::NewAddress(message(place, lifetime)), NLM_F_CREATE | NLM_F_REPLACE)
+            (RouteNetlinkMessage::NewAddress(message(place, lifetime, tag)), NLM_F_CREATE | NLM_F_REPLACE)
         }
         Step::Remove(place) => (RouteNetlinkMessage::DelAddress(bare(place)), 0),
     }
@@ -45,7 +42,7 @@ fn bare(place: Place) -> AddressMessage {
     message
 }
 
-fn message(place: Place, lifetime: Duration) -> AddressMessage {
+fn message(place: Place, lifetime: Duration, tag: u8) -> AddressMessage {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
     let mut message = bare(place);
     let mut cache = CacheInfo::default();
@@ -60,6 +57,6 @@ fn message(place: Place, lifetime: Duration) -> AddressMessage {
     };
     message.attributes.push(AddressAttribute::Flags(flags));
     message.attributes.push(AddressAttribute::CacheInfo(cache));
-    message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(TAG)));
+    message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(tag)));
     message
 }
