@@ -19,8 +19,10 @@
 //! |     trailer, where authentication is configured (optional)    |
 //! ```
 //!
-//! The checksum of an IPv4 message does not cover the trailer, that of an IPv6 message does: there the kernel may compute
-//! it, and knows only the payload.
+//! # Trailer
+//! The length of a message follows from its version and address count (R5). A trailer may follow where
+//! [`Expectation::trailer`] is set; it is handed over in [`Packet::trailer`] unjudged. The checksum does not cover it in
+//! IPv4. In IPv6 it does: there kernels compute and check it (RFC 3542 §3.1), and they know only the payload.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -130,6 +132,12 @@ impl Packet<'_> {
         })
     }
 
+    /// Whether it lists just the addresses that we would list.
+    pub fn lists(&self, list: &AddressList) -> bool {
+        self.addresses().len() == list.as_slice().len()
+            && self.addresses().all(|address| list.contains(address))
+    }
+
     /// Whether the list breaks the rule that in IPv6 a link-local address comes first (R10, erratum 8300). Many senders
     /// break it, so it is counted only.
     pub fn lacks_link_local(&self) -> bool {
@@ -146,7 +154,7 @@ pub fn parse<'a, 'e>(
     datagram: &Datagram<'a>,
     expect: impl FnOnce(Vrid) -> Option<&'e Expectation>,
 ) -> Result<Packet<'a>, Rejection> {
-    let Datagram { source, destination, ttl, payload } = *datagram;
+    let Datagram { source, destination, ttl: _, payload } = *datagram;
     let Some((&[version_type, vrid, priority, count, fifth, sixth, _, _], rest)) =
         payload.split_first_chunk::<HEADER>()
     else {
@@ -181,17 +189,14 @@ pub fn parse<'a, 'e>(
         }
     };
     let message = &payload[..HEADER + body];
+    let covers = |message| Covered { message, source, destination };
     let checksum = match (version, family) {
-        (Version::V2, Family::V4 | Family::V6) => {
-            Covered { message, source, destination }.holds(false).then_some(Checksum::Rfc9568)
-        }
-        (Version::V3, Family::V4) => Covered { message, source, destination }.form(),
-        (Version::V3, Family::V6) => {
-            Covered { message: payload, source, destination }.holds(true).then_some(Checksum::Rfc9568)
-        }
+        (Version::V2, Family::V4 | Family::V6) => covers(message).holds(false).then_some(Checksum::Rfc9568),
+        (Version::V3, Family::V4) => covers(message).form(),
+        (Version::V3, Family::V6) => covers(payload).holds(true).then_some(Checksum::Rfc9568),
     };
     let checksum = checksum.ok_or(Rejection::Checksum)?;
-    check_reach(&expected.reach, destination, ttl)?;
+    check_reach(&expected.reach, datagram)?;
     if count == 0 {
         return Err(Rejection::NoAddresses);
     }
@@ -215,24 +220,22 @@ pub fn parse<'a, 'e>(
 }
 
 /// R7 and R14.
-fn check_reach(reach: &Reach, destination: IpAddr, ttl: u8) -> Result<(), Rejection> {
-    match reach {
-        Reach::Multicast { group } => {
-            if ttl != TTL {
-                return Err(Rejection::Ttl(ttl));
-            }
-            if destination != *group {
-                return Err(Rejection::Destination(destination));
-            }
-        }
-        Reach::Unicast { ttl: accepted } => {
-            if !accepted.contains(&ttl) {
-                return Err(Rejection::Ttl(ttl));
-            }
-            if destination.is_multicast() {
-                return Err(Rejection::Destination(destination));
-            }
-        }
+fn check_reach(reach: &Reach, datagram: &Datagram<'_>) -> Result<(), Rejection> {
+    let Datagram { source, destination, ttl, payload: _ } = *datagram;
+    let (ttl_fits, destination_fits) = match reach {
+        Reach::Multicast { group } => (ttl == TTL, destination == *group),
+        Reach::Unicast { ttl: accepted } => (accepted.contains(&ttl), is_one_host(destination)),
+    };
+    if !ttl_fits {
+        return Err(Rejection::Ttl(ttl));
+    }
+    if !destination_fits || Family::of(source) != Family::of(destination) {
+        return Err(Rejection::Destination(destination));
     }
     Ok(())
+}
+
+/// Whether it is neither a group nor everyone.
+fn is_one_host(address: IpAddr) -> bool {
+    !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }

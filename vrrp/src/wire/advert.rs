@@ -8,9 +8,9 @@ use super::{Checksum, HEADER, Path, TYPE_ADVERT, V2_TRAILER, ip};
 use crate::auth::{Subject, TRAILER, Trailer};
 use crate::units::{Family, Interval, Priority, Version, Vrid};
 
-/// The addresses an advert lists: 1 to 255 of one family.
+/// The addresses an advert lists: 1 to 255 of one family, link-local ones first, each group in ascending order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AddressList(Vec<IpAddr>);
+pub struct AddressList(pub(super) Vec<IpAddr>);
 
 impl AddressList {
     /// Most addresses the count field can say.
@@ -36,7 +36,7 @@ impl AddressList {
     pub fn representing(addresses: &BTreeSet<IpAddr>, primary: IpAddr, capacity: usize) -> Self {
         let family = Family::of(primary);
         let mut list: Vec<IpAddr> = addresses.iter().copied().filter(|a| Family::of(*a) == family).collect();
-        list.sort_by_key(|address| !is_link_local(*address));
+        list.sort_by_key(|address| rank(*address));
         if list.is_empty() {
             list.push(primary);
         } else if list.len() > capacity.clamp(1, Self::MAX) {
@@ -49,6 +49,16 @@ impl AddressList {
     pub fn as_slice(&self) -> &[IpAddr] {
         &self.0
     }
+
+    /// Whether it has this address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.binary_search_by_key(&rank(address), |listed| rank(*listed)).is_ok()
+    }
+}
+
+/// What the list is ordered by.
+fn rank(address: IpAddr) -> (bool, IpAddr) {
+    (!is_link_local(address), address)
 }
 
 /// Whether it is an IPv6 link-local address.
@@ -73,7 +83,7 @@ pub struct Advert {
     pub priority: Option<Priority>,
     /// The sender's advertisement interval.
     pub interval: Interval,
-    /// Addresses to list.
+    /// Addresses to list, of the family of the path.
     pub addresses: AddressList,
 }
 
