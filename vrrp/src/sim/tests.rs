@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::units::{Interval, Priority};
+use crate::units::{Interval, Priority, Versions};
 
 const LATENCY: Duration = Duration::from_micros(300);
 
@@ -10,9 +10,11 @@ fn config(node: u8, nodes: u8, priority: u8, millis: u32) -> Config {
         priority: Priority::new(priority).unwrap(),
         interval: Interval::from_millis(millis).unwrap(),
         preempt: true,
+        preempt_delay: Duration::ZERO,
+        versions: Versions::V3,
         primary: address(node),
         peers: (0..nodes).filter(|n| *n != node).map(address).collect(),
-        addresses: [Ipv4Addr::new(203, 0, 113, 1)].into(),
+        addresses: [Ipv4Addr::new(203, 0, 113, 1).into()].into(),
     }
 }
 

@@ -152,7 +152,8 @@ impl Instance {
             Verdict::Stranger => return counters.strangers += 1,
             Verdict::OwnAddress => return counters.own_address += 1,
             Verdict::Inferior if was_active => counters.contentions += 1,
-            Verdict::Inferior | Verdict::Obeyed | Verdict::NotRunning => {}
+            Verdict::IntervalMismatch => counters.interval_refused += 1,
+            Verdict::Inferior | Verdict::Obeyed | Verdict::Superseded | Verdict::NotRunning => {}
         }
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());

@@ -1,0 +1,68 @@
+//! What a virtual router is told to be, and the times that follow from it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::units::{Interval, Priority, Time, Versions};
+
+/// What a virtual router is told to be on this node. May change while it runs, see [`super::Router::reconfigure`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Own priority.
+    pub priority: Priority,
+    /// Time between own adverts while Active (Advertisement_Interval). A Backup uses what the Active says.
+    pub interval: Interval,
+    /// Whether a Backup takes over from an Active of lower priority (Preempt_Mode).
+    pub preempt: bool,
+    /// How long a Backup leaves an Active of lower priority in place, from the first advert of it that it hears, before it
+    /// preempts. A silent Active is replaced without this delay. An owner (priority 255) does not wait.
+    pub preempt_delay: Duration,
+    /// Versions it speaks: they decide the skew time and which adverts count.
+    pub versions: Versions,
+    /// Source of own adverts; breaks ties between equal priorities.
+    pub primary: IpAddr,
+    /// The other candidates: adverts from anyone else are not obeyed.
+    pub peers: BTreeSet<IpAddr>,
+    /// The virtual addresses to announce while Active. Any number: they need not fit an advert.
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+impl Config {
+    /// How long after its last advert an Active can be sure that no peer has taken over because it was silent: 3 intervals
+    /// less an eighth of one (23/8). Peers wait 3 intervals and at least 1/256 more by their own clocks, so this holds as
+    /// long as each of two clocks is off by at most 2.1 %. `None`: it has no peers, so nobody can.
+    pub fn unchallenged(&self) -> Option<Duration> {
+        let interval = self.interval.duration();
+        (!self.peers.is_empty()).then(|| interval * 23 / 8)
+    }
+
+    /// Active_Adver_Interval: what the Active told, else the own one. Version 2 knows only the own one (RFC 3768 §6.1).
+    fn rate(&self, learned: Option<Interval>) -> Interval {
+        match self.versions {
+            Versions::V2 => self.interval,
+            Versions::V3 | Versions::V2AndV3 => learned.unwrap_or(self.interval),
+        }
+    }
+
+    /// Skew_Time (RFC 9568 §6.1) at the interval `learned` from the Active.
+    pub(super) fn skew(&self, learned: Option<Interval>) -> Duration {
+        self.versions.skew(self.rate(learned), self.priority)
+    }
+
+    /// Active_Down_Interval (RFC 9568 §6.1) at the interval `learned` from the Active.
+    pub(super) fn active_down(&self, learned: Option<Interval>) -> Duration {
+        self.versions.active_down(self.rate(learned), self.priority)
+    }
+
+    /// Whether an Active of lower priority, first heard at `since`, is to be replaced at `now` (T7, T14).
+    pub(super) fn preempts(&self, since: Time, now: Time) -> bool {
+        self.priority == Priority::OWNER || (self.preempt && now.since(since) >= self.preempt_delay)
+    }
+
+    /// Whether this router gives way to an Active of `priority` at `source` (T12). Of two routers that know each other's
+    /// priority exactly one does: the order of (priority, address) is total, and equal addresses never get here (T15).
+    pub(super) fn yields_to(&self, priority: Priority, source: IpAddr) -> bool {
+        (priority, source) > (self.priority, self.primary)
+    }
+}

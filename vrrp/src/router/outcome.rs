@@ -1,0 +1,150 @@
+//! What goes into a state machine and what comes out: adverts heard, verdicts, actions, states and their reasons.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::units::{Interval, Priority, Version};
+
+/// State of a virtual router (RFC 9568 §6.3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the RFC has three states")]
+pub enum State {
+    /// Not taking part.
+    Initialize,
+    /// Watching the Active.
+    Backup,
+    /// Serving the addresses.
+    Active,
+}
+
+impl State {
+    /// `initialize`, `backup` or `active`, as RFC 8347 spells them.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Backup => "backup",
+            Self::Active => "active",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why the state changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The router was started.
+    Startup,
+    /// Started with priority 255: the owner of the addresses need not wait.
+    Owner,
+    /// No advert within the Active_Down_Interval.
+    ActiveSilent,
+    /// The Active said that it resigns (priority 0).
+    ActiveResigned,
+    /// The Active has a lower priority than this router, which may preempt it.
+    Preempted,
+    /// A peer with a better claim is Active.
+    SuperiorActive {
+        /// The peer.
+        source: IpAddr,
+        /// Its priority; equal to the own one if its address is higher.
+        priority: Priority,
+    },
+    /// The driver did not run for so long that a peer may have taken over.
+    Overslept,
+    /// The router was told to stop.
+    Shutdown,
+    /// Its interface can no longer be used.
+    InterfaceLost,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Startup => f.write_str("started"),
+            Self::Owner => f.write_str("started as owner of the addresses"),
+            Self::ActiveSilent => f.write_str("the Active is silent"),
+            Self::ActiveResigned => f.write_str("the Active resigned"),
+            Self::Preempted => f.write_str("the Active has a lower priority"),
+            Self::SuperiorActive { source, priority } => {
+                write!(f, "{source} is Active with priority {priority}")
+            }
+            Self::Overslept => f.write_str("not run for so long that a peer may have taken over"),
+            Self::Shutdown => f.write_str("stopped"),
+            Self::InterfaceLost => f.write_str("interface lost"),
+        }
+    }
+}
+
+/// Something the driver must do, in the order given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a driver must not overlook an action")]
+pub enum Action {
+    /// Send an advert with this priority; `None` is priority 0, "I resign".
+    SendAdvert {
+        /// Priority to send.
+        priority: Option<Priority>,
+    },
+    /// The state changed. To Active: answer for the addresses from now on; from Active: stop answering at once.
+    Transition {
+        /// State left.
+        from: State,
+        /// State entered.
+        to: State,
+        /// Why.
+        reason: Reason,
+    },
+    /// Tell the LAN where the addresses are (gratuitous ARP).
+    Announce(Announce),
+}
+
+/// What to announce.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a driver must not overlook an announcement")]
+pub enum Announce {
+    /// All addresses: this router has just become Active.
+    Takeover,
+    /// All addresses again: another router also thought it was Active.
+    Contention,
+    /// These addresses were added while Active.
+    Added(BTreeSet<IpAddr>),
+}
+
+/// A valid advert of this router's VRID, as heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// Source address of the packet.
+    pub source: IpAddr,
+    /// Its priority; `None` is priority 0, "I resign".
+    pub priority: Option<Priority>,
+    /// Its sender's advertisement interval.
+    pub interval: Interval,
+    /// Its version.
+    pub version: Version,
+}
+
+/// What became of an advert.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a driver counts each")]
+pub enum Verdict {
+    /// Obeyed: it set a timer or the state.
+    Obeyed,
+    /// From a peer with an inferior claim; answered if this router is Active (T7, T13).
+    Inferior,
+    /// In version 2, with another interval than the own: ignored (R11).
+    IntervalMismatch,
+    /// In version 2, from a peer that was lately heard in version 3: ignored (RFC 9568 §8.4.2).
+    Superseded,
+    /// Not from a peer: ignored.
+    Stranger,
+    /// From this router's own address: a duplicate address or a looped packet. Ignored (T15).
+    OwnAddress,
+    /// This router is in Initialize.
+    NotRunning,
+}

@@ -1,0 +1,36 @@
+//! Changes of a running router's configuration.
+
+use std::collections::BTreeSet;
+
+use super::phase::Phase;
+use super::{Action, Announce, Config, Router};
+use crate::units::Time;
+
+impl Router {
+    /// Changes the configuration of a router, running or not, and keeps its state.
+    ///
+    /// An Active says at once what its Backups must know (priority, interval, source, versions, list): a longer interval not
+    /// told in time would look like silence. New addresses are announced. A Backup's timer counts from the same advert
+    /// as before, for the Active_Down_Interval (or Skew_Time) of the new priority and, while it has heard no Active, of the
+    /// new interval; if that time is over, it fires at once.
+    pub fn reconfigure(&mut self, config: Config, now: Time) {
+        self.yield_if_overslept(now);
+        let old = std::mem::replace(&mut self.config, config);
+        let new = &self.config;
+        self.upgraded.adapt(new);
+        match &mut self.phase {
+            Phase::Initialize => {}
+            Phase::Backup(backup) => backup.adapt(new, now),
+            Phase::Active(_) => {
+                let added: BTreeSet<_> = new.addresses.difference(&old.addresses).copied().collect();
+                let told = |c: &Config| (c.priority, c.interval, c.primary, c.versions);
+                if told(&old) != told(new) || old.addresses != new.addresses {
+                    self.send_advert(now);
+                }
+                if !added.is_empty() {
+                    self.actions.push_back(Action::Announce(Announce::Added(added)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Preempt_Mode and the preemption delay.
+
+use super::*;
+
+const DELAY: Duration = Duration::from_secs(10);
+
+fn delayed() -> Config {
+    Config { preempt_delay: DELAY, ..config() }
+}
+
+/// Lets an Active of lower priority advertise each second until `router` is Active; how long that took since `from`.
+fn preempted_after(router: &mut Router, from: Time) -> Option<Duration> {
+    let mut now = from;
+    for _ in 0..60 {
+        router.handle_advert(advert(LOWER, 50, 1000), now);
+        let next = now + interval(1000).duration();
+        if router.poll_timeout().is_some_and(|due| due < next) {
+            let due = router.poll_timeout().unwrap();
+            router.handle_timeout(due);
+            return Some(due.since(from));
+        }
+        now = next;
+    }
+    None
+}
+
+/// The four outcomes (scenario 65). With the delay the last advert obeyed comes at 9 s, 3.6 s before the takeover.
+#[test]
+fn preempt_and_its_delay_have_four_outcomes() {
+    for (preempt, preempt_delay, expected) in [
+        (true, Duration::ZERO, Some(3_609_375)),
+        (true, DELAY, Some(9_000_000 + 3_609_375)),
+        (false, Duration::ZERO, None),
+        (false, DELAY, None),
+    ] {
+        let mut router = router(State::Backup, Config { preempt, preempt_delay, ..config() }, START);
+        let took = preempted_after(&mut router, START).map(|took| took.as_micros());
+        assert_eq!(took, expected, "preempt {preempt} after {preempt_delay:?}");
+    }
+}
+
+/// Scenario 62: the first inferior advert starts the delay; a better claim ends it.
+#[test]
+fn a_superior_or_equal_advert_starts_the_delay_anew() {
+    for value in [100, 200] {
+        let mut router = router(State::Backup, delayed(), START);
+        for second in 0..9 {
+            router.handle_advert(advert(LOWER, 50, 1000), START + Duration::from_secs(second));
+        }
+        let better = START + Duration::from_secs(9);
+        router.handle_advert(advert(HIGHER, value, 1000), better);
+        let took = preempted_after(&mut router, better + millis(1)).unwrap();
+        assert_eq!(took.as_micros(), 9_000_000 + 3_609_375, "priority {value}");
+    }
+}
+
+#[test]
+fn a_silent_active_is_replaced_at_once_whatever_the_delay() {
+    let mut router = router(State::Backup, delayed(), START);
+    router.handle_advert(advert(LOWER, 50, 1000), START);
+    let due = router.poll_timeout().unwrap();
+    assert_eq!(due.since(START).as_micros(), 3_609_375);
+    router.handle_timeout(due);
+    assert_eq!(actions(&mut router)[1], "backup -> active: the Active is silent");
+}
+
+#[test]
+fn a_resigning_active_is_replaced_at_once_whatever_the_delay() {
+    let mut router = router(State::Backup, delayed(), START);
+    router.handle_advert(advert(LOWER, 50, 1000), START);
+    router.handle_advert(advert(LOWER, 0, 1000), START + millis(10));
+    assert_eq!(router.poll_timeout(), Some(START + millis(10) + Duration::from_micros(609_375)));
+}
+
+#[test]
+fn a_restarted_router_waits_the_whole_delay_again() {
+    let mut router = router(State::Backup, delayed(), START);
+    router.handle_advert(advert(LOWER, 50, 1000), START);
+    let later = START + DELAY;
+    router.shutdown(later);
+    router.startup(later);
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), later), Verdict::Obeyed);
+    let took = preempted_after(&mut router, later + Duration::from_secs(1)).unwrap();
+    assert_eq!(took.as_micros(), 8_000_000 + 3_609_375);
+}
+
+/// T14: the owner of the addresses takes them whatever is configured.
+#[test]
+fn an_owner_in_backup_preempts_whatever_preempt_and_delay_say() {
+    let owner = Config { priority: Priority::OWNER, preempt: false, ..delayed() };
+    let mut router = router(State::Backup, owner, START);
+    assert_eq!(router.handle_advert(advert(HIGHER, 254, 1000), START), Verdict::Inferior);
+    assert_eq!(router.poll_timeout(), Some(START + interval(1000).active_down(Priority::OWNER)));
+}
+
+/// T14: Preempt_Mode is no reason to give up what one has.
+#[test]
+fn an_active_yields_to_a_superior_one_and_to_no_other_whatever_preempt_and_delay_say() {
+    for preempt in [false, true] {
+        let config = Config { preempt, ..delayed() };
+        let mut yielding = router(State::Active, config.clone(), START);
+        yielding.handle_advert(advert(LOWER, 101, 1000), START);
+        assert_eq!(yielding.state(), State::Backup);
+        let mut staying = router(State::Active, config, START);
+        staying.handle_advert(advert(HIGHER, 99, 1000), START);
+        assert_eq!(staying.state(), State::Active);
+    }
+}
+
+#[test]
+fn a_shorter_delay_counts_from_the_first_advert_heard() {
+    let mut router = router(State::Backup, delayed(), START);
+    router.handle_advert(advert(LOWER, 50, 1000), START);
+    router.reconfigure(Config { preempt_delay: Duration::from_secs(2), ..delayed() }, START);
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(1999)), Verdict::Obeyed);
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(2000)), Verdict::Inferior);
+}

@@ -1,0 +1,59 @@
+//! Both versions at once (RFC 9568 §8.4): which peers have come to version 3.
+
+use std::net::IpAddr;
+
+use super::config::Config;
+use super::outcome::Heard;
+use crate::units::{Time, Version, Versions};
+
+/// Peers lately heard in version 3. Their version 2 adverts say the same again, a little later, and do not count. A peer
+/// not heard in version 3 for an Active_Down_Interval counts again: it may have gone back.
+#[derive(Clone, Debug)]
+pub(super) struct UpgradedPeers {
+    /// Until when each counts as upgraded. Has room for every peer, so that hearing one allocates nothing.
+    until: Vec<(IpAddr, Time)>,
+}
+
+impl UpgradedPeers {
+    pub(super) fn new(config: &Config) -> Self {
+        let mut peers = Self { until: Vec::new() };
+        peers.adapt(config);
+        peers
+    }
+
+    /// Forgets who is no peer any more and makes room for those who are.
+    pub(super) fn adapt(&mut self, config: &Config) {
+        match config.versions {
+            Versions::V3 | Versions::V2 => self.until = Vec::new(),
+            Versions::V2AndV3 => {
+                self.until.retain(|(peer, _)| config.peers.contains(peer));
+                self.until.reserve(config.peers.len().saturating_sub(self.until.len()));
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.until.capacity()
+    }
+
+    /// Notes an advert of a peer and tells whether newer ones of the same peer supersede it.
+    pub(super) fn supersede(&mut self, heard: &Heard, config: &Config, now: Time) -> bool {
+        match config.versions {
+            Versions::V3 | Versions::V2 => return false,
+            Versions::V2AndV3 => {}
+        }
+        let known = self.until.iter_mut().find(|(peer, _)| *peer == heard.source);
+        match heard.version {
+            Version::V2 => known.is_some_and(|(_, until)| now < *until),
+            Version::V3 => {
+                let new_until = now + config.active_down(Some(heard.interval));
+                match known {
+                    Some((_, until)) => *until = new_until,
+                    None => self.until.push((heard.source, new_until)),
+                }
+                false
+            }
+        }
+    }
+}
