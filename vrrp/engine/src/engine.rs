@@ -1,16 +1,18 @@
 //! The handle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crate::announce::Announcer;
+use crate::clock;
 use crate::config::RouterConfig;
 use crate::core::Core;
 use crate::event::Event;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, InterfaceInfo};
+use crate::interfaces::{self, Follower, InterfaceInfo};
 use crate::links::Links;
 use crate::realtime;
 use crate::sockets;
@@ -40,6 +42,15 @@ pub enum StartError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The interfaces cannot be followed.
+    #[error(
+        "cannot follow the interfaces: {source}: the engine needs netlink sockets of the family NETLINK_ROUTE; allow them \
+         (systemd: RestrictAddressFamilies=AF_NETLINK; container: the seccomp profile)"
+    )]
+    Netlink {
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The kernel refused something else.
     #[error("cannot {what}: {source}")]
     Os {
@@ -64,9 +75,12 @@ impl Engine {
     pub fn start(options: Options) -> Result<Self, StartError> {
         sockets::probe()?;
         let inbox = Inbox::new().map_err(|source| StartError::Os { what: "create an eventfd", source })?;
+        let links = Links::new().map_err(|source| StartError::Os { what: "create an eventfd", source })?;
+        let follower = Follower::open(clock::now())
+            .map_err(|error| StartError::Netlink { source: io::Error::from(error) })?;
         let mut engine = Self {
             inbox: Arc::new(inbox),
-            links: Arc::default(),
+            links: Arc::new(links),
             announcer: Arc::new(Announcer::new()),
             timer_thread: None,
             helpers: Vec::new(),
@@ -80,7 +94,7 @@ impl Engine {
             announcer.run();
         })?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
-        engine.helpers.push(spawn("windlass-links", move || links.run(&inbox))?);
+        engine.helpers.push(spawn("windlass-links", move || links.run(follower, &inbox))?);
         let core = Core::new(Arc::clone(&engine.announcer), Arc::clone(&engine.inbox), on_event);
         engine.timer_thread = Some(spawn("windlass-vrrp", move || {
             if realtime {
@@ -94,10 +108,13 @@ impl Engine {
     /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones
     /// are updated in place. Returns at once; the last call wins. Of several with one key the last counts.
     pub fn apply(&self, desired: Vec<RouterConfig>) {
-        let interfaces = desired.iter().map(|config| config.interface.clone()).collect();
+        let mut groups: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+        for config in &desired {
+            groups.entry(config.interface.clone()).or_default().extend(config.group());
+        }
         // The inbox first: routers that go must resign before their interface is let go.
         self.inbox.desire(desired);
-        self.links.want_for_routers(interfaces);
+        self.links.want_for_routers(groups);
     }
 
     /// The virtual routers as they are now, in the order of their keys.
@@ -110,10 +127,11 @@ impl Engine {
         self.inbox.ask().recv().map(|answer| answer.links).unwrap_or_default()
     }
 
-    /// Ethernet interfaces that are up and have an IPv4 address, by name.
+    /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name, without those that the engine
+    /// makes.
     pub fn interfaces() -> io::Result<Vec<InterfaceInfo>> {
-        let all = interfaces::scan()?.into_values();
-        Ok(all.filter(|info| info.up && !info.ipv4.is_empty()).collect())
+        let has_address = |info: &InterfaceInfo| !info.ipv4.is_empty() || !info.ipv6.is_empty();
+        Ok(interfaces::scan()?.into_iter().filter(|info| info.up && has_address(info)).collect())
     }
 
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.

@@ -34,7 +34,7 @@ mod sys;
 pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::{Engine, Options, StartError};
 pub use event::Event;
-pub use interfaces::InterfaceInfo;
+pub use interfaces::{InterfaceInfo, Unusable};
 pub use status::{LinkStatus, RouterCounters, RouterStatus};
 pub use windlass_vrrp::wire::Checksum;
 pub use windlass_vrrp::{Family, Interval, Priority, Reason, State, Versions, Vrid};

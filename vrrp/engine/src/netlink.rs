@@ -11,7 +11,7 @@ mod monitor;
 mod route;
 mod socket;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use change::{Address, Change, Link};
 pub(crate) use error::{NetlinkError, Refusal};

@@ -11,6 +11,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 
 use super::*;
+use crate::interfaces::OWN_PROTOCOL;
 
 mod bytes;
 mod kernel;
@@ -58,7 +59,7 @@ pub(crate) fn own_address(index: u32, address: IpAddr, seconds: u32) -> AddressM
         AddressAttribute::Address(address),
         AddressAttribute::Flags(AddressFlags::Nodad | AddressFlags::Noprefixroute),
         AddressAttribute::CacheInfo(lifetime),
-        AddressAttribute::Protocol(AddressProtocol::Other(0x57)),
+        AddressAttribute::Protocol(AddressProtocol::Other(OWN_PROTOCOL)),
     ];
     message
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use super::*;
+use crate::interfaces::OWN_PROTOCOL;
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 50));
 
@@ -27,7 +28,7 @@ fn an_address_is_added_refreshed_seen_with_its_tag_and_deleted() {
 
             let all = route.addresses(AddressFamily::Unspec).unwrap();
             let seen = all.entries.iter().find(|seen| seen.ip == address).expect("it is listed");
-            assert_eq!((seen.index, seen.protocol, seen.peer), (index, 0x57, address));
+            assert_eq!((seen.index, seen.protocol, seen.peer), (index, OWN_PROTOCOL, address));
             assert!(seen.flags.contains(AddressFlags::Noprefixroute), "{seen:?}");
             assert!(!seen.flags.contains(AddressFlags::Tentative), "{seen:?}");
 
@@ -88,7 +89,7 @@ fn a_monitor_hears_what_happens_in_order_and_is_empty_then() {
         link.header.index = index;
         route.request(RouteNetlinkMessage::DelLink(link), 0).unwrap();
         let heard: Vec<_> = std::iter::from_fn(|| monitor.next().unwrap()).collect();
-        let about_vip = |change: &Address| change.ip == VIP && change.protocol == 0x57;
+        let about_vip = |change: &Address| change.ip == VIP && change.protocol == OWN_PROTOCOL;
         let at = |wanted: &dyn Fn(&Change) -> bool| {
             let wanted = |notice: &Notice| matches!(notice, Notice::Change(change) if wanted(change));
             heard.iter().position(wanted).unwrap_or_else(|| panic!("not heard: {heard:#?}"))

@@ -1,0 +1,199 @@
+//! The table of interfaces: built from a dump, kept by changes. Pure but for [`Interfaces::dump`].
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::address::AddressFlags;
+
+use super::{InterfaceInfo, OWN_ALIAS, OWN_PROTOCOL, Unusable};
+use crate::netlink::{Address, Change, Link, NetlinkError, Route};
+
+#[cfg(test)]
+mod tests;
+
+/// Interfaces by index, and their addresses. The last word on each interface and address counts, and the two are apart:
+/// it makes no difference which of them is heard of first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Interfaces {
+    links: BTreeMap<u32, Link>,
+    /// The kernel's order: see [`rank`].
+    ipv4: BTreeMap<u32, Vec<V4>>,
+    ipv6: BTreeMap<u32, BTreeMap<Ipv6Addr, V6>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct V4 {
+    address: Ipv4Addr,
+    prefix: u8,
+    /// The same address may be there once for each prefix length and far end.
+    peer: IpAddr,
+    secondary: bool,
+    scope: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct V6 {
+    prefix: u8,
+    trouble: Option<Unusable>,
+}
+
+impl Interfaces {
+    /// Asks the kernel for everything. Also tells whether the kernel vouches for it: nothing changed meanwhile.
+    pub(crate) fn dump(route: &mut Route) -> Result<(Self, bool), NetlinkError> {
+        let links = route.links()?;
+        let addresses = route.addresses(AddressFamily::Unspec)?;
+        let consistent = links.consistent && addresses.consistent;
+        let links = links.entries.into_iter().map(Change::Link);
+        let addresses = addresses.entries.into_iter().map(Change::Address);
+        Ok((links.chain(addresses).collect(), consistent))
+    }
+
+    /// Takes a change in; whether it makes a difference to what this table tells.
+    pub(crate) fn apply(&mut self, change: Change) -> bool {
+        match change {
+            Change::Link(link) => {
+                if self.links.get(&link.index) == Some(&link) {
+                    return false;
+                }
+                self.links.insert(link.index, link);
+                true
+            }
+            Change::LinkGone(index) => {
+                let addresses = self.ipv4.remove(&index).is_some() | self.ipv6.remove(&index).is_some();
+                self.links.remove(&index).is_some() | addresses
+            }
+            // One that the engine binds comes and goes with the Active state: no source of adverts, not the node's.
+            Change::Address(address) if address.protocol == OWN_PROTOCOL => self.remove(&address),
+            Change::Address(address) => self.add(&address),
+            Change::AddressGone(address) => self.remove(&address),
+        }
+    }
+
+    /// The interface of this name; `None` if there is none, or it is no Ethernet interface, or the engine's own.
+    pub(crate) fn get(&self, name: &str) -> Option<InterfaceInfo> {
+        self.links.values().find(|link| link.name == name).and_then(|link| self.info(link))
+    }
+
+    /// All Ethernet interfaces but the engine's own, by name.
+    pub(crate) fn all(&self) -> Vec<InterfaceInfo> {
+        let mut all: Vec<_> = self.links.values().filter_map(|link| self.info(link)).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    fn info(&self, link: &Link) -> Option<InterfaceInfo> {
+        if !link.ethernet || is_own(link) {
+            return None;
+        }
+        let mac = link.mac?;
+        let ipv4 = self.ipv4.get(&link.index).into_iter().flatten();
+        let ipv6 = || self.ipv6.get(&link.index).into_iter().flatten();
+        Some(InterfaceInfo {
+            name: link.name.clone(),
+            index: link.index,
+            mac,
+            mtu: link.mtu,
+            ipv4: ipv4.map(|entry| (entry.address, entry.prefix)).collect(),
+            ipv6: ipv6()
+                .filter(|(_, entry)| entry.trouble.is_none())
+                .map(|(address, entry)| (*address, entry.prefix))
+                .collect(),
+            ipv6_unusable: ipv6()
+                .filter_map(|(address, entry)| entry.trouble.map(|trouble| (*address, trouble)))
+                .collect(),
+            carrier: link.running,
+            up: link.up,
+        })
+    }
+
+    fn add(&mut self, told: &Address) -> bool {
+        match told.ip {
+            IpAddr::V4(address) => {
+                let entry = V4 {
+                    address,
+                    prefix: told.prefix,
+                    peer: told.peer,
+                    secondary: told.flags.contains(AddressFlags::Secondary),
+                    scope: told.scope,
+                };
+                let list = self.ipv4.entry(told.index).or_default();
+                if list.contains(&entry) {
+                    return false;
+                }
+                // One that became primary or secondary goes to the end of those, as in the kernel.
+                list.retain(|other| !same(other, &entry));
+                let after = list.partition_point(|other| rank(other) <= rank(&entry));
+                list.insert(after, entry);
+                true
+            }
+            IpAddr::V6(address) => {
+                let entry = V6 { prefix: told.prefix, trouble: trouble(told.flags) };
+                let addresses = self.ipv6.entry(told.index).or_default();
+                addresses.insert(address, entry) != Some(entry)
+            }
+        }
+    }
+
+    fn remove(&mut self, told: &Address) -> bool {
+        match told.ip {
+            IpAddr::V4(address) => {
+                let Some(list) = self.ipv4.get_mut(&told.index) else { return false };
+                let before = list.len();
+                list.retain(|entry| {
+                    (entry.address, entry.prefix, entry.peer) != (address, told.prefix, told.peer)
+                });
+                let removed = list.len() < before;
+                if list.is_empty() {
+                    self.ipv4.remove(&told.index);
+                }
+                removed
+            }
+            IpAddr::V6(address) => {
+                let Some(addresses) = self.ipv6.get_mut(&told.index) else { return false };
+                let removed = addresses.remove(&address).is_some();
+                if addresses.is_empty() {
+                    self.ipv6.remove(&told.index);
+                }
+                removed
+            }
+        }
+    }
+}
+
+impl FromIterator<Change> for Interfaces {
+    fn from_iter<I: IntoIterator<Item = Change>>(changes: I) -> Self {
+        let mut table = Self::default();
+        for change in changes {
+            table.apply(change);
+        }
+        table
+    }
+}
+
+/// The kernel keeps primary addresses before secondary ones, and among the primary ones those of narrower scope first.
+fn rank(entry: &V4) -> (bool, Reverse<u8>) {
+    (entry.secondary, Reverse(if entry.secondary { 0 } else { entry.scope }))
+}
+
+fn same(one: &V4, other: &V4) -> bool {
+    (one.address, one.prefix, one.peer) == (other.address, other.prefix, other.peer)
+}
+
+/// Made by the engine.
+fn is_own(link: &Link) -> bool {
+    let alias = link.alias.as_deref().unwrap_or_default();
+    link.kind.as_deref() == Some("macvlan") && alias.starts_with(OWN_ALIAS)
+}
+
+/// Why an IPv6 address with these flags cannot be used. An optimistic one can, while it is tentative (RFC 4429).
+fn trouble(flags: AddressFlags) -> Option<Unusable> {
+    if flags.contains(AddressFlags::Dadfailed) {
+        Some(Unusable::Duplicate)
+    } else if flags.contains(AddressFlags::Tentative) && !flags.contains(AddressFlags::Optimistic) {
+        Some(Unusable::Tentative)
+    } else {
+        None
+    }
+}

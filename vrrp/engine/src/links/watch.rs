@@ -1,0 +1,114 @@
+//! What the wanted interfaces can do, and their sockets.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::{Groups, LinkState};
+use crate::interfaces::{InterfaceInfo, Interfaces};
+use crate::sockets::{LinkSockets, obstacle};
+
+/// What the watcher knows.
+#[derive(Default)]
+pub(super) struct Watch {
+    links: BTreeMap<String, Known>,
+    /// Sockets that are no longer used, until the timer thread has let go of them: closing may wait, so it is done here.
+    retired: Vec<Arc<LinkSockets>>,
+}
+
+#[derive(Default)]
+struct Known {
+    sockets: Option<Arc<LinkSockets>>,
+    /// The sockets could not be opened.
+    refused: bool,
+    /// What was told last: the source addresses or the reason.
+    told: Option<Result<Vec<IpAddr>, String>>,
+}
+
+impl Watch {
+    /// Looks at the interfaces of these names; those whose state is another than before, with their state.
+    pub(super) fn look(&mut self, wanted: &Groups, table: &Interfaces) -> Vec<(String, LinkState)> {
+        let mut news = Vec::new();
+        let unwanted: Vec<String> =
+            self.links.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in unwanted {
+            if let Some(known) = self.links.remove(&name) {
+                self.retired.extend(known.sockets);
+            }
+            news.push((name, LinkState::Unwanted));
+        }
+        for name in wanted.keys() {
+            let known = self.links.entry(name.clone()).or_default();
+            if let Some(state) = known.examine(name, table.get(name).as_ref(), &mut self.retired) {
+                news.push((name.clone(), state));
+            }
+        }
+        self.retired.retain(|sockets| Arc::strong_count(sockets) > 1);
+        news
+    }
+
+    /// Whether there is something to look at even if nothing changes.
+    pub(super) fn must_look_again(&self) -> bool {
+        !self.retired.is_empty() || self.links.values().any(|known| known.refused)
+    }
+}
+
+impl Known {
+    /// Opens what is missing and returns the new state if it is another than was told.
+    fn examine(
+        &mut self,
+        name: &str,
+        found: Option<&InterfaceInfo>,
+        retired: &mut Vec<Arc<LinkSockets>>,
+    ) -> Option<LinkState> {
+        // Sockets are bound to an index: an interface made anew under the old name needs new ones.
+        let same = |sockets: &Arc<LinkSockets>| {
+            found.is_some_and(|i| (i.index, i.mac) == (sockets.index, sockets.mac))
+        };
+        let replaced = self.sockets.take_if(|sockets| !same(sockets));
+        let fresh = replaced.is_some();
+        retired.extend(replaced);
+        self.refused = false;
+        let (told, state) = match (obstacle(name, found), found) {
+            (None, Some(info)) => self.usable(name, info),
+            (Some(reason), _) => (Err(reason.clone()), LinkState::Unusable(reason)),
+            // `obstacle` tells a missing interface.
+            (None, None) => return None,
+        };
+        if !fresh && self.told.as_ref() == Some(&told) {
+            return None;
+        }
+        self.told = Some(told);
+        Some(state)
+    }
+
+    fn usable(&mut self, name: &str, info: &InterfaceInfo) -> (Result<Vec<IpAddr>, String>, LinkState) {
+        let opened = match self.sockets.take() {
+            Some(sockets) => Ok(sockets),
+            None => open(name, info),
+        };
+        match opened {
+            Ok(sockets) => {
+                let addresses = sources(info);
+                self.sockets = Some(Arc::clone(&sockets));
+                (Ok(addresses.clone()), LinkState::Usable { sockets, addresses })
+            }
+            Err(reason) => {
+                self.refused = true;
+                (Err(reason.clone()), LinkState::Unusable(reason))
+            }
+        }
+    }
+}
+
+fn open(name: &str, info: &InterfaceInfo) -> Result<Arc<LinkSockets>, String> {
+    let opened = LinkSockets::open(name, info.index, info.mac);
+    opened.map(Arc::new).map_err(|error| format!("interface {name}: {error}"))
+}
+
+/// Addresses that adverts can be sent from.
+fn sources(info: &InterfaceInfo) -> Vec<IpAddr> {
+    let v4 = info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
+    let v6 = info.ipv6.iter().map(|(address, _)| IpAddr::V6(*address));
+    v4.chain(v6).collect()
+}
