@@ -20,6 +20,8 @@ mod core;
 mod duty;
 mod engine;
 mod event;
+#[doc(hidden)] // public for the tests in network namespaces only
+pub mod guard;
 mod hold;
 mod inbox;
 mod interfaces;

@@ -1,0 +1,342 @@
+//! The nftables guard: what happens to packets for a VIP that no Service takes.
+//!
+//! A VIP that is on no interface would have its echo requests and its packets to ports of no Service routed back to the
+//! LAN; a VIP that is on one would expose the host's sockets. The table says instead:
+//!
+//! ```text
+//! table inet windlass {
+//!   set vips4 { type ipv4_addr; }          # VIPs of this node's virtual routers, Active or not:
+//!   set vips6 { type ipv6_addr; }          # a failover changes nothing here
+//!   set held4 { type ipv4_addr; }          # those that this node is Active for
+//!   set held6 { type ipv6_addr; }
+//!
+//!   chain refuse {
+//!     icmpv6 type 133-137 drop             # neighbour discovery is never forwarded
+//!     ct state invalid counter drop
+//!     meta l4proto tcp counter reject with tcp reset
+//!     counter reject with icmpx port-unreachable
+//!   }
+//!   chain arrived {
+//!     icmp type echo-request accept        # a VIP that is the first address of the interface
+//!     icmpv6 type echo-request accept
+//!     icmpv6 type 133-137 accept
+//!     goto refuse
+//!   }
+//!   chain untaken {
+//!     meta l4proto tcp accept              # judged in input and forward
+//!     goto arrived
+//!   }
+//!   chain echo {
+//!     type nat hook prerouting priority dstnat - 5; policy accept;
+//!     ip daddr @vips4 icmp type echo-request counter redirect
+//!     ip6 daddr @vips6 icmpv6 type echo-request counter redirect
+//!   }
+//!   chain echo-local {
+//!     type nat hook output priority -105; policy accept;
+//!     ip daddr @held4 icmp type echo-request counter redirect
+//!     ip6 daddr @held6 icmpv6 type echo-request counter redirect
+//!   }
+//!   chain prerouting {
+//!     type filter hook prerouting priority dstnat + 5; policy accept;
+//!     ip daddr @vips4 goto untaken
+//!     ip6 daddr @vips6 goto untaken
+//!   }
+//!   chain input {
+//!     type filter hook input priority filter + 10; policy accept;
+//!     ip daddr @vips4 goto arrived
+//!     ip6 daddr @vips6 goto arrived
+//!   }
+//!   chain forward {
+//!     type filter hook forward priority filter + 10; policy accept;
+//!     ip daddr @vips4 goto refuse
+//!     ip6 daddr @vips6 goto refuse
+//!   }
+//!   chain output {
+//!     type filter hook output priority filter + 10; policy accept;
+//!     ip daddr @held4 goto refuse
+//!     ip6 daddr @held6 goto refuse
+//!   }
+//! }
+//! ```
+//!
+//! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
+//!
+//! TCP is refused after kube-proxy's filter chains (priority 0 in both modes), not in prerouting: what kube-proxy drops on
+//! purpose, as for source ranges or for an `externalTrafficPolicy: Local` Service whose endpoints are on other nodes,
+//! stays dropped, and a client that tries again finds the node that has become Active. So TCP to a VIP that is on no
+//! interface is refused only where the node forwards (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`), as every
+//! node with kube-proxy does. All else is refused in prerouting: the kernel, about to forward a packet out of the interface
+//! it came by, sends an ICMP redirect and then, by its rate limit, no port-unreachable.
+//!
+//! Of a VIP that is on the interface the node's own connections to unserved ports time out: they come from the VIP itself,
+//! and the refusal is for the VIP too.
+//!
+//! The table is this engine's alone and replaced as a whole; what was added to it by hand is lost. After a crash it stays
+//! and guards on until [`Guard::install`] makes it anew.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+
+mod attributes;
+mod expression;
+mod kernel;
+mod message;
+mod ruleset;
+
+use attributes::Attributes;
+use kernel::Kernel;
+use message::{Batch, Operation};
+use ruleset::Set;
+
+/// Why the guard is not there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuardError {
+    /// The kernel has no nf_tables, or not all of it that is needed.
+    #[error(
+        "cannot {what}: {source}: this kernel lacks a part of nf_tables; run Linux 5.9 or later with the modules \
+         nf_tables, nft_chain_nat, nft_ct, nft_redir, nft_reject_inet"
+    )]
+    Unsupported {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The process may not change nf_tables.
+    #[error(
+        "cannot {what}: {source}: the process lacks CAP_NET_ADMIN; run it as root or add the capability \
+         (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"
+    )]
+    Denied {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel refused something else.
+    #[error("cannot {what}: {source}: compare `nft list ruleset` on the node")]
+    Kernel {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl GuardError {
+    fn new(what: impl Into<String>, source: io::Error) -> Self {
+        let what = what.into();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Denied { what, source },
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
+                Self::Unsupported { what, source }
+            }
+            _ => Self::Kernel { what, source },
+        }
+    }
+
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::Kernel { source, .. } if source.raw_os_error() == Some(libc::ENOENT))
+    }
+}
+
+/// What to guard. VIPs that accept packets to the host's sockets are in neither set.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Guarded {
+    /// VIPs of all virtual routers of this node, Active or not.
+    pub vips: BTreeSet<IpAddr>,
+    /// Those that this node is Active for: the node's own packets to them are guarded too.
+    pub held: BTreeSet<IpAddr>,
+}
+
+/// What [`Guard::check`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checked {
+    /// The table is as it was left.
+    Intact,
+    /// The table was not, and was made anew.
+    Restored {
+        /// What was wrong.
+        found: &'static str,
+    },
+}
+
+/// What tells this table from another of the same name, and its rules from others. Handles are never used twice.
+#[derive(PartialEq, Eq, Debug)]
+struct Identity {
+    table: u64,
+    rules: Vec<u64>,
+}
+
+/// The table in the kernel. Dropping it leaves the table in place.
+pub struct Guard {
+    table: String,
+    kernel: Kernel,
+    told: Guarded,
+    /// `None`: not known, so the table is made anew at the next occasion.
+    identity: Option<Identity>,
+    /// The kernel's count of ruleset changes, when the table was last found intact.
+    generation: Option<u32>,
+}
+
+impl Guard {
+    /// Makes the table anew, with empty sets, in the network namespace of the calling thread.
+    pub fn install(table: &str) -> Result<Self, GuardError> {
+        let kernel = Kernel::open().map_err(|source| GuardError::new("open a netfilter socket", source))?;
+        let mut guard = Self {
+            table: table.to_owned(),
+            kernel,
+            told: Guarded::default(),
+            identity: None,
+            generation: None,
+        };
+        guard.make(Guarded::default())?;
+        Ok(guard)
+    }
+
+    /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
+    pub fn update(&mut self, wanted: &Guarded) -> Result<(), GuardError> {
+        if self.identity.is_none() {
+            return self.make(wanted.clone());
+        }
+        let batch = ruleset::update(&self.table, &self.told, wanted);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        match self.commit(&batch) {
+            Ok(()) => self.told = wanted.clone(),
+            Err(error) if error.is_absence() => {
+                tracing::warn!(table = self.table, %error, "the nftables table is not as it was left; making it anew");
+                self.make(wanted.clone())?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Looks whether the table is as it was left, and makes it anew if not. Cheap while nobody changes any nftables table
+    /// of the node; to be called every few seconds.
+    pub fn check(&mut self) -> Result<Checked, GuardError> {
+        // Asked before looking: what changes from here on is seen at the next check.
+        let generation = self.generation()?;
+        if generation.is_some() && generation == self.generation && self.identity.is_some() {
+            return Ok(Checked::Intact);
+        }
+        let Some(found) = self.difference()? else {
+            self.generation = generation;
+            return Ok(Checked::Intact);
+        };
+        self.make(self.told.clone())?;
+        Ok(Checked::Restored { found })
+    }
+
+    /// Deletes the table, unless it is gone or another process has made it anew.
+    pub fn remove(mut self) -> Result<(), GuardError> {
+        let Some(identity) = &self.identity else { return Ok(()) };
+        let batch = ruleset::remove(&self.table, identity.table);
+        self.commit(&batch).or_else(|error| if error.is_absence() { Ok(()) } else { Err(error) })
+    }
+
+    fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {
+        self.identity = None;
+        self.commit(&ruleset::install(&self.table, &wanted)).map_err(|error| match error {
+            // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
+            GuardError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
+                GuardError::Unsupported { what, source }
+            }
+            other => other,
+        })?;
+        self.told = wanted;
+        self.identity = self.identify()?;
+        Ok(())
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), GuardError> {
+        self.kernel.commit(batch).map_err(|refusal| {
+            if refusal.message.is_none() {
+                // Not the kernel's word: whether it was carried out is unknown.
+                self.identity = None;
+            }
+            let what = refusal.message.and_then(|message| batch.what(message));
+            let what =
+                what.map_or_else(|| format!("write the nftables table inet {}", self.table), str::to_owned);
+            GuardError::new(what, refusal.source)
+        })
+    }
+
+    /// What is not as it was left.
+    fn difference(&mut self) -> Result<Option<&'static str>, GuardError> {
+        let Some(known) = self.identity.take() else { return Ok(Some("its state was unknown")) };
+        let Some(found) = self.identify()? else { return Ok(Some("it was gone or being changed")) };
+        if found.table != known.table {
+            return Ok(Some("another process had made it anew"));
+        }
+        if found != known {
+            return Ok(Some("its rules were changed"));
+        }
+        for set in Set::ALL {
+            if !self.is_as_told(set)? {
+                return Ok(Some("the addresses in a set were changed"));
+            }
+        }
+        self.identity = Some(known);
+        Ok(None)
+    }
+
+    fn is_as_told(&mut self, set: Set) -> Result<bool, GuardError> {
+        let Some(answers) = self.ask(Operation::GetElements, &ruleset::of_set(&self.table, set))? else {
+            return Ok(false);
+        };
+        let found: BTreeSet<_> = answers.iter().flat_map(|answer| ruleset::read_elements(answer)).collect();
+        let told = set.members(&self.told);
+        if !found.is_subset(&told) {
+            return Ok(false);
+        }
+        let unlisted: Vec<_> = told.difference(&found).copied().collect();
+        for question in ruleset::lookups(&self.table, set, &unlisted) {
+            if self.ask(Operation::FindElements, &question)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the identity; `None` if the table is absent, dormant or lacks rules.
+    fn identify(&mut self) -> Result<Option<Identity>, GuardError> {
+        let named = Attributes::new().text(1, &self.table);
+        let Some(tables) = self.ask(Operation::GetTable, &named)? else { return Ok(None) };
+        let Some(table) = tables.first() else { return Ok(None) };
+        let (Some(0), Some(handle)) = (attributes::find_number(table, 2), attributes::find_long(table, 4))
+        else {
+            return Ok(None);
+        };
+        let Some(rules) = self.ask(Operation::GetRules, &named)? else { return Ok(None) };
+        let rules: Vec<_> = rules.iter().filter_map(|rule| attributes::find_long(rule, 3)).collect();
+        Ok((rules.len() == ruleset::rules()).then_some(Identity { table: handle, rules }))
+    }
+
+    fn generation(&mut self) -> Result<Option<u32>, GuardError> {
+        let answers = self.ask(Operation::GetGeneration, &Attributes::new())?;
+        Ok(answers.and_then(|answers| attributes::find_number(answers.first()?, 1)))
+    }
+
+    /// Asks the kernel; `None` if there is no such thing, or if it was being changed each time.
+    fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, GuardError> {
+        for _ in 0..5 {
+            match self.kernel.ask(operation, about) {
+                Ok(answers) => return Ok(Some(answers)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+                Err(error) => {
+                    return Err(GuardError::new(
+                        format!("read the nftables table inet {}", self.table),
+                        error,
+                    ));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

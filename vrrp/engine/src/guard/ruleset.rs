@@ -1,0 +1,306 @@
+//! What the table contains, as data, and the batches that bring the kernel there. The text form is in the parent module.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::Guarded;
+use super::attributes::{self, Attributes};
+use super::expression::{
+    Answer::{PortUnreachable, TcpReset},
+    Base,
+    Comparison::{AtLeast, AtMost, Equal, NotEqual},
+    Expression::{
+        self, Compare, ConnectionState, Counter, In, Mask, Meta, Payload, Redirect, Reject, Verdict,
+    },
+    Meta::{Family as PacketFamily, Protocol},
+    Verdict::{Accept, Drop, Goto},
+    encode, value,
+};
+use super::message::{Batch, Operation};
+
+#[cfg(test)]
+mod tests;
+
+const TCP: &[u8] = &[6];
+const ICMP: &[u8] = &[1];
+const ICMPV6: &[u8] = &[58];
+const ECHO_REQUEST: &[u8] = &[8];
+const ECHO_REQUEST_V6: &[u8] = &[128];
+/// Router solicitation to redirect, RFC 4861 §4.
+const NEIGHBOUR_DISCOVERY: [&[u8]; 2] = [&[133], &[137]];
+/// One bit of the connection state, in the machine's byte order.
+const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
+
+/// kube-proxy translates at -100, in nftables and in iptables mode. Only the first translation of a connection counts.
+const BEFORE_KUBE_PROXY_NAT: i32 = -105;
+/// What is still for a VIP here was not translated.
+const AFTER_NAT: i32 = -95;
+/// kube-proxy filters at 0, in nftables and in iptables mode.
+const AFTER_KUBE_PROXY_FILTER: i32 = 10;
+
+/// Elements in one message: an attribute has at most 65,535 bytes, an IPv6 element takes 28 of them.
+const ELEMENTS: usize = 2000;
+/// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
+const LOOKUPS: usize = 50;
+
+/// The sets of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Set {
+    Vips4,
+    Vips6,
+    Held4,
+    Held6,
+}
+
+impl Set {
+    pub(super) const ALL: [Self; 4] = [Self::Vips4, Self::Vips6, Self::Held4, Self::Held6];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Vips4 => "vips4",
+            Self::Vips6 => "vips6",
+            Self::Held4 => "held4",
+            Self::Held6 => "held6",
+        }
+    }
+
+    /// Which of the addresses belong into the set.
+    pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<IpAddr> {
+        let (all, v4) = match self {
+            Self::Vips4 => (&guarded.vips, true),
+            Self::Vips6 => (&guarded.vips, false),
+            Self::Held4 => (&guarded.held, true),
+            Self::Held6 => (&guarded.held, false),
+        };
+        all.iter().filter(|address| address.is_ipv4() == v4).copied().collect()
+    }
+
+    /// Type number of `nft`, for it to show the elements as addresses, and length of an element.
+    fn key(self) -> (u32, u32) {
+        match self {
+            Self::Vips4 | Self::Held4 => (7, 4),
+            Self::Vips6 | Self::Held6 => (8, 16),
+        }
+    }
+
+    /// Rule matches up to and including "the packet's destination is in the set".
+    fn has_destination(self) -> [Expression; 4] {
+        let (family, offset, length) = match self {
+            Self::Vips4 | Self::Held4 => (&[2], 16, 4),
+            Self::Vips6 | Self::Held6 => (&[10], 24, 16),
+        };
+        [
+            Meta(PacketFamily),
+            Compare(Equal, family),
+            Payload { base: Base::Network, offset, length },
+            In(self.name()),
+        ]
+    }
+
+    /// The rule that applies `verdict` to all packets to the set's addresses.
+    fn to_any(self, verdict: super::expression::Verdict) -> Vec<Expression> {
+        [self.has_destination().as_slice(), &[Verdict(verdict)]].concat()
+    }
+
+    /// The rule that has the node answer echo requests to the set's addresses.
+    fn echo(self) -> Vec<Expression> {
+        let echo = match self {
+            Self::Vips4 | Self::Held4 => of_type(ICMP, ECHO_REQUEST),
+            Self::Vips6 | Self::Held6 => of_type(ICMPV6, ECHO_REQUEST_V6),
+        };
+        [self.has_destination().as_slice(), &echo, &[Counter, Redirect]].concat()
+    }
+}
+
+const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
+
+fn of_type(protocol: &'static [u8], kind: &'static [u8]) -> [Expression; 4] {
+    [Meta(Protocol), Compare(Equal, protocol), TYPE, Compare(Equal, kind)]
+}
+
+fn neighbour_discovery(verdict: super::expression::Verdict) -> Vec<Expression> {
+    let [first, last] = NEIGHBOUR_DISCOVERY;
+    vec![
+        Meta(Protocol),
+        Compare(Equal, ICMPV6),
+        TYPE,
+        Compare(AtLeast, first),
+        Compare(AtMost, last),
+        Verdict(verdict),
+    ]
+}
+
+/// Where a chain begins to see packets.
+#[derive(Clone, Copy)]
+struct Hook {
+    kind: &'static str,
+    number: u32,
+    priority: i32,
+}
+
+const fn nat(number: u32) -> Hook {
+    Hook { kind: "nat", number, priority: BEFORE_KUBE_PROXY_NAT }
+}
+
+const fn filter(number: u32, priority: i32) -> Hook {
+    Hook { kind: "filter", number, priority }
+}
+
+const PREROUTING: u32 = 0;
+const INPUT: u32 = 1;
+const FORWARD: u32 = 2;
+const OUTPUT: u32 = 3;
+
+struct Chain {
+    name: &'static str,
+    hook: Option<Hook>,
+    rules: Vec<Vec<Expression>>,
+}
+
+/// The chains, each after those it goes to.
+fn chains() -> [Chain; 9] {
+    use Set::{Held4, Held6, Vips4, Vips6};
+    let chain = |name, rules| Chain { name, hook: None, rules };
+    let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
+    let refuse = vec![
+        neighbour_discovery(Drop),
+        // Of a connection that goes on, but out of place: a reset would end it.
+        vec![ConnectionState, Mask(INVALID), Compare(NotEqual, &[0; 4]), Counter, Verdict(Drop)],
+        vec![Meta(Protocol), Compare(Equal, TCP), Counter, Reject(TcpReset)],
+        vec![Counter, Reject(PortUnreachable)],
+    ];
+    let arrived = vec![
+        [of_type(ICMP, ECHO_REQUEST).as_slice(), &[Verdict(Accept)]].concat(),
+        [of_type(ICMPV6, ECHO_REQUEST_V6).as_slice(), &[Verdict(Accept)]].concat(),
+        neighbour_discovery(Accept),
+        vec![Verdict(Goto("refuse"))],
+    ];
+    let untaken =
+        vec![vec![Meta(Protocol), Compare(Equal, TCP), Verdict(Accept)], vec![Verdict(Goto("arrived"))]];
+    let to = |sets: [Set; 2], chain| sets.map(|set| set.to_any(Goto(chain))).to_vec();
+    [
+        chain("refuse", refuse),
+        chain("arrived", arrived),
+        chain("untaken", untaken),
+        base("echo", nat(PREROUTING), [Vips4, Vips6].map(Set::echo).to_vec()),
+        base("echo-local", nat(OUTPUT), [Held4, Held6].map(Set::echo).to_vec()),
+        base("prerouting", filter(PREROUTING, AFTER_NAT), to([Vips4, Vips6], "untaken")),
+        base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to([Vips4, Vips6], "arrived")),
+        base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), to([Vips4, Vips6], "refuse")),
+        base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to([Held4, Held6], "refuse")),
+    ]
+}
+
+/// How many rules the table has.
+pub(super) fn rules() -> usize {
+    chains().iter().map(|chain| chain.rules.len()).sum()
+}
+
+/// Makes the table anew, whatever there is under its name.
+pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
+    let mut batch = Batch::default();
+    let named = || Attributes::new().text(1, table);
+    let create = format!("create the nftables table inet {table}");
+    // Deleting what is not there is an error, so it is made sure to be there.
+    batch.add(&create, Operation::NewTable, named());
+    batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
+    batch.add(&create, Operation::NewTable, named().number(2, 0));
+    for (set, id) in Set::ALL.into_iter().zip(1..) {
+        let (key, length) = set.key();
+        let attributes =
+            named().text(2, set.name()).number(3, 0).number(4, key).number(5, length).number(10, id);
+        batch.add(
+            format!("create the set {} in the table inet {table}", set.name()),
+            Operation::NewSet,
+            attributes,
+        );
+    }
+    for chain in &chains() {
+        batch.add(
+            format!("create the chain {} in the table inet {table}", chain.name),
+            Operation::NewChain,
+            base_chain(named().text(3, chain.name), chain.hook),
+        );
+    }
+    for chain in &chains() {
+        for (number, rule) in chain.rules.iter().enumerate() {
+            batch.add(
+                format!("create rule {} of the chain {} in the table inet {table}", number + 1, chain.name),
+                Operation::NewRule,
+                named().text(2, chain.name).nest(4, &encode(rule)),
+            );
+        }
+    }
+    change(&mut batch, table, &Guarded::default(), guarded);
+    batch
+}
+
+fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
+    const ACCEPT: u32 = 1;
+    let Some(Hook { kind, number, priority }) = hook else { return named };
+    let hook = Attributes::new().number(1, number).number(2, priority.cast_unsigned());
+    named.nest(4, &hook).number(5, ACCEPT).text(7, kind)
+}
+
+/// Changes the sets from what they are to what is wanted.
+pub(super) fn update(table: &str, told: &Guarded, wanted: &Guarded) -> Batch {
+    let mut batch = Batch::default();
+    change(&mut batch, table, told, wanted);
+    batch
+}
+
+fn change(batch: &mut Batch, table: &str, told: &Guarded, wanted: &Guarded) {
+    for set in Set::ALL {
+        let (old, new) = (set.members(told), set.members(wanted));
+        let mut add = |what, operation, addresses: Vec<IpAddr>| {
+            for piece in addresses.chunks(ELEMENTS) {
+                let what = format!("{what} the set {} of the table inet {table}", set.name());
+                batch.add(what, operation, of_set(table, set).nest(3, &elements(piece)));
+            }
+        };
+        add("delete addresses from", Operation::DeleteElements, old.difference(&new).copied().collect());
+        add("add addresses to", Operation::NewElements, new.difference(&old).copied().collect());
+    }
+}
+
+/// Deletes the table with this handle: not one that another process made under the same name.
+pub(super) fn remove(table: &str, handle: u64) -> Batch {
+    let mut batch = Batch::default();
+    let what = format!("delete the nftables table inet {table}");
+    batch.add(what, Operation::DeleteTable, Attributes::new().long(4, handle));
+    batch
+}
+
+/// Names a set for a question or change about its elements.
+pub(super) fn of_set(table: &str, set: Set) -> Attributes {
+    Attributes::new().text(1, table).text(2, set.name())
+}
+
+/// Questions that are answered without error only if all the addresses are in the set.
+pub(super) fn lookups(table: &str, set: Set, addresses: &[IpAddr]) -> Vec<Attributes> {
+    addresses.chunks(LOOKUPS).map(|piece| of_set(table, set).nest(3, &elements(piece))).collect()
+}
+
+fn elements(addresses: &[IpAddr]) -> Attributes {
+    addresses.iter().fold(Attributes::new(), |list, address| {
+        let key = match address {
+            IpAddr::V4(address) => value(&address.octets()),
+            IpAddr::V6(address) => value(&address.octets()),
+        };
+        list.nest(1, &Attributes::new().nest(1, &key))
+    })
+}
+
+/// The addresses in an answer about a set's elements.
+pub(super) fn read_elements(answer: &[u8]) -> Vec<IpAddr> {
+    let list = attributes::find(answer, 3).unwrap_or_default();
+    attributes::read(list)
+        .filter_map(|(_, element)| {
+            let key = attributes::find(attributes::find(element, 1)?, 1)?;
+            <[u8; 4]>::try_from(key)
+                .map(IpAddr::from)
+                .or_else(|_| <[u8; 16]>::try_from(key).map(IpAddr::from))
+                .ok()
+        })
+        .collect()
+}

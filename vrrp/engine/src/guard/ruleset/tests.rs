@@ -1,0 +1,92 @@
+use super::*;
+use crate::guard::message::{Content, replies};
+
+fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
+    addresses.iter().map(|address| address.parse().unwrap()).collect()
+}
+
+/// What a batch changes: the step's name and its addresses.
+fn changes(batch: &Batch) -> Vec<(String, Vec<String>)> {
+    let bytes = batch.encode(0);
+    let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
+    (1..=batch.last())
+        .map(|at| {
+            let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
+            let addresses = read_elements(attributes).iter().map(ToString::to_string).collect();
+            (batch.what(at).unwrap().to_owned(), addresses)
+        })
+        .collect()
+}
+
+#[test]
+fn only_the_difference_is_told() {
+    let told = Guarded { vips: set(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]), held: set(&["192.0.2.1"]) };
+    let wanted =
+        Guarded { vips: set(&["192.0.2.2", "192.0.2.3", "2001:db8::1"]), held: set(&["2001:db8::1"]) };
+    let change = |what: &str, addresses: &[&str]| {
+        (format!("{what} of the table inet w"), addresses.iter().map(ToString::to_string).collect())
+    };
+    // The old and the new, and what is told about it.
+    let table = [
+        (&told, &told, vec![]),
+        (
+            &told,
+            &wanted,
+            vec![
+                change("delete addresses from the set vips4", &["192.0.2.1"]),
+                change("add addresses to the set vips4", &["192.0.2.3"]),
+                change("delete addresses from the set held4", &["192.0.2.1"]),
+                change("add addresses to the set held6", &["2001:db8::1"]),
+            ],
+        ),
+        (
+            &wanted,
+            &Guarded::default(),
+            vec![
+                change("delete addresses from the set vips4", &["192.0.2.2", "192.0.2.3"]),
+                change("delete addresses from the set vips6", &["2001:db8::1"]),
+                change("delete addresses from the set held6", &["2001:db8::1"]),
+            ],
+        ),
+    ];
+    for (old, new, expected) in table {
+        assert_eq!(changes(&update("w", old, new)), expected, "{old:?} to {new:?}");
+    }
+}
+
+#[test]
+fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
+    let all: BTreeSet<IpAddr> = (0..5000).map(|n| IpAddr::V6((0x2001_0db8_u128 << 96 | n).into())).collect();
+    let batch = update("w", &Guarded::default(), &Guarded { vips: all.clone(), held: [].into() });
+    let changes = changes(&batch);
+    assert_eq!(changes.iter().map(|(_, addresses)| addresses.len()).collect::<Vec<_>>(), [2000, 2000, 1000]);
+    let told: BTreeSet<IpAddr> =
+        changes.iter().flat_map(|(_, addresses)| addresses).map(|address| address.parse().unwrap()).collect();
+    assert_eq!(told, all);
+}
+
+#[test]
+fn rules_refer_only_to_sets_and_chains_that_exist() {
+    let chains = chains();
+    let names: Vec<_> = chains.iter().map(|chain| chain.name).collect();
+    for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
+        match expression {
+            In(name) => assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}"),
+            Verdict(Goto(name)) => assert!(names.contains(name), "{name}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
+    for chain in chains().iter().filter(|chain| chain.hook.is_some()) {
+        for rule in &chain.rules {
+            assert!(
+                Set::ALL.iter().any(|set| rule.starts_with(&set.has_destination())),
+                "{} {rule:?}",
+                chain.name
+            );
+        }
+    }
+}
