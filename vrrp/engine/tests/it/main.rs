@@ -8,6 +8,7 @@
 mod arp;
 mod elections;
 mod frozen;
+mod guard;
 mod hostile;
 mod interfaces;
 mod lab;
