@@ -90,6 +90,13 @@ fn only_version_3_for_ipv4_has_two_checksums() {
     }
 }
 
+/// RFC 1071 §1: an odd last byte is the upper half of a word. A trailer of another make may have one.
+#[test]
+fn the_checksum_of_an_odd_number_of_bytes_is_padded_behind() {
+    let (source, destination) = (ip("192.0.2.1"), ip("224.0.0.18"));
+    assert_eq!(Covered { message: &[1, 2, 3], source, destination }.compute(false), !0x0402);
+}
+
 #[test]
 fn the_pseudo_header_binds_the_addresses() {
     let bytes = unhex("3133c80100643935c0000264");

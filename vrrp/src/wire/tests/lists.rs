@@ -116,6 +116,12 @@ fn a_list_that_does_not_begin_with_a_link_local_address_is_valid_and_told_apart(
         let packet = parse(&received(advert.path, TTL, &bytes), |_| Some(&expectation)).unwrap();
         assert_eq!(packet.lacks_link_local(), lacks, "{addresses:?}");
     }
+    let mut second = advert("fe80::1", 51, 200, 100, &[]);
+    second.addresses = AddressList(["2001:db8::100", "fe80::100"].map(ip).into());
+    let bytes = second.message(Version::V3, Checksum::Rfc9568);
+    let expectation = expecting(Versions::V3, Family::V6);
+    let packet = parse(&received(second.path, TTL, &bytes), |_| Some(&expectation)).unwrap();
+    assert!(packet.lacks_link_local(), "in the second place it does not count");
 }
 
 #[test]

@@ -31,6 +31,20 @@ fn a_carp_frame_is_no_advert_but_its_vhid_is_taken() {
     }
 }
 
+/// Adverts that have the length or the count of a CARP frame, but not both and its version.
+#[test]
+fn an_advert_that_resembles_a_carp_frame_is_not_taken_for_one() {
+    for (version, addresses) in [(Version::V2, 5_u8), (Version::V2, 7), (Version::V3, 7)] {
+        let mut advert = advert("192.0.2.1", 51, 100, 100, &[]);
+        advert.addresses =
+            AddressList((1..=addresses).map(|n| Ipv4Addr::new(203, 0, 113, n).into()).collect());
+        let bytes = advert.message(version, Checksum::Rfc9568);
+        assert!(bytes.len() == 36 || bytes[3] == 7);
+        let seen = sighting(&from_neighbour(&bytes)).map(|s| (s.vrid, s.version, s.carp));
+        assert_eq!(seen, Some((51, version.number(), false)), "{addresses} addresses");
+    }
+}
+
 #[test]
 fn routers_of_every_kind_are_sighted() {
     let (v4, v6) = (path("192.0.2.1", "224.0.0.18"), path("fe80::1", "ff02::12"));
@@ -74,13 +88,14 @@ fn nothing_is_sighted_in_what_no_router_on_this_link_sent() {
         "3133c80100644403c0000264",
         "3133c80100644403c00002640102030405060708",
         "3133c80200644301c0000264",
-        "4133c80100644402c0000264",
-        "3233c80100644402c0000264",
-        "3100c80100644402c0000264",
         "21331e010001b5c50a000105",
         "21331e010001b5c60a0001050000000000000000",
     ] {
         assert_eq!(sighting(&from_neighbour(&unhex(garbage))), None, "{garbage}");
+    }
+    // Right checksums, but version 4, type 2, VRID 0.
+    for message in ["4133c80100640000c0000264", "3233c80100640000c0000264", "3100c80100640000c0000264"] {
+        assert_eq!(sighting(&from_neighbour(&corrected(message))), None, "{message}");
     }
     let v2_in_v6 = path("fe80::1", "ff02::12");
     let bytes = summed(&unhex("21331e010001000000000000000000000000000000000000"), 24, v2_in_v6, true);
