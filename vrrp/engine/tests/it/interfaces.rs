@@ -33,8 +33,11 @@ fn a_router_on_an_unknown_interface_fails_by_name_and_runs_when_the_interface_co
     assert_eq!(node.status().error, None);
 
     lan.hosts[0].ip("link del eth7");
-    let error = node.await_failure();
-    assert!(error.starts_with("interface eth7 does not exist"), "{error}");
+    // The kernel takes it down first.
+    node.await_event("failure for lack of the interface", |event| match event {
+        Event::Failed { error, .. } => error.starts_with("interface eth7 does not exist").then_some(()),
+        _ => None,
+    });
     node.await_status("Initialize", |status| status.state == State::Initialize);
 }
 

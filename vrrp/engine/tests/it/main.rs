@@ -12,3 +12,4 @@ mod guard;
 mod hostile;
 mod interfaces;
 mod lab;
+mod link_changes;

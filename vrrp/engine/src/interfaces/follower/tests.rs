@@ -6,7 +6,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 
 use super::*;
-use crate::netlink::tests::{add_interface, in_namespace};
+use crate::netlink::tests::{add_interface, in_namespace, own_address};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 
@@ -74,6 +74,24 @@ fn an_interface_is_followed_through_rename_addresses_and_removal_without_a_dump(
         assert_eq!(follower.table().get("lan0"), None);
         assert_eq!(*follower.table(), dump());
         assert_eq!(follower.deadline(), routine, "no dump was needed");
+    });
+}
+
+/// The tag that the engine sets comes back from the kernel, by notice and by dump.
+#[test]
+fn what_the_engine_binds_is_not_in_the_table() {
+    in_namespace(|| {
+        let mut route = Route::open().unwrap();
+        let index = add_interface(&mut route, "eth0");
+        let mut follower = follower(1 << 20);
+        let before = follower.table().clone();
+        for vip in ["192.0.2.50", "2001:db8::50"] {
+            let message = own_address(index, vip.parse().unwrap(), 60);
+            route.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE).unwrap();
+        }
+        assert!(!follower.follow(START), "it made a difference");
+        assert_eq!(*follower.table(), before);
+        assert_eq!(dump(), before);
     });
 }
 
