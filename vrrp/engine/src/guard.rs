@@ -142,7 +142,8 @@ impl GuardError {
     }
 }
 
-/// What to guard. VIPs that accept packets to the host's sockets are in neither set.
+/// What to guard. Neither set may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
+/// (RFC 9568 §6.1), an address of the node's own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Guarded {
     /// VIPs of all virtual routers of this node, Active or not.

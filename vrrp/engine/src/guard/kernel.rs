@@ -1,18 +1,18 @@
 //! The netlink socket.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
-use socket2::{Domain, Protocol, Socket, Type};
+use nix::sys::time::TimeVal;
 
 use super::attributes::Attributes;
 use super::message::{self, Batch, Content, Operation};
 
-/// The kernel answers while it is asked; this only ends a wait for an answer that was lost.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// In seconds. The kernel answers while it is asked; this only ends a wait for an answer that was lost.
+const PATIENCE: libc::time_t = 5;
 /// Longest answer: lists come in pieces of at most 32 KiB.
 const ANSWER: usize = 1 << 16;
 /// What fits into the smallest send buffer that is usual.
@@ -34,9 +34,13 @@ pub(super) struct Refusal {
 
 impl Kernel {
     pub(super) fn open() -> io::Result<Self> {
-        let netfilter = Some(Protocol::from(libc::NETLINK_NETFILTER));
-        let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, netfilter)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut socket = Socket::new(NETLINK_NETFILTER)?;
+        socket.bind_auto()?;
+        // To the kernel: what other processes send is refused.
+        socket.connect(&SocketAddr::new(0, 0))?;
+        // An error need not repeat the message that failed: many long ones would not fit into the receive buffer.
+        socket.set_cap_ack(true)?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE, 0))?;
         Ok(Self { socket, sequence: 0, buffer: vec![0; ANSWER] })
     }
 
@@ -103,19 +107,18 @@ impl Kernel {
             // Beyond the limit of net.core.wmem_max, which CAP_NET_ADMIN allows.
             setsockopt(&self.socket, sockopt::SndBufForce, &bytes.len())?;
         }
-        self.socket.send(bytes).map(drop)
+        self.socket.send(bytes, 0).map(drop)
     }
 
     fn receive(&mut self) -> io::Result<usize> {
         loop {
-            match (&self.socket).read(&mut self.buffer) {
-                // More errors than the buffer takes: the first ones are there.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
+                // More errors than the receive buffer takes: the first ones are there.
+                Err(Errno::ENOBUFS | Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "the kernel does not answer"));
                 }
-                result => return result,
+                result => return result.map_err(io::Error::from),
             }
         }
     }

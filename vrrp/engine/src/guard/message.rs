@@ -179,10 +179,8 @@ pub(super) fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
             |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let length = usize::try_from(word(0)).ok()?;
-        // An error repeats the message that failed: of a long one only the start was received, and is enough.
-        let message = &bytes[..length.clamp(HEADER, bytes.len())];
-        bytes = bytes.get(length.max(HEADER).next_multiple_of(4)..).unwrap_or_default();
-        let body = &message[HEADER..];
+        let body = bytes.get(HEADER..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         let content = match half(4) {
             ERROR | DONE => {
                 // A list's end may come without a code.

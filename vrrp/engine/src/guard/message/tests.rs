@@ -37,14 +37,6 @@ fn an_error_tells_its_number_and_what_it_answers() {
 }
 
 #[test]
-fn an_error_that_repeats_more_than_was_received_is_still_read() {
-    let mut bytes = error(-libc::EPERM, 3);
-    bytes[..4].copy_from_slice(&70_000_u32.to_ne_bytes());
-    let found: Vec<_> = replies(&bytes).collect();
-    assert!(matches!(&found[..], [Reply { sequence: 3, content: Content::End(Err(_)), .. }]), "{found:?}");
-}
-
-#[test]
 fn whatever_is_received_is_read_to_an_end() {
     let whole = question(Operation::GetTable, &Attributes::new().text(1, "windlass").number(2, 5), 1);
     for length in 0..=whole.len() {
