@@ -81,14 +81,14 @@ fn a_port_that_no_service_has_is_refused_at_the_first_packet() {
         let before = [refused(scene.node(), Refused::Reset), refused(scene.node(), Refused::Unreachable)];
         for host in [scene.client(), &scene.pod] {
             // UDP first: the kernel's redirect for the TCP packet would use up its limit of ICMP for this host and second.
-            assert_eq!(ask_udp(host, vip, 9).kind(), ErrorKind::ConnectionRefused, "UDP to {vip}");
+            assert_eq!(refusal(ask_udp(host, vip, 9)), ErrorKind::ConnectionRefused, "UDP to {vip}");
             assert_eq!(refusal(connect(host, vip, 9)), ErrorKind::ConnectionRefused, "TCP to {vip}");
         }
         let after = [refused(scene.node(), Refused::Reset), refused(scene.node(), Refused::Unreachable)];
         assert_eq!(after, before.map(|count| count + 2), "{vip}");
         // The node's own: its datagrams end in the system call.
         assert_eq!(refusal(connect(scene.node(), vip, 9)), ErrorKind::ConnectionRefused, "TCP to {vip}");
-        assert_eq!(ask_udp(scene.node(), vip, 9).kind(), ErrorKind::PermissionDenied, "UDP to {vip}");
+        assert_eq!(refusal(ask_udp(scene.node(), vip, 9)), ErrorKind::PermissionDenied, "UDP to {vip}");
     }
 }
 
@@ -110,6 +110,7 @@ fn services_go_on_beside_the_guard_in_every_mode_of_kube_proxy() {
         assert!(older.iter().chain(&younger).all(echoes), "{mode:?}");
         for vip in vips {
             assert!(echoes(&connect(scene.node(), vip, 80).unwrap()), "{mode:?} from the node to {vip}");
+            assert_eq!(ask_udp(scene.client(), vip, 53).unwrap(), 1, "{mode:?} {vip}");
             assert_eq!(
                 refusal(connect(scene.client(), vip, 9)),
                 ErrorKind::ConnectionRefused,
@@ -219,7 +220,7 @@ fn what_is_not_for_a_vip_is_not_touched() {
         connect(scene.client(), own, 22).unwrap();
         assert!(echoes(&connect(scene.client(), pod, POD_PORT).unwrap()), "forwarded to {pod}");
         assert_eq!(refusal(connect(scene.client(), own, 9)), ErrorKind::ConnectionRefused);
-        assert_eq!(ask_udp(scene.client(), own, 9).kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(refusal(ask_udp(scene.client(), own, 9)), ErrorKind::ConnectionRefused);
     }
     assert_eq!(
         refused(scene.node(), Refused::Reset) + refused(scene.node(), Refused::Unreachable),

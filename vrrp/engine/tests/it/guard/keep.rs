@@ -175,6 +175,24 @@ fn ten_thousand_vips_of_each_family_are_guarded() {
     assert_eq!(guard.check().unwrap(), Checked::Intact);
 }
 
+/// The kernel makes room for more elements in the background, and lists not all of them meanwhile.
+#[test]
+fn a_set_that_grows_is_not_taken_for_damaged() {
+    if !require_root() {
+        return;
+    }
+    let host = Host::new();
+    let mut guard = host.run(|| Guard::install(TABLE)).unwrap();
+    for round in 0..10_u32 {
+        guard.update(&Guarded::default()).unwrap();
+        for size in [5_000, 30_000] {
+            let vips = (0..size).map(|n| IpAddr::V4((0xc612_0000 + (round << 8) + n).into())).collect();
+            guard.update(&Guarded { vips, held: [].into() }).unwrap();
+            assert_eq!(guard.check().unwrap(), Checked::Intact, "round {round}, {size} addresses");
+        }
+    }
+}
+
 const MARK: &str = "WINDLASS_TEST_DENIED";
 
 /// Not a test of its own: run without CAP_NET_ADMIN by the test below.

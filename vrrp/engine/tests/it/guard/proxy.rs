@@ -1,4 +1,4 @@
-//! What kube-proxy writes, in small: port 80 of the VIPs goes to the pod; port 81 has no endpoint on this node, which
+//! What kube-proxy writes, in small: ports 80/TCP and 53/UDP of the VIPs go to the pod; port 81 has no endpoint on this node, which
 //! kube-proxy says by dropping new connections in its filter chains.
 
 use std::net::IpAddr;
@@ -65,7 +65,10 @@ fn nftables(family: &str, vip: IpAddr, pod: &str) -> String {
              type {family_type} . inet_proto . inet_service : verdict
              elements = {{ {vip} . tcp . 81 : drop }}
            }}
-           chain services {{ {family} daddr {vip} tcp dport 80 dnat to {pod}; }}
+           chain services {{
+             {family} daddr {vip} tcp dport 80 dnat to {pod}
+             {family} daddr {vip} udp dport 53 dnat to {pod}
+           }}
            chain nat-prerouting {{ type nat hook prerouting priority dstnat; jump services; }}
            chain nat-output {{ type nat hook output priority -100; jump services; }}
            chain endpoints {{ {family} daddr . meta l4proto . th dport vmap @no-endpoint-services; }}
@@ -81,8 +84,10 @@ fn iptables(node: &Host, programs: [&str; 2]) {
     let pods = [format!("{POD}:{POD_PORT}"), format!("[{POD6}]:{POD_PORT}")];
     for ((program, vip), pod) in programs.into_iter().zip([IpAddr::from(VIP), VIP6.into()]).zip(pods) {
         for chain in ["PREROUTING", "OUTPUT"] {
-            let to_pod = format!("-d {vip} -p tcp --dport 80 -j DNAT --to-destination {pod}");
-            run(node, &format!("{program} -t nat -A {chain} {to_pod}"), "");
+            for port in ["tcp --dport 80", "udp --dport 53"] {
+                let to_pod = format!("-d {vip} -p {port} -j DNAT --to-destination {pod}");
+                run(node, &format!("{program} -t nat -A {chain} {to_pod}"), "");
+            }
         }
         for chain in ["INPUT", "FORWARD", "OUTPUT"] {
             let dropped = format!("-d {vip} -p tcp --dport 81 -m conntrack --ctstate NEW -j DROP");
