@@ -68,6 +68,9 @@
 //! node with kube-proxy does. All else is refused in prerouting: the kernel, about to forward a packet out of the interface
 //! it came by, sends an ICMP redirect and then, by its rate limit, no port-unreachable.
 //!
+//! An echo request is answered from the first address of the interface it came by; where that has no IPv4 address (as
+//! pods' interfaces with Calico) the kernel drops one of IPv4.
+//!
 //! Of a VIP that is on the interface the node's own connections to unserved ports time out: they come from the VIP itself,
 //! and the refusal is for the VIP too.
 //!
@@ -171,7 +174,8 @@ struct Identity {
     rules: Vec<u64>,
 }
 
-/// The table in the kernel. Dropping it leaves the table in place.
+/// The table in the kernel. Dropping it leaves the table in place. Every call may wait in the kernel: not for the timer
+/// thread.
 pub struct Guard {
     table: String,
     kernel: Kernel,
