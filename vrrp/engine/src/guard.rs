@@ -86,6 +86,8 @@ mod expression;
 mod kernel;
 mod message;
 mod ruleset;
+#[cfg(test)]
+mod tests;
 
 use attributes::Attributes;
 use kernel::Kernel;
