@@ -12,8 +12,12 @@ demo: ## A cluster, a Service, a pulled cable, told as it happens (KEEP=1 leaves
 	@program=$$(e2e/tools/binary demo) && exec e2e/tools/as-root "$$program" $(if $(KEEP),--keep)
 
 .PHONY: test
-test: ## Every test, unit to lab, with one summary
+test: ## Every test, unit to lab, a minute of fuzzing, with one summary
 	@e2e/tools/test
+
+.PHONY: fuzz
+fuzz: ## Made-up input for the parsers and the state machine, for 10 minutes (SECONDS=…)
+	@e2e/tools/fuzz $(or $(SECONDS),600)
 
 .PHONY: lint
 lint: ## Format, clippy without warnings, generated files up to date

@@ -1,0 +1,14 @@
+//! What the fuzz targets do with the bytes that libFuzzer gives them.
+//!
+//! | target | input | shows |
+//! |---|---|---|
+//! | `parse_v4`, `parse_v6` | [`wire`]: a packet behind two bytes that say how it is received | the parser never panics, accepts what is right by a second reading of the RFC and nothing else, and what it accepts is emitted the same |
+//! | `router` | [`router`]: commands for one virtual router | a deadline unless in Initialize, actions only in legal order, no endless timer |
+//! | `auth` | [`auth`]: commands for a signer and receivers | no trailer is believed but the signer's, each of them once, whatever the clock does |
+//!
+//! Nothing here returns an error: what is wrong panics, which libFuzzer reports with the input.
+
+pub mod auth;
+pub mod input;
+pub mod router;
+pub mod wire;
