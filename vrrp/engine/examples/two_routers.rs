@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let config = configuration(std::env::args().skip(1).collect())?;
-    let engine = Engine::start(Options { on_event: Box::new(print), realtime: true })?;
+    let engine = Engine::start(Options::new(print))?;
     engine.apply(vec![config]);
     stdin().read_to_end(&mut Vec::new())?;
     engine.shutdown();

@@ -1,41 +1,45 @@
 //! The thread `windlass-vrrp`: waits for packets and deadlines and lets the state machines decide.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use windlass_vrrp::{Time, Vrid};
 
-use crate::announce::Announcer;
 use crate::clock;
 use crate::config::RouterConfig;
-use crate::event::Event;
+use crate::duty::Roster;
+use crate::event::{Event, Sink};
 use crate::inbox::{Answer, Inbox};
+use crate::sockets::Room;
 
 mod instance;
 mod link;
+mod prepared;
 
-use link::Link;
+use link::{Context, Id, Link};
 
 /// The thread's state.
 pub(crate) struct Core {
     links: BTreeMap<String, Link>,
-    announcer: Arc<Announcer>,
+    roster: Arc<Roster>,
     inbox: Arc<Inbox>,
+    /// Whether the process may put addresses on interfaces.
+    net_admin: bool,
+    room: Room,
+    /// Duties have changed in this round.
+    ring: bool,
     /// Events of this round, delivered at its end, after everything was sent.
     events: Vec<Event>,
-    on_event: Box<dyn Fn(Event) + Send>,
+    sink: Sink,
 }
 
 impl Core {
-    pub(crate) fn new(
-        announcer: Arc<Announcer>,
-        inbox: Arc<Inbox>,
-        on_event: Box<dyn Fn(Event) + Send>,
-    ) -> Self {
-        Self { links: BTreeMap::new(), announcer, inbox, events: Vec::new(), on_event }
+    pub(crate) fn new(roster: Arc<Roster>, inbox: Arc<Inbox>, sink: Sink, net_admin: bool) -> Self {
+        let (links, room) = (BTreeMap::new(), Room::new());
+        Self { links, roster, inbox, net_admin, room, ring: false, events: Vec::new(), sink }
     }
 
     /// The thread's body; returns when told to stop, after every router has resigned.
@@ -43,19 +47,21 @@ impl Core {
         loop {
             self.wait();
             // Adverts that came while we did not run come before the timers: the Active may not have been silent.
-            let now = clock::now();
-            for link in self.links.values_mut() {
-                link.receive_adverts(now, &self.announcer, &mut self.events);
+            let Self { links, net_admin, ring, events, room, .. } = &mut self;
+            let mut context = Context { now: clock::now(), net_admin: *net_admin, events, ring };
+            for link in links.values_mut() {
+                link.receive_adverts(room, &mut context);
             }
-            let now = clock::now();
-            for link in self.links.values_mut() {
-                link.handle_timeouts(now, &self.announcer, &mut self.events);
-                link.receive_arp(now);
-                link.report_claims(now, &mut self.events);
+            context.now = clock::now();
+            for link in links.values_mut() {
+                link.handle_timeouts(&mut context);
+            }
+            if std::mem::take(&mut self.ring) {
+                self.roster.ring();
             }
             let stop = self.read_letters();
             for event in self.events.drain(..) {
-                (self.on_event)(event);
+                self.sink.tell(event);
             }
             if stop {
                 return;
@@ -68,7 +74,8 @@ impl Core {
         let deadline = self.links.values().filter_map(Link::deadline).min();
         let mut descriptors = vec![PollFd::new(self.inbox.bell(), PollFlags::POLLIN)];
         for link in self.links.values() {
-            descriptors.extend(link.readable().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            let sockets = link.sockets().into_iter().flat_map(|sockets| sockets.families());
+            descriptors.extend(sockets.map(|raw| PollFd::new(raw.adverts.as_fd(), PollFlags::POLLIN)));
         }
         let patience = deadline.map(|deadline| TimeSpec::from(deadline.since(clock::now())));
         match ppoll(&mut descriptors, patience, None) {
@@ -79,52 +86,47 @@ impl Core {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         }
-        let broken = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
-        if descriptors.iter().any(|fd| fd.revents().is_some_and(|events| events.intersects(broken))) {
-            for link in self.links.values() {
-                link.clear_errors();
-            }
-        }
     }
 
     /// Does what other threads ask for; whether to stop.
     fn read_letters(&mut self) -> bool {
         let letters = self.inbox.take();
-        let now = clock::now();
+        let Self { links, net_admin, ring, events, .. } = self;
+        let mut context = Context { now: clock::now(), net_admin: *net_admin, events, ring };
         if let Some(census) = letters.census {
             for name in census {
-                self.links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
+                links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
             }
         }
-        if let Some(desired) = letters.desired {
-            self.apply(desired, now);
+        let stop = letters.stop;
+        let relinked = !letters.links.is_empty();
+        if let Some(desired) = letters.desired.filter(|_| !stop) {
+            apply(links, desired, &mut context);
         }
         for (name, state) in letters.links {
-            let link = self.links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
-            link.change_state(state, now, &self.announcer, &mut self.events);
+            let link = links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
+            link.change_state(state, &mut context);
         }
-        self.links.retain(|_, link| !link.is_forgotten());
+        for (key, obstacle) in letters.obstacles {
+            if let Some(link) = links.get_mut(&key.interface) {
+                link.obstruct((key.family, key.vrid), obstacle, &mut context);
+            }
+        }
+        if stop {
+            apply(links, Vec::new(), &mut context);
+        }
+        links.retain(|_, link| !link.is_forgotten());
+        if relinked {
+            self.roster.publish_links(self.links.values().filter_map(|l| l.sockets().cloned()).collect());
+        }
+        if std::mem::take(&mut self.ring) {
+            self.roster.publish(self.links.values().flat_map(Link::duties).collect());
+        }
         for question in letters.questions {
             // Who asked may have gone.
             let _ = question.send(self.answer());
         }
-        if letters.stop {
-            self.apply(Vec::new(), now);
-        }
-        letters.stop
-    }
-
-    fn apply(&mut self, desired: Vec<RouterConfig>, now: Time) {
-        let mut by_link: BTreeMap<String, BTreeMap<Vrid, RouterConfig>> = BTreeMap::new();
-        for config in desired {
-            by_link.entry(config.interface.clone()).or_default().insert(config.vrid, config);
-        }
-        let names: BTreeSet<String> = self.links.keys().chain(by_link.keys()).cloned().collect();
-        for name in names {
-            let routers = by_link.remove(&name).unwrap_or_default();
-            let link = self.links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
-            link.apply(routers, now, &self.announcer, &mut self.events);
-        }
+        stop
     }
 
     fn answer(&self) -> Answer {
@@ -132,5 +134,19 @@ impl Core {
             routers: self.links.values().flat_map(Link::router_statuses).collect(),
             links: self.links.values().map(Link::status).collect(),
         }
+    }
+}
+
+fn apply(links: &mut BTreeMap<String, Link>, desired: Vec<RouterConfig>, context: &mut Context<'_>) {
+    let mut by_link: BTreeMap<String, BTreeMap<Id, RouterConfig>> = BTreeMap::new();
+    for config in desired {
+        let id = (config.family(), config.vrid);
+        by_link.entry(config.interface.clone()).or_default().insert(id, config);
+    }
+    let names: BTreeSet<String> = links.keys().chain(by_link.keys()).cloned().collect();
+    for name in names {
+        let routers = by_link.remove(&name).unwrap_or_default();
+        let link = links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
+        link.apply(routers, context);
     }
 }

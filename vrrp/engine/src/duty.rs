@@ -9,7 +9,7 @@
 //!                             └─┴── in_place ──► neighbour thread: announces what is in place
 //! ```
 
-#![expect(dead_code, reason = "the threads that follow it come next")]
+#![allow(dead_code, reason = "the hold thread comes next")]
 
 use std::collections::BTreeSet;
 use std::io;
@@ -113,6 +113,11 @@ impl Duty {
         self.contentions.fetch_add(1, Ordering::Release);
     }
 
+    /// Whether it has become Active, however long ago the last advert was. Timer thread.
+    pub(crate) fn is_on(&self) -> bool {
+        self.tenure.load(Ordering::Relaxed) != 0
+    }
+
     /// Whether this node may act as Active at this instant.
     pub(crate) fn holds(&self, now: Time) -> bool {
         now.nanos() < self.tenure.load(Ordering::Acquire)
@@ -159,13 +164,21 @@ impl Duty {
 #[derive(Debug)]
 pub(crate) struct Roster {
     duties: Mutex<Arc<[Arc<Duty>]>>,
+    links: Mutex<Arc<[Arc<LinkSockets>]>>,
+    stopping: AtomicBool,
     neighbour: Bell,
     hold: Bell,
 }
 
 impl Roster {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { duties: Mutex::new(Arc::from([])), neighbour: Bell::new()?, hold: Bell::new()? })
+        Ok(Self {
+            duties: Mutex::new(Arc::from([])),
+            links: Mutex::new(Arc::from([])),
+            stopping: AtomicBool::new(false),
+            neighbour: Bell::new()?,
+            hold: Bell::new()?,
+        })
     }
 
     pub(crate) fn duties(&self) -> Arc<[Arc<Duty>]> {
@@ -176,6 +189,28 @@ impl Roster {
     pub(crate) fn publish(&self, duties: Arc<[Arc<Duty>]>) {
         *self.duties.lock().unwrap_or_else(PoisonError::into_inner) = duties;
         self.ring();
+    }
+
+    /// All interfaces that can be used, with or without routers.
+    pub(crate) fn links(&self) -> Arc<[Arc<LinkSockets>]> {
+        Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces all interfaces, and rings.
+    pub(crate) fn publish_links(&self, links: Arc<[Arc<LinkSockets>]>) {
+        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = links;
+        self.ring();
+    }
+
+    /// Ends the threads that follow it, after the last duty has ended.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether the threads are to let go of everything and end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Tells both threads to look.

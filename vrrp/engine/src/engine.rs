@@ -6,25 +6,62 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crate::announce::Announcer;
 use crate::clock;
 use crate::config::RouterConfig;
 use crate::core::Core;
-use crate::event::Event;
+use crate::duty::Roster;
+use crate::event::{Event, Sink};
+use crate::hold;
 use crate::inbox::Inbox;
 use crate::interfaces::{self, Follower, InterfaceInfo};
 use crate::links::Links;
+use crate::neighbour;
 use crate::realtime;
 use crate::sockets;
 use crate::status::{LinkStatus, RouterStatus};
 
-/// How to run the engine.
+/// How to run the engine. [`Options::new`] gives the defaults.
+#[non_exhaustive]
 pub struct Options {
     /// Called with every event from the engine's threads: must not block.
-    pub on_event: Box<dyn Fn(Event) + Send>,
+    pub on_event: Box<dyn Fn(Event) + Send + Sync>,
     /// Ask for real-time scheduling and locked memory; refused (as in most containers), the engine runs without and says
-    /// so once.
+    /// so once. Default: yes.
     pub realtime: bool,
+    /// Install the nftables table that answers ping to VIPs and refuses what no Service takes. Default: no.
+    pub guard: bool,
+    /// Name of that table, of family `inet`. Default: `windlass`.
+    pub table: String,
+    /// How fast VIPs are announced.
+    pub announcements: Pacing,
+}
+
+/// How fast VIPs are announced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Pacing {
+    /// Most gratuitous ARP and unsolicited neighbour advertisement frames a second, of all routers together. A VIP takes
+    /// two in IPv4 and one in IPv6. Default: 20,000.
+    pub frames_per_second: u32,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self { frames_per_second: 20_000 }
+    }
+}
+
+impl Options {
+    /// The defaults, with this receiver of events.
+    pub fn new(on_event: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        Self {
+            on_event: Box::new(on_event),
+            realtime: true,
+            guard: false,
+            table: "windlass".to_owned(),
+            announcements: Pacing::default(),
+        }
+    }
 }
 
 /// Why the engine could not start.
@@ -65,7 +102,7 @@ pub enum StartError {
 pub struct Engine {
     inbox: Arc<Inbox>,
     links: Arc<Links>,
-    announcer: Arc<Announcer>,
+    roster: Arc<Roster>,
     timer_thread: Option<JoinHandle<()>>,
     helpers: Vec<JoinHandle<()>>,
 }
@@ -74,28 +111,32 @@ impl Engine {
     /// Starts the engine's threads. They work in the network namespace of the calling thread.
     pub fn start(options: Options) -> Result<Self, StartError> {
         sockets::probe()?;
-        let inbox = Inbox::new().map_err(|source| StartError::Os { what: "create an eventfd", source })?;
-        let links = Links::new().map_err(|source| StartError::Os { what: "create an eventfd", source })?;
+        let os = |source| StartError::Os { what: "create an eventfd", source };
         let follower = Follower::open(clock::now())
             .map_err(|error| StartError::Netlink { source: io::Error::from(error) })?;
         let mut engine = Self {
-            inbox: Arc::new(inbox),
-            links: Arc::new(links),
-            announcer: Arc::new(Announcer::new()),
+            inbox: Arc::new(Inbox::new().map_err(os)?),
+            links: Arc::new(Links::new().map_err(os)?),
+            roster: Arc::new(Roster::new().map_err(os)?),
             timer_thread: None,
             helpers: Vec::new(),
         };
-        let Options { on_event, realtime } = options;
-        let announcer = Arc::clone(&engine.announcer);
-        engine.helpers.push(spawn("windlass-garp", move || {
+        let Options { on_event, realtime, guard, table, announcements } = options;
+        let sink = Sink::new(on_event);
+        let net_admin = realtime::may_administer_network();
+        let (roster, events) = (Arc::clone(&engine.roster), sink.clone());
+        engine.helpers.push(spawn("windlass-neighbour", move || {
             if realtime {
-                realtime::announcer_thread();
+                realtime::neighbour_thread();
             }
-            announcer.run();
+            neighbour::run(&roster, &events, announcements);
         })?);
+        let (roster, inbox, events) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink.clone());
+        let settings = hold::Settings { guard, table, net_admin };
+        engine.helpers.push(spawn("windlass-hold", move || hold::run(&roster, &inbox, &events, &settings))?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", move || links.run(follower, &inbox))?);
-        let core = Core::new(Arc::clone(&engine.announcer), Arc::clone(&engine.inbox), on_event);
+        let core = Core::new(Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink, net_admin);
         engine.timer_thread = Some(spawn("windlass-vrrp", move || {
             if realtime {
                 realtime::timer_thread();
@@ -141,7 +182,7 @@ impl Engine {
         self.links.want_for_census(interfaces);
     }
 
-    /// Resigns everything and joins the threads.
+    /// Resigns everything, lets go of all VIPs and joins the threads.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -154,7 +195,7 @@ impl Drop for Engine {
         if let Some(thread) = self.timer_thread.take() {
             let _ = thread.join();
         }
-        self.announcer.stop();
+        self.roster.stop();
         self.links.stop();
         for thread in self.helpers.drain(..) {
             let _ = thread.join();

@@ -1,7 +1,10 @@
 //! What the engine reports.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use windlass_vrrp::wire::Sighting;
 use windlass_vrrp::{Reason, State};
 
 use crate::config::RouterKey;
@@ -65,4 +68,32 @@ pub enum Event {
         /// Link-layer address of the other station.
         mac: [u8; 6],
     },
+}
+
+impl Event {
+    /// A router that is no peer was heard.
+    pub(crate) fn stranger(interface: &str, sighting: Sighting) -> Self {
+        let Sighting { source, vrid, version, carp, .. } = sighting;
+        Self::Stranger { interface: interface.to_owned(), vrid, source, version, carp }
+    }
+}
+
+/// Where events go, from whichever thread.
+#[derive(Clone)]
+pub(crate) struct Sink(Arc<dyn Fn(Event) + Send + Sync>);
+
+impl Sink {
+    pub(crate) fn new(on_event: Box<dyn Fn(Event) + Send + Sync>) -> Self {
+        Self(Arc::from(on_event))
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        (self.0)(event);
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
 }

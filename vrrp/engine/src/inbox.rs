@@ -1,14 +1,14 @@
 //! What other threads want from the timer thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::config::RouterConfig;
+use crate::config::{RouterConfig, RouterKey};
 use crate::links::LinkState;
 use crate::status::{LinkStatus, RouterStatus};
 
@@ -19,6 +19,8 @@ pub(crate) struct Letters {
     pub(crate) desired: Option<Vec<RouterConfig>>,
     pub(crate) census: Option<BTreeSet<String>>,
     pub(crate) links: Vec<(String, LinkState)>,
+    /// Why routers' VIPs cannot be held; `None`: they can.
+    pub(crate) obstacles: BTreeMap<RouterKey, Option<String>>,
     pub(crate) questions: Vec<SyncSender<Answer>>,
     pub(crate) stop: bool,
 }
@@ -53,6 +55,11 @@ impl Inbox {
         self.put(|letters| letters.links.push((interface, state)));
     }
 
+    /// The VIPs of this router cannot be held, for this reason, or can again: it is not to run as long.
+    pub(crate) fn obstruct(&self, key: RouterKey, obstacle: Option<String>) {
+        self.put(|letters| drop(letters.obstacles.insert(key, obstacle)));
+    }
+
     pub(crate) fn stop(&self) {
         self.put(|letters| letters.stop = true);
     }
@@ -63,10 +70,14 @@ impl Inbox {
         answered
     }
 
-    /// Takes everything.
+    /// Takes everything. Never waits: who has the inbox in hand rings the bell again afterwards.
     pub(crate) fn take(&self) -> Letters {
         let _ = self.bell.read();
-        std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+        match self.letters.try_lock() {
+            Ok(mut letters) => std::mem::take(&mut *letters),
+            Err(TryLockError::Poisoned(letters)) => std::mem::take(&mut *letters.into_inner()),
+            Err(TryLockError::WouldBlock) => Letters::default(),
+        }
     }
 
     /// Readable when there is something to take.

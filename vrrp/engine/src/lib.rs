@@ -5,14 +5,13 @@
 //!
 //! | thread | does | must never |
 //! |---|---|---|
-//! | `windlass-vrrp` | receives adverts and ARP, runs the state machines, sends adverts and ARP replies | wait |
-//! | `windlass-garp` | sends gratuitous ARP, paced, newest takeover first | delay an advert |
+//! | `windlass-vrrp` | receives adverts, runs the state machines, sends adverts | wait |
+//! | `windlass-neighbour` | answers ARP, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
+//! | `windlass-hold` | puts VIPs on interfaces where so configured | decide |
 //! | `windlass-links` | watches interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
-mod announce;
-mod arp;
 mod census;
 mod clock;
 mod config;
@@ -27,6 +26,7 @@ mod inbox;
 mod interfaces;
 mod links;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use")]
+mod neighbour;
 mod netlink;
 mod realtime;
 mod sockets;
@@ -34,7 +34,7 @@ mod status;
 mod sys;
 
 pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
-pub use engine::{Engine, Options, StartError};
+pub use engine::{Engine, Options, Pacing, StartError};
 pub use event::Event;
 pub use interfaces::{InterfaceInfo, Unusable};
 pub use status::{LinkStatus, RouterCounters, RouterStatus};

@@ -9,9 +9,11 @@ use crate::sys;
 
 /// Low in the range: above all ordinary threads, below the kernel's own real-time ones.
 const TIMER_PRIORITY: i32 = 10;
-const ANNOUNCER_PRIORITY: i32 = TIMER_PRIORITY - 1;
+const NEIGHBOUR_PRIORITY: i32 = TIMER_PRIORITY - 1;
 /// Bit of CAP_IPC_LOCK in a capability mask.
 const CAP_IPC_LOCK: u32 = 14;
+/// Bit of CAP_NET_ADMIN.
+const CAP_NET_ADMIN: u32 = 12;
 
 /// Asks for real-time scheduling of the calling thread, the timer thread, and for locked memory. Says what was refused.
 pub(crate) fn timer_thread() {
@@ -37,14 +39,23 @@ pub(crate) fn timer_thread() {
     }
 }
 
-/// The announcer must not wait for a busy CPU either, but never before the timer thread. Its refusal was told there.
-pub(crate) fn announcer_thread() {
-    let _ = sys::schedule_fifo(ANNOUNCER_PRIORITY);
+/// Answers and announcements must not wait for a busy CPU either, but never before the timer thread. Its refusal was told there.
+pub(crate) fn neighbour_thread() {
+    let _ = sys::schedule_fifo(NEIGHBOUR_PRIORITY);
 }
 
 /// Without the capability, locking future pages makes allocation fail once RLIMIT_MEMLOCK is reached: worse than swap.
 fn may_lock_all() -> bool {
-    fs::read_to_string("/proc/self/status").is_ok_and(|status| holds_capability(&status, CAP_IPC_LOCK))
+    is_capable(CAP_IPC_LOCK)
+}
+
+/// Whether the calling thread may change interfaces and packet filters.
+pub(crate) fn may_administer_network() -> bool {
+    is_capable(CAP_NET_ADMIN)
+}
+
+fn is_capable(bit: u32) -> bool {
+    fs::read_to_string("/proc/thread-self/status").is_ok_and(|status| holds_capability(&status, bit))
 }
 
 fn holds_capability(status: &str, bit: u32) -> bool {

@@ -7,12 +7,13 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-/// Binds a packet socket to ARP on the interface of this index: from now on it receives, and sends there.
-pub(crate) fn bind_arp(socket: &Socket, index: u32) -> io::Result<()> {
+/// Binds a packet socket to the interface of this index: it sends there, and receives frames of this Ethernet protocol from
+/// now on (0: none).
+pub(crate) fn bind_packet(socket: &Socket, protocol: i32, index: u32) -> io::Result<()> {
     // SAFETY: sockaddr_ll is plain data, for which all-zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = u16::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
-    address.sll_protocol = u16::try_from(libc::ETH_P_ARP).map_err(io::Error::other)?.to_be();
+    address.sll_protocol = u16::try_from(protocol).map_err(io::Error::other)?.to_be();
     address.sll_ifindex = i32::try_from(index).map_err(io::Error::other)?;
     let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
     // SAFETY: `address` lives through the call and `length` is its size; the kernel copies it. The descriptor is open, as

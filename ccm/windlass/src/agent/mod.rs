@@ -80,7 +80,8 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
             }
         }
     };
-    let options = windlass_engine::Options { on_event: Box::new(on_event), realtime };
+    let mut options = windlass_engine::Options::new(on_event);
+    options.realtime = realtime;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let board = Arc::new(Board::default());
     let metrics = metrics::EngineMetrics { engine: Arc::downgrade(&engine), board: Arc::clone(&board) };

@@ -1,24 +1,26 @@
 //! One virtual router: its state machine and what its actions do.
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use windlass_vrrp::wire::{self, AddressList, Advert, Checksum, Expectation, Packet, Path};
-use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict, Version};
+use windlass_vrrp::wire::{Checksum, Expectation, Packet};
+use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict};
 
-use crate::announce::{Announcer, Tenure, Via};
-use crate::config::{RouterConfig, RouterKey};
+use crate::config::{Hold, RouterConfig, RouterKey};
+use crate::duty::{Duty, Plan};
 use crate::event::Event;
 use crate::sockets::LinkSockets;
 use crate::status::{RouterCounters, RouterStatus};
 
+use super::prepared::Prepared;
+
 /// What carrying out actions needs.
 pub(super) struct Outside<'a> {
     /// `None`: the interface cannot be used, nothing is sent.
-    pub(super) sockets: Option<&'a Arc<LinkSockets>>,
-    pub(super) announcer: &'a Announcer,
+    pub(super) sockets: Option<&'a LinkSockets>,
     pub(super) events: &'a mut Vec<Event>,
+    /// A duty has changed: the threads that follow are to be told at the end of the round.
+    pub(super) ring: &'a mut bool,
     pub(super) now: Time,
 }
 
@@ -28,35 +30,42 @@ pub(super) struct Instance {
     router: Router,
     /// Why it cannot run.
     error: Option<String>,
-    pub(super) counters: RouterCounters,
+    /// Why its VIPs cannot be held, as the hold thread says.
+    obstacle: Option<String>,
+    counters: RouterCounters,
     expectation: Expectation,
-    /// Ready-made datagrams: nothing is built when an advert is due.
-    advert: Vec<u8>,
-    resignation: Vec<u8>,
-    addresses: Arc<[Ipv4Addr]>,
-    tenure: Arc<Tenure>,
+    prepared: Prepared,
+    /// What [`Self::prepared`] was built for.
+    equipment: Option<(Arc<LinkSockets>, usize)>,
+    duty: Arc<Duty>,
+    /// A peer was heard as Active since it was started.
+    heard: bool,
 }
 
 impl Instance {
     pub(super) fn new(config: RouterConfig) -> Self {
-        let mut instance = Self {
-            key: config.key(),
+        let key = config.key();
+        Self {
             router: Router::new(config.vrid, config.machine()),
             error: None,
+            obstacle: None,
             counters: RouterCounters::default(),
             expectation: expectation(&config),
-            advert: Vec::new(),
-            resignation: Vec::new(),
-            addresses: Arc::default(),
-            tenure: Arc::default(),
+            prepared: Prepared::default(),
+            equipment: None,
+            duty: Arc::new(Duty::new(key.clone(), plan(&config, None))),
+            heard: false,
+            key,
             config,
-        };
-        instance.prepare();
-        instance
+        }
     }
 
     pub(super) fn config(&self) -> &RouterConfig {
         &self.config
+    }
+
+    pub(super) fn duty(&self) -> &Arc<Duty> {
+        &self.duty
     }
 
     /// What its peers' adverts look like.
@@ -75,13 +84,50 @@ impl Instance {
         self.router.poll_timeout()
     }
 
+    /// Why it cannot run, whatever its interface can do.
+    pub(super) fn unfit(&self, net_admin: bool) -> Option<String> {
+        if let Err(error) = self.config.check() {
+            return Some(error.to_string());
+        }
+        let binds = match self.config.hold {
+            Hold::Respond => false,
+            Hold::Address | Hold::Vmac => true,
+        };
+        if binds && !net_admin {
+            return Some(format!(
+                "{}: the process lacks CAP_NET_ADMIN, which putting VIPs on an interface needs: run it as root, add the \
+                 capability (Kubernetes: securityContext.capabilities.add: [NET_ADMIN]) or use the hold `respond`",
+                self.key
+            ));
+        }
+        self.obstacle.clone()
+    }
+
+    /// The hold thread cannot hold its VIPs, or can again.
+    pub(super) fn obstruct(&mut self, obstacle: Option<String>) {
+        self.obstacle = obstacle;
+    }
+
+    /// Makes it use these sockets.
+    pub(super) fn equip(&mut self, sockets: Option<&Arc<LinkSockets>>) {
+        let same = match (&self.equipment, sockets) {
+            (None, None) => true,
+            (Some((old, mtu)), Some(new)) => Arc::ptr_eq(old, new) && *mtu == new.mtu(),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if !same {
+            self.equipment = sockets.map(|sockets| (Arc::clone(sockets), sockets.mtu()));
+            self.prepare();
+        }
+    }
+
     /// Starts, stops or keeps it according to whether something is in its way.
     pub(super) fn face(&mut self, readiness: Result<(), String>, out: &mut Outside<'_>) {
         match (readiness, self.error.take()) {
-            (Ok(()), None) => self.router.startup(out.now),
+            (Ok(()), None) => self.start(out),
             (Ok(()), Some(_)) => {
                 out.events.push(Event::Recovered { key: self.key.clone() });
-                self.router.startup(out.now);
+                self.start(out);
             }
             (Err(obstacle), previous) => {
                 self.router.interrupt();
@@ -95,25 +141,33 @@ impl Instance {
         self.carry_out(out);
     }
 
+    fn start(&mut self, out: &mut Outside<'_>) {
+        match self.router.state() {
+            State::Initialize => {
+                self.heard = false;
+                self.router.startup(out.now);
+            }
+            State::Backup | State::Active => {}
+        }
+    }
+
     /// Takes a new configuration.
     pub(super) fn reconfigure(&mut self, config: RouterConfig, out: &mut Outside<'_>) {
         if self.config == config {
             return;
         }
         let machine = config.machine();
-        let addresses_changed = self.config.addresses != config.addresses;
         self.config = config;
         self.prepare();
         self.router.reconfigure(machine, out.now);
         self.carry_out(out);
-        if addresses_changed && self.is_active() {
-            self.announcer_update(out, &BTreeSet::new());
-        }
+        *out.ring = true;
     }
 
     pub(super) fn resign(&mut self, out: &mut Outside<'_>) {
         self.router.shutdown(out.now);
         self.carry_out(out);
+        self.duty.end();
     }
 
     pub(super) fn handle_advert(&mut self, packet: &Packet<'_>, out: &mut Outside<'_>) -> Verdict {
@@ -136,12 +190,16 @@ impl Instance {
     }
 
     pub(super) fn status(&self) -> RouterStatus {
+        let mut counters = self.counters.clone();
+        counters.replies = self.duty.replies.load(Ordering::Relaxed);
+        counters.announcements = self.duty.announcements.load(Ordering::Relaxed);
+        counters.send_errors += self.duty.send_errors.load(Ordering::Relaxed);
         RouterStatus {
             key: self.key.clone(),
             state: self.router.state(),
             active: self.router.active(),
             addresses: self.config.addresses.clone(),
-            counters: self.counters.clone(),
+            counters,
             error: self.error.clone(),
         }
     }
@@ -155,10 +213,12 @@ impl Instance {
             Verdict::IntervalMismatch => counters.interval_refused += 1,
             Verdict::Inferior | Verdict::Obeyed | Verdict::Superseded | Verdict::NotRunning => {}
         }
+        self.heard = true;
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);
         counters.rfc5798_checksums += u64::from(packet.checksum == Checksum::Rfc5798);
+        counters.missing_link_local += u64::from(packet.lacks_link_local());
     }
 
     fn carry_out(&mut self, out: &mut Outside<'_>) {
@@ -169,86 +229,61 @@ impl Instance {
                     match to {
                         State::Active => {
                             self.counters.became_active += 1;
-                            self.extend_tenure(out.now);
+                            self.duty.take_over(!self.heard, self.tenure(out.now));
                         }
-                        State::Backup | State::Initialize => {
-                            self.tenure.end();
-                            self.tenure = Arc::default();
-                            out.announcer.withdraw(&self.key);
-                        }
+                        State::Initialize | State::Backup => self.duty.end(),
                     }
+                    *out.ring = true;
                     out.events.push(Event::StateChanged { key: self.key.clone(), state: to, reason });
                 }
-                Action::Announce(Announce::Takeover) => {
-                    if let Some(link) = out.sockets {
-                        let via = Via { link: Arc::clone(link), tenure: Arc::clone(&self.tenure) };
-                        out.announcer.takeover(self.key.clone(), via, Arc::clone(&self.addresses));
-                    }
+                Action::Announce(Announce::Contention) => {
+                    self.duty.contest();
+                    *out.ring = true;
                 }
-                Action::Announce(Announce::Contention) => out.announcer.contention(&self.key),
-                Action::Announce(Announce::Added(added)) => self.announcer_update(out, &added),
+                // Told by the duty: its takeover, its plan.
+                Action::Announce(Announce::Takeover | Announce::Added(_)) => *out.ring = true,
             }
         }
     }
 
-    fn announcer_update(&self, out: &Outside<'_>, added: &BTreeSet<IpAddr>) {
-        let added = added.iter().copied().filter_map(v4).collect();
-        out.announcer.update(&self.key, &self.addresses, &added);
-    }
-
-    fn send_advert(&mut self, resign: bool, out: &Outside<'_>) {
+    fn send_advert(&mut self, resign: bool, out: &mut Outside<'_>) {
         let Some(sockets) = out.sockets else { return };
-        let datagram = if resign { &self.resignation } else { &self.advert };
-        match sockets.send_advert(datagram) {
-            Ok(()) => {
-                self.counters.adverts_sent += 1;
-                self.counters.resignations_sent += u64::from(resign);
-            }
-            Err(_) => self.counters.send_errors += 1,
-        }
-        if self.is_active() {
-            self.extend_tenure(out.now);
+        let sent = self.prepared.send(resign, self.key.family, sockets);
+        self.counters.adverts_sent += sent.packets;
+        self.counters.resignations_sent += if resign { sent.packets } else { 0 };
+        self.counters.send_errors += sent.errors;
+        if self.duty.is_on() && self.is_active() {
+            self.duty.extend(self.tenure(out.now));
         }
     }
 
     /// As long as no peer can have taken over: the state machine's measure for having overslept.
-    fn extend_tenure(&self, now: Time) {
-        let until = if self.config.peers.is_empty() {
-            Time::from_nanos(u64::MAX)
-        } else {
-            now + self.config.interval.duration() * 3
-        };
-        self.tenure.extend(until);
+    fn tenure(&self, now: Time) -> Time {
+        self.router.config().unchallenged().map_or(Time::from_nanos(u64::MAX), |sure| now + sure)
     }
 
-    /// Builds what is sent later.
+    /// Builds what is sent later, and tells what is to be held.
     fn prepare(&mut self) {
-        let config = &self.config;
-        self.expectation = expectation(config);
-        let group = config.group().unwrap_or_else(|| wire::default_group(config.family()));
-        let Some(path) = Path::new(config.source, group) else { return };
-        let mut advert = Advert {
-            path,
-            ttl: wire::TTL,
-            vrid: config.vrid,
-            priority: Some(config.priority),
-            interval: config.interval,
-            addresses: AddressList::representing(&config.addresses, config.source, AddressList::MAX),
+        let sockets = self.equipment.as_ref().map(|(sockets, _)| sockets);
+        self.expectation = expectation(&self.config);
+        self.prepared = match sockets {
+            Some(sockets) if self.config.check().is_ok() => Prepared::new(&self.config, sockets),
+            Some(_) | None => Prepared::default(),
         };
-        self.advert = advert.datagram(Version::V3, config.checksum);
-        advert.priority = None;
-        self.resignation = advert.datagram(Version::V3, config.checksum);
-        self.addresses = config.addresses.iter().copied().filter_map(v4).collect();
+        self.duty.set_plan(plan(&self.config, sockets));
+    }
+}
+
+fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
+    Plan {
+        addresses: config.addresses.iter().copied().collect(),
+        hold: config.hold,
+        accept: config.accept,
+        probe: config.probe,
+        link: link.map(Arc::clone),
     }
 }
 
 fn expectation(config: &RouterConfig) -> Expectation {
     Expectation { versions: config.versions, reach: config.reach(), trailer: false }
-}
-
-fn v4(address: IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    }
 }

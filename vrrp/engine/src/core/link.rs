@@ -1,41 +1,51 @@
-//! One interface: demultiplexes adverts to its routers, answers ARP for them, keeps the census.
+//! One interface: demultiplexes adverts to its routers.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::BorrowedFd;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_vrrp::wire::{self, Datagram, Rejection};
-use windlass_vrrp::{Time, Verdict, Vrid};
+use windlass_vrrp::{Family, Time, Verdict, Vrid};
 
-use crate::announce::Announcer;
-use crate::arp::{Arp, FRAME, Mac, Response};
-use crate::census::{Claims, Sightings};
+use crate::census::Sightings;
 use crate::config::RouterConfig;
+use crate::duty::Duty;
 use crate::event::Event;
 use crate::links::LinkState;
-use crate::sockets::{LinkSockets, is_empty, source_obstacle};
+use crate::sockets::{LinkSockets, Room, Tally, VridSet, is_empty, source_obstacle};
 use crate::status::{LinkStatus, RouterStatus};
 
 use super::instance::{Instance, Outside};
 
-/// Longest advert: an IPv4 header with options and 255 addresses. A longer packet is cut and refused as truncated.
-const ADVERT_BUFFER: usize = 2048;
 /// Most packets read in one round: a flood must not keep the timers waiting.
 const ADVERTS_A_ROUND: usize = 1024;
-const ARP_A_ROUND: usize = 64;
+
+/// A router on its interface.
+pub(super) type Id = (Family, Vrid);
+
+/// What the thread has beside its links.
+pub(super) struct Context<'a> {
+    pub(super) now: Time,
+    /// Whether addresses may be put on interfaces.
+    pub(super) net_admin: bool,
+    pub(super) events: &'a mut Vec<Event>,
+    pub(super) ring: &'a mut bool,
+}
+
+impl Context<'_> {
+    fn outside<'b>(&'b mut self, sockets: Option<&'b LinkSockets>) -> Outside<'b> {
+        Outside { sockets, events: self.events, ring: self.ring, now: self.now }
+    }
+}
 
 pub(super) struct Link {
     name: String,
     /// `None` until the watcher has told.
     state: Option<LinkState>,
-    routers: BTreeMap<Vrid, Instance>,
-    /// The routers by address, whatever their state, so that a takeover has nothing to build.
-    by_address: BTreeSet<(Ipv4Addr, Vrid)>,
-    rejected: [u64; Rejection::LABELS.len()],
-    strangers_heard: u64,
+    routers: BTreeMap<Id, Instance>,
     strangers: Sightings<wire::Sighting>,
-    claims: Claims<(Ipv4Addr, Mac)>,
+    /// Of the sockets there are, or were last.
+    tally: Arc<Tally>,
 }
 
 impl Link {
@@ -44,27 +54,18 @@ impl Link {
             name,
             state: None,
             routers: BTreeMap::new(),
-            by_address: BTreeSet::new(),
-            rejected: [0; Rejection::LABELS.len()],
-            strangers_heard: 0,
             strangers: Sightings::new(),
-            claims: Claims::new(),
+            tally: Arc::default(),
         }
     }
 
     /// Earliest deadline of its routers.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.routers.values().filter_map(Instance::deadline).chain(self.claims.deadline()).min()
+        self.routers.values().filter_map(Instance::deadline).min()
     }
 
-    pub(super) fn readable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        usable(self.state.as_ref()).into_iter().flat_map(|sockets| sockets.readable())
-    }
-
-    pub(super) fn clear_errors(&self) {
-        if let Some(sockets) = usable(self.state.as_ref()) {
-            sockets.clear_errors();
-        }
+    pub(super) fn sockets(&self) -> Option<&Arc<LinkSockets>> {
+        usable(self.state.as_ref())
     }
 
     /// Nobody wants it and nothing runs on it.
@@ -73,166 +74,143 @@ impl Link {
     }
 
     /// Runs exactly these routers.
-    pub(super) fn apply(
-        &mut self,
-        mut desired: BTreeMap<Vrid, RouterConfig>,
-        now: Time,
-        announcer: &Announcer,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn apply(&mut self, mut desired: BTreeMap<Id, RouterConfig>, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
-        let mut out = Outside { sockets: usable(state), announcer, events, now };
-        self.routers.retain(|vrid, instance| {
-            let Some(config) = desired.remove(vrid) else {
+        let net_admin = context.net_admin;
+        let mut out = context.outside(usable(state).map(Arc::as_ref));
+        self.routers.retain(|id, instance| {
+            let Some(config) = desired.remove(id) else {
                 instance.resign(&mut out);
                 return false;
             };
             // Nothing may be sent from a source that is not there: the obstacle first.
-            if let Some(Err(obstacle)) = readiness(name, state, config.source) {
+            if let Some(Err(obstacle)) = readiness(name, state, &config) {
                 instance.face(Err(obstacle), &mut out);
             }
             instance.reconfigure(config, &mut out);
+            if let Some(unfit) = instance.unfit(net_admin) {
+                instance.face(Err(unfit), &mut out);
+            }
             true
         });
-        self.routers.extend(desired.into_iter().map(|(vrid, config)| (vrid, Instance::new(config))));
-        let addresses_of = |(vrid, instance): (&Vrid, &Instance)| {
-            let vrid = *vrid;
-            let v4 = instance.config().addresses.iter().filter_map(|address| match address {
-                IpAddr::V4(address) => Some(*address),
-                IpAddr::V6(_) => None,
-            });
-            v4.map(|address| (address, vrid)).collect::<Vec<_>>()
-        };
-        self.by_address = self.routers.iter().flat_map(addresses_of).collect();
-        self.face(now, announcer, events);
+        self.routers.extend(desired.into_iter().map(|(id, config)| (id, Instance::new(config))));
+        *context.ring = true;
+        self.divide();
+        self.face(context);
     }
 
-    pub(super) fn change_state(
-        &mut self,
-        state: LinkState,
-        now: Time,
-        announcer: &Announcer,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn change_state(&mut self, state: LinkState, context: &mut Context<'_>) {
         let previous = self.state.replace(state);
         // New sockets: the old ones lead nowhere, and what peers know of the old link-layer address is void.
         if let (Some(old), Some(new)) = (usable(previous.as_ref()), usable(self.state.as_ref()))
             && !Arc::ptr_eq(old, new)
         {
             let replaced = format!("interface {} was replaced or got another link-layer address", self.name);
-            let mut out = Outside { sockets: None, announcer, events, now };
+            let mut out = context.outside(None);
             for instance in self.routers.values_mut() {
                 instance.face(Err(replaced.clone()), &mut out);
             }
         }
-        self.face(now, announcer, events);
+        if let Some(sockets) = usable(self.state.as_ref())
+            && !Arc::ptr_eq(&sockets.tally, &self.tally)
+        {
+            sockets.tally.inherit(&self.tally);
+            self.tally = Arc::clone(&sockets.tally);
+        }
+        self.divide();
+        self.face(context);
+    }
+
+    /// The hold thread has met an obstacle, or overcome it.
+    pub(super) fn obstruct(&mut self, id: Id, obstacle: Option<String>, context: &mut Context<'_>) {
+        if let Some(instance) = self.routers.get_mut(&id) {
+            instance.obstruct(obstacle);
+            self.face(context);
+        }
+    }
+
+    /// Has the kernel sort adverts by the routers there are.
+    fn divide(&self) {
+        let Some(sockets) = usable(self.state.as_ref()) else { return };
+        for family in [Family::V4, Family::V6] {
+            let own: VridSet =
+                self.routers.keys().filter(|(of, _)| *of == family).map(|(_, vrid)| *vrid).collect();
+            if let Ok(raw) = sockets.family(family)
+                && let Err(error) = raw.divide(family, &own)
+            {
+                tracing::error!(interface = self.name, %family, %error, "cannot filter adverts");
+            }
+        }
     }
 
     /// Starts and stops routers according to what the interface can do.
-    fn face(&mut self, now: Time, announcer: &Announcer, events: &mut Vec<Event>) {
+    fn face(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
-        let mut out = Outside { sockets: usable(state), announcer, events, now };
+        let net_admin = context.net_admin;
+        let mut out = context.outside(usable(state).map(Arc::as_ref));
         for instance in self.routers.values_mut() {
-            if let Some(readiness) = readiness(name, state, instance.config().source) {
+            let readiness = match instance.unfit(net_admin) {
+                Some(unfit) => Some(Err(unfit)),
+                None => readiness(name, state, instance.config()),
+            };
+            instance.equip(usable(state));
+            if let Some(readiness) = readiness {
                 instance.face(readiness, &mut out);
             }
         }
     }
 
-    pub(super) fn handle_timeouts(&mut self, now: Time, announcer: &Announcer, events: &mut Vec<Event>) {
-        let mut out = Outside { sockets: usable(self.state.as_ref()), announcer, events, now };
+    pub(super) fn handle_timeouts(&mut self, context: &mut Context<'_>) {
+        let now = context.now;
+        let mut out = context.outside(usable(self.state.as_ref()).map(Arc::as_ref));
         for instance in self.routers.values_mut().filter(|i| i.deadline().is_some_and(|due| due <= now)) {
             instance.handle_timeout(&mut out);
         }
     }
 
     /// Reads what adverts there are.
-    pub(super) fn receive_adverts(&mut self, now: Time, announcer: &Announcer, events: &mut Vec<Event>) {
-        let Some(sockets) = usable(self.state.as_ref()).cloned() else { return };
-        let mut buffer = [0; ADVERT_BUFFER];
-        for _ in 0..ADVERTS_A_ROUND {
-            match sockets.receive_advert(&mut buffer) {
-                Ok(length) => {
-                    let out = Outside { sockets: Some(&sockets), announcer, events, now };
-                    self.handle_datagram(&buffer[..length], out);
+    pub(super) fn receive_adverts(&mut self, room: &mut Room, context: &mut Context<'_>) {
+        let Some(sockets) = self.sockets().cloned() else { return };
+        for raw in sockets.families() {
+            for _ in 0..ADVERTS_A_ROUND {
+                match raw.adverts.receive(room) {
+                    Ok(Ok(datagram)) => self.handle_datagram(&sockets, &datagram, context),
+                    Ok(Err(rejection)) => sockets.tally.reject(rejection),
+                    Err(error) if is_empty(&error) => break,
+                    // Another error (as: the interface went down) is taken from the socket by reading it.
+                    Err(_) => {}
                 }
-                Err(error) if is_empty(&error) => return,
-                // Another error (as: the interface went down) is taken from the socket by reading it.
-                Err(_) => {}
             }
         }
     }
 
-    fn handle_datagram(&mut self, datagram: &[u8], mut out: Outside<'_>) {
-        let datagram = match Datagram::from_ipv4(datagram) {
-            Ok(datagram) => datagram,
-            Err(rejection) => return self.rejected[rejection.index()] += 1,
-        };
-        let stranger = match wire::parse(&datagram, |vrid| self.routers.get(&vrid).map(Instance::expectation))
-        {
-            Ok(packet) => {
-                let verdict = self.routers.get_mut(&packet.vrid).map(|i| i.handle_advert(&packet, &mut out));
-                verdict == Some(Verdict::Stranger)
-            }
-            Err(rejection) => {
-                self.rejected[rejection.index()] += 1;
-                matches!(
-                    rejection,
-                    Rejection::UnknownVrid(_) | Rejection::Version(_) | Rejection::Length { .. }
-                )
-            }
-        };
-        let Some(sighting) = wire::sighting(&datagram).filter(|_| stranger) else { return };
-        self.strangers_heard += 1;
-        if self.strangers.note(sighting, out.now) {
-            let wire::Sighting { source, vrid, version, carp, .. } = sighting;
-            let interface = self.name.clone();
-            out.events.push(Event::Stranger { interface, vrid, source, version, carp });
-        }
-    }
-
-    /// Reads what ARP there is and answers for the addresses we are Active for.
-    pub(super) fn receive_arp(&mut self, now: Time) {
-        let Some(sockets) = usable(self.state.as_ref()) else { return };
-        let mut buffer = [0; FRAME];
-        for _ in 0..ARP_A_ROUND {
-            match sockets.receive_arp(&mut buffer) {
-                Ok(length) => {
-                    let Some(arp) = Arp::parse(&buffer[..length]) else { continue };
-                    let active = |address| active_for(&self.routers, &self.by_address, address);
-                    match arp.judge(sockets.mac, |address| active(address).is_some()) {
-                        Response::Nothing => {}
-                        Response::Conflict(address) => self.claims.note((address, arp.sender_mac), now),
-                        Response::Reply => {
-                            let sent = sockets.send_arp(&arp.reply(sockets.mac));
-                            if let Some(instance) = active(arp.target).and_then(|v| self.routers.get_mut(&v))
-                            {
-                                let counters = &mut instance.counters;
-                                counters.replies += u64::from(sent.is_ok());
-                                counters.send_errors += u64::from(sent.is_err());
-                            }
-                        }
-                    }
+    fn handle_datagram(&mut self, sockets: &LinkSockets, datagram: &Datagram<'_>, context: &mut Context<'_>) {
+        let family = Family::of(datagram.source);
+        let routers = &self.routers;
+        let stranger =
+            match wire::parse(datagram, |vrid| routers.get(&(family, vrid)).map(Instance::expectation)) {
+                Ok(packet) => {
+                    let mut out = context.outside(Some(sockets));
+                    let instance = self.routers.get_mut(&(family, packet.vrid));
+                    instance.map(|i| i.handle_advert(&packet, &mut out)) == Some(Verdict::Stranger)
                 }
-                Err(error) if is_empty(&error) => return,
-                Err(_) => {}
-            }
+                Err(rejection) => {
+                    sockets.tally.reject(rejection);
+                    matches!(
+                        rejection,
+                        Rejection::UnknownVrid(_) | Rejection::Version(_) | Rejection::Length { .. }
+                    )
+                }
+            };
+        let Some(sighting) = wire::sighting(datagram).filter(|_| stranger) else { return };
+        sockets.tally.stranger();
+        if self.strangers.note(sighting, context.now) {
+            context.events.push(Event::stranger(&self.name, sighting));
         }
     }
 
-    /// Reports foreign claims to our addresses that have stood for a while.
-    pub(super) fn report_claims(&mut self, now: Time, events: &mut Vec<Event>) {
-        let (routers, by_address) = (&self.routers, &self.by_address);
-        let contested = |claim: &(Ipv4Addr, Mac)| active_for(routers, by_address, claim.0).is_some();
-        if self.claims.deadline().is_some_and(|due| due <= now) {
-            for (address, mac) in self.claims.due(now, contested) {
-                events.push(Event::AddressConflict {
-                    interface: self.name.clone(),
-                    address: address.into(),
-                    mac,
-                });
-            }
-        }
+    pub(super) fn duties(&self) -> impl Iterator<Item = Arc<Duty>> + '_ {
+        self.routers.values().map(|instance| Arc::clone(instance.duty()))
     }
 
     pub(super) fn router_statuses(&self) -> impl Iterator<Item = RouterStatus> + '_ {
@@ -240,7 +218,7 @@ impl Link {
     }
 
     pub(super) fn status(&self) -> LinkStatus {
-        let counted = Rejection::LABELS.into_iter().zip(self.rejected);
+        let counted = Rejection::LABELS.into_iter().zip(self.tally.rejected());
         LinkStatus {
             interface: self.name.clone(),
             error: match &self.state {
@@ -248,29 +226,23 @@ impl Link {
                 Some(LinkState::Unusable(reason)) => Some(reason.clone()),
             },
             rejected: counted.filter(|(_, count)| *count > 0).collect(),
-            strangers: self.strangers_heard,
+            strangers: self.tally.strangers(),
         }
     }
 }
 
-/// The router that is Active for an address.
-fn active_for(
-    routers: &BTreeMap<Vrid, Instance>,
-    by_address: &BTreeSet<(Ipv4Addr, Vrid)>,
-    address: Ipv4Addr,
-) -> Option<Vrid> {
-    let from = (address, Vrid::MIN);
-    let carriers = by_address.range(from..).take_while(|(carried, _)| *carried == address);
-    carriers.map(|(_, vrid)| *vrid).find(|vrid| routers.get(vrid).is_some_and(Instance::is_active))
-}
-
-/// Whether a router with this source can run, or why not; `None` while that is not known.
-fn readiness(name: &str, state: Option<&LinkState>, source: IpAddr) -> Option<Result<(), String>> {
+/// Whether this router can run, or why not; `None` while that is not known.
+fn readiness(name: &str, state: Option<&LinkState>, config: &RouterConfig) -> Option<Result<(), String>> {
     match state? {
-        LinkState::Usable { addresses, .. } => Some(match source_obstacle(name, source, addresses) {
-            None => Ok(()),
-            Some(obstacle) => Err(obstacle),
-        }),
+        LinkState::Usable { addresses, sockets } => {
+            if let Some(obstacle) = source_obstacle(name, config.source, addresses) {
+                return Some(Err(obstacle));
+            }
+            if let Err(reason) = sockets.family(config.family()) {
+                return Some(Err(reason.to_owned()));
+            }
+            config.group().map_or(Some(Ok(())), |group: IpAddr| sockets.hears(group))
+        }
         LinkState::Unusable(reason) => Some(Err(reason.clone())),
         // Wanted again a moment after it was let go: the watcher is about to say more.
         LinkState::Unwanted => None,

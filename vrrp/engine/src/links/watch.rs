@@ -1,6 +1,6 @@
 //! What the wanted interfaces can do, and their sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -37,9 +37,9 @@ impl Watch {
             }
             news.push((name, LinkState::Unwanted));
         }
-        for name in wanted.keys() {
+        for (name, groups) in wanted {
             let known = self.links.entry(name.clone()).or_default();
-            if let Some(state) = known.examine(name, table.get(name).as_ref(), &mut self.retired) {
+            if let Some(state) = known.examine(name, table.get(name).as_ref(), groups, &mut self.retired) {
                 news.push((name.clone(), state));
             }
         }
@@ -59,6 +59,7 @@ impl Known {
         &mut self,
         name: &str,
         found: Option<&InterfaceInfo>,
+        groups: &BTreeSet<IpAddr>,
         retired: &mut Vec<Arc<LinkSockets>>,
     ) -> Option<LinkState> {
         // Sockets are bound to an index: an interface made anew under the old name needs new ones.
@@ -75,7 +76,14 @@ impl Known {
             // `obstacle` tells a missing interface.
             (None, None) => return None,
         };
-        if !fresh && self.told.as_ref() == Some(&told) {
+        let adjusted = match (&self.sockets, found) {
+            (Some(sockets), Some(info)) => {
+                let joined = sockets.listen_to(groups);
+                sockets.set_mtu(mtu(info)) || joined
+            }
+            (Some(_), None) | (None, Some(_) | None) => false,
+        };
+        if !fresh && !adjusted && self.told.as_ref() == Some(&told) {
             return None;
         }
         self.told = Some(told);
@@ -102,8 +110,12 @@ impl Known {
 }
 
 fn open(name: &str, info: &InterfaceInfo) -> Result<Arc<LinkSockets>, String> {
-    let opened = LinkSockets::open(name, info.index, info.mac);
+    let opened = LinkSockets::open(name, info.index, info.mac, mtu(info));
     opened.map(Arc::new).map_err(|error| format!("interface {name}: {error}"))
+}
+
+fn mtu(info: &InterfaceInfo) -> usize {
+    usize::try_from(info.mtu).unwrap_or(usize::MAX)
 }
 
 /// Addresses that adverts can be sent from.

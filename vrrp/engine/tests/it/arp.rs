@@ -27,7 +27,7 @@ fn only_the_active_answers_for_a_vip_that_no_interface_has() {
         node.engine.apply(vec![router(n, 2)]);
     }
     nodes[0].await_status("Active", |status| status.state == State::Active);
-    nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::address(0)));
+    nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::source(0)));
     let client = &lan.hosts[2];
     for _ in 0..3 {
         let capture = Capture::on(client);
@@ -38,8 +38,8 @@ fn only_the_active_answers_for_a_vip_that_no_interface_has() {
         });
         assert_eq!((to, at), (mac(client), mac(&lan.hosts[0])));
     }
-    assert!(nodes[0].status().counters.arp_replies >= 3);
-    assert_eq!(nodes[1].status().counters.arp_replies, 0);
+    assert!(nodes[0].status().counters.replies >= 3);
+    assert_eq!(nodes[1].status().counters.replies, 0);
     let bound = lan.hosts[0].run(|| windlass_engine::Engine::interfaces().unwrap());
     assert!(!bound[0].ipv4.iter().any(|(address, _)| *address == VIP), "{bound:?}");
 }
@@ -65,23 +65,23 @@ fn a_vip_added_to_an_active_is_announced_and_a_removed_one_is_not_answered() {
         return;
     }
     let lan = Lan::new(2);
-    let second = "192.0.2.51".parse().unwrap();
+    let second: Ipv4Addr = "192.0.2.51".parse().unwrap();
     let node = lan.hosts[0].engine();
     node.engine.apply(vec![router(0, 1)]);
     node.await_state(State::Active);
     let capture = Capture::on(&lan.hosts[1]);
-    node.engine.apply(vec![RouterConfig { addresses: [second].into(), ..router(0, 1) }]);
+    node.engine.apply(vec![RouterConfig { addresses: [second.into()].into(), ..router(0, 1) }]);
     let (_, at) = capture.await_frame("gratuitous ARP for the new VIP", arp_about(second, 1));
     assert_eq!(at, mac(&lan.hosts[0]));
     assert_eq!(node.status().state, State::Active);
     assert_eq!(node.status().counters.became_active, 1);
 
     // Both are asked for; the one that is left is answered, so the other was heard and passed over.
-    let before = node.status().counters.arp_replies;
+    let before = node.status().counters.replies;
     ask_for_vip(&lan.hosts[1]);
     lan.hosts[1].run(move || UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", (second, 9)).unwrap());
-    node.await_status("ARP reply", |status| status.counters.arp_replies > before);
-    assert_eq!(node.status().counters.arp_replies, before + 1);
+    node.await_status("ARP reply", |status| status.counters.replies > before);
+    assert_eq!(node.status().counters.replies, before + 1);
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn another_station_that_claims_a_vip_is_reported() {
     let thief = lan.hosts[1].engine();
     thief.engine.apply(vec![RouterConfig {
         vrid: Vrid::new(8).unwrap(),
-        source: crate::lab::address(1),
+        source: crate::lab::source(1),
         ..router(0, 1)
     }]);
     let (address, claimant) = node.await_event("conflict", |event| match event {
         Event::AddressConflict { address, mac, .. } => Some((*address, mac.to_vec())),
         _ => None,
     });
-    assert_eq!((address, claimant), (VIP, mac(&lan.hosts[1])));
+    assert_eq!((address, claimant), (VIP.into(), mac(&lan.hosts[1])));
 }
 
 /// Scenario 94 of vrrp.md: announcing must not keep adverts waiting, nor must a list that does not fit an advert matter.
@@ -115,7 +115,7 @@ fn thousands_of_vips_are_all_announced_and_no_advert_is_late_for_it() {
     }
     let lan = Lan::new(2);
     let vips: BTreeSet<Ipv4Addr> = (0..3000).map(|n| Ipv4Addr::from(0xc612_0000 + n)).collect();
-    let many = |n| RouterConfig { addresses: vips.clone(), ..router(n, 2) };
+    let many = |n| RouterConfig { addresses: vips.iter().copied().map(Into::into).collect(), ..router(n, 2) };
     let capture = Capture::on(&lan.hosts[1]);
     let backup = lan.hosts[1].engine();
     let active = lan.hosts[0].engine();

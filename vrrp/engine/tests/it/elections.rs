@@ -10,7 +10,7 @@ fn active_and_backup(lan: &Lan) -> (Node, Node) {
     first.engine.apply(vec![router(0, 2)]);
     second.engine.apply(vec![router(1, 2)]);
     first.await_status("Active", |status| status.state == State::Active);
-    second.await_status("Backup that hears it", |status| status.active == Some(crate::lab::address(0)));
+    second.await_status("Backup that hears it", |status| status.active == Some(crate::lab::source(0)));
     (first, second)
 }
 
@@ -27,7 +27,7 @@ fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_it
     }
     nodes[0].await_state(State::Active);
     nodes[1].await_status("Backup that knows the Active", |status| {
-        status.state == State::Backup && status.active == Some(crate::lab::address(0))
+        status.state == State::Backup && status.active == Some(crate::lab::source(0))
     });
 
     lan.pull_cable(0);
@@ -56,7 +56,7 @@ fn of_three_routers_exactly_one_is_active_before_and_after_a_failure() {
         nodes[active].await_status("Active", |status| status.state == State::Active);
         for backup in backups {
             nodes[*backup].await_status("Backup", |status| {
-                status.state == State::Backup && status.active == Some(crate::lab::address(active))
+                status.state == State::Backup && status.active == Some(crate::lab::source(active))
             });
         }
     };

@@ -18,12 +18,12 @@ fn router_process() {
     if std::env::var_os(MARK).is_none() {
         return;
     }
-    let on_event = Box::new(|event| {
+    let options = Options::new(|event| {
         if let Event::StateChanged { state, reason, .. } = event {
             println!("{MARK} {state}: {reason}");
         }
     });
-    let engine = Engine::start(Options { on_event, realtime: true }).unwrap();
+    let engine = Engine::start(options).unwrap();
     engine.apply(vec![router(0, 2)]);
     std::io::stdin().read_line(&mut String::new()).unwrap();
     engine.shutdown();
@@ -64,7 +64,7 @@ fn an_active_that_was_frozen_listens_before_it_speaks_again() {
     assert_eq!(next(), "active: the Active is silent");
     let peer = lan.hosts[1].engine();
     peer.engine.apply(vec![router(1, 2)]);
-    peer.await_status("Backup that hears the Active", |status| status.active == Some(crate::lab::address(0)));
+    peer.await_status("Backup that hears the Active", |status| status.active == Some(crate::lab::source(0)));
 
     let pid = Pid::from_raw(i32::try_from(child.0.id()).unwrap());
     kill(pid, Signal::SIGSTOP).unwrap();

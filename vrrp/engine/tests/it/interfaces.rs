@@ -2,7 +2,7 @@
 
 use windlass_engine::{Event, RouterConfig, State};
 
-use crate::lab::{Lan, address, require_root, router};
+use crate::lab::{Lan, address, require_root, router, source};
 
 #[test]
 fn a_router_on_an_unknown_interface_fails_by_name_and_runs_when_the_interface_comes() {
@@ -50,7 +50,7 @@ fn a_source_that_the_interface_does_not_have_is_refused_before_anything_is_sent(
     let node = lan.hosts[0].engine();
     node.engine.apply(vec![router(0, 1)]);
     node.await_state(State::Active);
-    node.engine.apply(vec![RouterConfig { source: address(8), ..router(0, 1) }]);
+    node.engine.apply(vec![RouterConfig { source: source(8), ..router(0, 1) }]);
     let error = node.await_failure();
     assert!(error.contains("does not have 192.0.2.9") && error.contains("but 192.0.2.1"), "{error}");
     let sent = node.status().counters.adverts_sent;

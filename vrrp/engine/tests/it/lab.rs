@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -73,9 +73,8 @@ impl Host {
     /// Starts an engine in the namespace.
     pub(crate) fn engine(&self) -> Node {
         let (tell, events) = channel();
-        let on_event = Box::new(move |event| drop(tell.send(event)));
-        let engine =
-            self.run(move || Engine::start(Options { on_event, realtime: true }).expect("start the engine"));
+        let options = Options::new(move |event| drop(tell.send(event)));
+        let engine = self.run(move || Engine::start(options).expect("start the engine"));
         Node { engine, events }
     }
 }
@@ -121,15 +120,17 @@ pub(crate) fn address(host: usize) -> Ipv4Addr {
 /// VRID 7 of `candidates` hosts at 100 ms, on the host with this index. Priorities fall with the index.
 pub(crate) fn router(host: usize, candidates: usize) -> RouterConfig {
     RouterConfig {
-        interface: "eth0".to_owned(),
-        vrid: Vrid::new(7).unwrap(),
         priority: Priority::new(240 - 60 * u8::try_from(host).unwrap()).unwrap(),
         interval: Interval::from_millis(100).unwrap(),
-        preempt: true,
-        source: address(host),
-        peers: (0..candidates).filter(|n| *n != host).map(address).collect(),
-        addresses: BTreeSet::from([VIP]),
+        peers: (0..candidates).filter(|n| *n != host).map(|n| address(n).into()).collect(),
+        addresses: BTreeSet::from([VIP.into()]),
+        ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), address(host).into())
     }
+}
+
+/// `address(host)`, as a router names it.
+pub(crate) fn source(host: usize) -> IpAddr {
+    address(host).into()
 }
 
 /// An engine and its events.

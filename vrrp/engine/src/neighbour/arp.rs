@@ -2,11 +2,10 @@
 
 use std::net::Ipv4Addr;
 
+use crate::sockets::Mac;
+
 #[cfg(test)]
 mod tests;
-
-/// A link-layer address.
-pub(crate) type Mac = [u8; 6];
 
 /// Length of an Ethernet header and an ARP packet.
 pub(crate) const FRAME: usize = 42;

@@ -1,0 +1,121 @@
+//! Adverts built before they are due.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use socket2::SockAddr;
+use windlass_vrrp::wire::{self, AddressList, Advert, Path};
+use windlass_vrrp::{Family, Priority, Vrid};
+
+use crate::config::{Hold, RouterConfig, Transport};
+use crate::sockets::{LinkSockets, Mac};
+
+/// Everything that a router sends: nothing is built when an advert is due.
+#[derive(Default)]
+pub(super) struct Prepared {
+    adverts: Vec<Item>,
+    resignations: Vec<Item>,
+}
+
+/// A packet and how it leaves.
+struct Item {
+    bytes: Vec<u8>,
+    via: Via,
+}
+
+enum Via {
+    /// By the raw socket of the family.
+    Packet(SockAddr),
+    /// As a frame from the virtual router MAC address (RFC 9568 §7.2, T19).
+    Frame,
+}
+
+/// Packets sent and refused.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sent {
+    pub(super) packets: u64,
+    pub(super) errors: u64,
+}
+
+impl Prepared {
+    /// What this router sends by these sockets: for each version, to the group or to each peer.
+    pub(super) fn new(config: &RouterConfig, sockets: &LinkSockets) -> Self {
+        Self {
+            adverts: items(config, Some(config.priority), sockets),
+            resignations: items(config, None, sockets),
+        }
+    }
+
+    /// Sends an advert or a resignation, to everyone it is for.
+    pub(super) fn send(&self, resign: bool, family: Family, sockets: &LinkSockets) -> Sent {
+        let mut sent = Sent::default();
+        let Ok(raw) = sockets.family(family) else { return sent };
+        for item in if resign { &self.resignations } else { &self.adverts } {
+            let outcome = match &item.via {
+                Via::Packet(target) => raw.outlet.send(&item.bytes, target),
+                Via::Frame => sockets.frames.send(&item.bytes),
+            };
+            match outcome {
+                Ok(()) => sent.packets += 1,
+                Err(_) => sent.errors += 1,
+            }
+        }
+        sent
+    }
+}
+
+fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSockets) -> Vec<Item> {
+    let (ttl, destinations) = match &config.transport {
+        Transport::Multicast { .. } => (wire::TTL, config.group().into_iter().collect::<BTreeSet<_>>()),
+        Transport::Unicast { ttl, .. } => (*ttl, config.peers.clone()),
+    };
+    let family = config.family();
+    let Ok(raw) = sockets.family(family) else { return Vec::new() };
+    let paths = destinations.into_iter().filter_map(|destination| Path::new(config.source, destination));
+    let mut items = Vec::new();
+    for path in paths {
+        for version in config.versions.sent() {
+            let capacity = AddressList::capacity(family, *version, sockets.mtu(), 0);
+            let advert = Advert {
+                path,
+                ttl,
+                vrid: config.vrid,
+                priority,
+                interval: config.interval,
+                addresses: AddressList::representing(&config.addresses, config.source, capacity),
+            };
+            let datagram = advert.datagram(*version, config.checksum);
+            items.push(match group_mac(path.destination()) {
+                Some(group) if config.hold == Hold::Vmac => {
+                    Item { bytes: frame(group, config.vrid, family, &datagram), via: Via::Frame }
+                }
+                // To a single peer, whose link-layer address only the kernel knows, the interface's own address leads.
+                Some(_) | None => Item { bytes: datagram, via: Via::Packet(raw.outlet.target(path)) },
+            });
+        }
+    }
+    items
+}
+
+fn frame(to: Mac, vrid: Vrid, family: Family, datagram: &[u8]) -> Vec<u8> {
+    let ethertype: [u8; 2] = match family {
+        Family::V4 => [0x08, 0x00],
+        Family::V6 => [0x86, 0xdd],
+    };
+    [&to[..], &vrid.mac(family), &ethertype, datagram].concat()
+}
+
+/// Link-layer address of a group (RFC 1112 §6.4, RFC 2464 §7).
+fn group_mac(group: IpAddr) -> Option<Mac> {
+    match group {
+        IpAddr::V4(group) if group.is_multicast() => {
+            let [_, b, c, d] = group.octets();
+            Some([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+        }
+        IpAddr::V6(group) if group.is_multicast() => {
+            let [.., a, b, c, d] = group.octets();
+            Some([0x33, 0x33, a, b, c, d])
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => None,
+    }
+}

@@ -1,0 +1,202 @@
+//! Raw sockets for adverts.
+
+use std::io::{self, IoSliceMut, Read};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SetSockOpt, SockaddrIn6, recvmsg, setsockopt, sockopt,
+};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, SockFilter, Socket, Type};
+use windlass_vrrp::Family;
+use windlass_vrrp::wire::{self, Datagram, Path, Rejection};
+
+/// Room for the adverts of 255 routers for some seconds in which the engine is not run.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// What a small packet takes of it at least: the kernel's own structures count.
+const LEAST_CHARGE: usize = 512;
+/// Longest advert: IPv6 with 255 addresses. A longer packet is cut and refused.
+const LONGEST: usize = 8 + 255 * 16 + 128;
+/// Highest that needs no capability: the first band of the default queueing discipline.
+const SEND_PRIORITY: i32 = 6;
+
+/// Where a packet is received.
+pub(crate) struct Room {
+    bytes: Box<[u8]>,
+    control: Vec<u8>,
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        let control = nix::cmsg_space!(libc::c_int, libc::in6_pktinfo);
+        Self { bytes: vec![0; LONGEST].into_boxed_slice(), control }
+    }
+}
+
+/// A socket that receives adverts of one family on one interface.
+#[derive(Debug)]
+pub(crate) struct AdvertSocket {
+    family: Family,
+    socket: Socket,
+    /// Most packets that can wait in it.
+    capacity: usize,
+}
+
+impl AdvertSocket {
+    /// Opens it, with the default group joined. Nothing but what the filter lets through is received.
+    pub(super) fn open(
+        interface: &str,
+        index: u32,
+        family: Family,
+        filter: &[SockFilter],
+    ) -> io::Result<Self> {
+        let socket = Socket::new(domain(family), Type::RAW, Some(vrrp()))?;
+        socket.attach_filter(filter)?;
+        socket.set_nonblocking(true)?;
+        socket.bind_device(Some(interface.as_bytes()))?;
+        match family {
+            Family::V4 => socket.set_multicast_all_v4(false)?,
+            Family::V6 => {
+                socket.set_multicast_all_v6(false)?;
+                socket.set_recv_hoplimit_v6(true)?;
+                setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+            }
+        }
+        // Beyond net.core.rmem_max where that is permitted.
+        if sockopt::RcvBufForce.set(&socket, &RECEIVE_BUFFER).is_err() {
+            socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        }
+        let capacity = socket.recv_buffer_size()? / LEAST_CHARGE;
+        // A raw socket receives from birth: what came in before it was bound may be another interface's.
+        for _ in 0..1024 {
+            if (&socket).read(&mut [0; 1]).is_err() {
+                break;
+            }
+        }
+        let socket = Self { family, socket, capacity };
+        socket.join(wire::default_group(family), index)?;
+        Ok(socket)
+    }
+
+    /// Receives an advert, good or bad. `WouldBlock` when there is none.
+    pub(crate) fn receive<'r>(&self, room: &'r mut Room) -> io::Result<Result<Datagram<'r>, Rejection>> {
+        match self.family {
+            Family::V4 => {
+                let length = (&self.socket).read(&mut room.bytes)?;
+                Ok(Datagram::from_ipv4(&room.bytes[..length]))
+            }
+            Family::V6 => self.receive_v6(room),
+        }
+    }
+
+    /// The kernel strips the header and tells its fields beside the message.
+    fn receive_v6<'r>(&self, room: &'r mut Room) -> io::Result<Result<Datagram<'r>, Rejection>> {
+        let (mut hop_limit, mut destination) = (None, None);
+        let (length, source) = {
+            let mut parts = [IoSliceMut::new(&mut room.bytes)];
+            let received = recvmsg::<SockaddrIn6>(
+                self.socket.as_raw_fd(),
+                &mut parts,
+                Some(&mut room.control),
+                MsgFlags::empty(),
+            )?;
+            for message in received.cmsgs()? {
+                if let ControlMessageOwned::Ipv6HopLimit(limit) = message {
+                    hop_limit = u8::try_from(limit).ok();
+                } else if let ControlMessageOwned::Ipv6PacketInfo(info) = message {
+                    destination = Some(IpAddr::from(info.ipi6_addr.s6_addr));
+                }
+            }
+            (received.bytes, received.address.map(|address| IpAddr::V6(address.ip())))
+        };
+        let (Some(source), Some(destination), Some(ttl)) = (source, destination, hop_limit) else {
+            return Ok(Err(Rejection::IpHeader));
+        };
+        Ok(Ok(Datagram { source, destination, ttl, payload: &room.bytes[..length] }))
+    }
+
+    /// Replaces the filter.
+    pub(super) fn filter(&self, filter: &[SockFilter]) -> io::Result<()> {
+        self.socket.attach_filter(filter)
+    }
+
+    pub(super) fn join(&self, group: IpAddr, index: u32) -> io::Result<()> {
+        match group {
+            IpAddr::V4(group) => {
+                self.socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(index))
+            }
+            IpAddr::V6(group) => self.socket.join_multicast_v6(&group, index),
+        }
+    }
+
+    pub(super) fn leave(&self, group: IpAddr, index: u32) -> io::Result<()> {
+        match group {
+            IpAddr::V4(group) => {
+                self.socket.leave_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(index))
+            }
+            IpAddr::V6(group) => self.socket.leave_multicast_v6(&group, index),
+        }
+    }
+
+    /// Most packets that can wait in it: after so many were read, all that had arrived before were read.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+impl AsFd for AdvertSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A socket that sends adverts of one family by one interface, IP header included: one serves every source address.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    socket: Socket,
+    index: u32,
+}
+
+impl Outlet {
+    pub(super) fn open(interface: &str, index: u32, family: Family) -> io::Result<Self> {
+        // IPPROTO_RAW: we write the IP header; it receives nothing.
+        let socket = Socket::new(domain(family), Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
+        socket.set_nonblocking(true)?;
+        socket.bind_device(Some(interface.as_bytes()))?;
+        match family {
+            Family::V4 => socket.set_multicast_loop_v4(false)?,
+            Family::V6 => {
+                socket.set_multicast_loop_v6(false)?;
+                socket.set_multicast_if_v6(index)?;
+            }
+        }
+        setsockopt(&socket, sockopt::Priority, &SEND_PRIORITY)?;
+        Ok(Self { socket, index })
+    }
+
+    /// Where a packet of this path goes, prepared once.
+    pub(crate) fn target(&self, path: Path) -> SockAddr {
+        match path {
+            Path::V4 { destination, .. } => SocketAddr::V4(SocketAddrV4::new(destination, 0)).into(),
+            Path::V6 { destination, .. } => {
+                SocketAddr::V6(SocketAddrV6::new(destination, 0, 0, self.index)).into()
+            }
+        }
+    }
+
+    /// Sends a datagram from [`wire::Advert::datagram`].
+    pub(crate) fn send(&self, datagram: &[u8], target: &SockAddr) -> io::Result<()> {
+        self.socket.send_to(datagram, target).map(drop)
+    }
+}
+
+fn domain(family: Family) -> Domain {
+    match family {
+        Family::V4 => Domain::IPV4,
+        Family::V6 => Domain::IPV6,
+    }
+}
+
+fn vrrp() -> Protocol {
+    Protocol::from(i32::from(wire::PROTOCOL))
+}
