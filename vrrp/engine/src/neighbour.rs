@@ -1,256 +1,153 @@
-//! The thread `windlass-neighbour`: answers ARP for VIPs, announces them, and hears foreign routers.
+//! The thread `windlass-neighbour`: all that other stations on the LAN are told and asked about VIPs, by ARP and neighbour
+//! discovery, and what is heard of foreign routers.
+//!
+//! ```text
+//! Duty ──► charge: what is to be done ──► clearance: may it be claimed? ──► probes ─────────┐
+//!                    │                                                                      ├─► pace ─► LAN
+//!                    └──────────────────► schedule: what is announced when? ─ announcements ┘
+//! LAN ──► heard: what does it say? ──► question for a VIP: answer ─────────────────────────────────────► LAN
+//!                                └──► claim to a VIP: taken (clearance) or conflict (conflicts) ──► event
+//! ```
+//!
+//! It compares what it did with what the duties say whenever the bell rings, and looks at a duty again before each frame that
+//! speaks for its VIPs: a Backup says nothing.
+//!
+//! A VIP's solicited-node groups are joined while its router is configured, in Backup too. RFC 9568 §6.4.2 (T4) joins at the
+//! takeover; then a switch that snoops MLD would have to learn of it before it lets a solicitation through. A Backup hears
+//! the solicitations and does not answer (T16).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use windlass_vrrp::wire::{self, Sighting};
-use windlass_vrrp::{Family, Time};
+use windlass_vrrp::Time;
+use windlass_vrrp::wire::Sighting;
 
-use crate::census::{Claims, Sightings};
+use crate::census::Sightings;
 use crate::clock;
-use crate::config::RouterKey;
-use crate::duty::{Duty, Roster, Standing};
+use crate::duty::{Duty, Plan, Roster};
 use crate::engine::Pacing;
-use crate::event::{Event, Sink};
-use crate::sockets::{LinkSockets, Mac, Room, is_empty};
+use crate::event::Sink;
+use crate::sockets::{LinkSockets, Room};
 
+mod announcer;
 mod arp;
+mod charge;
+mod clearance;
+mod conflicts;
+mod follower;
+mod frame;
+mod groups;
+mod heard;
+mod listener;
+mod ndp;
+mod own;
+mod pace;
 mod schedule;
 
-use arp::{Arp, FRAME, Response};
-use schedule::{Next, Schedule};
+use charge::{Charge, LinkId};
+use conflicts::Conflicts;
+use groups::Groups;
+use own::OwnMacs;
+use pace::Pace;
+use schedule::Schedule;
 
-/// Pause after each batch of 64 frames.
-const PAUSE: Duration = Duration::from_millis(1);
-const PACKETS_A_ROUND: usize = 64;
+/// Longest wait: nothing is due.
+const IDLE: Duration = Duration::from_hours(1);
 
-/// What sending needs.
-#[derive(Clone)]
-struct Via {
-    link: Arc<LinkSockets>,
+/// Identifies a duty while it is held: its address in memory.
+type Id = usize;
+
+/// A duty and what was done for it.
+struct Followed {
     duty: Arc<Duty>,
+    plan: Arc<Plan>,
+    charge: Charge,
 }
 
-/// What is known of a duty.
-#[derive(Clone)]
-struct Known {
-    standing: Standing,
-    addresses: Arc<[IpAddr]>,
-    link: Option<Arc<LinkSockets>>,
-}
-
+/// The thread's state.
 struct Neighbour<'a> {
+    roster: &'a Roster,
     events: &'a Sink,
-    schedule: Schedule<RouterKey, Via>,
-    known: BTreeMap<RouterKey, Known>,
-    claims: BTreeMap<String, Claims<(Ipv4Addr, Mac)>>,
+    followed: BTreeMap<Id, Followed>,
+    /// The routers by address, whatever their state, so that a takeover has nothing to build.
+    by_address: BTreeSet<(LinkId, IpAddr, Id)>,
+    schedule: Schedule<Id>,
+    pace: Pace,
+    conflicts: Conflicts<Id>,
+    groups: BTreeMap<LinkId, Groups>,
+    own: OwnMacs,
     strangers: Sightings<(String, Sighting)>,
     room: Room,
 }
 
 /// The thread's body; returns when the roster stops.
-pub(crate) fn run(roster: &Roster, events: &Sink, _pacing: Pacing) {
+pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
     let mut neighbour = Neighbour {
+        roster,
         events,
+        followed: BTreeMap::new(),
+        by_address: BTreeSet::new(),
         schedule: Schedule::new(),
-        known: BTreeMap::new(),
-        claims: BTreeMap::new(),
+        pace: Pace::new(NonZeroU32::new(pacing.frames_per_second).unwrap_or(NonZeroU32::MIN)),
+        conflicts: Conflicts::new(),
+        groups: BTreeMap::new(),
+        own: OwnMacs::default(),
         strangers: Sightings::new(),
         room: Room::new(),
     };
     let mut patience = Duration::ZERO;
     while !roster.is_stopping() {
         let links = roster.links();
-        wait(roster, &links, patience);
-        roster.neighbour_bell().hush();
-        let duties = roster.duties();
-        neighbour.follow(&duties);
-        for link in links.iter() {
-            neighbour.answer(link, &duties);
-            neighbour.listen(link);
+        if wait(roster, &links, patience) {
+            // Hushed before looking: what changes from here on rings again.
+            roster.neighbour_bell().hush();
+            neighbour.follow_all();
         }
-        neighbour.report_claims(&duties);
-        patience = neighbour.announce();
+        neighbour.announce();
+        for link in links.iter() {
+            neighbour.answer(link);
+            neighbour.hear_routers(link);
+        }
+        neighbour.settle_conflicts();
+        let busy = neighbour.join_groups();
+        let now = clock::now();
+        patience =
+            if busy { Duration::ZERO } else { neighbour.deadline(now).map_or(IDLE, |due| due.since(now)) };
     }
 }
 
-fn wait(roster: &Roster, links: &[Arc<LinkSockets>], patience: Duration) {
+/// Waits for a frame, the bell or the next thing that is due; whether the bell rang.
+fn wait(roster: &Roster, links: &[Arc<LinkSockets>], patience: Duration) -> bool {
     let mut descriptors = vec![PollFd::new(roster.neighbour_bell().as_fd(), PollFlags::POLLIN)];
     for link in links {
-        descriptors.push(PollFd::new(link.neighbour.as_fd(), PollFlags::POLLIN));
+        descriptors.extend(link.neighbour.readable().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         descriptors.extend(link.families().map(|raw| PollFd::new(raw.census.as_fd(), PollFlags::POLLIN)));
     }
-    let _ = ppoll(&mut descriptors, Some(TimeSpec::from(patience)), None);
+    match ppoll(&mut descriptors, Some(TimeSpec::from(patience)), None) {
+        Ok(_) => descriptors[0].any().unwrap_or(true),
+        // A signal, or memory is lacking: looking once too often does no harm.
+        Err(_) => true,
+    }
 }
 
 impl Neighbour<'_> {
-    /// Compares the duties with what was done.
-    fn follow(&mut self, duties: &[Arc<Duty>]) {
-        let now = clock::now();
-        let gone: Vec<RouterKey> =
-            self.known.keys().filter(|key| !duties.iter().any(|duty| duty.key == **key)).cloned().collect();
-        for key in gone {
-            self.known.remove(&key);
-            self.schedule.withdraw(&key);
-        }
-        for duty in duties {
-            self.look(duty, now);
-        }
-    }
-
-    fn look(&mut self, duty: &Arc<Duty>, now: Time) {
-        let (standing, plan) = (duty.standing(now), duty.plan());
-        let known = Known { standing, addresses: Arc::clone(&plan.addresses), link: plan.link.clone() };
-        let before = self.known.insert(duty.key.clone(), known);
-        let Some(link) = plan.link.clone().filter(|_| standing.active) else {
-            if before.is_none_or(|before| before.standing.active) {
-                duty.set_cleared(BTreeSet::new());
-                self.schedule.withdraw(&duty.key);
-            }
-            return;
-        };
-        let via = Via { link, duty: Arc::clone(duty) };
-        let v4: Arc<[Ipv4Addr]> = plan.addresses.iter().copied().filter_map(v4).collect();
-        let continued = before.filter(|before| {
-            before.standing.active
-                && before.standing.takeover == standing.takeover
-                && before.link.as_ref().is_some_and(|link| Arc::ptr_eq(link, &via.link))
-        });
-        match continued {
-            None => {
-                duty.set_cleared(plan.addresses.iter().copied().collect());
-                self.schedule.takeover(duty.key.clone(), via, v4, now);
-            }
-            Some(before) => {
-                if before.addresses != plan.addresses {
-                    duty.set_cleared(plan.addresses.iter().copied().collect());
-                    let added =
-                        v4.iter().copied().filter(|a| !before.addresses.contains(&IpAddr::V4(*a))).collect();
-                    self.schedule.update(&duty.key, &v4, &added, now);
-                }
-                if before.standing.contentions != standing.contentions {
-                    self.schedule.contention(&duty.key, now);
-                }
-            }
-        }
-    }
-
-    /// Answers ARP for the addresses this node is Active for.
-    fn answer(&mut self, link: &LinkSockets, duties: &[Arc<Duty>]) {
-        let mut buffer = [0; FRAME];
-        let claims = self.claims.entry(link.name.clone()).or_insert_with(Claims::new);
-        for _ in 0..PACKETS_A_ROUND {
-            match link.neighbour.receive(&mut buffer) {
-                Ok(length) => {
-                    let Some(arp) = Arp::parse(&buffer[..length]) else { continue };
-                    let now = clock::now();
-                    let active = |address| active_for(duties, &link.name, address, now);
-                    match arp.judge(link.mac, |address| active(address).is_some()) {
-                        Response::Nothing => {}
-                        Response::Conflict(address) => claims.note((address, arp.sender_mac), now),
-                        Response::Reply => {
-                            let sent = link.neighbour.send(&arp.reply(link.mac)).is_ok();
-                            if let Some(duty) = active(arp.target) {
-                                duty.replies.fetch_add(u64::from(sent), Ordering::Relaxed);
-                                duty.send_errors.fetch_add(u64::from(!sent), Ordering::Relaxed);
-                            }
-                        }
-                    }
-                }
-                Err(error) if is_empty(&error) => return,
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// Hears foreign routers.
-    fn listen(&mut self, link: &LinkSockets) {
-        for raw in link.families() {
-            for _ in 0..PACKETS_A_ROUND {
-                match raw.census.receive(&mut self.room) {
-                    Ok(Ok(datagram)) => {
-                        if let Err(rejection) = wire::parse(&datagram, |_| None) {
-                            link.tally.reject(rejection);
-                        }
-                        let Some(sighting) = wire::sighting(&datagram) else { continue };
-                        link.tally.stranger();
-                        if self.strangers.note((link.name.clone(), sighting), clock::now()) {
-                            self.events.tell(Event::stranger(&link.name, sighting));
-                        }
-                    }
-                    Ok(Err(rejection)) => link.tally.reject(rejection),
-                    Err(error) if is_empty(&error) => break,
-                    Err(_) => {}
-                }
-            }
-        }
-    }
-
-    fn report_claims(&mut self, duties: &[Arc<Duty>]) {
-        let now = clock::now();
-        for (interface, claims) in &mut self.claims {
-            if claims.deadline().is_some_and(|due| due <= now) {
-                let contested =
-                    |claim: &(Ipv4Addr, Mac)| active_for(duties, interface, claim.0, now).is_some();
-                for (address, mac) in claims.due(now, contested) {
-                    let (interface, address) = (interface.clone(), address.into());
-                    self.events.tell(Event::AddressConflict { interface, address, mac });
-                }
-            }
-        }
-    }
-
-    /// Sends a batch; how long there is nothing more to do.
-    fn announce(&mut self) -> Duration {
-        let now = clock::now();
-        let claims = self.claims.values().filter_map(Claims::deadline).min();
-        let patience = match self.schedule.next(now) {
-            Next::Send(via, addresses) => {
-                send(&via, &addresses);
-                // A full batch may have more behind it.
-                if addresses.len() < schedule::BATCH { Duration::ZERO } else { PAUSE }
-            }
-            Next::Wait(due) => due.since(now),
-            Next::Idle => Duration::from_hours(1),
-        };
-        claims.map_or(patience, |due| patience.min(due.since(now)))
+    /// When there is something to do without being told.
+    fn deadline(&self, now: Time) -> Option<Time> {
+        let probes = self.followed.values().filter_map(|followed| followed.charge.deadline());
+        let frames = probes.chain(self.schedule.deadline()).min();
+        // What is due waits for its turn.
+        let frames = frames.map(|due| due.max(self.pace.next(now)));
+        frames.into_iter().chain(self.conflicts.deadline()).chain(self.groups_deadline()).min()
     }
 }
 
-fn send(via: &Via, addresses: &[Ipv4Addr]) {
-    for address in addresses {
-        if !via.duty.holds(clock::now()) {
-            return;
-        }
-        for frame in arp::gratuitous(*address, via.link.mac) {
-            // A frame the kernel has no room for is made up for by the repeats.
-            let sent = via.link.neighbour.send(&frame).is_ok();
-            via.duty.announcements.fetch_add(u64::from(sent), Ordering::Relaxed);
-        }
-    }
-}
-
-/// The duty that holds this address.
-fn active_for<'d>(
-    duties: &'d [Arc<Duty>],
-    interface: &str,
-    address: Ipv4Addr,
-    now: Time,
-) -> Option<&'d Arc<Duty>> {
-    let of_interface = duties.iter().filter(|duty| duty.key.interface == interface);
-    let mut of_family = of_interface.filter(|duty| duty.key.family == Family::V4 && duty.holds(now));
-    of_family.find(|duty| duty.cleared().contains(&IpAddr::V4(address)))
-}
-
-fn v4(address: IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    }
+/// Identifies an interface's sockets while they are held.
+fn id_of(link: &Arc<LinkSockets>) -> LinkId {
+    Arc::as_ptr(link).addr()
 }

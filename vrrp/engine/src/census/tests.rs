@@ -19,21 +19,3 @@ fn a_flood_of_forged_things_is_bounded_and_forgotten() {
     assert!(!seen.note(9999, at(59)));
     assert!(seen.note(9999, at(60)));
 }
-
-#[test]
-fn a_claim_is_a_conflict_only_if_it_outlives_the_grace_and_we_are_still_active() {
-    let mut claims = Claims::new();
-    claims.note("vip", at(10));
-    assert_eq!(claims.deadline(), Some(at(11)));
-    assert!(claims.due(at(10), |_| true).is_empty());
-    assert_eq!(claims.due(at(11), |_| true), ["vip"]);
-    assert_eq!(claims.deadline(), None);
-    // Handed over within the grace: no conflict.
-    claims.note("other", at(20));
-    assert!(claims.due(at(21), |_| false).is_empty());
-    // Rate limit.
-    claims.note("vip", at(30));
-    assert!(claims.due(at(31), |_| true).is_empty());
-    claims.note("vip", at(71));
-    assert_eq!(claims.due(at(72), |_| true), ["vip"]);
-}

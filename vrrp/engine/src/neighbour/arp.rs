@@ -1,87 +1,68 @@
-//! ARP for IPv4 over Ethernet (RFC 826) as bytes, and what to do with a packet heard.
+//! ARP for IPv4 over Ethernet (RFC 826, RFC 5227) as bytes.
 
 use std::net::Ipv4Addr;
 
-use crate::sockets::Mac;
+use super::frame::{Frame, Mac};
+use super::heard::{Claim, Heard, Question};
 
 #[cfg(test)]
 mod tests;
 
 /// Length of an Ethernet header and an ARP packet.
-pub(crate) const FRAME: usize = 42;
+const LENGTH: usize = 42;
+const ETHERTYPE: u16 = 0x0806;
 const BROADCAST: Mac = [0xff; 6];
+const NOBODY: Mac = [0; 6];
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
-/// What matters of a request or reply.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arp {
-    pub(crate) request: bool,
-    pub(crate) sender_mac: Mac,
-    pub(crate) sender: Ipv4Addr,
-    pub(crate) target: Ipv4Addr,
-}
-
-impl Arp {
-    /// Reads a frame, Ethernet header included; `None` if it is no ARP request or reply for IPv4 over Ethernet.
-    pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
-        let frame = frame.first_chunk::<FRAME>()?;
-        // Ethertype ARP; hardware Ethernet, protocol IPv4, lengths 6 and 4, operation's high byte.
-        if frame[12..21] != [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0] || !matches!(frame[21], REQUEST | REPLY) {
-            return None;
-        }
-        let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
-        let mut sender_mac = Mac::default();
-        sender_mac.copy_from_slice(&frame[22..28]);
-        Some(Self { request: frame[21] == REQUEST, sender_mac, sender: address(28), target: address(38) })
+/// Reads a frame, Ethernet header included; `None` if it is no ARP request or reply for IPv4 over Ethernet.
+pub(super) fn parse(frame: &[u8]) -> Option<Heard> {
+    let frame = frame.first_chunk::<LENGTH>()?;
+    // Ethertype ARP; hardware Ethernet, protocol IPv4, lengths 6 and 4, operation's high byte.
+    if frame[12..21] != [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0] || !matches!(frame[21], REQUEST | REPLY) {
+        return None;
     }
-
-    /// What the station with `mac` should do about it, given which addresses it is Active for.
-    pub(crate) fn judge(&self, mac: Mac, active_for: impl Fn(Ipv4Addr) -> bool) -> Response {
-        if self.sender_mac == mac {
-            Response::Nothing
-        } else if active_for(self.sender) {
-            Response::Conflict(self.sender)
-        } else if self.request && self.sender != self.target && active_for(self.target) {
-            Response::Reply
-        } else {
-            Response::Nothing
-        }
-    }
-
-    /// The reply to this request that says that its target is at `mac`. An RFC 5227 probe (sender 0.0.0.0) is answered
-    /// like any other request.
-    pub(crate) fn reply(&self, mac: Mac) -> [u8; FRAME] {
-        frame(self.sender_mac, REPLY, (mac, self.target), (self.sender_mac, self.sender))
-    }
+    let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
+    let mut mac = Mac::default();
+    mac.copy_from_slice(&frame[22..28]);
+    let (sender, target) = (address(28), address(38));
+    // Whoever has an address says so in every packet; a probe (RFC 5227 §1.1) has none yet.
+    let claim = (!sender.is_unspecified()).then_some(Claim { address: sender.into(), mac });
+    let question = (frame[21] == REQUEST && sender != target).then_some(Question::Arp {
+        target,
+        asker: sender,
+        asker_mac: mac,
+    });
+    Some(Heard { claim, question })
 }
 
-/// What a packet calls for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Response {
-    Nothing,
-    /// It asks for an address we are Active for.
-    Reply,
-    /// It claims this address, which we are Active for.
-    Conflict(Ipv4Addr),
+/// The reply that says that `target` is at `mac`. A probe (asker 0.0.0.0) is answered like any other request.
+pub(super) fn reply(mac: Mac, target: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac) -> Frame {
+    frame(asker_mac, REPLY, (mac, target), (asker_mac, asker))
 }
 
-/// Gratuitous ARP in both forms, broadcast: some hosts update their cache only from one of them (RFC 5227 §3).
-pub(crate) fn gratuitous(address: Ipv4Addr, mac: Mac) -> [[u8; FRAME]; 2] {
-    [
-        frame(BROADCAST, REQUEST, (mac, address), (Mac::default(), address)),
-        frame(BROADCAST, REPLY, (mac, address), (mac, address)),
-    ]
+/// Gratuitous ARP, broadcast, as a request (RFC 5227 §3: what every host understands).
+pub(super) fn announce_as_request(address: Ipv4Addr, mac: Mac) -> Frame {
+    frame(BROADCAST, REQUEST, (mac, address), (NOBODY, address))
 }
 
-fn frame(destination: Mac, operation: u8, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> [u8; FRAME] {
-    let mut frame = [0; FRAME];
-    frame[..6].copy_from_slice(&destination);
-    frame[6..12].copy_from_slice(&sender.0);
-    frame[12..22].copy_from_slice(&[0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, operation]);
-    frame[22..28].copy_from_slice(&sender.0);
-    frame[28..32].copy_from_slice(&sender.1.octets());
-    frame[32..38].copy_from_slice(&target.0);
-    frame[38..].copy_from_slice(&target.1.octets());
+/// Gratuitous ARP, broadcast, as a reply: some hosts update their cache from nothing else.
+pub(super) fn announce_as_reply(address: Ipv4Addr, mac: Mac) -> Frame {
+    frame(BROADCAST, REPLY, (mac, address), (mac, address))
+}
+
+/// Asks whether somebody has `address`, without claiming it (RFC 5227 §2.1.1).
+pub(super) fn probe(address: Ipv4Addr, mac: Mac) -> Frame {
+    frame(BROADCAST, REQUEST, (mac, Ipv4Addr::UNSPECIFIED), (NOBODY, address))
+}
+
+fn frame(destination: Mac, operation: u8, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Frame {
+    let mut frame = Frame::new(LENGTH, destination, sender.0, ETHERTYPE);
+    frame.put(14, &[0, 1, 0x08, 0, 6, 4, 0, operation]);
+    frame.put(22, &sender.0);
+    frame.put(28, &sender.1.octets());
+    frame.put(32, &target.0);
+    frame.put(38, &target.1.octets());
     frame
 }

@@ -1,7 +1,8 @@
-//! Which gratuitous ARP is due, decided without clock or socket.
+//! Which announcement is due, decided without clock or socket.
 
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,119 +18,223 @@ const REPEATS: [Duration; 4] =
 const REFRESH: Duration = Duration::from_mins(1);
 /// Least time between bursts of one router for contention, so that a peer that does not hear us cannot make us storm.
 const CONTENTION_PAUSE: Duration = Duration::from_secs(1);
-/// Addresses sent before looking for something more urgent.
-pub(crate) const BATCH: usize = 32;
 
-/// The announcements of one router's addresses. `K` identifies the router, `V` is what sending needs.
-struct Campaign<K, V> {
-    key: K,
-    via: V,
-    addresses: Arc<[Ipv4Addr]>,
-    /// First address not yet sent in this burst.
+/// A series of announcements of one router.
+struct Campaign<K> {
+    router: K,
+    addresses: Arc<[IpAddr]>,
+    /// How often an address is announced in one burst: once in each form. All addresses in the first form come before any
+    /// in the second, so that no address waits for another's repetition.
+    forms: usize,
+    /// Frames sent of this burst.
     cursor: usize,
     /// Index into [`REPEATS`]; beyond its end the campaign refreshes.
     step: usize,
     /// Start of step 0.
     started: Time,
     due: Time,
-    /// For addresses added later: ends after the repeats, the router's main campaign refreshes them.
-    once: bool,
+    /// Whether `due` has come.
+    ready: bool,
+    series: Series,
 }
 
-/// All campaigns.
-pub(crate) struct Schedule<K, V> {
-    campaigns: Vec<Campaign<K, V>>,
+impl<K> Campaign<K> {
+    fn frames(&self) -> usize {
+        self.addresses.len() * self.forms
+    }
 }
 
-/// What to do next.
-#[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Next<V> {
-    /// Announce these now, then ask again.
-    Send(V, Vec<Ipv4Addr>),
-    /// Nothing before this instant.
-    Wait(Time),
-    /// Nothing at all.
-    Idle,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Series {
+    /// All the router's addresses, for as long as it is Active.
+    Main,
+    /// Addresses added later: ends after the repeats, the main campaign refreshes them.
+    Added,
+    /// One burst, to defend an address.
+    Once,
 }
 
-impl<K: PartialEq + Clone, V: Clone> Schedule<K, V> {
-    pub(crate) fn new() -> Self {
-        Self { campaigns: Vec::new() }
+type Serial = u64;
+
+/// All campaigns. `K` identifies the router.
+pub(super) struct Schedule<K> {
+    campaigns: BTreeMap<Serial, Campaign<K>>,
+    by_router: BTreeSet<(K, Serial)>,
+    /// Campaigns whose time has not come.
+    waiting: BTreeSet<(Time, Serial)>,
+    /// Campaigns with something to send: the lowest step first, of these the newest.
+    ready: BTreeSet<(usize, Reverse<Time>, Serial)>,
+    next_serial: Serial,
+}
+
+/// What to send next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Turn<K> {
+    pub(super) router: K,
+    /// (address, form).
+    pub(super) frames: Vec<(IpAddr, usize)>,
+    campaign: Serial,
+}
+
+impl<K: Ord + Copy> Schedule<K> {
+    pub(super) fn new() -> Self {
+        Self {
+            campaigns: BTreeMap::new(),
+            by_router: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            next_serial: 0,
+        }
     }
 
     /// The router has become Active: all its addresses, at once.
-    pub(crate) fn takeover(&mut self, key: K, via: V, addresses: Arc<[Ipv4Addr]>, now: Time) {
-        self.withdraw(&key);
-        self.start(key, via, addresses, false, now);
+    pub(super) fn takeover(&mut self, router: K, addresses: Arc<[IpAddr]>, forms: usize, now: Time) {
+        self.withdraw(router);
+        self.start(router, addresses, forms, Series::Main, now);
     }
 
     /// Another router also thought it was Active: all addresses again, at once unless that was just done.
-    pub(crate) fn contention(&mut self, key: &K, now: Time) {
-        for campaign in self.campaigns.iter_mut().filter(|c| c.key == *key && !c.once) {
+    pub(super) fn contention(&mut self, router: K, now: Time) {
+        let Some(serial) = self.main(router) else { return };
+        self.change(serial, |campaign| {
             if now.since(campaign.started) >= CONTENTION_PAUSE {
-                (campaign.cursor, campaign.step) = (0, 0);
-                (campaign.started, campaign.due) = (now, now);
+                // A burst that is under way goes on, so that its end is reached however often it is contested.
+                (campaign.step, campaign.started) = (0, now);
+                if campaign.cursor == 0 {
+                    (campaign.due, campaign.ready) = (now, false);
+                }
             } else if campaign.cursor == 0 {
                 campaign.due = campaign.due.min(now + REPEATS[1]);
             }
-        }
+        });
     }
 
     /// The router's addresses are these now; those not announced before are, at once.
-    pub(crate) fn update(&mut self, key: &K, all: &Arc<[Ipv4Addr]>, added: &BTreeSet<Ipv4Addr>, now: Time) {
-        let Some(main) = self.campaigns.iter_mut().find(|c| c.key == *key && !c.once) else { return };
-        main.addresses = Arc::clone(all);
+    pub(super) fn update(&mut self, router: K, all: &Arc<[IpAddr]>, added: Vec<IpAddr>, now: Time) {
+        let Some(main) = self.main(router) else { return };
+        let Some(forms) = self.campaigns.get(&main).map(|campaign| campaign.forms) else { return };
         // A burst that is under way may miss an address that moved below the cursor; the next one has it.
-        main.cursor = main.cursor.min(all.len());
-        let via = main.via.clone();
-        for campaign in self.campaigns.iter_mut().filter(|c| c.key == *key && c.once) {
-            campaign.addresses = campaign.addresses.iter().filter(|a| all.contains(a)).copied().collect();
-            campaign.cursor = campaign.cursor.min(campaign.addresses.len());
+        self.change(main, |campaign| campaign.addresses = Arc::clone(all));
+        let kept: BTreeSet<IpAddr> = all.iter().copied().collect();
+        for serial in self.serials(router).into_iter().filter(|serial| *serial != main) {
+            self.change(serial, |campaign| {
+                campaign.addresses =
+                    campaign.addresses.iter().filter(|address| kept.contains(address)).copied().collect();
+            });
         }
         if !added.is_empty() {
-            self.start(key.clone(), via, added.iter().copied().collect(), true, now);
+            self.start(router, added.into(), forms, Series::Added, now);
+        }
+    }
+
+    /// Announces one address once, at once.
+    pub(super) fn defend(&mut self, router: K, address: IpAddr, now: Time) {
+        let main = self.main(router).and_then(|serial| self.campaigns.get(&serial));
+        if let Some(forms) = main.map(|campaign| campaign.forms) {
+            self.start(router, [address].into(), forms, Series::Once, now);
         }
     }
 
     /// The router is no longer Active: nothing of it any more.
-    pub(crate) fn withdraw(&mut self, key: &K) {
-        self.campaigns.retain(|campaign| campaign.key != *key);
-    }
-
-    /// What is most urgent: the lowest step first, of these the newest.
-    pub(crate) fn next(&mut self, now: Time) -> Next<V> {
-        let due = self.campaigns.iter_mut().filter(|campaign| campaign.due <= now);
-        let Some(campaign) = due.min_by_key(|c| (c.step, std::cmp::Reverse(c.started))) else {
-            return self.campaigns.iter().map(|c| c.due).min().map_or(Next::Idle, Next::Wait);
-        };
-        let end = campaign.addresses.len().min(campaign.cursor + BATCH);
-        let batch = campaign.addresses[campaign.cursor..end].to_vec();
-        let via = campaign.via.clone();
-        campaign.cursor = end;
-        if end == campaign.addresses.len() {
-            campaign.cursor = 0;
-            campaign.step += 1;
-            if let Some(offset) = REPEATS.get(campaign.step) {
-                campaign.due = campaign.started + *offset;
-            } else {
-                campaign.step = REPEATS.len();
-                campaign.due = now + REFRESH;
-            }
+    pub(super) fn withdraw(&mut self, router: K) {
+        for serial in self.serials(router) {
+            self.remove(serial);
         }
-        self.campaigns.retain(|campaign| !(campaign.once && campaign.step == REPEATS.len()));
-        Next::Send(via, batch)
     }
 
-    fn start(&mut self, key: K, via: V, addresses: Arc<[Ipv4Addr]>, once: bool, now: Time) {
-        self.campaigns.push(Campaign {
-            key,
-            via,
-            addresses,
-            cursor: 0,
-            step: 0,
-            started: now,
-            due: now,
-            once,
+    /// Of the most urgent router, up to `limit` frames that are due. To be answered by [`Self::sent`] or
+    /// [`Self::postpone`]; `None`: nothing is due.
+    pub(super) fn next(&mut self, now: Time, limit: usize) -> Option<Turn<K>> {
+        while let Some((_, serial)) = self.waiting.first().filter(|(due, _)| *due <= now) {
+            let serial = *serial;
+            self.change(serial, |campaign| campaign.ready = true);
+        }
+        let &(_, _, serial) = self.ready.first()?;
+        let campaign = self.campaigns.get(&serial)?;
+        let count = campaign.addresses.len();
+        let frames = campaign.cursor..(campaign.cursor + limit).min(campaign.frames());
+        let frames = frames.map(|frame| (campaign.addresses[frame % count], frame / count)).collect();
+        Some(Turn { router: campaign.router, frames, campaign: serial })
+    }
+
+    /// So many frames of this turn were sent, or given up.
+    pub(super) fn sent(&mut self, turn: &Turn<K>, frames: usize, now: Time) {
+        self.change(turn.campaign, |campaign| campaign.cursor += frames);
+        if self.campaigns.get(&turn.campaign).is_some_and(|campaign| campaign.cursor >= campaign.frames()) {
+            self.finish_burst(turn.campaign, now);
+        }
+    }
+
+    /// What is left of this turn's campaign has to wait.
+    pub(super) fn postpone(&mut self, turn: &Turn<K>, until: Time) {
+        self.change(turn.campaign, |campaign| (campaign.due, campaign.ready) = (until, false));
+    }
+
+    /// When there is something to send: past if there is now.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        if self.ready.is_empty() { self.waiting.first().map(|(due, _)| *due) } else { Some(Time::default()) }
+    }
+
+    fn finish_burst(&mut self, serial: Serial, now: Time) {
+        let Some(campaign) = self.campaigns.get(&serial) else { return };
+        let over = match campaign.series {
+            Series::Main => false,
+            Series::Added => campaign.step + 1 == REPEATS.len(),
+            Series::Once => true,
+        };
+        if over {
+            return self.remove(serial);
+        }
+        self.change(serial, |campaign| {
+            (campaign.cursor, campaign.ready) = (0, false);
+            campaign.step = (campaign.step + 1).min(REPEATS.len());
+            campaign.due = match REPEATS.get(campaign.step) {
+                // A burst of many addresses takes its time: not one after the other without a pause.
+                Some(offset) => (campaign.started + *offset).max(now + REPEATS[1]),
+                None => now + REFRESH,
+            };
         });
+    }
+
+    fn start(&mut self, router: K, addresses: Arc<[IpAddr]>, forms: usize, series: Series, now: Time) {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let (started, due) = (now, now);
+        let campaign =
+            Campaign { router, addresses, forms, cursor: 0, step: 0, started, due, ready: false, series };
+        self.campaigns.insert(serial, campaign);
+        self.by_router.insert((router, serial));
+        self.waiting.insert((now, serial));
+    }
+
+    /// Changes a campaign and puts it where it then belongs.
+    fn change(&mut self, serial: Serial, change: impl FnOnce(&mut Campaign<K>)) {
+        let Some(campaign) = self.campaigns.get_mut(&serial) else { return };
+        self.waiting.remove(&(campaign.due, serial));
+        self.ready.remove(&(campaign.step, Reverse(campaign.started), serial));
+        change(campaign);
+        campaign.cursor = campaign.cursor.min(campaign.frames());
+        if campaign.ready {
+            self.ready.insert((campaign.step, Reverse(campaign.started), serial));
+        } else {
+            self.waiting.insert((campaign.due, serial));
+        }
+    }
+
+    fn remove(&mut self, serial: Serial) {
+        if let Some(campaign) = self.campaigns.remove(&serial) {
+            self.by_router.remove(&(campaign.router, serial));
+            self.waiting.remove(&(campaign.due, serial));
+            self.ready.remove(&(campaign.step, Reverse(campaign.started), serial));
+        }
+    }
+
+    fn serials(&self, router: K) -> Vec<Serial> {
+        self.by_router.range((router, 0)..=(router, Serial::MAX)).map(|(_, serial)| *serial).collect()
+    }
+
+    fn main(&self, router: K) -> Option<Serial> {
+        // It is the first: the others are started while it is there.
+        self.by_router.range((router, 0)..=(router, Serial::MAX)).next().map(|(_, serial)| *serial)
     }
 }

@@ -1,62 +1,104 @@
-//! The packet socket for ARP.
+//! The packet sockets for ARP and neighbour discovery.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::sys::socket::{SetSockOpt, sockopt};
 use socket2::{Domain, SockFilter, Socket, Type};
+use windlass_vrrp::Family;
 
 use crate::sys;
 
-/// Hears and sends ARP on one interface.
+/// Room for the questions of a whole LAN after a power cut, while the engine is not run. A short frame takes some 800 bytes.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Hears and sends ARP and neighbour discovery on one interface.
 #[derive(Debug)]
-pub(crate) struct NeighbourSocket(Socket);
+pub(crate) struct NeighbourSocket {
+    arp: Socket,
+    ndp: Socket,
+}
 
 impl NeighbourSocket {
     pub(super) fn open(index: u32) -> io::Result<Self> {
-        // Protocol 0 until it is bound: nothing is received before the filter is in place.
-        let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
-        socket.set_nonblocking(true)?;
-        socket.attach_filter(&arp_filter())?;
-        sys::bind_packet(&socket, libc::ETH_P_ARP, index)?;
-        Ok(Self(socket))
+        Ok(Self {
+            arp: packet(index, libc::ETH_P_ARP, &arp_filter())?,
+            ndp: packet(index, libc::ETH_P_IPV6, &ndp_filter())?,
+        })
     }
 
     /// Receives a frame. `WouldBlock` when there is none.
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(buffer)
+    pub(crate) fn receive(&self, family: Family, buffer: &mut [u8]) -> io::Result<usize> {
+        self.of(family).read(buffer)
     }
 
-    /// Sends an Ethernet frame.
-    pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
-        self.0.send(frame).map(drop)
+    /// Sends Ethernet frames of one family, in order; how many went. An error is that of the first.
+    pub(crate) fn send(&self, family: Family, frames: &[&[u8]]) -> io::Result<usize> {
+        sys::send_each(self.of(family), frames)
+    }
+
+    /// What to wait for.
+    pub(crate) fn readable(&self) -> [BorrowedFd<'_>; 2] {
+        [self.arp.as_fd(), self.ndp.as_fd()]
+    }
+
+    fn of(&self, family: Family) -> &Socket {
+        match family {
+            Family::V4 => &self.arp,
+            Family::V6 => &self.ndp,
+        }
     }
 }
 
-impl AsFd for NeighbourSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+fn packet(index: u32, protocol: i32, filter: &[SockFilter]) -> io::Result<Socket> {
+    // Protocol 0 until it is bound: nothing is received before the filter is in place.
+    let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+    socket.set_nonblocking(true)?;
+    // Beyond net.core.rmem_max where that is permitted.
+    if sockopt::RcvBufForce.set(&socket, &RECEIVE_BUFFER).is_err() {
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     }
+    socket.attach_filter(filter)?;
+    sys::bind_packet(&socket, protocol, index)?;
+    Ok(socket)
 }
+
+const LOAD_BYTE: u16 = 0x30;
+const LOAD_HALF: u16 = 0x28;
+const JUMP_GREATER: u16 = 0x25;
+const JUMP_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+const PACKET_TYPE: u32 = 0xffff_f004; // SKF_AD_OFF + SKF_AD_PKTTYPE
+const PACKET_MULTICAST: u32 = 2; // host 0, broadcast 1, multicast 2; above: others', outgoing
+const WHOLE: u32 = 0xffff;
 
 /// Classic BPF: ARP requests and replies, sent to this station or to all; not what others sent each other (seen in
 /// promiscuous mode), not what we sent.
-fn arp_filter() -> [SockFilter; 9] {
-    const LOAD_BYTE: u16 = 0x30;
-    const LOAD_HALF: u16 = 0x28;
-    const JUMP_GREATER: u16 = 0x25;
-    const JUMP_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    const PACKET_TYPE: u32 = 0xffff_f004; // SKF_AD_OFF + SKF_AD_PKTTYPE
-    const PACKET_MULTICAST: u32 = 2; // host 0, broadcast 1, multicast 2; above: others', outgoing
+fn arp_filter() -> [SockFilter; 7] {
     [
         SockFilter::new(LOAD_BYTE, 0, 0, PACKET_TYPE),
-        SockFilter::new(JUMP_GREATER, 6, 0, PACKET_MULTICAST),
-        SockFilter::new(LOAD_HALF, 0, 0, 12),
-        SockFilter::new(JUMP_EQUAL, 0, 4, 0x0806),
-        SockFilter::new(LOAD_HALF, 0, 0, 20),
+        SockFilter::new(JUMP_GREATER, 4, 0, PACKET_MULTICAST),
+        SockFilter::new(LOAD_HALF, 0, 0, 20), // operation
         SockFilter::new(JUMP_EQUAL, 1, 0, 1),
         SockFilter::new(JUMP_EQUAL, 0, 1, 2),
-        SockFilter::new(RETURN, 0, 0, 64),
+        SockFilter::new(RETURN, 0, 0, WHOLE),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
+
+/// Likewise: neighbour solicitations and advertisements that passed no router. Without extension headers, as all send them.
+fn ndp_filter() -> [SockFilter; 11] {
+    [
+        SockFilter::new(LOAD_BYTE, 0, 0, PACKET_TYPE),
+        SockFilter::new(JUMP_GREATER, 8, 0, PACKET_MULTICAST),
+        SockFilter::new(LOAD_BYTE, 0, 0, 20), // next header
+        SockFilter::new(JUMP_EQUAL, 0, 6, 58),
+        SockFilter::new(LOAD_BYTE, 0, 0, 21), // hop limit
+        SockFilter::new(JUMP_EQUAL, 0, 4, 255),
+        SockFilter::new(LOAD_BYTE, 0, 0, 54), // ICMPv6 type
+        SockFilter::new(JUMP_EQUAL, 1, 0, 135),
+        SockFilter::new(JUMP_EQUAL, 0, 1, 136),
+        SockFilter::new(RETURN, 0, 0, WHOLE),
         SockFilter::new(RETURN, 0, 0, 0),
     ]
 }

@@ -5,70 +5,81 @@ const THEIRS: Mac = [2, 0, 0, 0, 0, 2];
 const VIP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+fn claim(address: Ipv4Addr, mac: Mac) -> Claim {
+    Claim { address: address.into(), mac }
 }
 
 /// Checked by hand against RFC 826's figure and RFC 5227 §3.
 #[test]
 fn gratuitous_arp_is_broadcast_as_request_and_as_reply() {
-    let [request, reply] = gratuitous(VIP, OURS).map(|frame| hex(&frame));
     assert_eq!(
-        request,
+        format!("{:?}", announce_as_request(VIP, OURS)),
         "ffffffffffff02000000000108060001080006040001020000000001cb007101000000000000cb007101"
     );
-    assert_eq!(reply, "ffffffffffff02000000000108060001080006040002020000000001cb007101020000000001cb007101");
+    assert_eq!(
+        format!("{:?}", announce_as_reply(VIP, OURS)),
+        "ffffffffffff02000000000108060001080006040002020000000001cb007101020000000001cb007101"
+    );
+}
+
+/// RFC 5227 §2.1.1: sender 0.0.0.0, target link-layer address zero.
+#[test]
+fn a_probe_claims_nothing() {
+    let probe = probe(VIP, OURS);
+    assert_eq!(
+        format!("{probe:?}"),
+        "ffffffffffff0200000000010806000108000604000102000000000100000000000000000000cb007101"
+    );
+    let heard = parse(probe.bytes()).unwrap();
+    assert_eq!(heard.claim, None);
+    assert_eq!(heard.question.map(|question| question.target()), Some(VIP.into()));
 }
 
 #[test]
 fn a_reply_goes_to_who_asked_and_names_our_mac() {
-    let request = Arp { request: true, sender_mac: THEIRS, sender: HOST, target: VIP };
+    let question = Question::Arp { target: VIP, asker: HOST, asker_mac: THEIRS };
+    let answer = question.answer(OURS);
     assert_eq!(
-        hex(&request.reply(OURS)),
+        format!("{answer:?}"),
         "02000000000202000000000108060001080006040002020000000001cb007101020000000002c0000232"
     );
-    let reply = Arp::parse(&request.reply(OURS)).unwrap();
-    assert_eq!(reply, Arp { request: false, sender_mac: OURS, sender: VIP, target: HOST });
+    assert_eq!(parse(answer.bytes()), Some(Heard { claim: Some(claim(VIP, OURS)), question: None }));
 }
 
 #[test]
-fn what_to_do_depends_on_who_claims_and_who_asks() {
+fn every_packet_claims_its_sender_and_a_request_asks_for_its_target() {
+    let asks = |target, asker| Some(Question::Arp { target, asker, asker_mac: THEIRS });
     let none = Ipv4Addr::UNSPECIFIED;
-    let other = Ipv4Addr::new(192, 0, 2, 51);
-    for (name, request, sender_mac, sender, target, expected) in [
-        ("who has VIP", true, THEIRS, HOST, VIP, Response::Reply),
-        ("probe for VIP", true, THEIRS, none, VIP, Response::Reply),
-        ("who has another", true, THEIRS, HOST, other, Response::Nothing),
-        ("reply about another", false, THEIRS, other, HOST, Response::Nothing),
-        ("reply that targets VIP", false, THEIRS, other, VIP, Response::Nothing),
-        ("gratuitous request for VIP", true, THEIRS, VIP, VIP, Response::Conflict(VIP)),
-        ("gratuitous reply for VIP", false, THEIRS, VIP, VIP, Response::Conflict(VIP)),
-        ("VIP asks for another", true, THEIRS, VIP, HOST, Response::Conflict(VIP)),
-        ("gratuitous for another", true, THEIRS, other, other, Response::Nothing),
-        ("our own", true, OURS, VIP, VIP, Response::Nothing),
+    for (name, operation, sender, target, expected_claim, question) in [
+        ("request", REQUEST, HOST, VIP, Some(claim(HOST, THEIRS)), asks(VIP, HOST)),
+        ("probe", REQUEST, none, VIP, None, asks(VIP, none)),
+        ("gratuitous request", REQUEST, VIP, VIP, Some(claim(VIP, THEIRS)), None),
+        ("gratuitous reply", REPLY, VIP, VIP, Some(claim(VIP, THEIRS)), None),
+        ("reply", REPLY, VIP, HOST, Some(claim(VIP, THEIRS)), None),
     ] {
-        let arp = Arp { request, sender_mac, sender, target };
-        assert_eq!(arp.judge(OURS, |address| address == VIP), expected, "{name}");
+        let frame = frame(BROADCAST, operation, (THEIRS, sender), (NOBODY, target));
+        assert_eq!(parse(frame.bytes()), Some(Heard { claim: expected_claim, question }), "{name}");
     }
-}
-
-#[test]
-fn a_backup_has_no_answer() {
-    let arp = Arp { request: true, sender_mac: THEIRS, sender: HOST, target: VIP };
-    assert_eq!(arp.judge(OURS, |_| false), Response::Nothing);
 }
 
 #[test]
 fn other_frames_are_not_taken_for_arp() {
-    let [good, _] = gratuitous(VIP, OURS);
-    assert!(Arp::parse(&good).is_some());
-    for length in 0..FRAME {
-        assert_eq!(Arp::parse(&good[..length]), None, "{length} bytes");
+    let good = announce_as_request(VIP, OURS);
+    assert!(parse(good.bytes()).is_some());
+    for length in 0..LENGTH {
+        assert_eq!(parse(&good.bytes()[..length]), None, "{length} bytes");
     }
     // Ethertype, hardware, protocol, lengths, operation.
     for at in 12..22 {
-        let mut bad = good;
+        let mut bad = good.bytes().to_vec();
         bad[at] ^= 0x40;
-        assert_eq!(Arp::parse(&bad), None, "byte {at}");
+        assert_eq!(parse(&bad), None, "byte {at}");
     }
+}
+
+#[test]
+fn padding_of_short_frames_is_ignored() {
+    let mut padded = announce_as_request(VIP, OURS).bytes().to_vec();
+    padded.resize(60, 0xff);
+    assert_eq!(parse(&padded), Some(Heard { claim: Some(claim(VIP, OURS)), question: None }));
 }

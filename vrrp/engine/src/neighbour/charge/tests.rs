@@ -1,0 +1,159 @@
+use std::net::Ipv4Addr;
+
+use super::*;
+
+const PROBE: Duration = Duration::from_millis(400);
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn addresses(range: std::ops::Range<u32>) -> Arc<[IpAddr]> {
+    range.map(|n| Ipv4Addr::from(0xcb00_7100 + n).into()).collect()
+}
+
+/// A duty: Active in its first takeover, from a peer, two addresses.
+struct Scene {
+    standing: Standing,
+    addresses: Arc<[IpAddr]>,
+    in_place: Arc<BTreeSet<IpAddr>>,
+    hold: Hold,
+    probe: Option<Duration>,
+    link: Option<LinkId>,
+    charge: Charge,
+}
+
+impl Scene {
+    fn new(hold: Hold) -> Self {
+        Self {
+            standing: Standing { active: true, takeover: 1, contentions: 0, unheard: false },
+            addresses: addresses(0..2),
+            in_place: Arc::default(),
+            hold,
+            probe: Some(PROBE),
+            link: Some(1),
+            charge: Charge::default(),
+        }
+    }
+
+    fn follow(&mut self, millis: u64) -> Vec<Step> {
+        let Self { standing, addresses, in_place, hold, probe, link, charge } = self;
+        let seen = Seen { standing: *standing, addresses, in_place, hold: *hold, probe: *probe, link: *link };
+        let steps = charge.follow(&seen, at(millis));
+        charge.take_cleared();
+        steps
+    }
+}
+
+#[test]
+fn a_takeover_from_a_peer_announces_everything_without_a_question() {
+    let mut scene = Scene::new(Hold::Respond);
+    assert_eq!(scene.follow(0), [Step::All(addresses(0..2))]);
+    assert_eq!(scene.charge.deadline(), None);
+    assert!(scene.charge.answers(addresses(0..1)[0]));
+    assert_eq!(scene.follow(1), [], "rung again for nothing");
+}
+
+#[test]
+fn a_backup_neither_answers_nor_announces() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.standing.active = false;
+    assert_eq!(scene.follow(0), []);
+    assert!(!scene.charge.answers(addresses(0..1)[0]));
+    assert_eq!(scene.charge.heard(addresses(0..1)[0], at(0)), Verdict::Irrelevant);
+}
+
+#[test]
+fn a_demotion_withdraws_and_the_next_takeover_announces_again() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.standing.active = false;
+    assert_eq!(scene.follow(1), [Step::Withdraw]);
+    assert!(!scene.charge.answers(addresses(0..1)[0]));
+    assert_eq!(scene.follow(2), []);
+    scene.standing = Standing { active: true, takeover: 2, ..scene.standing };
+    assert_eq!(scene.follow(3), [Step::All(addresses(0..2))]);
+}
+
+#[test]
+fn a_demotion_that_was_slept_through_is_a_takeover_all_the_same() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.standing.takeover = 2;
+    assert_eq!(scene.follow(1), [Step::All(addresses(0..2))]);
+}
+
+#[test]
+fn a_first_claim_answers_and_announces_only_what_nobody_else_has() {
+    let mut scene = Scene::new(Hold::Respond);
+    let [free, taken] = [addresses(0..2)[0], addresses(0..2)[1]];
+    scene.standing.unheard = true;
+    assert_eq!(scene.follow(0), [Step::All([].into())]);
+    assert!(!scene.charge.answers(free));
+    assert_eq!(scene.charge.probes(at(0), 10).len(), 2);
+    assert_eq!(scene.charge.heard(taken, at(100)), Verdict::Taken);
+    assert_eq!(scene.charge.probes(at(200), 10), [free]);
+    assert!(scene.charge.probes(at(400), 10).is_empty());
+    let all: Arc<[IpAddr]> = [free].into();
+    assert_eq!(scene.follow(400), [Step::Changed { all, added: vec![free] }]);
+    assert!(scene.charge.answers(free));
+    assert!(!scene.charge.answers(taken));
+}
+
+#[test]
+fn without_a_probe_even_a_first_claim_is_at_once() {
+    let mut scene = Scene::new(Hold::Respond);
+    (scene.standing.unheard, scene.probe) = (true, None);
+    assert_eq!(scene.follow(0), [Step::All(addresses(0..2))]);
+}
+
+#[test]
+fn an_address_added_while_active_is_asked_for_even_after_a_takeover_from_a_peer() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.addresses = addresses(0..3);
+    assert_eq!(scene.follow(10), [], "nothing to announce yet");
+    assert_eq!(scene.charge.probes(at(10), 10), [addresses(0..3)[2]]);
+    scene.charge.probes(at(210), 10);
+    scene.charge.probes(at(410), 10);
+    let added = vec![addresses(0..3)[2]];
+    assert_eq!(scene.follow(410), [Step::Changed { all: addresses(0..3), added }]);
+}
+
+#[test]
+fn a_removed_address_is_let_go_at_once() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.addresses = addresses(1..2);
+    assert_eq!(scene.follow(1), [Step::Changed { all: addresses(1..2), added: Vec::new() }]);
+    assert!(!scene.charge.answers(addresses(0..1)[0]));
+}
+
+#[test]
+fn a_bound_address_is_announced_when_it_is_in_place_and_answered_by_the_kernel() {
+    for hold in [Hold::Address, Hold::Vmac] {
+        let mut scene = Scene::new(hold);
+        let both = addresses(0..2);
+        assert_eq!(scene.follow(0), [Step::All([].into())]);
+        scene.in_place = Arc::new([both[0]].into());
+        let first: Arc<[IpAddr]> = [both[0]].into();
+        assert_eq!(scene.follow(1), [Step::Changed { all: first, added: vec![both[0]] }]);
+        scene.in_place = Arc::new(both.iter().copied().collect());
+        assert_eq!(scene.follow(2), [Step::Changed { all: Arc::clone(&both), added: vec![both[1]] }]);
+        assert!(!scene.charge.answers(both[0]));
+        assert!(scene.charge.claims(both[0]));
+    }
+}
+
+#[test]
+fn a_contention_and_another_interface_announce_everything_again() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.standing.contentions = 3;
+    assert_eq!(scene.follow(1), [Step::Again]);
+    assert_eq!(scene.follow(2), []);
+    scene.link = Some(2);
+    assert_eq!(scene.follow(3), [Step::All(addresses(0..2))]);
+    scene.link = None;
+    assert_eq!(scene.follow(4), [Step::Withdraw]);
+}

@@ -1,0 +1,100 @@
+//! Other stations that claim addresses this node is Active for: when that is a conflict, when it is reported and when the
+//! address is defended. Bounded: a flood of forged claims fills neither memory nor the log nor the LAN.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use windlass_vrrp::Time;
+
+use crate::census::Sightings;
+
+use super::heard::Claim;
+
+#[cfg(test)]
+mod tests;
+
+/// Time a claim must stand before it is a conflict: at a hand-over the next Active's announcement may overtake its advert.
+const GRACE: Duration = Duration::from_secs(1);
+/// Time between two defences of an address (RFC 5227 §2.4 (b), DEFEND_INTERVAL): two stations that both defend must not
+/// fill the LAN.
+const DEFEND: Duration = Duration::from_secs(10);
+/// Most claims, and most addresses defended of late, that are remembered.
+const LIMIT: usize = 1024;
+
+/// Foreign claims. `K` identifies the virtual router.
+pub(super) struct Conflicts<K> {
+    pending: HashMap<(K, Claim), Time>,
+    reported: Sightings<(K, Claim)>,
+    defended: HashMap<(K, IpAddr), Time>,
+}
+
+/// What to do about a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Conflict<K> {
+    pub(super) router: K,
+    pub(super) claim: Claim,
+    /// Say it.
+    pub(super) report: bool,
+    /// Announce the address once more.
+    pub(super) defend: bool,
+}
+
+impl<K: Eq + Hash + Copy> Conflicts<K> {
+    pub(super) fn new() -> Self {
+        Self { pending: HashMap::new(), reported: Sightings::new(), defended: HashMap::new() }
+    }
+
+    /// Notes a claim to an address that the router is Active for.
+    pub(super) fn note(&mut self, router: K, claim: Claim, now: Time) {
+        if self.pending.len() < LIMIT {
+            self.pending.entry((router, claim)).or_insert(now);
+        }
+    }
+
+    /// Claims that have stood for the grace and are contested still, that is, `contested` says that this node is Active for
+    /// the address and that the other station is another.
+    pub(super) fn due(
+        &mut self,
+        now: Time,
+        mut contested: impl FnMut(K, &Claim) -> bool,
+    ) -> Vec<Conflict<K>> {
+        let mut ripe: Vec<(K, Claim)> = Vec::new();
+        self.pending.retain(|claim, since| {
+            let stands = now.since(*since) >= GRACE;
+            if stands {
+                ripe.push(*claim);
+            }
+            !stands
+        });
+        let mut conflicts = Vec::new();
+        for (router, claim) in ripe {
+            if contested(router, &claim) {
+                let report = self.reported.note((router, claim), now);
+                let defend = self.defend((router, claim.address), now);
+                conflicts.push(Conflict { router, claim, report, defend });
+            }
+        }
+        conflicts
+    }
+
+    /// When [`Self::due`] may have something.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.pending.values().min().map(|since| *since + GRACE)
+    }
+
+    fn defend(&mut self, address: (K, IpAddr), now: Time) -> bool {
+        if self.defended.get(&address).is_some_and(|last| now.since(*last) < DEFEND) {
+            return false;
+        }
+        if self.defended.len() >= LIMIT {
+            self.defended.retain(|_, last| now.since(*last) < DEFEND);
+            if self.defended.len() >= LIMIT {
+                return false;
+            }
+        }
+        self.defended.insert(address, now);
+        true
+    }
+}

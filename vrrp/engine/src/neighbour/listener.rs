@@ -1,0 +1,166 @@
+//! Hearing other stations: who asks for a VIP, who claims one, and which routers there are.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use windlass_vrrp::{Family, Time, wire};
+
+use crate::clock;
+use crate::event::Event;
+use crate::sockets::{LinkSockets, is_empty};
+
+use super::charge::LinkId;
+use super::clearance::Verdict;
+use super::heard::{Claim, Heard, Question};
+use super::{Followed, Id, Neighbour, id_of};
+
+/// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
+const PACKETS_A_ROUND: usize = 256;
+/// Longest frame that is read whole.
+const LONGEST: usize = 1514;
+
+impl Neighbour<'_> {
+    /// Reads what ARP and neighbour discovery there is; answers who asks for addresses this node is Active for.
+    pub(super) fn answer(&mut self, link: &Arc<LinkSockets>) {
+        let mut buffer = [0; LONGEST];
+        for family in [Family::V4, Family::V6] {
+            for _ in 0..PACKETS_A_ROUND {
+                match link.neighbour.receive(family, &mut buffer) {
+                    Ok(length) => {
+                        if let Some(heard) = Heard::parse(&buffer[..length]) {
+                            self.consider(link, &heard);
+                        }
+                    }
+                    Err(error) if is_empty(&error) => break,
+                    // An error that the kernel left on the socket, as when the interface goes down. It is read only once.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn consider(&mut self, link: &Arc<LinkSockets>, heard: &Heard) {
+        if let Some(claim) = heard.claim
+            && self.consider_claim(id_of(link), claim)
+        {
+            return;
+        }
+        if let Some(question) = heard.question
+            && !self.own.is_near(question.asker_mac())
+        {
+            self.consider_question(link, &question);
+        }
+    }
+
+    /// Whether it was about an address that this node is to serve.
+    fn consider_claim(&mut self, link: LinkId, claim: Claim) -> bool {
+        if self.own.is_near(claim.mac) {
+            return false;
+        }
+        let mut ours = false;
+        for id in self.routers_of(link, claim.address) {
+            let now = clock::now();
+            let Some(followed) = self.followed.get_mut(&id) else { continue };
+            if !followed.duty.holds(now) || self.own.contains(claim.mac, now) {
+                continue;
+            }
+            ours = true;
+            match followed.charge.heard(claim.address, now) {
+                Verdict::Irrelevant => {}
+                Verdict::Taken => {
+                    let key = followed.duty.key.clone();
+                    self.events.tell(Event::AddressTaken { key, address: claim.address, mac: claim.mac });
+                }
+                Verdict::Conflict => self.conflicts.note(id, claim, now),
+            }
+        }
+        ours
+    }
+
+    fn consider_question(&self, link: &Arc<LinkSockets>, question: &Question) {
+        let target = question.target();
+        for id in self.routers_of(id_of(link), target) {
+            let Some(Followed { duty, charge, .. }) = self.followed.get(&id) else { continue };
+            if !charge.answers(target) {
+                continue;
+            }
+            let answer = question.answer(link.mac);
+            if duty.holds(clock::now()) {
+                let counter = match link.neighbour.send(Family::of(target), &[answer.bytes()]) {
+                    Ok(_) => &duty.replies,
+                    Err(_) => &duty.send_errors,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// The routers on this interface that have this address, whatever their state.
+    fn routers_of(&self, link: LinkId, address: IpAddr) -> Vec<Id> {
+        let all = (link, address, Id::MIN)..=(link, address, Id::MAX);
+        self.by_address.range(all).map(|(_, _, id)| *id).collect()
+    }
+
+    /// Reports and answers foreign claims that have stood for a while.
+    pub(super) fn settle_conflicts(&mut self) {
+        let now = clock::now();
+        if self.conflicts.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        let (followed, own) = (&self.followed, &mut self.own);
+        let contested = |id: Id, claim: &Claim| {
+            let router: Option<&Followed> = followed.get(&id);
+            router.is_some_and(|router| router.duty.holds(now) && router.charge.claims(claim.address))
+                && !own.contains(claim.mac, now)
+        };
+        for conflict in self.conflicts.due(now, contested) {
+            let Claim { address, mac } = conflict.claim;
+            if let Some(followed) = self.followed.get(&conflict.router).filter(|_| conflict.report) {
+                let interface = followed.duty.key.interface.clone();
+                self.events.tell(Event::AddressConflict { interface, address, mac });
+            }
+            if conflict.defend {
+                self.defend(conflict.router, address);
+            }
+        }
+    }
+
+    /// Hears routers whose VRID is not configured on the interface.
+    pub(super) fn hear_routers(&mut self, link: &LinkSockets) {
+        for raw in link.families() {
+            for _ in 0..PACKETS_A_ROUND {
+                match raw.census.receive(&mut self.room) {
+                    Ok(Ok(datagram)) => {
+                        if let Err(rejection) = wire::parse(&datagram, |_| None) {
+                            link.tally.reject(rejection);
+                        }
+                        let Some(sighting) = wire::sighting(&datagram) else { continue };
+                        link.tally.stranger();
+                        if self.strangers.note((link.name.clone(), sighting), clock::now()) {
+                            self.events.tell(Event::stranger(&link.name, sighting));
+                        }
+                    }
+                    Ok(Err(rejection)) => link.tally.reject(rejection),
+                    Err(error) if is_empty(&error) => break,
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Joins and leaves groups; whether there is more to do at once.
+    pub(super) fn join_groups(&mut self) -> bool {
+        let now = clock::now();
+        let mut more = false;
+        for groups in self.groups.values_mut() {
+            more |= groups.step(now);
+        }
+        more
+    }
+
+    pub(super) fn groups_deadline(&self) -> Option<Time> {
+        self.groups.values().filter_map(super::groups::Groups::deadline).min()
+    }
+}

@@ -1,0 +1,48 @@
+//! Which link-layer addresses are this node's: a claim from one of them is no conflict.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nix::ifaddrs::getifaddrs;
+use windlass_vrrp::Time;
+
+use super::frame::Mac;
+
+/// Time for which a list of the node's interfaces is good. Asked for only when a claim looks foreign.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The node's link-layer addresses.
+#[derive(Debug, Default)]
+pub(super) struct OwnMacs {
+    /// Of the interfaces with virtual routers, and of virtual routers.
+    near: BTreeSet<Mac>,
+    /// Of all interfaces, as of this instant. One on the same LAN answers for what another has (Linux' `arp_ignore` 0).
+    all: Option<(Time, BTreeSet<Mac>)>,
+}
+
+impl OwnMacs {
+    pub(super) fn set(&mut self, near: impl Iterator<Item = Mac>) {
+        self.near = near.collect();
+    }
+
+    /// Whether it is one of the engine's own. Costs nothing: for every packet.
+    pub(super) fn is_near(&self, mac: Mac) -> bool {
+        self.near.contains(&mac)
+    }
+
+    /// Whether it is any of this node's.
+    pub(super) fn contains(&mut self, mac: Mac, now: Time) -> bool {
+        if self.is_near(mac) {
+            return true;
+        }
+        let known = self.all.take().filter(|(at, _)| now.since(*at) < FRESH);
+        let (_, all) = self.all.insert(known.unwrap_or_else(|| (now, interfaces())));
+        all.contains(&mac)
+    }
+}
+
+fn interfaces() -> BTreeSet<Mac> {
+    let Ok(entries) = getifaddrs() else { return BTreeSet::new() };
+    let mac = |entry: nix::ifaddrs::InterfaceAddress| entry.address?.as_link_addr()?.addr();
+    entries.filter_map(mac).filter(|mac| *mac != Mac::default()).collect()
+}
