@@ -1,28 +1,42 @@
-//! Several routers on a LAN with faults, in virtual time: nothing waits, nothing is random but by seed.
+//! Several nodes on a LAN with faults, in virtual time: nothing waits, nothing is random but by seed.
 //!
-//! The LAN watches invariant I3 of `design.md`: in each connected segment exactly one running router is Active, except for
-//! [`Lan::bound`] after the last fault. The first breach is kept as a [`Violation`].
+//! Each node runs one or more virtual routers by a clock of its own. The LAN looks after every step at the invariants of
+//! [`watch`] (I3 and I5 of `docs/architecture.md`) and keeps the first breach as a [`Violation`]. [`history`] makes
+//! random nodes and faults from a seed, and shortens those that end in a breach.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::router::{Action, Announce, Config, Heard, Reason, Router, State};
-use crate::units::{Time, Version, Vrid};
+use crate::units::{Family, Interval, Time, Vrid};
 
+mod carriage;
+mod checks;
+mod clock;
+pub mod history;
+mod medium;
+mod random;
 #[cfg(test)]
 mod tests;
+pub mod watch;
+
+pub use clock::Clock;
+pub use medium::Medium;
+pub use random::Random;
+pub use watch::{Breach, Violation};
+use watch::{Losses, Seen};
 
 /// What a stopped node finds when it runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "a packet is kept or it is not")]
+#[expect(clippy::exhaustive_enums, reason = "a packet is kept or not, a clock goes or not")]
 pub enum Freeze {
     /// A stopped process: what was sent meanwhile waits in its socket.
     Process,
-    /// A stopped machine: what was sent meanwhile is lost.
+    /// A stopped machine whose clock catches up: what was sent meanwhile is lost.
     Machine,
+    /// A suspended machine: what was sent meanwhile is lost, and its clock has stood still.
+    Suspend,
 }
 
 /// What a router did.
@@ -33,85 +47,121 @@ pub enum Deed {
     Became(State, Reason),
     /// Announced its addresses.
     Announced(Announce),
+    /// Sent an advert.
+    Advertised,
 }
 
-/// A segment that for too long had no Active, or several.
+/// What was done, when and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Violation {
-    /// When the bound had passed.
+pub struct Entry {
+    /// When.
     pub at: Time,
-    /// The segment's running nodes.
-    pub nodes: Vec<usize>,
-    /// Those of them that were Active.
-    pub active: Vec<usize>,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = self.at.since(Time::default()).as_millis();
-        write!(f, "at {millis} ms nodes {:?} are Active among {:?}", self.active, self.nodes)
-    }
+    /// Index of the node.
+    pub node: usize,
+    /// Index of the virtual router on it.
+    pub router: usize,
+    /// What.
+    pub deed: Deed,
 }
 
 #[derive(Debug)]
 enum Condition {
     Running,
-    Frozen { how: Freeze, inbox: Vec<Heard> },
+    Frozen { how: Freeze, since: Time, inbox: Vec<Packet> },
     Crashed,
 }
 
 #[derive(Debug)]
-struct Node {
+struct Slot {
     router: Router,
+    seen: Seen,
+    /// When the node looks at its timer next.
+    wake: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Node {
+    slots: Vec<Slot>,
+    clock: Clock,
     condition: Condition,
     segment: usize,
-    deaf_to: Vec<usize>,
+    deaf_to: BTreeSet<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    from: usize,
+    to: usize,
+    router: usize,
+    heard: Heard,
+}
+
+/// What is to come. Of one instant packets come first, as the engine reads before it looks at its timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Arrival,
+    Wake,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Arrival(Packet),
+    Wake { node: usize, router: usize },
 }
 
 /// The LAN and its nodes.
 #[derive(Debug)]
 pub struct Lan {
     now: Time,
-    random: u64,
-    latency: Duration,
-    loss_permille: u64,
+    random: Random,
+    medium: Medium,
+    /// The longest transit of any medium so far: its packets may still be under way.
+    slowest: Duration,
+    /// The longest interval before a change: a Backup may have learned it and not heard of the change.
+    longest: Interval,
     nodes: Vec<Node>,
-    /// Adverts under way: arrival, order of sending, sender, receiver, content.
-    in_flight: BinaryHeap<Reverse<(Time, u64)>>,
-    contents: BTreeMap<u64, (usize, usize, Heard)>,
-    sent: u64,
-    /// Until then the last fault excuses what is seen.
-    excused: Time,
-    trace: Vec<(Time, usize, Deed)>,
+    queue: BTreeMap<(Time, Kind, u64), Event>,
+    queued: u64,
+    losses: Losses,
+    trace: Vec<Entry>,
     violation: Option<Violation>,
 }
 
 impl Lan {
-    /// A LAN without nodes or loss.
-    pub fn new(seed: u64, latency: Duration) -> Self {
+    /// A LAN without nodes.
+    pub fn new(seed: u64, medium: Medium) -> Self {
         Self {
             now: Time::from_nanos(1_000_000_000),
-            random: seed,
-            latency,
-            loss_permille: 0,
+            random: Random::new(seed),
+            medium,
+            slowest: medium.slowest(),
+            longest: Interval::MIN,
             nodes: Vec::new(),
-            in_flight: BinaryHeap::new(),
-            contents: BTreeMap::new(),
-            sent: 0,
-            excused: Time::default(),
+            queue: BTreeMap::new(),
+            queued: 0,
+            losses: Losses::default(),
             trace: Vec::new(),
             violation: None,
         }
     }
 
-    /// Adds a node and starts its router, VRID 1. Returns its index.
+    /// Adds a node with one virtual router and a true clock, and starts it. Returns its index.
     pub fn add(&mut self, config: Config) -> usize {
-        let router = Router::new(Vrid::MIN, config);
-        self.nodes.push(Node { router, condition: Condition::Running, segment: 0, deaf_to: Vec::new() });
+        self.add_node(Clock::default(), [config])
+    }
+
+    /// Adds a node with these virtual routers, VRID 1 and up, and starts them. Returns its index.
+    pub fn add_node(&mut self, clock: Clock, configs: impl IntoIterator<Item = Config>) -> usize {
+        let slot = |(vrid, config)| {
+            let vrid = Vrid::new(vrid).unwrap_or(Vrid::MIN);
+            Slot { router: Router::new(vrid, config), seen: Seen::new(), wake: None }
+        };
+        let slots: Vec<Slot> = (1..=u8::MAX).zip(configs).map(slot).collect();
+        let condition = Condition::Crashed;
+        self.nodes.push(Node { slots, clock, condition, segment: 0, deaf_to: BTreeSet::new() });
         let node = self.nodes.len() - 1;
-        self.disturb();
-        self.input(node, Router::startup);
+        self.restart(node);
         node
     }
 
@@ -120,37 +170,72 @@ impl Lan {
         self.now
     }
 
-    /// State of a node's router.
+    /// State of a node's first router.
     pub fn state(&self, node: usize) -> State {
-        self.nodes[node].router.state()
+        self.nodes[node].slots[0].router.state()
     }
 
-    /// The running nodes that are Active.
+    /// Configuration of one of a node's routers.
+    pub fn config(&self, node: usize, router: usize) -> &Config {
+        self.nodes[node].slots[router].router.config()
+    }
+
+    /// The running nodes whose first router is Active.
     pub fn active(&self) -> Vec<usize> {
-        (0..self.nodes.len()).filter(|&n| self.is_running(n) && self.state(n) == State::Active).collect()
+        self.active_of(0)
+    }
+
+    /// The running nodes on which this router is Active.
+    pub fn active_of(&self, router: usize) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|&n| self.is_active(n, router)).collect()
     }
 
     /// What the routers did, in order.
-    pub fn trace(&self) -> &[(Time, usize, Deed)] {
+    pub fn trace(&self) -> &[Entry] {
         &self.trace
     }
 
-    /// The first breach of the invariant.
+    /// The first breach of an invariant.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// Longest time after a fault until there is one Active again: 3·A + skew of the node with the longest, and for the
-    /// last advert before the fault, the new Active's, an answer to it and the yielding there and back.
+    /// Longest time after a fault until there is one Active again: 3·A + skew of the node with the longest, for the longest
+    /// interval that any node has ever told, by clocks that may be 2 % slow; and for the last advert before the fault, the
+    /// new Active's, an answer to it and the yielding the transit there and back.
     pub fn bound(&self) -> Duration {
-        let patience = |node: &Node| node.router.config().interval.active_down(node.router.config().priority);
-        self.nodes.iter().map(patience).max().unwrap_or_default() + self.latency * 4
+        let configs = self.nodes.iter().flat_map(|node| &node.slots).map(|slot| slot.router.config());
+        let longest = configs.clone().map(|c| c.interval).chain([self.longest]).max().unwrap_or(self.longest);
+        let patience = configs.map(|c| c.versions.active_down(longest, c.priority)).max();
+        patience.unwrap_or_default() * 102 / 100 + self.slowest * 4
     }
 
-    /// Share of adverts lost from now on, in thousandths. With loss the invariant is not promised and not watched.
+    /// Segments in which now, for some router, not exactly one of the running nodes is Active.
+    pub fn unsettled(&self) -> Option<Violation> {
+        let routers = self.nodes.iter().map(|node| node.slots.len()).max().unwrap_or_default();
+        (0..routers).find_map(|router| {
+            let mut segments: BTreeMap<usize, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+            let running =
+                (0..self.nodes.len()).filter(|&n| self.is_running(n) && router < self.nodes[n].slots.len());
+            for node in running {
+                let (nodes, active) = segments.entry(self.nodes[node].segment).or_default();
+                nodes.push(node);
+                active.extend(self.is_active(node, router).then_some(node));
+            }
+            let (nodes, active) = segments.into_values().find(|(_, active)| active.len() != 1)?;
+            Some(Violation { at: self.now, router, breach: Breach::Unsettled { nodes, active } })
+        })
+    }
+
+    /// From now on packets are carried like this.
+    pub fn change_medium(&mut self, medium: Medium) {
+        self.medium = medium;
+        self.slowest = self.slowest.max(medium.slowest());
+    }
+
+    /// Share of packets lost from now on, in thousandths.
     pub fn lose(&mut self, permille: u64) {
-        self.loss_permille = permille;
-        self.disturb();
+        self.change_medium(Medium { loss: permille, ..self.medium });
     }
 
     /// Splits the LAN: each node goes to the segment given for it.
@@ -158,7 +243,6 @@ impl Lan {
         for (node, segment) in self.nodes.iter_mut().zip(segments) {
             node.segment = *segment;
         }
-        self.disturb();
     }
 
     /// Joins all segments.
@@ -168,82 +252,100 @@ impl Lan {
 
     /// Makes a node not hear another: a fault in one direction.
     pub fn deafen(&mut self, node: usize, to: usize) {
-        self.nodes[node].deaf_to.push(to);
-        self.disturb();
+        self.nodes[node].deaf_to.insert(to);
+    }
+
+    /// Lets all nodes hear all others of their segment again.
+    pub fn undeafen(&mut self) {
+        for node in &mut self.nodes {
+            node.deaf_to.clear();
+        }
     }
 
     /// Ends a node without a word.
     pub fn crash(&mut self, node: usize) {
-        let config = self.nodes[node].router.config().clone();
-        self.nodes[node].router = Router::new(Vrid::MIN, config);
-        self.nodes[node].condition = Condition::Crashed;
-        self.disturb();
+        let node = &mut self.nodes[node];
+        node.condition = Condition::Crashed;
+        for slot in &mut node.slots {
+            slot.router = Router::new(slot.router.vrid(), slot.router.config().clone());
+            (slot.seen, slot.wake) = (Seen::new(), None);
+        }
     }
 
     /// Ends a running node in an orderly way.
     pub fn resign(&mut self, node: usize) {
         if self.is_running(node) {
-            self.input(node, Router::shutdown);
+            self.input_all(node, Router::shutdown);
             self.crash(node);
         }
     }
 
-    /// Starts a node that was ended.
+    /// Takes a running node's interface away.
+    pub fn unplug(&mut self, node: usize) {
+        if self.is_running(node) {
+            self.input_all(node, |router, _| router.interrupt());
+            self.crash(node);
+        }
+    }
+
+    /// Starts a node that was ended or unplugged.
     pub fn restart(&mut self, node: usize) {
         if matches!(self.nodes[node].condition, Condition::Crashed) {
             self.nodes[node].condition = Condition::Running;
-            self.disturb();
-            self.input(node, Router::startup);
+            self.input_all(node, Router::startup);
         }
     }
 
     /// Stops a running node from running.
     pub fn freeze(&mut self, node: usize, how: Freeze) {
         if self.is_running(node) {
-            self.nodes[node].condition = Condition::Frozen { how, inbox: Vec::new() };
-            self.disturb();
+            self.nodes[node].condition = Condition::Frozen { how, since: self.now, inbox: Vec::new() };
         }
     }
 
-    /// Lets a frozen node run again: it reads what waits, then looks at its timer.
+    /// Lets a frozen node run again: it reads what waits, then looks at its timers.
     pub fn thaw(&mut self, node: usize) {
-        let Condition::Frozen { inbox, .. } = &mut self.nodes[node].condition else { return };
-        let waiting = std::mem::take(inbox);
+        let Condition::Frozen { how, since, inbox } = &mut self.nodes[node].condition else { return };
+        let (how, asleep, waiting) = (*how, self.now.since(*since), std::mem::take(inbox));
         self.nodes[node].condition = Condition::Running;
-        self.disturb();
-        for heard in waiting {
-            self.input(node, |router, now| drop_verdict(router.handle_advert(heard, now)));
+        match how {
+            Freeze::Suspend => self.nodes[node].clock.stand_still(asleep),
+            Freeze::Process | Freeze::Machine => self.check_tenures(node),
         }
-        self.input(node, Router::handle_timeout);
+        for packet in waiting {
+            self.hand_over(packet);
+        }
+        self.input_all(node, Router::handle_timeout);
+        let shown = self.shown(node);
+        for slot in &mut self.nodes[node].slots {
+            slot.seen.resumed(self.now, shown);
+        }
     }
 
-    /// Changes a running node's configuration.
-    pub fn reconfigure(&mut self, node: usize, config: Config) {
+    /// Changes the configuration of one of a running node's routers.
+    pub fn reconfigure(&mut self, node: usize, router: usize, config: Config) {
         if self.is_running(node) {
-            self.disturb();
-            self.input(node, |router, now| router.reconfigure(config, now));
-            // A Backup's timer still runs on what it was before: the longer patience counts.
-            self.disturb();
+            self.longest = self.longest.max(self.config(node, router).interval);
+            self.input(node, router, |router, now| router.reconfigure(config, now));
+            self.nodes[node].slots[router].seen.reconfigured(self.now);
         }
     }
 
     /// Lets this much time pass.
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
-        while let Some(next) = self.next_event().filter(|next| *next <= end) {
-            self.advance(next);
-            self.deliver();
-            for node in 0..self.nodes.len() {
-                if self.is_running(node) && self.nodes[node].router.poll_timeout() == Some(self.now) {
-                    self.input(node, Router::handle_timeout);
-                }
+        while let Some((key, event)) = self.queue.pop_first() {
+            if key.0 > end {
+                self.queue.insert(key, event);
+                break;
+            }
+            self.advance(key.0);
+            match event {
+                Event::Arrival(packet) => self.deliver(packet),
+                Event::Wake { node, router } => self.wake(node, router),
             }
         }
         self.advance(end);
-    }
-
-    fn disturb(&mut self) {
-        self.excused = self.excused.max(self.now + self.bound());
     }
 
     fn is_running(&self, node: usize) -> bool {
@@ -253,95 +355,89 @@ impl Lan {
         }
     }
 
-    fn next_event(&self) -> Option<Time> {
-        let timers = (0..self.nodes.len()).filter(|&n| self.is_running(n));
-        let timers = timers.filter_map(|n| self.nodes[n].router.poll_timeout());
-        timers.chain(self.in_flight.peek().map(|Reverse((arrival, _))| *arrival)).min()
+    fn is_active(&self, node: usize, router: usize) -> bool {
+        let state = self.nodes[node].slots.get(router).map(|slot| slot.router.state());
+        self.is_running(node) && state == Some(State::Active)
     }
 
-    /// Moves time on; nothing happens on the way, so the segments stay as they are now.
+    /// What a node's clock shows.
+    fn shown(&self, node: usize) -> Time {
+        self.nodes[node].clock.read(self.now)
+    }
+
+    /// Moves time on. All that was due is done and nothing happens on the way, so the invariants must hold now and until
+    /// just before `to`.
     fn advance(&mut self, to: Time) {
-        if to > self.excused && self.violation.is_none() && self.loss_permille == 0 {
-            self.violation = self.unsettled().map(|(nodes, active)| Violation { at: to, nodes, active });
+        if to > self.now {
+            self.now = Time::from_nanos(to.nanos().saturating_sub(1));
+            self.check();
+            self.now = to;
         }
-        self.now = self.now.max(to);
     }
 
-    /// A segment of running nodes that has not exactly one Active: its nodes, its Actives.
-    fn unsettled(&self) -> Option<(Vec<usize>, Vec<usize>)> {
-        let mut segments: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for node in (0..self.nodes.len()).filter(|&n| self.is_running(n)) {
-            segments.entry(self.nodes[node].segment).or_default().push(node);
+    fn wake(&mut self, node: usize, router: usize) {
+        if self.nodes[node].slots[router].wake != Some(self.now) {
+            return;
         }
-        let with_active = segments.into_values().map(|nodes| {
-            let active =
-                nodes.iter().copied().filter(|&n| self.state(n) == State::Active).collect::<Vec<_>>();
-            (nodes, active)
-        });
-        with_active.into_iter().find(|(_, active)| active.len() != 1)
+        self.nodes[node].slots[router].wake = None;
+        if self.is_running(node) {
+            self.input(node, router, Router::handle_timeout);
+        }
     }
 
-    /// Hands over the adverts that arrive now.
-    fn deliver(&mut self) {
-        while let Some(Reverse((_, number))) = self.in_flight.peek().copied().filter(|r| r.0.0 <= self.now) {
-            self.in_flight.pop();
-            let Some((from, to, heard)) = self.contents.remove(&number) else { continue };
-            if self.nodes[from].segment != self.nodes[to].segment {
-                continue;
-            }
-            match &mut self.nodes[to].condition {
-                Condition::Running => {
-                    self.input(to, |router, now| drop_verdict(router.handle_advert(heard, now)));
-                }
-                Condition::Frozen { how: Freeze::Process, inbox } => inbox.push(heard),
-                Condition::Frozen { how: Freeze::Machine, .. } | Condition::Crashed => {}
-            }
+    fn input_all(&mut self, node: usize, input: impl Fn(&mut Router, Time)) {
+        for router in 0..self.nodes[node].slots.len() {
+            self.input(node, router, &input);
         }
     }
 
     /// One input to a node's router, and what it does about it.
-    fn input(&mut self, node: usize, input: impl FnOnce(&mut Router, Time)) {
-        input(&mut self.nodes[node].router, self.now);
-        while let Some(action) = self.nodes[node].router.poll_action() {
-            match action {
+    fn input(&mut self, node: usize, router: usize, input: impl FnOnce(&mut Router, Time)) {
+        let shown = self.shown(node);
+        input(&mut self.nodes[node].slots[router].router, shown);
+        let mut adverts = 0;
+        while let Some(action) = self.nodes[node].slots[router].router.poll_action() {
+            let deed = match action {
                 Action::SendAdvert { priority } => {
-                    let Config { interval, primary, .. } = *self.nodes[node].router.config();
-                    self.broadcast(node, Heard { source: primary, priority, interval, version: Version::V3 });
+                    adverts += 1;
+                    self.broadcast(node, router, priority);
+                    Deed::Advertised
                 }
-                Action::Transition { to, reason, from: _ } => {
-                    self.trace.push((self.now, node, Deed::Became(to, reason)));
+                Action::Transition { from, to, reason } => {
+                    let seen = &mut self.nodes[node].slots[router].seen;
+                    if !seen.became(from, to, reason, self.now, shown) {
+                        self.breach(router, Breach::Order(node));
+                    }
+                    Deed::Became(to, reason)
                 }
-                Action::Announce(what) => self.trace.push((self.now, node, Deed::Announced(what))),
-            }
+                Action::Announce(what) => Deed::Announced(what),
+            };
+            self.trace.push(Entry { at: self.now, node, router, deed });
         }
+        if adverts > 1 {
+            self.breach(router, Breach::Storm(node));
+        }
+        self.schedule(node, router);
     }
 
-    fn broadcast(&mut self, from: usize, heard: Heard) {
-        for to in (0..self.nodes.len()).filter(|&to| to != from) {
-            let lost = self.roll() % 1000 < self.loss_permille;
-            if lost || self.nodes[to].deaf_to.contains(&from) {
-                continue;
-            }
-            self.sent += 1;
-            self.in_flight.push(Reverse((self.now + self.latency, self.sent)));
-            self.contents.insert(self.sent, (from, to, heard));
+    /// Sees to it that the node looks at its timer in time.
+    fn schedule(&mut self, node: usize, router: usize) {
+        let Node { slots, clock, .. } = &mut self.nodes[node];
+        let slot = &mut slots[router];
+        let wake = slot.router.poll_timeout().map(|due| clock.when(due).max(self.now));
+        if let Some(at) = wake.filter(|_| wake != slot.wake) {
+            self.queued += 1;
+            self.queue.insert((at, Kind::Wake, self.queued), Event::Wake { node, router });
         }
-    }
-
-    /// SplitMix64: the next number of the seeded sequence.
-    fn roll(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        slot.wake = wake;
     }
 }
 
-/// Address of a simulated node.
-pub fn address(node: u8) -> IpAddr {
-    Ipv4Addr::new(192, 0, 2, node + 1).into()
+/// Primary address of a simulated node.
+pub fn address(family: Family, node: u8) -> IpAddr {
+    let host = u16::from(node) + 1;
+    match family {
+        Family::V4 => Ipv4Addr::new(192, 0, 2, node.saturating_add(1)).into(),
+        Family::V6 => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host).into(),
+    }
 }
-
-/// What became of an advert shows in the actions.
-fn drop_verdict(_: crate::router::Verdict) {}

@@ -120,6 +120,8 @@ pub enum InvalidInterval {
 }
 
 impl Interval {
+    /// Shortest interval.
+    pub const MIN: Self = Self(1);
     /// Longest interval the 12-bit field of version 3 can say.
     pub const MAX: Self = Self(4095);
     /// The default of the RFC (RFC 9568 §6.1).

@@ -1,0 +1,225 @@
+//! The invariants, looked at after every step.
+//!
+//! | | always |
+//! |---|---|
+//! | lonely | a running Backup that has obeyed no advert for its Active_Down_Interval (after a resignation: Skew_Time) is Active. No fault excuses it. So a segment with a running router has an Active within 3·A + skew |
+//! | overlap | two Actives of one segment are one again as soon as an advert of the superior reaches the inferior: within its interval and the longest transit, counted from the last of these: both run, are Active and know their configuration; the last advert of the superior to the inferior was lost. Only lost adverts excuse more, each for one interval. So one-way faults excuse two Actives only if it is the inferior that does not hear |
+//! | tenure | a node that was frozen does not trust its tenure at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost |
+//! | obedience | a Backup that is to preempt obeys no advert of lower priority |
+//! | storm | one input makes a router send one advert at most |
+//! | order | a router leaves the state it is in, for another |
+//!
+//! "Lost" is every advert that was not handed to the receiver's router: lost by the medium, sent to a segment or a node
+//! that cannot hear, refused for its version or interval. Of an advert in both versions the version 3 copy counts if the
+//! receiver takes it. A process that is stopped loses nothing: it reads when it runs again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::router::{Config, Heard, Reason, State, Verdict};
+use crate::units::{Interval, Priority, Time, Versions};
+
+/// Clocks of different rates agree only so far.
+const ROUNDING: Duration = Duration::from_nanos(10);
+
+/// A breach of an invariant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Violation {
+    /// When it was noticed.
+    pub at: Time,
+    /// The virtual router: its index on the nodes.
+    pub router: usize,
+    /// What is wrong.
+    pub breach: Breach,
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Breach {
+    /// This Backup ought to be Active.
+    Lonely(usize),
+    /// The first ought to have made the second yield.
+    Overlap(usize, usize),
+    /// The first, frozen for long, would still answer; the second took over because it was silent.
+    Tenure(usize, usize),
+    /// This Backup obeyed a router that it ought to preempt.
+    Obedience(usize),
+    /// This router sent several adverts at once.
+    Storm(usize),
+    /// This router left a state that it was not in, or for the same.
+    Order(usize),
+    /// These running nodes of one segment have not exactly one Active, but these.
+    Unsettled {
+        /// The segment's running nodes.
+        nodes: Vec<usize>,
+        /// Those of them that are Active.
+        active: Vec<usize>,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.at.since(Time::default()).as_millis();
+        write!(f, "at {millis} ms, virtual router {}: ", self.router)?;
+        match &self.breach {
+            Breach::Lonely(node) => write!(f, "node {node} hears no Active and does not become one"),
+            Breach::Overlap(superior, inferior) => {
+                write!(f, "node {inferior} stays Active although it hears the superior node {superior}")
+            }
+            Breach::Tenure(frozen, other) => {
+                write!(
+                    f,
+                    "node {frozen}, frozen until now, trusts its tenure although node {other} took over"
+                )
+            }
+            Breach::Obedience(node) => write!(f, "node {node} obeys an Active that it ought to preempt"),
+            Breach::Storm(node) => write!(f, "node {node} answers one input with several adverts"),
+            Breach::Order(node) => write!(f, "node {node} left a state that it was not in, or for the same"),
+            Breach::Unsettled { nodes, active } => {
+                write!(f, "nodes {active:?} are Active among {nodes:?}")
+            }
+        }
+    }
+}
+
+/// What the watch knows of one router of one node. Times of a Backup are by the node's own clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    state: State,
+    /// Since when it runs, is Active and has its configuration; `None` if it is not Active.
+    active_since: Option<Time>,
+    /// Why it became Active, and whose advert it had obeyed last.
+    promoted: Option<(Reason, Option<IpAddr>)>,
+    /// When it last advertised.
+    advertised: Time,
+    /// Since when it waits as Backup.
+    listening_since: Time,
+    learned: Option<Interval>,
+    resigned: Option<Time>,
+    obeyed: Option<IpAddr>,
+}
+
+impl Seen {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Initialize,
+            active_since: None,
+            promoted: None,
+            advertised: Time::default(),
+            listening_since: Time::default(),
+            learned: None,
+            resigned: None,
+            obeyed: None,
+        }
+    }
+
+    /// It runs again after a stop, and has done what was due. `now` by the simulation's time, `shown` by its clock.
+    pub(super) fn resumed(&mut self, now: Time, shown: Time) {
+        self.active_since = self.active_since.map(|_| now);
+        (self.listening_since, self.resigned) = (shown, None);
+    }
+
+    pub(super) fn reconfigured(&mut self, now: Time) {
+        self.active_since = self.active_since.map(|_| now);
+    }
+
+    pub(super) fn advertised(&mut self, now: Time) {
+        self.advertised = now;
+    }
+
+    /// Its state changed; whether that was in order.
+    pub(super) fn became(&mut self, from: State, to: State, reason: Reason, now: Time, shown: Time) -> bool {
+        let in_order = from == self.state && from != to;
+        self.state = to;
+        match to {
+            State::Active => {
+                self.active_since = Some(now);
+                self.promoted = Some((reason, self.obeyed));
+            }
+            State::Backup | State::Initialize => {
+                self.active_since = None;
+                (self.listening_since, self.learned, self.resigned, self.obeyed) = (shown, None, None, None);
+            }
+        }
+        in_order
+    }
+
+    /// It gave its verdict on an advert; whether a Backup was right to obey.
+    pub(super) fn heard(&mut self, heard: &Heard, verdict: Verdict, config: &Config, shown: Time) -> bool {
+        match (self.state, verdict) {
+            (State::Backup, Verdict::Obeyed) => {}
+            (State::Initialize | State::Active, _)
+            | (
+                State::Backup,
+                Verdict::Inferior
+                | Verdict::IntervalMismatch
+                | Verdict::Superseded
+                | Verdict::Stranger
+                | Verdict::OwnAddress
+                | Verdict::NotRunning,
+            ) => return true,
+        }
+        let Some(priority) = heard.priority else {
+            self.resigned = Some(shown);
+            return true;
+        };
+        (self.listening_since, self.resigned, self.obeyed) = (shown, None, Some(heard.source));
+        self.learned = match config.versions {
+            Versions::V2 => None,
+            Versions::V3 | Versions::V2AndV3 => Some(heard.interval),
+        };
+        let preempts =
+            config.priority == Priority::OWNER || (config.preempt && config.preempt_delay == Duration::ZERO);
+        priority >= config.priority || !preempts
+    }
+
+    /// Whether it is a Backup that ought to be Active at `shown` by its clock.
+    pub(super) fn is_lonely(&self, config: &Config, shown: Time) -> bool {
+        let interval = self.learned.unwrap_or(config.interval);
+        let due = match self.resigned {
+            Some(resigned) => resigned + config.versions.skew(interval, config.priority),
+            None => self.listening_since + config.versions.active_down(interval, config.priority),
+        };
+        match self.state {
+            State::Backup => shown > due,
+            State::Initialize | State::Active => false,
+        }
+    }
+
+    /// Whether it became Active because the router at `source` was silent.
+    pub(super) fn replaced(&self, source: IpAddr) -> bool {
+        self.active_since.is_some() && self.promoted == Some((Reason::ActiveSilent, Some(source)))
+    }
+}
+
+/// When an advert to a node was last lost, by virtual router, sender and receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Losses(BTreeMap<(usize, usize, usize), Time>);
+
+impl Losses {
+    pub(super) fn note(&mut self, router: usize, from: usize, to: usize, now: Time) {
+        self.0.insert((router, from, to), now);
+    }
+
+    /// Until when `superior` and `inferior` may both be Active, if adverts come every `interval` and take `slowest`.
+    pub(super) fn excuse(
+        &self,
+        (router, superior, inferior): (usize, usize, usize),
+        seen: [&Seen; 2],
+        interval: Duration,
+        slowest: Duration,
+    ) -> Time {
+        let together = seen.iter().filter_map(|seen| seen.active_since).max().unwrap_or_default();
+        let lost = self.0.get(&(router, superior, inferior)).copied().unwrap_or_default();
+        together.max(lost) + interval + slowest + ROUNDING
+    }
+
+    /// Whether the last advert of `from`, as `seen`, was lost on the way to `to`.
+    pub(super) fn lost_last(&self, router: usize, from: usize, to: usize, seen: &Seen) -> bool {
+        self.0.get(&(router, from, to)).is_some_and(|lost| *lost >= seen.advertised)
+    }
+}
