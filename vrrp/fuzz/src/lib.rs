@@ -6,6 +6,9 @@
 //! | `router` | [`router`]: commands for one virtual router | a deadline unless in Initialize, actions only in legal order, no endless timer |
 //! | `auth` | [`auth`]: commands for a signer and receivers | no trailer is believed but the signer's, each of them once, whatever the clock does |
 //!
+//! `corpus/` holds inputs to start from: the golden vectors of `wire`, and short stories. The input of a fault that was found
+//! and mended joins it.
+//!
 //! Nothing here returns an error: what is wrong panics, which libFuzzer reports with the input.
 
 pub mod auth;

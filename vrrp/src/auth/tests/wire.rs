@@ -63,6 +63,28 @@ fn whole_images_of_the_draft_are_made_and_parsed() {
     }
 }
 
+/// Sent by keepalived 2.4.3 with the key of the draft's images: the draft has no image of version 2, nor of a checksum with
+/// a pseudo header.
+#[test]
+fn images_of_keepalived_are_believed() {
+    let version_2 =
+        "213364010001b865c00002640000000000000000010100006b01b897560200001ffc6ff658a36116670bc6ec399720da";
+    let version_3 = "3133640100640572c0000264010100006b01b847001100007a501cf018b9c7d76188eda64dd24777";
+    let advert = advert("192.0.2.1", "224.0.0.18", "192.0.2.100");
+    for (image, version, checksum, seconds) in [
+        (version_2, Version::V2, Checksum::Rfc9568, 0x6b01_b897),
+        (version_3, Version::V3, Checksum::Rfc5798, 0x6b01_b847),
+    ] {
+        let believed = parsed(&advert, &unhex(image), true, |packet| {
+            let subject = Subject { source: packet.source, vrid: packet.vrid, message: packet.message };
+            let trailer = packet.trailer.unwrap();
+            let verified = Verifier::default().verify(&ring(), window(5), subject, trailer, at(seconds));
+            (packet.version, packet.checksum, verified.map(|verified| verified.skew))
+        });
+        assert_eq!(believed, Ok((version, checksum, Ok(0))));
+    }
+}
+
 /// R5: a trailer passes only where authentication is configured, and only whole.
 #[test]
 fn a_trailer_of_another_length_or_where_none_is_expected_is_refused() {
