@@ -1,31 +1,54 @@
 //! The thread `windlass-vrrp`: waits for packets and deadlines and lets the state machines decide.
+//!
+//! A round: wait; note the time; ask the kernel again which sockets are not empty; read these, within a budget; act on the
+//! deadlines that have passed; wake the helper threads; take orders; deliver events. Reading adverts before believing
+//! deadlines, in this order, is what keeps a thread that was held up from taking over from an Active that was not silent;
+//! a queue that could not be read to its end is taken into account, see [`backlog`]. Sending own adverts waits for nothing.
+//!
+//! Nothing is allocated for an advert, sent or received, or for a timer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use windlass_vrrp::Time;
 
 use crate::clock;
 use crate::config::RouterConfig;
 use crate::duty::Roster;
 use crate::event::{Event, Sink};
 use crate::inbox::{Answer, Inbox};
+use crate::lateness::LatenessMeter;
 use crate::sockets::Room;
 
+mod backlog;
+mod context;
+mod deadlines;
 mod instance;
 mod link;
+mod poller;
 mod prepared;
 
-use link::{Context, Id, Link};
+use context::{Context, Id, LinkId};
+use deadlines::Deadlines;
+use link::Link;
+use poller::Poller;
+
+/// Token of the inbox's bell; those of links' sockets are above.
+const BELL: u64 = 0;
+/// Until a Backup's deadline is looked at again that passed while adverts waited to be read.
+const AGAIN: Duration = Duration::from_micros(20);
 
 /// The thread's state.
 pub(crate) struct Core {
-    links: BTreeMap<String, Link>,
+    links: BTreeMap<LinkId, Link>,
+    next_link: LinkId,
+    deadlines: Deadlines<(LinkId, Id)>,
+    poller: Poller,
     roster: Arc<Roster>,
     inbox: Arc<Inbox>,
+    lateness: Arc<LatenessMeter>,
     /// Whether the process may put addresses on interfaces.
     net_admin: bool,
     room: Room,
@@ -37,53 +60,79 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(roster: Arc<Roster>, inbox: Arc<Inbox>, sink: Sink, net_admin: bool) -> Self {
-        let (links, room) = (BTreeMap::new(), Room::new());
-        Self { links, roster, inbox, net_admin, room, ring: false, events: Vec::new(), sink }
+    pub(crate) fn new(
+        roster: Arc<Roster>,
+        inbox: Arc<Inbox>,
+        sink: Sink,
+        lateness: Arc<LatenessMeter>,
+        net_admin: bool,
+    ) -> io::Result<Self> {
+        let mut poller = Poller::new()?;
+        poller.add(inbox.bell(), BELL)?;
+        Ok(Self {
+            links: BTreeMap::new(),
+            next_link: LinkId::FIRST,
+            deadlines: Deadlines::new(),
+            poller,
+            roster,
+            inbox,
+            lateness,
+            net_admin,
+            room: Room::new(),
+            ring: false,
+            events: Vec::new(),
+            sink,
+        })
     }
 
     /// The thread's body; returns when told to stop, after every router has resigned.
     pub(crate) fn run(mut self) {
-        loop {
-            self.wait();
-            // Adverts that came while we did not run come before the timers: the Active may not have been silent.
-            let Self { links, net_admin, ring, events, room, .. } = &mut self;
-            let mut context = Context { now: clock::now(), net_admin: *net_admin, events, ring };
-            for link in links.values_mut() {
-                link.receive_adverts(room, &mut context);
-            }
-            context.now = clock::now();
-            for link in links.values_mut() {
-                link.handle_timeouts(&mut context);
-            }
-            if std::mem::take(&mut self.ring) {
-                self.roster.ring();
-            }
-            let stop = self.read_letters();
-            for event in self.events.drain(..) {
-                self.sink.tell(event);
-            }
-            if stop {
-                return;
-            }
-        }
+        while !self.round() {}
     }
 
-    /// Waits for a packet, a letter or the next deadline.
-    fn wait(&self) {
-        let deadline = self.links.values().filter_map(Link::deadline).min();
-        let mut descriptors = vec![PollFd::new(self.inbox.bell(), PollFlags::POLLIN)];
-        for link in self.links.values() {
-            let sockets = link.sockets().into_iter().flat_map(|sockets| sockets.families());
-            descriptors.extend(sockets.map(|raw| PollFd::new(raw.adverts.as_fd(), PollFlags::POLLIN)));
+    /// Waits and does what there is; whether to stop.
+    fn round(&mut self) -> bool {
+        let deadline = self.deadlines.first().map(|(due, _)| due);
+        let now = self.poller.wait(deadline);
+        let rung = self.receive(now);
+        self.act_on_deadlines(now);
+        if std::mem::take(&mut self.ring) {
+            self.roster.ring();
         }
-        let patience = deadline.map(|deadline| TimeSpec::from(deadline.since(clock::now())));
-        match ppoll(&mut descriptors, patience, None) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            // Descriptors are ours and open, memory is the only thing that can lack: a pause is better than a spin.
-            Err(error) => {
-                tracing::error!(%error, "cannot wait for packets");
-                std::thread::sleep(std::time::Duration::from_millis(1));
+        let stop = rung && self.read_letters();
+        for event in self.events.drain(..) {
+            self.sink.tell(event);
+        }
+        stop
+    }
+
+    /// Reads the sockets that are not empty; whether there are letters.
+    fn receive(&mut self, now: Time) -> bool {
+        let mut rung = false;
+        let mut number = 0;
+        while let Some(token) = self.poller.ready(number) {
+            number += 1;
+            rung |= token == BELL;
+            let Some((id, family)) = context::addressee(token) else { continue };
+            let Self { links, poller, deadlines, net_admin, ring, events, room, .. } = self;
+            let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+            if let Some(link) = links.get_mut(&id) {
+                link.receive_adverts(family, room, &mut context);
+            }
+        }
+        rung
+    }
+
+    fn act_on_deadlines(&mut self, now: Time) {
+        while let Some((due, (link_id, id))) = self.deadlines.first()
+            && due <= now
+        {
+            let Self { links, poller, deadlines, net_admin, ring, events, .. } = self;
+            let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+            let acted =
+                links.get_mut(&link_id).and_then(|link| link.handle_timeout(id, now + AGAIN, &mut context));
+            if let Some(due) = acted {
+                self.lateness.note(clock::now().since(due));
             }
         }
     }
@@ -91,31 +140,26 @@ impl Core {
     /// Does what other threads ask for; whether to stop.
     fn read_letters(&mut self) -> bool {
         let letters = self.inbox.take();
-        let Self { links, net_admin, ring, events, .. } = self;
-        let mut context = Context { now: clock::now(), net_admin: *net_admin, events, ring };
-        if let Some(census) = letters.census {
-            for name in census {
-                links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
-            }
-        }
         let stop = letters.stop;
         let relinked = !letters.links.is_empty();
+        for name in letters.census.unwrap_or_default() {
+            self.link_id(&name);
+        }
         if let Some(desired) = letters.desired.filter(|_| !stop) {
-            apply(links, desired, &mut context);
+            self.apply(desired);
         }
         for (name, state) in letters.links {
-            let link = links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
-            link.change_state(state, &mut context);
+            self.with_link(&name, |link, context| link.change_state(state, context));
         }
         for (key, obstacle) in letters.obstacles {
-            if let Some(link) = links.get_mut(&key.interface) {
-                link.obstruct((key.family, key.vrid), obstacle, &mut context);
-            }
+            self.with_link(&key.interface, |link, context| {
+                link.obstruct((key.family, key.vrid), obstacle, context);
+            });
         }
         if stop {
-            apply(links, Vec::new(), &mut context);
+            self.apply(Vec::new());
         }
-        links.retain(|_, link| !link.is_forgotten());
+        self.links.retain(|_, link| !link.is_forgotten());
         if relinked {
             self.roster.publish_links(self.links.values().filter_map(|l| l.sockets().cloned()).collect());
         }
@@ -129,24 +173,48 @@ impl Core {
         stop
     }
 
-    fn answer(&self) -> Answer {
-        Answer {
-            routers: self.links.values().flat_map(Link::router_statuses).collect(),
-            links: self.links.values().map(Link::status).collect(),
+    /// Runs exactly these routers.
+    fn apply(&mut self, desired: Vec<RouterConfig>) {
+        let mut by_link: BTreeMap<String, BTreeMap<Id, RouterConfig>> = BTreeMap::new();
+        for config in desired {
+            let id = (config.family(), config.vrid);
+            by_link.entry(config.interface.clone()).or_default().insert(id, config);
+        }
+        let known = self.links.values().map(|link| link.name().to_owned());
+        let names: BTreeSet<String> = known.chain(by_link.keys().cloned()).collect();
+        for name in names {
+            let routers = by_link.remove(&name).unwrap_or_default();
+            self.with_link(&name, |link, context| link.apply(routers, context));
         }
     }
-}
 
-fn apply(links: &mut BTreeMap<String, Link>, desired: Vec<RouterConfig>, context: &mut Context<'_>) {
-    let mut by_link: BTreeMap<String, BTreeMap<Id, RouterConfig>> = BTreeMap::new();
-    for config in desired {
-        let id = (config.family(), config.vrid);
-        by_link.entry(config.interface.clone()).or_default().insert(id, config);
+    fn with_link(&mut self, name: &str, act: impl FnOnce(&mut Link, &mut Context<'_>)) {
+        let id = self.link_id(name);
+        let Self { links, poller, deadlines, net_admin, ring, events, .. } = self;
+        let now = clock::now();
+        let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+        if let Some(link) = links.get_mut(&id) {
+            act(link, &mut context);
+        }
     }
-    let names: BTreeSet<String> = links.keys().chain(by_link.keys()).cloned().collect();
-    for name in names {
-        let routers = by_link.remove(&name).unwrap_or_default();
-        let link = links.entry(name).or_insert_with_key(|name| Link::new(name.clone()));
-        link.apply(routers, context);
+
+    /// The link of this name, made if it is new.
+    fn link_id(&mut self, name: &str) -> LinkId {
+        if let Some((id, _)) = self.links.iter().find(|(_, link)| link.name() == name) {
+            return *id;
+        }
+        let id = self.next_link;
+        self.next_link = id.next();
+        self.links.insert(id, Link::new(id, name.to_owned()));
+        id
+    }
+
+    fn answer(&self) -> Answer {
+        let mut links: Vec<&Link> = self.links.values().collect();
+        links.sort_by_key(|link| link.name());
+        Answer {
+            routers: links.iter().flat_map(|link| link.router_statuses()).collect(),
+            links: links.iter().map(|link| link.status()).collect(),
+        }
     }
 }

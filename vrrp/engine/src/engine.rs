@@ -14,6 +14,7 @@ use crate::event::{Event, Sink};
 use crate::hold;
 use crate::inbox::Inbox;
 use crate::interfaces::{self, Follower, InterfaceInfo};
+use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
 use crate::realtime;
@@ -103,6 +104,7 @@ pub struct Engine {
     inbox: Arc<Inbox>,
     links: Arc<Links>,
     roster: Arc<Roster>,
+    lateness: Arc<LatenessMeter>,
     timer_thread: Option<JoinHandle<()>>,
     helpers: Vec<JoinHandle<()>>,
 }
@@ -118,6 +120,7 @@ impl Engine {
             inbox: Arc::new(Inbox::new().map_err(os)?),
             links: Arc::new(Links::new().map_err(os)?),
             roster: Arc::new(Roster::new().map_err(os)?),
+            lateness: Arc::default(),
             timer_thread: None,
             helpers: Vec::new(),
         };
@@ -136,7 +139,9 @@ impl Engine {
         engine.helpers.push(spawn("windlass-hold", move || hold::run(&roster, &inbox, &events, &settings))?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", move || links.run(follower, &inbox))?);
-        let core = Core::new(Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink, net_admin);
+        let (roster, inbox) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox));
+        let core = Core::new(roster, inbox, sink, Arc::clone(&engine.lateness), net_admin)
+            .map_err(|source| StartError::Os { what: "create an epoll or timer descriptor", source })?;
         engine.timer_thread = Some(spawn("windlass-vrrp", move || {
             if realtime {
                 realtime::timer_thread();
@@ -180,6 +185,11 @@ impl Engine {
         let interfaces: BTreeSet<String> = interfaces.iter().cloned().collect();
         self.inbox.census(interfaces.clone());
         self.links.want_for_census(interfaces);
+    }
+
+    /// How late timers were acted on since the start.
+    pub fn lateness(&self) -> Lateness {
+        self.lateness.read()
     }
 
     /// Resigns everything, lets go of all VIPs and joins the threads.

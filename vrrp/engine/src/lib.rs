@@ -24,6 +24,7 @@ pub mod guard;
 mod hold;
 mod inbox;
 mod interfaces;
+mod lateness;
 mod links;
 #[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use")]
 mod neighbour;
@@ -37,6 +38,7 @@ pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::{Engine, Options, Pacing, StartError};
 pub use event::Event;
 pub use interfaces::{InterfaceInfo, Unusable};
+pub use lateness::Lateness;
 pub use status::{LinkStatus, RouterCounters, RouterStatus};
 pub use windlass_vrrp::wire::Checksum;
 pub use windlass_vrrp::{Family, Interval, Priority, Reason, State, Versions, Vrid};

@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::sockets::LinkSockets;
 use crate::status::{RouterCounters, RouterStatus};
 
+use super::deadlines::Slot;
 use super::prepared::Prepared;
 
 /// What carrying out actions needs.
@@ -40,10 +41,12 @@ pub(super) struct Instance {
     duty: Arc<Duty>,
     /// A peer was heard as Active since it was started.
     heard: bool,
+    /// Its timer.
+    slot: Slot,
 }
 
 impl Instance {
-    pub(super) fn new(config: RouterConfig) -> Self {
+    pub(super) fn new(config: RouterConfig, slot: Slot) -> Self {
         let key = config.key();
         Self {
             router: Router::new(config.vrid, config.machine()),
@@ -55,6 +58,7 @@ impl Instance {
             equipment: None,
             duty: Arc::new(Duty::new(key.clone(), plan(&config, None))),
             heard: false,
+            slot,
             key,
             config,
         }
@@ -62,6 +66,10 @@ impl Instance {
 
     pub(super) fn config(&self) -> &RouterConfig {
         &self.config
+    }
+
+    pub(super) fn slot(&self) -> Slot {
+        self.slot
     }
 
     pub(super) fn duty(&self) -> &Arc<Duty> {
@@ -152,12 +160,16 @@ impl Instance {
     }
 
     /// Takes a new configuration.
-    pub(super) fn reconfigure(&mut self, config: RouterConfig, out: &mut Outside<'_>) {
+    pub(super) fn reconfigure(&mut self, config: RouterConfig, net_admin: bool, out: &mut Outside<'_>) {
         if self.config == config {
             return;
         }
         let machine = config.machine();
         self.config = config;
+        // What cannot run as it is now configured stops before it says anything.
+        if let Some(unfit) = self.unfit(net_admin) {
+            self.face(Err(unfit), out);
+        }
         self.prepare();
         self.router.reconfigure(machine, out.now);
         self.carry_out(out);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_vrrp::wire::{self, Datagram, Rejection};
-use windlass_vrrp::{Family, Time, Verdict, Vrid};
+use windlass_vrrp::{Family, Time, Verdict};
 
 use crate::census::Sightings;
 use crate::config::RouterConfig;
@@ -15,53 +15,42 @@ use crate::links::LinkState;
 use crate::sockets::{LinkSockets, Room, Tally, VridSet, is_empty, source_obstacle};
 use crate::status::{LinkStatus, RouterStatus};
 
-use super::instance::{Instance, Outside};
+use super::backlog::Backlog;
+use super::context::{Context, Id, LinkId};
+use super::instance::Instance;
 
-/// Most packets read in one round: a flood must not keep the timers waiting.
-const ADVERTS_A_ROUND: usize = 1024;
-
-/// A router on its interface.
-pub(super) type Id = (Family, Vrid);
-
-/// What the thread has beside its links.
-pub(super) struct Context<'a> {
-    pub(super) now: Time,
-    /// Whether addresses may be put on interfaces.
-    pub(super) net_admin: bool,
-    pub(super) events: &'a mut Vec<Event>,
-    pub(super) ring: &'a mut bool,
-}
-
-impl Context<'_> {
-    fn outside<'b>(&'b mut self, sockets: Option<&'b LinkSockets>) -> Outside<'b> {
-        Outside { sockets, events: self.events, ring: self.ring, now: self.now }
-    }
-}
+/// Most packets read from a socket in one round: a flood must not keep own adverts waiting for more than a millisecond.
+const BUDGET: usize = 256;
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 pub(super) struct Link {
+    id: LinkId,
     name: String,
     /// `None` until the watcher has told.
     state: Option<LinkState>,
     routers: BTreeMap<Id, Instance>,
+    /// What waits in the sockets, by family.
+    backlogs: [Backlog; 2],
     strangers: Sightings<wire::Sighting>,
     /// Of the sockets there are, or were last.
     tally: Arc<Tally>,
 }
 
 impl Link {
-    pub(super) fn new(name: String) -> Self {
+    pub(super) fn new(id: LinkId, name: String) -> Self {
         Self {
+            id,
             name,
             state: None,
             routers: BTreeMap::new(),
+            backlogs: [Backlog::new(0), Backlog::new(0)],
             strangers: Sightings::new(),
             tally: Arc::default(),
         }
     }
 
-    /// Earliest deadline of its routers.
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.routers.values().filter_map(Instance::deadline).min()
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn sockets(&self) -> Option<&Arc<LinkSockets>> {
@@ -77,23 +66,23 @@ impl Link {
     pub(super) fn apply(&mut self, mut desired: BTreeMap<Id, RouterConfig>, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
         let net_admin = context.net_admin;
-        let mut out = context.outside(usable(state).map(Arc::as_ref));
         self.routers.retain(|id, instance| {
+            let mut out = context.outside(usable(state).map(Arc::as_ref));
             let Some(config) = desired.remove(id) else {
                 instance.resign(&mut out);
+                context.deadlines.remove(instance.slot());
                 return false;
             };
             // Nothing may be sent from a source that is not there: the obstacle first.
             if let Some(Err(obstacle)) = readiness(name, state, &config) {
                 instance.face(Err(obstacle), &mut out);
             }
-            instance.reconfigure(config, &mut out);
-            if let Some(unfit) = instance.unfit(net_admin) {
-                instance.face(Err(unfit), &mut out);
-            }
+            instance.reconfigure(config, net_admin, &mut out);
             true
         });
-        self.routers.extend(desired.into_iter().map(|(id, config)| (id, Instance::new(config))));
+        for (id, config) in desired {
+            self.routers.insert(id, Instance::new(config, context.deadlines.add((self.id, id))));
+        }
         *context.ring = true;
         self.divide();
         self.face(context);
@@ -101,21 +90,31 @@ impl Link {
 
     pub(super) fn change_state(&mut self, state: LinkState, context: &mut Context<'_>) {
         let previous = self.state.replace(state);
-        // New sockets: the old ones lead nowhere, and what peers know of the old link-layer address is void.
-        if let (Some(old), Some(new)) = (usable(previous.as_ref()), usable(self.state.as_ref()))
-            && !Arc::ptr_eq(old, new)
-        {
-            let replaced = format!("interface {} was replaced or got another link-layer address", self.name);
-            let mut out = context.outside(None);
-            for instance in self.routers.values_mut() {
-                instance.face(Err(replaced.clone()), &mut out);
+        let (old, new) = (usable(previous.as_ref()), usable(self.state.as_ref()));
+        let same = match (old, new) {
+            (None, None) => true,
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if !same {
+            if let Some(old) = old {
+                unwatch(old, context);
             }
-        }
-        if let Some(sockets) = usable(self.state.as_ref())
-            && !Arc::ptr_eq(&sockets.tally, &self.tally)
-        {
-            sockets.tally.inherit(&self.tally);
-            self.tally = Arc::clone(&sockets.tally);
+            if let Some(new) = new.cloned() {
+                self.watch(&new, context);
+            }
+            if old.is_some() {
+                // The old sockets lead nowhere, and what peers know of the old link-layer address is void.
+                let replaced =
+                    format!("interface {} was replaced or got another link-layer address", self.name);
+                let replaced = usable(self.state.as_ref()).map(|_| replaced);
+                let mut out = context.outside(None);
+                for instance in self.routers.values_mut() {
+                    if let Some(replaced) = &replaced {
+                        instance.face(Err(replaced.clone()), &mut out);
+                    }
+                }
+            }
         }
         self.divide();
         self.face(context);
@@ -129,10 +128,27 @@ impl Link {
         }
     }
 
+    /// Begins to read new sockets.
+    fn watch(&mut self, sockets: &Arc<LinkSockets>, context: &mut Context<'_>) {
+        for family in FAMILIES {
+            let Ok(raw) = sockets.family(family) else { continue };
+            // What came before is old: no router was running.
+            raw.adverts.discard();
+            self.backlogs[index(family)] = Backlog::new(raw.adverts.capacity());
+            if let Err(error) = context.poller.add(raw.adverts.descriptor(), self.id.token(family)) {
+                tracing::error!(interface = self.name, %family, %error, "cannot wait for adverts");
+            }
+        }
+        if !Arc::ptr_eq(&sockets.tally, &self.tally) {
+            sockets.tally.inherit(&self.tally);
+            self.tally = Arc::clone(&sockets.tally);
+        }
+    }
+
     /// Has the kernel sort adverts by the routers there are.
     fn divide(&self) {
         let Some(sockets) = usable(self.state.as_ref()) else { return };
-        for family in [Family::V4, Family::V6] {
+        for family in FAMILIES {
             let own: VridSet =
                 self.routers.keys().filter(|(of, _)| *of == family).map(|(_, vrid)| *vrid).collect();
             if let Ok(raw) = sockets.family(family)
@@ -146,42 +162,51 @@ impl Link {
     /// Starts and stops routers according to what the interface can do.
     fn face(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
-        let net_admin = context.net_admin;
-        let mut out = context.outside(usable(state).map(Arc::as_ref));
         for instance in self.routers.values_mut() {
-            let readiness = match instance.unfit(net_admin) {
+            let readiness = match instance.unfit(context.net_admin) {
                 Some(unfit) => Some(Err(unfit)),
                 None => readiness(name, state, instance.config()),
             };
             instance.equip(usable(state));
             if let Some(readiness) = readiness {
-                instance.face(readiness, &mut out);
+                instance.face(readiness, &mut context.outside(usable(state).map(Arc::as_ref)));
             }
+            context.deadlines.set(instance.slot(), instance.deadline());
         }
     }
 
-    pub(super) fn handle_timeouts(&mut self, context: &mut Context<'_>) {
-        let now = context.now;
-        let mut out = context.outside(usable(self.state.as_ref()).map(Arc::as_ref));
-        for instance in self.routers.values_mut().filter(|i| i.deadline().is_some_and(|due| due <= now)) {
-            instance.handle_timeout(&mut out);
+    /// A router's timer has fired; when it was due, unless it is put off to `later` because the advert that it misses may
+    /// wait to be read.
+    pub(super) fn handle_timeout(&mut self, id: Id, later: Time, context: &mut Context<'_>) -> Option<Time> {
+        let read_through = self.backlogs[index(id.0)].read_through(context.now);
+        let instance = self.routers.get_mut(&id)?;
+        let due = instance.deadline();
+        if due.is_some_and(|due| !instance.is_active() && due > read_through) {
+            context.deadlines.set(instance.slot(), Some(later));
+            return None;
         }
+        instance.handle_timeout(&mut context.outside(usable(self.state.as_ref()).map(Arc::as_ref)));
+        // Never twice in one round, whatever it wants.
+        context.deadlines.set(instance.slot(), instance.deadline().map(|due| due.max(later)));
+        due
     }
 
     /// Reads what adverts there are.
-    pub(super) fn receive_adverts(&mut self, room: &mut Room, context: &mut Context<'_>) {
+    pub(super) fn receive_adverts(&mut self, family: Family, room: &mut Room, context: &mut Context<'_>) {
         let Some(sockets) = self.sockets().cloned() else { return };
-        for raw in sockets.families() {
-            for _ in 0..ADVERTS_A_ROUND {
-                match raw.adverts.receive(room) {
-                    Ok(Ok(datagram)) => self.handle_datagram(&sockets, &datagram, context),
-                    Ok(Err(rejection)) => sockets.tally.reject(rejection),
-                    Err(error) if is_empty(&error) => break,
-                    // Another error (as: the interface went down) is taken from the socket by reading it.
-                    Err(_) => {}
+        let Ok(raw) = sockets.family(family) else { return };
+        for _ in 0..BUDGET {
+            match raw.adverts.receive(room) {
+                Ok(Ok(datagram)) => self.handle_datagram(&sockets, &datagram, context),
+                Ok(Err(rejection)) => sockets.tally.reject(rejection),
+                Err(error) if is_empty(&error) => {
+                    return self.backlogs[index(family)].emptied(context.now);
                 }
+                // Another error (as: the interface went down) is taken from the socket by reading it.
+                Err(_) => {}
             }
         }
+        self.backlogs[index(family)].read(BUDGET, context.now);
     }
 
     fn handle_datagram(&mut self, sockets: &LinkSockets, datagram: &Datagram<'_>, context: &mut Context<'_>) {
@@ -190,9 +215,10 @@ impl Link {
         let stranger =
             match wire::parse(datagram, |vrid| routers.get(&(family, vrid)).map(Instance::expectation)) {
                 Ok(packet) => {
-                    let mut out = context.outside(Some(sockets));
-                    let instance = self.routers.get_mut(&(family, packet.vrid));
-                    instance.map(|i| i.handle_advert(&packet, &mut out)) == Some(Verdict::Stranger)
+                    let Some(instance) = self.routers.get_mut(&(family, packet.vrid)) else { return };
+                    let verdict = instance.handle_advert(&packet, &mut context.outside(Some(sockets)));
+                    context.deadlines.set(instance.slot(), instance.deadline());
+                    verdict == Verdict::Stranger
                 }
                 Err(rejection) => {
                     sockets.tally.reject(rejection);
@@ -228,6 +254,20 @@ impl Link {
             rejected: counted.filter(|(_, count)| *count > 0).collect(),
             strangers: self.tally.strangers(),
         }
+    }
+}
+
+fn index(family: Family) -> usize {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1,
+    }
+}
+
+/// No longer reads these sockets.
+fn unwatch(sockets: &LinkSockets, context: &mut Context<'_>) {
+    for raw in sockets.families() {
+        context.poller.remove(raw.adverts.descriptor());
     }
 }
 

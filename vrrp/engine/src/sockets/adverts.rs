@@ -138,6 +138,19 @@ impl AdvertSocket {
         }
     }
 
+    /// Throws away what waits in it.
+    pub(crate) fn discard(&self) {
+        for _ in 0..self.capacity {
+            if (&self.socket).read(&mut [0; 1]).is_err() {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
     /// Most packets that can wait in it: after so many were read, all that had arrived before were read.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
@@ -146,7 +159,7 @@ impl AdvertSocket {
 
 impl AsFd for AdvertSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.descriptor()
     }
 }
 
