@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use windlass_vrrp::{Family, wire};
 
@@ -42,13 +42,20 @@ pub(crate) struct LinkSockets {
     pub(crate) index: u32,
     pub(crate) mac: Mac,
     mtu: AtomicUsize,
-    v4: Result<FamilySockets, String>,
-    v6: Result<FamilySockets, String>,
+    v4: Opening,
+    v6: Opening,
     pub(crate) frames: FrameSocket,
     pub(crate) neighbour: NeighbourSocket,
     pub(crate) tally: Arc<Tally>,
     /// Groups other than the default ones: joined, or why not.
     groups: Mutex<BTreeMap<IpAddr, Result<(), String>>>,
+}
+
+/// The raw sockets of one family, or why there are none so far.
+#[derive(Debug, Default)]
+struct Opening {
+    sockets: OnceLock<FamilySockets>,
+    refusal: Mutex<String>,
 }
 
 /// The raw sockets of one family.
@@ -68,38 +75,61 @@ pub(crate) struct OpenError {
 }
 
 impl LinkSockets {
-    /// Opens them. A family that the kernel refuses leaves the other one usable.
+    /// Opens them. A family that the kernel refuses leaves the other one usable: see [`Self::complete`].
     pub(crate) fn open(interface: &str, index: u32, mac: Mac, mtu: usize) -> Result<Self, OpenError> {
         let step = |what| move |source| OpenError { what, source };
-        let family = |family| {
-            FamilySockets::open(interface, index, family)
-                .map_err(|source| format!("interface {interface} cannot be used for {family}: {source}"))
-        };
-        Ok(Self {
+        let sockets = Self {
             name: interface.to_owned(),
             index,
             mac,
             mtu: AtomicUsize::new(mtu),
-            v4: family(Family::V4),
-            v6: family(Family::V6),
+            v4: Opening::default(),
+            v6: Opening::default(),
             frames: FrameSocket::open(index).map_err(step("open the packet socket that sends adverts"))?,
             neighbour: NeighbourSocket::open(index).map_err(step("open the ARP socket"))?,
             tally: Arc::default(),
             groups: Mutex::default(),
-        })
+        };
+        sockets.complete();
+        Ok(sockets)
+    }
+
+    /// Tries again to open what the kernel refused (as IPv6 on an interface with an MTU below 1,280 bytes); whether it has
+    /// another result than before. May wait.
+    pub(crate) fn complete(&self) -> bool {
+        let mut changed = false;
+        for family in [Family::V4, Family::V6] {
+            let opening = self.opening(family);
+            if opening.sockets.get().is_none() {
+                changed |= opening.attempt(&self.name, self.index, family);
+            }
+        }
+        changed
+    }
+
+    /// Whether the kernel refuses a family or a group.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        self.families().count() < 2 || groups.values().any(Result::is_err)
     }
 
     /// The raw sockets of a family, or why there are none.
-    pub(crate) fn family(&self, family: Family) -> Result<&FamilySockets, &str> {
+    pub(crate) fn family(&self, family: Family) -> Result<&FamilySockets, String> {
+        let opening = self.opening(family);
+        let refusal = || opening.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        opening.sockets.get().ok_or_else(refusal)
+    }
+
+    fn opening(&self, family: Family) -> &Opening {
         match family {
-            Family::V4 => self.v4.as_ref().map_err(String::as_str),
-            Family::V6 => self.v6.as_ref().map_err(String::as_str),
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
         }
     }
 
     /// The raw sockets there are.
     pub(crate) fn families(&self) -> impl Iterator<Item = &FamilySockets> {
-        [&self.v4, &self.v6].into_iter().filter_map(|family| family.as_ref().ok())
+        [&self.v4, &self.v6].into_iter().filter_map(|opening| opening.sockets.get())
     }
 
     /// Longest packet the interface carries.
@@ -149,7 +179,7 @@ impl LinkSockets {
         group: IpAddr,
         change: impl Fn(&AdvertSocket, IpAddr) -> io::Result<()>,
     ) -> Result<(), String> {
-        let sockets = self.family(Family::of(group)).map_err(str::to_owned)?;
+        let sockets = self.family(Family::of(group))?;
         change(&sockets.adverts, group).and_then(|()| change(&sockets.census, group)).map_err(|source| {
             format!(
                 "interface {} cannot listen to group {group}: {source}; more than net.ipv4.igmp_max_memberships groups \
@@ -157,6 +187,22 @@ impl LinkSockets {
                 self.name
             )
         })
+    }
+}
+
+impl Opening {
+    /// Whether they are open now or are refused for another reason.
+    fn attempt(&self, interface: &str, index: u32, family: Family) -> bool {
+        match FamilySockets::open(interface, index, family) {
+            Ok(sockets) => self.sockets.set(sockets).is_ok(),
+            Err(source) => {
+                let reason = format!("interface {interface} cannot be used for {family}: {source}");
+                let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+                let differs = *refusal != reason;
+                *refusal = reason;
+                differs
+            }
+        }
     }
 }
 

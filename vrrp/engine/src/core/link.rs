@@ -279,7 +279,7 @@ fn readiness(name: &str, state: Option<&LinkState>, config: &RouterConfig) -> Op
                 return Some(Err(obstacle));
             }
             if let Err(reason) = sockets.family(config.family()) {
-                return Some(Err(reason.to_owned()));
+                return Some(Err(reason));
             }
             config.group().map_or(Some(Ok(())), |group: IpAddr| sockets.hears(group))
         }

@@ -19,7 +19,7 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct Known {
     sockets: Option<Arc<LinkSockets>>,
-    /// The sockets could not be opened.
+    /// The kernel refused something that may work later.
     refused: bool,
     /// What was told last: the source addresses or the reason.
     told: Option<Result<Vec<IpAddr>, String>>,
@@ -78,8 +78,10 @@ impl Known {
         };
         let adjusted = match (&self.sockets, found) {
             (Some(sockets), Some(info)) => {
+                let completed = sockets.complete();
                 let joined = sockets.listen_to(groups);
-                sockets.set_mtu(mtu(info)) || joined
+                self.refused = sockets.is_incomplete();
+                sockets.set_mtu(mtu(info)) || joined || completed
             }
             (Some(_), None) | (None, Some(_) | None) => false,
         };

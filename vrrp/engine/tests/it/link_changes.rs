@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use windlass_engine::{Engine, Event, InterfaceInfo, RouterConfig, State, Unusable};
+use windlass_engine::{Engine, Event, InterfaceInfo, Interval, RouterConfig, State, Unusable, Vrid};
 
 use crate::lab::{Capture, Host, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
 
@@ -28,7 +28,7 @@ fn active_on(host: &Host) -> Node {
 fn await_recovery(node: &Node) {
     node.await_event("recovery", |event| matches!(event, Event::Recovered { .. }).then_some(()));
     node.await_state(State::Active);
-    assert_eq!(node.status().error, None);
+    assert!(node.engine.snapshot().iter().all(|status| status.error.is_none()));
 }
 
 /// The router is in Initialize, and this is why. On the way there may be other reasons: the kernel takes an interface down
@@ -213,4 +213,57 @@ fn an_ipv6_address_that_another_station_has_is_listed_as_unusable() {
         |info: &InterfaceInfo| info.ipv6_unusable.contains(&(taken, Unusable::Duplicate)).then_some(());
     await_some("duplicate", || eth0(&lan.hosts[1]).as_ref().and_then(refused));
     assert!(has(&eth0(&lan.hosts[1]).unwrap()).is_none());
+}
+
+const LINK_LOCAL: &str = "fe80::1";
+
+/// A router for IPv6 on `eth0`, alone.
+fn router_v6() -> RouterConfig {
+    RouterConfig {
+        interval: Interval::from_millis(100).unwrap(),
+        addresses: ["2001:db8::50".parse().unwrap()].into(),
+        ..RouterConfig::new("eth0", Vrid::new(9).unwrap(), LINK_LOCAL.parse().unwrap())
+    }
+}
+
+#[test]
+fn an_ipv6_router_runs_while_its_link_local_address_can_be_used() {
+    if !require_root() {
+        return;
+    }
+    let host = host();
+    let node = host.engine();
+    node.engine.apply(vec![router_v6()]);
+    let error = node.await_failure();
+    assert!(error.contains("eth0 does not have fe80::1"), "{error}");
+    // Checked for duplicates first, for a second or so.
+    host.ip("addr add fe80::1/64 dev eth0");
+    await_recovery(&node);
+    host.ip("addr del fe80::1/64 dev eth0");
+    await_halt(&node, "eth0 does not have fe80::1");
+    host.ip("addr add fe80::1/64 dev eth0 nodad");
+    await_recovery(&node);
+    host.run(|| std::fs::write("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "1").unwrap());
+    await_halt(&node, "eth0 does not have fe80::1");
+    host.run(|| std::fs::write("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", "0").unwrap());
+    host.ip("addr add fe80::1/64 dev eth0 nodad");
+    await_recovery(&node);
+}
+
+#[test]
+fn an_ipv6_router_runs_on_an_interface_that_had_no_ipv6_when_it_was_opened() {
+    if !require_root() {
+        return;
+    }
+    let host = host();
+    // Below the least that IPv6 needs.
+    host.ip("link set eth0 mtu 1200");
+    let node = active_on(&host);
+    node.engine.apply(vec![router(0, 1), router_v6()]);
+    node.await_failure();
+    host.ip("link set eth0 mtu 1500");
+    host.ip("addr add fe80::1/64 dev eth0 nodad");
+    await_recovery(&node);
+    let v4 = node.engine.snapshot().into_iter().find(|status| status.key == router(0, 1).key());
+    assert_eq!(v4.map(|status| status.counters.became_active), Some(1), "the IPv4 router was disturbed");
 }
