@@ -107,6 +107,12 @@ impl Lan {
         self.bridge.ip(&format!("link set port{host} down"));
     }
 
+    /// Parts hosts that are parted from each other, which their carrier does not tell; all others still hear them.
+    pub(crate) fn part(&self, host: usize, parted: bool) {
+        let isolated = if parted { "on" } else { "off" };
+        self.bridge.ip(&format!("link set port{host} type bridge_slave isolated {isolated}"));
+    }
+
     pub(crate) fn plug_cable(&self, host: usize) {
         self.bridge.ip(&format!("link set port{host} up"));
     }

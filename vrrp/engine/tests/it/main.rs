@@ -11,5 +11,6 @@ mod frozen;
 mod guard;
 mod hostile;
 mod interfaces;
+mod interop;
 mod lab;
 mod link_changes;

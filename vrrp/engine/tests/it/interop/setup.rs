@@ -1,0 +1,75 @@
+//! What one router of a group is told, whoever made it.
+
+use std::net::IpAddr;
+
+use windlass_engine::Checksum;
+
+use crate::interop::dialect::Dialect;
+use crate::interop::site::macvlan_link_local;
+
+/// Who made a router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Maker {
+    Windlass,
+    Keepalived,
+    Frr,
+}
+
+impl Maker {
+    /// The peers.
+    pub(crate) const FOREIGN: [Self; 2] = [Self::Keepalived, Self::Frr];
+
+    /// Source of the adverts of such a router on the host with this index: FRR's for IPv6 come from its macvlan device.
+    pub(crate) fn source(self, dialect: Dialect, host: usize) -> IpAddr {
+        match self {
+            Self::Frr if dialect.is_ipv6() => macvlan_link_local(host).into(),
+            Self::Frr | Self::Keepalived | Self::Windlass => dialect.source(host),
+        }
+    }
+}
+
+/// What a router is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) maker: Maker,
+    /// Index of its host on the LAN.
+    pub(crate) host: usize,
+    pub(crate) dialect: Dialect,
+    pub(crate) priority: u8,
+    pub(crate) interval_ms: u32,
+    pub(crate) preempt: bool,
+    /// Sources of the others' adverts.
+    pub(crate) peers: Vec<IpAddr>,
+    /// Whether it speaks to each peer instead of the group. FRR cannot.
+    pub(crate) unicast: bool,
+    /// Whether it answers with the virtual router's MAC address. FRR always does.
+    pub(crate) virtual_mac: bool,
+    /// Form of its checksums in version 3 for IPv4. The peers have one only.
+    pub(crate) checksum: Checksum,
+}
+
+impl Setup {
+    pub(crate) fn source(&self) -> IpAddr {
+        self.maker.source(self.dialect, self.host)
+    }
+}
+
+/// A group of these makers and priorities, on the LAN's first hosts.
+pub(crate) fn group<const N: usize>(dialect: Dialect, seats: [(Maker, u8); N]) -> [Setup; N] {
+    std::array::from_fn(|host| {
+        let (maker, priority) = seats[host];
+        let others = seats.iter().enumerate().filter(|(n, _)| *n != host);
+        Setup {
+            maker,
+            host,
+            dialect,
+            priority,
+            interval_ms: dialect.interval_ms(),
+            preempt: true,
+            peers: others.map(|(n, (other, _))| other.source(dialect, n)).collect(),
+            unicast: false,
+            virtual_mac: false,
+            checksum: Checksum::Rfc5798,
+        }
+    })
+}

@@ -1,0 +1,34 @@
+//! Adverts to each peer by itself. Only keepalived can.
+
+use crate::interop::claims::await_sole_answer;
+use crate::interop::dialect::Dialect;
+use crate::interop::router::Router;
+use crate::interop::setup::{Maker, group};
+use crate::interop::wire::Wire;
+use crate::interop::{each, pairs, site};
+
+#[test]
+fn windlass_and_keepalived_elect_and_replace_each_other_by_unicast() {
+    let orders = [[Maker::Windlass, Maker::Keepalived], [Maker::Keepalived, Maker::Windlass]];
+    each(pairs(&Dialect::ALL, &orders), |case, (dialect, [first, second])| {
+        let lan = site::lan(3);
+        let client = &lan.hosts[2];
+        // What is said to a peer does not reach a third host: listen at the Backup's.
+        let backups = &lan.hosts[1];
+        let group = group(dialect, [(first, 200), (second, 120)]);
+        let [mut active, backup] = group.map(|mut setup| {
+            setup.unicast = true;
+            Router::start(&lan, &setup)
+        });
+        let said = Wire::tap(backups).sole_speaker(case, dialect, active.source);
+        assert_eq!((said.destination, said.hops), (backup.source, 255), "{case}");
+        await_sole_answer(case, client, dialect.vip(), active.answers);
+
+        let goodbye = Wire::tap(backups);
+        active.stop();
+        goodbye.resignation(case, dialect, active.source);
+        let said = goodbye.sole_speaker(case, dialect, backup.source);
+        assert_eq!(said.destination, active.source, "{case}");
+        await_sole_answer(case, client, dialect.vip(), backup.answers);
+    });
+}

@@ -1,0 +1,36 @@
+//! The virtual router's MAC address, which moves from router to router.
+
+use crate::interop::claims::await_sole_answer;
+use crate::interop::dialect::Dialect;
+use crate::interop::router::Router;
+use crate::interop::setup::{Maker, group};
+use crate::interop::wire::Wire;
+use crate::interop::{each, pairs, site};
+
+#[test]
+fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
+    let orders = [true, false];
+    each(
+        pairs(&pairs(&Dialect::ALL, &Maker::FOREIGN), &orders),
+        |case, ((dialect, maker), windlass_is_first)| {
+            let lan = site::lan(3);
+            let client = &lan.hosts[2];
+            let makers = if windlass_is_first { (Maker::Windlass, maker) } else { (maker, Maker::Windlass) };
+            let group = group(dialect, [(makers.0, 200), (makers.1, 120)]);
+            let [mut active, backup] = group.map(|mut setup| {
+                setup.virtual_mac = true;
+                Router::start(&lan, &setup)
+            });
+            for router in [&active, &backup] {
+                assert_eq!(router.answers, dialect.virtual_mac(), "{case}");
+            }
+            let said = Wire::tap(client).sole_speaker(case, dialect, active.source);
+            assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
+            await_sole_answer(case, client, dialect.vip(), dialect.virtual_mac());
+            active.stop();
+            let said = Wire::tap(client).sole_speaker(case, dialect, backup.source);
+            assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
+            await_sole_answer(case, client, dialect.vip(), dialect.virtual_mac());
+        },
+    );
+}

@@ -1,0 +1,35 @@
+//! The engine as one router of a group.
+
+use std::collections::BTreeSet;
+
+use windlass_engine::{Hold, Interval, Priority, RouterConfig, Transport, Vrid};
+
+use crate::interop::dialect::VRID;
+use crate::interop::setup::Setup;
+use crate::lab::{Host, Node};
+
+pub(crate) fn start(host: &Host, setup: &Setup) -> Node {
+    let node = host.engine();
+    node.engine.apply(vec![configuration(setup)]);
+    node
+}
+
+fn configuration(setup: &Setup) -> RouterConfig {
+    let transport = if setup.unicast {
+        Transport::Unicast { ttl: 255, accept_ttl: 255..=255 }
+    } else {
+        Transport::default()
+    };
+    RouterConfig {
+        priority: Priority::new(setup.priority).unwrap(),
+        interval: Interval::from_millis(setup.interval_ms).unwrap(),
+        preempt: setup.preempt,
+        versions: setup.dialect.versions(),
+        checksum: setup.checksum,
+        peers: setup.peers.iter().copied().collect(),
+        addresses: BTreeSet::from([setup.dialect.vip()]),
+        transport,
+        hold: if setup.virtual_mac { Hold::Vmac } else { Hold::Respond },
+        ..RouterConfig::new("eth0", Vrid::new(VRID).unwrap(), setup.source())
+    }
+}
