@@ -23,7 +23,10 @@ pub(crate) fn await_answers<const N: usize>(case: &str, client: &Host, vip: IpAd
         if answers == wanted {
             return;
         }
-        assert!(Instant::now() < deadline, "{case}: {vip} is answered by {answers:02x?}, not by {wanted:02x?}");
+        assert!(
+            Instant::now() < deadline,
+            "{case}: {vip} is answered by {answers:02x?}, not by {wanted:02x?}"
+        );
     }
 }
 

@@ -41,7 +41,8 @@ fn the_host_of_a_killed_peer_answers_on_beside_its_successor() {
     each(pairs(&[Dialect::V3Ipv4, Dialect::V3Ipv6], &orders), |case, (dialect, [first, second])| {
         let lan = site::lan(3);
         let client = &lan.hosts[2];
-        let [mut active, backup] = group(dialect, [(first, 200), (second, 120)]).map(|s| Router::start(&lan, &s));
+        let [mut active, backup] =
+            group(dialect, [(first, 200), (second, 120)]).map(|s| Router::start(&lan, &s));
         Wire::tap(client).sole_speaker(case, dialect, active.source);
         active.sigkill();
         Wire::tap(client).sole_speaker(case, dialect, backup.source);

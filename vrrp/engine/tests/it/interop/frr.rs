@@ -57,14 +57,14 @@ impl Frr {
 
 /// The device with the virtual router's MAC address that vrrpd looks for.
 fn make_device(host: &Host, setup: &Setup) {
-    let [a, b, c, d, e, f] = setup.dialect.virtual_mac();
+    let virtual_mac: Vec<_> = setup.dialect.virtual_mac().iter().map(|byte| format!("{byte:02x}")).collect();
     // Otherwise eth0, too, answers for the addresses of the device, be the router Active or Backup.
     sysctl(host, "net/ipv4/conf/all/arp_ignore", "1");
     // Of an earlier run.
     host.run(|| Command::new("ip").args(["link", "del", "vrrp0"]).output()).unwrap();
     host.ip("link add vrrp0 link eth0 type macvlan mode bridge");
     host.ip("link set vrrp0 addrgenmode none");
-    host.ip(&format!("link set vrrp0 address {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"));
+    host.ip(&format!("link set vrrp0 address {}", virtual_mac.join(":")));
     if setup.dialect.is_ipv6() {
         host.ip(&format!("addr add {}/64 dev vrrp0 nodad", macvlan_link_local(setup.host)));
         host.ip(&format!("addr add {} dev vrrp0 nodad", setup.dialect.vip_with_length()));

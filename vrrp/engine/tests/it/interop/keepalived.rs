@@ -51,7 +51,8 @@ fn configuration(setup: &Setup) -> String {
     let virtual_mac = if setup.virtual_mac { "use_vmac" } else { "" };
     let unicast = if setup.unicast {
         let peers: Vec<_> = setup.peers.iter().map(ToString::to_string).collect();
-        format!("unicast_src_ip {}\nunicast_peer {{\n{}\n}}", setup.source(), peers.join("\n"))
+        let ttl = setup.unicast_ttl.map(|ttl| format!("unicast_ttl {ttl}\n")).unwrap_or_default();
+        format!("{ttl}unicast_src_ip {}\nunicast_peer {{\n{}\n}}", setup.source(), peers.join("\n"))
     } else {
         String::new()
     };

@@ -42,6 +42,10 @@ pub(crate) struct Setup {
     pub(crate) peers: Vec<IpAddr>,
     /// Whether it speaks to each peer instead of the group. FRR cannot.
     pub(crate) unicast: bool,
+    /// keepalived's `unicast_ttl`. Left alone it sends with 255 in IPv4, but with 64 in IPv6.
+    pub(crate) unicast_ttl: Option<u8>,
+    /// The lowest TTL that Windlass accepts by unicast.
+    pub(crate) accept_ttl: u8,
     /// Whether it answers with the virtual router's MAC address. FRR always does.
     pub(crate) virtual_mac: bool,
     /// Form of its checksums in version 3 for IPv4. The peers have one only.
@@ -68,6 +72,8 @@ pub(crate) fn group<const N: usize>(dialect: Dialect, seats: [(Maker, u8); N]) -
             preempt: true,
             peers: others.map(|(n, (other, _))| other.source(dialect, n)).collect(),
             unicast: false,
+            unicast_ttl: Some(255),
+            accept_ttl: 255,
             virtual_mac: false,
             checksum: Checksum::Rfc5798,
         }

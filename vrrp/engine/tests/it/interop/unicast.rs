@@ -32,3 +32,22 @@ fn windlass_and_keepalived_elect_and_replace_each_other_by_unicast() {
         await_sole_answer(case, client, dialect.vip(), backup.answers);
     });
 }
+
+#[test]
+fn keepalived_sends_ipv6_unicast_with_a_hop_limit_that_windlass_has_to_be_told() {
+    each([255, 64], |case, accept_ttl| {
+        let dialect = Dialect::V3Ipv6;
+        let lan = site::lan(2);
+        let group = group(dialect, [(Maker::Keepalived, 200), (Maker::Windlass, 120)]);
+        let [active, backup] = group.map(|mut setup| {
+            (setup.unicast, setup.unicast_ttl, setup.accept_ttl) = (true, None, accept_ttl);
+            Router::start(&lan, &setup)
+        });
+        let wire = Wire::tap(&lan.hosts[1]);
+        if accept_ttl == 255 {
+            wire.both_speak(case, dialect, [active.source, backup.source]);
+        } else {
+            assert_eq!(wire.sole_speaker(case, dialect, active.source).hops, 64, "{case}");
+        }
+    });
+}

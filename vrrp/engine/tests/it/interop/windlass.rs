@@ -16,7 +16,7 @@ pub(crate) fn start(host: &Host, setup: &Setup) -> Node {
 
 fn configuration(setup: &Setup) -> RouterConfig {
     let transport = if setup.unicast {
-        Transport::Unicast { ttl: 255, accept_ttl: 255..=255 }
+        Transport::Unicast { ttl: 255, accept_ttl: setup.accept_ttl..=255 }
     } else {
         Transport::default()
     };
