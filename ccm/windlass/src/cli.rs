@@ -97,6 +97,10 @@ struct AgentArgs {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
     realtime: bool,
+    /// Answer ping to virtual IPs and refuse what no Service takes, by an nftables table of its own
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+          default_missing_value = "true", value_name = "BOOL")]
+    guard: bool,
 }
 
 fn log_filter(value: &str) -> Result<String, String> {
@@ -208,9 +212,9 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
 }
 
 async fn run_agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {
-    let AgentArgs { common, node_name, state_dir, http_address, realtime } = args;
+    let AgentArgs { common, node_name, state_dir, http_address, realtime, guard } = args;
     let client = client::connect(common.kubeconfig.as_deref()).await?;
-    let options = agent::Options { node_name, state_dir, http_address, realtime };
+    let options = agent::Options { node_name, state_dir, http_address, realtime, guard };
     agent::run(client.kube, options, token).await
 }
 

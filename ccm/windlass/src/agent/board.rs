@@ -72,7 +72,8 @@ impl Board {
                 };
                 self.lock().census.hear(router, now);
             }
-            Event::AddressConflict { interface, .. } => {
+            Event::AddressConflict { interface, .. }
+            | Event::AddressTaken { key: RouterKey { interface, .. }, .. } => {
                 *self.lock().conflicts.entry(interface.clone()).or_default() += 1;
             }
             // Failed and Recovered come with a change of state; the engine's snapshot has the reason.
@@ -132,6 +133,13 @@ pub(crate) fn log(event: &Event) {
         Event::AddressConflict { interface, address, mac } => {
             let mac = super::network::mac(*mac);
             tracing::warn!(%interface, %address, %mac, "another station claims an address that this node announces");
+        }
+        Event::AddressTaken { key, address, mac } => {
+            let mac = super::network::mac(*mac);
+            tracing::warn!(
+                vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
+                "the address is not announced: another station answers for it; asking again each minute"
+            );
         }
         _ => tracing::info!(?event, "event of the VRRP engine"),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,10 @@ use windlass_vrrp::{Interval, Priority, Vrid};
 
 #[cfg(test)]
 mod tests;
+
+/// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP within
+/// milliseconds, and a new Service should not wait long for its address.
+const PROBE: Duration = Duration::from_millis(60);
 
 /// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +67,7 @@ impl Assignment {
             interval,
             peers: self.peers.iter().copied().map(IpAddr::V4).collect(),
             addresses: self.addresses.iter().copied().map(IpAddr::V4).collect(),
+            probe: Some(PROBE),
             ..RouterConfig::new(name.clone(), vrid, self.source.into())
         })
     }

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
-use windlass_engine::{Engine, LinkStatus, RouterStatus, State};
+use windlass_engine::{Engine, Family, LinkStatus, RouterStatus, State};
 
 use super::board::Board;
 
@@ -30,6 +30,7 @@ impl fmt::Debug for EngineMetrics {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouterLabels {
     vrid: u8,
+    family: &'static str,
     interface: String,
 }
 
@@ -56,7 +57,7 @@ impl Collector for EngineMetrics {
         counters(
             &mut encoder,
             "windlass_address_conflicts",
-            "ARP packets in which another station claims an address this node announces (at most one a minute each)",
+            "Times another station was seen to have a virtual IP of this node (at most one a minute each)",
             conflicts.into_iter().map(|(interface, count)| (InterfaceLabels { interface }, count)),
         )
     }
@@ -65,6 +66,10 @@ impl Collector for EngineMetrics {
 fn encode_routers(encoder: &mut DescriptorEncoder<'_>, routers: &[RouterStatus]) -> fmt::Result {
     let labels = |router: &RouterStatus| RouterLabels {
         vrid: router.key.vrid.get(),
+        family: match router.key.family {
+            Family::V4 => "ipv4",
+            Family::V6 => "ipv6",
+        },
         interface: router.key.interface.clone(),
     };
     gauges(
@@ -87,7 +92,7 @@ fn encode_routers(encoder: &mut DescriptorEncoder<'_>, routers: &[RouterStatus])
         "1 while the virtual router cannot run on this node, as the agent's log says why",
         routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
     )?;
-    let each: [(&str, &str, Read); 8] = [
+    let each: [(&str, &str, Read); 9] = [
         ("windlass_vrrp_transitions", "Times this node became Active", |r| r.counters.became_active),
         ("windlass_vrrp_adverts_sent", "Adverts sent", |r| r.counters.adverts_sent),
         ("windlass_vrrp_adverts_received", "Valid adverts received from the other candidates", |r| {
@@ -109,7 +114,14 @@ fn encode_routers(encoder: &mut DescriptorEncoder<'_>, routers: &[RouterStatus])
             "Ignored adverts with the virtual router's VRID from no candidate",
             |r| r.counters.strangers,
         ),
-        ("windlass_vrrp_arp_replies", "ARP requests answered for the virtual IPs", |r| r.counters.replies),
+        ("windlass_vrrp_replies", "ARP requests and neighbour solicitations answered", |r| {
+            r.counters.replies
+        }),
+        (
+            "windlass_vrrp_announcements",
+            "Gratuitous ARP and unsolicited neighbour advertisements sent",
+            |r| r.counters.announcements,
+        ),
     ];
     for (name, help, read) in each {
         counters(encoder, name, help, routers.iter().map(|router| (labels(router), read(router))))?;

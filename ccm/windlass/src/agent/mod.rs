@@ -60,11 +60,13 @@ pub(crate) struct Options {
     pub(crate) http_address: SocketAddr,
     /// Whether the engine asks for real-time scheduling.
     pub(crate) realtime: bool,
+    /// Whether nftables answers ping to virtual IPs and refuses what no Service takes.
+    pub(crate) guard: bool,
 }
 
 /// Runs until `token` is cancelled; then resigns everything and returns.
 pub(crate) async fn run(client: Client, options: Options, token: CancellationToken) -> anyhow::Result<()> {
-    let Options { node_name: node, state_dir, http_address, realtime } = options;
+    let Options { node_name: node, state_dir, http_address, realtime, guard } = options;
     let file = StateFile::open(&state_dir, &node)?;
     let server = http::Server::bind(http_address).await?;
     let registry = http::registry("agent");
@@ -82,6 +84,7 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
     };
     let mut options = windlass_engine::Options::new(on_event);
     options.realtime = realtime;
+    options.guard = guard;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let board = Arc::new(Board::default());
     let metrics = metrics::EngineMetrics { engine: Arc::downgrade(&engine), board: Arc::clone(&board) };
