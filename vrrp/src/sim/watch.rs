@@ -8,6 +8,7 @@
 //! | obedience | a Backup that is to preempt obeys no advert of lower priority |
 //! | storm | one input makes a router send one advert at most |
 //! | order | a router leaves the state it is in, for another |
+//! | stuck | time moves on: what is due is dealt with |
 //!
 //! "Lost" is every advert that was not handed to the receiver's router: lost by the medium, sent to a segment or a node
 //! that cannot hear, refused for its version or interval. Of an advert in both versions the version 3 copy counts if the
@@ -52,6 +53,8 @@ pub enum Breach {
     Storm(usize),
     /// This router left a state that it was not in, or for the same.
     Order(usize),
+    /// Time does not move on: a timer that is due is not dealt with, or adverts provoke each other without end.
+    Stuck,
     /// These running nodes of one segment have not exactly one Active, but these.
     Unsettled {
         /// The segment's running nodes.
@@ -79,6 +82,7 @@ impl fmt::Display for Violation {
             Breach::Obedience(node) => write!(f, "node {node} obeys an Active that it ought to preempt"),
             Breach::Storm(node) => write!(f, "node {node} answers one input with several adverts"),
             Breach::Order(node) => write!(f, "node {node} left a state that it was not in, or for the same"),
+            Breach::Stuck => f.write_str("time does not move on"),
             Breach::Unsettled { nodes, active } => {
                 write!(f, "nodes {active:?} are Active among {nodes:?}")
             }

@@ -38,7 +38,7 @@ fn a_peer_with_a_faster_clock_takes_over_only_after_the_tenure_of_the_frozen_act
     }
 }
 
-/// I5: its clock does not tell that it was away, but the first advert does.
+/// Its clock does not tell that it was away, but the first advert does.
 #[test]
 fn a_suspended_active_yields_to_the_first_advert_of_the_one_that_took_over() {
     for (priorities, survivor) in [([200, 100], 0), ([100, 200], 1)] {

@@ -9,7 +9,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// I3 and I5, after every step of every history.
+/// Looked at after every step of every history: see [`crate::sim::watch`].
 #[test]
 fn the_invariants_hold_through_random_histories() {
     let seeds = match number("WINDLASS_SIM_SEED") {
