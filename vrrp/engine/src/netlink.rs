@@ -16,4 +16,4 @@ pub(crate) mod tests;
 pub(crate) use change::{Address, Change, Link};
 pub(crate) use error::{NetlinkError, Refusal};
 pub(crate) use monitor::{Monitor, Notice};
-pub(crate) use route::{Dump, Route};
+pub(crate) use route::Route;

@@ -113,6 +113,7 @@ impl Route {
 
     /// All messages that answer `message`, a `Get…`. A message that the library cannot read fails the whole: for
     /// interfaces use [`Self::links`].
+    #[allow(dead_code, reason = "for what is neither an interface nor an address")]
     pub(crate) fn dump(
         &mut self,
         message: &RouteNetlinkMessage,
