@@ -24,7 +24,7 @@ pub struct Sighting {
 }
 
 /// Recognises a router from its datagram. Only from this link (TTL 255), sent to a group, and with a checksum that holds.
-/// A message of version 3 may have a trailer of any kind.
+/// A message may have a trailer of any kind.
 pub fn sighting(datagram: &Datagram<'_>) -> Option<Sighting> {
     let Datagram { source, destination, ttl, payload } = *datagram;
     let &[version_type, vrid, _, count, ..] = payload else { return None };
@@ -35,15 +35,15 @@ pub fn sighting(datagram: &Datagram<'_>) -> Option<Sighting> {
     let listed = HEADER + usize::from(count) * family.address_length();
     let version = version_type >> 4;
     let carp = version == 2 && payload.len() == CARP_LENGTH && count == 7;
-    let covered = Covered { message: payload, source, destination };
+    let covers = |message| Covered { message, source, destination };
     let genuine = match (version, family) {
-        (2, Family::V4) => (carp || payload.len() == listed + V2_TRAILER) && covered.holds(false),
-        (2, Family::V6) => carp && (covered.holds(true) || covered.holds(false)),
-        (3, Family::V4) => {
-            let message = payload.get(..listed);
-            message.is_some_and(|message| Covered { message, ..covered }.form().is_some())
+        (2, Family::V4) if carp => covers(payload).holds(false),
+        (2, Family::V6) => carp && (covers(payload).holds(true) || covers(payload).holds(false)),
+        (2, Family::V4) => {
+            payload.get(..listed + V2_TRAILER).is_some_and(|message| covers(message).holds(false))
         }
-        (3, Family::V6) => payload.len() >= listed && covered.holds(true),
+        (3, Family::V4) => payload.get(..listed).is_some_and(|message| covers(message).form().is_some()),
+        (3, Family::V6) => payload.len() >= listed && covers(payload).holds(true),
         (_, Family::V4 | Family::V6) => false,
     };
     genuine.then_some(Sighting { source, vrid, version, carp })
