@@ -5,6 +5,7 @@
     reason = "allowed in tests; these helpers are tests' bodies too"
 )]
 
+mod announce;
 mod arp;
 mod elections;
 mod frozen;
@@ -13,4 +14,7 @@ mod hostile;
 mod interfaces;
 mod interop;
 mod lab;
+mod lab6;
 mod link_changes;
+mod ndp;
+mod probe;

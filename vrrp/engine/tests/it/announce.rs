@@ -1,0 +1,100 @@
+//! How VIPs are announced, and how many at once.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use windlass_engine::{RouterConfig, State, Vrid};
+
+use crate::lab::{Capture, Lan, VIP, arp_about, mac, require_root, router};
+use crate::lab6::{neighbour_discovery, router6};
+
+/// The address that a gratuitous ARP request or an unsolicited neighbour advertisement announces.
+fn announced(frame: &[u8]) -> Option<IpAddr> {
+    if let Some(message) = neighbour_discovery(frame, 136) {
+        return <[u8; 16]>::try_from(message.get(8..24)?).ok().map(IpAddr::from);
+    }
+    let sender = Ipv4Addr::from(<[u8; 4]>::try_from(frame.get(28..32)?).ok()?);
+    arp_about(sender, 1)(frame).map(|_| sender.into())
+}
+
+fn await_all(capture: &Capture, vips: &BTreeSet<IpAddr>) {
+    let missing = RefCell::new(vips.clone());
+    capture.await_frame("announcement of every VIP", |frame| {
+        announced(frame).and_then(|address| {
+            missing.borrow_mut().remove(&address);
+            missing.borrow().is_empty().then_some(())
+        })
+    });
+}
+
+/// Scenario 94 of vrrp.md: announcing must not keep adverts waiting, nor must a list that does not fit an advert matter.
+#[test]
+fn thousands_of_vips_are_all_announced_and_no_advert_is_late_for_it() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let vips: BTreeSet<IpAddr> = (0..3000).map(|n| Ipv4Addr::from(0xc612_0000 + n).into()).collect();
+    let many = |n| RouterConfig { addresses: vips.clone(), ..router(n, 2) };
+    let capture = Capture::on(&lan.hosts[1]);
+    let backup = lan.hosts[1].engine();
+    let active = lan.hosts[0].engine();
+    active.engine.apply(vec![many(0)]);
+    backup.engine.apply(vec![many(1)]);
+    await_all(&capture, &vips);
+    assert_eq!(active.status().counters.became_active, 1);
+    assert_eq!(backup.status().counters.became_active, 0, "the Backup missed three adverts");
+}
+
+#[test]
+fn a_thousand_vips_of_ipv6_are_all_announced() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let addresses = (0..1000_u16).map(|n| Ipv6Addr::from([0x2001, 0xdb8, 0, 0, 0, 0, 1, n]));
+    let vips: BTreeSet<IpAddr> = addresses.map(IpAddr::from).collect();
+    let router = RouterConfig { addresses: vips.clone(), ..router6(&lan, 0, 1) };
+    let capture = Capture::on(&lan.hosts[1]);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router]);
+    await_all(&capture, &vips);
+    node.await_status("count", |status| status.counters.announcements >= 1000);
+}
+
+#[test]
+fn each_of_255_routers_announces_its_vip() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let vip = |n: u32| IpAddr::from(Ipv4Addr::from(0xc612_0000 + n));
+    let routers = (1..=255_u8).map(|vrid| RouterConfig {
+        vrid: Vrid::new(vrid).unwrap(),
+        addresses: [vip(vrid.into())].into(),
+        ..router(0, 1)
+    });
+    let vips = (1..=255).map(vip).collect();
+    let capture = Capture::on(&lan.hosts[1]);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(routers.collect());
+    await_all(&capture, &vips);
+}
+
+#[test]
+fn a_vip_is_announced_again_when_the_cable_is_plugged_in() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 1)]);
+    node.await_state(State::Active);
+    lan.pull_cable(0);
+    node.await_failure();
+    let capture = Capture::on(&lan.hosts[1]);
+    lan.plug_cable(0);
+    let (_, at) = capture.await_frame("gratuitous ARP", arp_about(VIP, 1));
+    assert_eq!(at, mac(&lan.hosts[0]));
+}

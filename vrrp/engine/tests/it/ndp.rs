@@ -1,0 +1,162 @@
+//! Who answers for a VIP of IPv6.
+
+use std::process::Command;
+
+use windlass_engine::{Event, RouterConfig, State, Vrid};
+
+use crate::lab::{Capture, Host, Lan, await_some, mac, require_root};
+use crate::lab6::{VIP6, advertisement_of, ask_for, link_local, number, router6};
+
+/// What the host's kernel says.
+fn ip(host: &Host, arguments: &str) -> String {
+    let line = arguments.to_owned();
+    let output = host.run(move || Command::new("ip").args(line.split(' ')).output().unwrap());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn text(mac: &[u8]) -> String {
+    mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+}
+
+#[test]
+fn only_the_active_answers_solicitations_and_the_asking_kernel_believes_it() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let client = &lan.hosts[2];
+    number(client, 3);
+    let nodes = [lan.hosts[0].engine(), lan.hosts[1].engine()];
+    for (n, node) in nodes.iter().enumerate() {
+        node.engine.apply(vec![router6(&lan, n, 2)]);
+    }
+    nodes[0].await_status("Active", |status| status.state == State::Active);
+    nodes[1].await_status("Backup", |status| status.active == Some(link_local(&lan.hosts[0]).into()));
+    for _ in 0..3 {
+        let capture = Capture::on(client);
+        client.ip("-6 neigh flush dev eth0");
+        ask_for(client, VIP6.into());
+        let (_, flags, at) = capture.await_frame("solicited advertisement", |frame| {
+            advertisement_of(VIP6)(frame).filter(|(destination, ..)| !destination.is_multicast())
+        });
+        assert_eq!((flags, at), (0xe0, mac(&lan.hosts[0])), "router, solicited, override");
+    }
+    let known = ip(client, &format!("-6 neigh show {VIP6} dev eth0"));
+    assert!(known.contains(&text(&mac(&lan.hosts[0]))) && known.contains("router"), "{known}");
+    assert!(nodes[0].status().counters.replies >= 3);
+    assert_eq!(nodes[1].status().counters.replies, 0);
+    assert!(!ip(&lan.hosts[0], "-6 addr show").contains(&VIP6.to_string()), "bound");
+}
+
+#[test]
+fn a_takeover_is_advertised_to_all_nodes() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let router = router6(&lan, 0, 1);
+    let capture = Capture::on(&lan.hosts[1]);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router]);
+    let seen = capture.await_frame("unsolicited advertisement", advertisement_of(VIP6));
+    assert_eq!(seen, ("ff02::1".parse().unwrap(), 0xa0, mac(&lan.hosts[0])), "router, override");
+}
+
+#[test]
+fn a_cache_that_names_the_failed_active_is_corrected_by_the_next() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let client = &lan.hosts[2];
+    number(client, 3);
+    let routers = [router6(&lan, 0, 2), router6(&lan, 1, 2)];
+    let nodes = [lan.hosts[0].engine(), lan.hosts[1].engine()];
+    for (node, router) in nodes.iter().zip(routers) {
+        node.engine.apply(vec![router]);
+    }
+    nodes[0].await_state(State::Active);
+    let cached_at = |host: usize| {
+        let wanted = text(&mac(&lan.hosts[host]));
+        await_some("neighbour cache entry", || {
+            let known = ip(client, &format!("-6 neigh show {VIP6} dev eth0"));
+            known.contains(&wanted).then_some(())
+        });
+    };
+    ask_for(client, VIP6.into());
+    cached_at(0);
+    lan.pull_cable(0);
+    // The client asks nobody: the entry is changed by the announcement alone.
+    cached_at(1);
+}
+
+#[test]
+fn a_host_that_wants_the_vip_for_itself_is_told_that_it_is_taken() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router6(&lan, 0, 1)]);
+    node.await_state(State::Active);
+    lan.hosts[1].ip(&format!("addr add {VIP6}/64 dev eth0"));
+    await_some("duplicate address detected", || {
+        ip(&lan.hosts[1], "-6 addr show dev eth0 dadfailed").contains(&VIP6.to_string()).then_some(())
+    });
+    assert!(node.status().counters.replies > 0);
+}
+
+#[test]
+fn another_station_that_claims_a_vip_is_reported() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router6(&lan, 0, 1)]);
+    node.await_state(State::Active);
+    // A foreign router of another VRID with the same address.
+    let thief = lan.hosts[1].engine();
+    thief.engine.apply(vec![RouterConfig {
+        vrid: Vrid::new(8).unwrap(),
+        source: link_local(&lan.hosts[1]).into(),
+        ..router6(&lan, 0, 1)
+    }]);
+    let (address, claimant) = node.await_event("conflict", |event| match event {
+        Event::AddressConflict { address, mac, .. } => Some((*address, mac.to_vec())),
+        _ => None,
+    });
+    assert_eq!((address, claimant), (VIP6.into(), mac(&lan.hosts[1])));
+}
+
+#[test]
+fn a_vip_of_a_thousand_is_heard_by_its_group() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let client = &lan.hosts[1];
+    number(client, 2);
+    let addresses = (0..1000_u16).map(|n| [0x2001, 0xdb8, 0, 0, 0, 0, 1, n].into());
+    let mut router = router6(&lan, 0, 1);
+    router.addresses = addresses.map(|address: std::net::Ipv6Addr| address.into()).collect();
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router]);
+    node.await_state(State::Active);
+    for n in [0, 499, 999] {
+        let vip = std::net::Ipv6Addr::from([0x2001, 0xdb8, 0, 0, 0, 0, 1, n]);
+        let capture = Capture::on(client);
+        ask_for(client, vip.into());
+        let (_, _, at) = capture.await_frame("solicited advertisement", |frame| {
+            advertisement_of(vip)(frame).filter(|(destination, ..)| !destination.is_multicast())
+        });
+        assert_eq!(at, mac(&lan.hosts[0]), "{vip}");
+    }
+    await_some("a thousand groups", || {
+        (ip(&lan.hosts[0], "-6 maddr show dev eth0").matches("ff02::1:ff").count() >= 1000).then_some(())
+    });
+    node.engine.apply(Vec::new());
+    await_some("groups left", || {
+        (ip(&lan.hosts[0], "-6 maddr show dev eth0").matches("ff02::1:ff").count() < 10).then_some(())
+    });
+}

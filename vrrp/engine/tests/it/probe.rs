@@ -1,0 +1,137 @@
+//! Asking before a VIP is claimed for the first time.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use windlass_engine::{Event, Reason, RouterConfig, State};
+
+use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
+use crate::lab6::{VIP6, advertisement_of, neighbour_discovery, number, router6};
+
+const PROBE: Duration = Duration::from_millis(300);
+
+/// Waits until the engine says that an address is taken, and by whom.
+fn await_taken(node: &Node) -> (IpAddr, Vec<u8>) {
+    node.await_event("taken address", |event| match event {
+        Event::AddressTaken { address, mac, .. } => Some((*address, mac.to_vec())),
+        _ => None,
+    })
+}
+
+/// Takes the router away and gives it back, so that the test need not wait for the next question.
+fn start_again(node: &Node, router: RouterConfig) {
+    node.engine.apply(Vec::new());
+    await_some("no router", || node.engine.snapshot().is_empty().then_some(()));
+    node.engine.apply(vec![router]);
+}
+
+/// The address asked for by an ARP probe (sender 0.0.0.0) or by duplicate address detection (source ::).
+fn probed(frame: &[u8]) -> Option<IpAddr> {
+    if let Some(message) = neighbour_discovery(frame, 135) {
+        let target = <[u8; 16]>::try_from(message.get(8..24)?).ok()?;
+        return (frame[22..38] == [0; 16]).then(|| IpAddr::from(target));
+    }
+    let arp = frame.get(12..14)? == [8, 6] && frame.get(28..32)? == [0; 4];
+    let target = <[u8; 4]>::try_from(frame.get(38..42)?).ok()?;
+    arp.then(|| IpAddr::from(target))
+}
+
+#[test]
+fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let free = "192.0.2.51".parse().unwrap();
+    lan.hosts[1].ip(&format!("addr add {VIP}/24 dev eth0"));
+    let both = RouterConfig { probe: Some(PROBE), addresses: [VIP.into(), free].into(), ..router(0, 1) };
+    let capture = Capture::on(&lan.hosts[2]);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![both.clone()]);
+    assert_eq!(await_taken(&node), (VIP.into(), mac(&lan.hosts[1])));
+    // What came before the free address was announced has nothing that claims the other.
+    let claims = RefCell::new(0);
+    let IpAddr::V4(free_v4) = free else { unreachable!("an IPv4 address") };
+    capture.await_frame("gratuitous ARP for the free address", |frame| {
+        let ours = arp_about(VIP, 1)(frame).or_else(|| arp_about(VIP, 2)(frame));
+        *claims.borrow_mut() += usize::from(ours.is_some_and(|(_, at)| at == mac(&lan.hosts[0])));
+        arp_about(free_v4, 1)(frame)
+    });
+    assert_eq!(*claims.borrow(), 0);
+    assert_eq!(node.status().state, State::Active);
+
+    lan.hosts[1].ip(&format!("addr del {VIP}/24 dev eth0"));
+    start_again(&node, both);
+    let (_, at) = capture.await_frame("gratuitous ARP for the VIP", arp_about(VIP, 1));
+    assert_eq!(at, mac(&lan.hosts[0]));
+}
+
+#[test]
+fn an_address_of_ipv6_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    number(&lan.hosts[1], 0x50);
+    let router = RouterConfig { probe: Some(PROBE), ..router6(&lan, 0, 1) };
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router.clone()]);
+    assert_eq!(await_taken(&node), (VIP6.into(), mac(&lan.hosts[1])));
+    assert_eq!(node.status().counters.announcements, 0);
+
+    lan.hosts[1].ip(&format!("addr del {VIP6}/64 dev eth0"));
+    let capture = Capture::on(&lan.hosts[1]);
+    start_again(&node, router);
+    let (_, _, at) = capture.await_frame("advertisement of the VIP", advertisement_of(VIP6));
+    assert_eq!(at, mac(&lan.hosts[0]));
+}
+
+#[test]
+fn a_first_claim_asks_first_and_a_takeover_from_a_peer_does_not() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let capture = Capture::on(&lan.hosts[2]);
+    let nodes = [lan.hosts[0].engine(), lan.hosts[1].engine()];
+    let asking = |n| RouterConfig { probe: Some(PROBE), ..router(n, 2) };
+    nodes[0].engine.apply(vec![asking(0)]);
+    nodes[0].await_state(State::Active);
+    let asked = RefCell::new(0);
+    capture.await_frame("gratuitous ARP", |frame| {
+        *asked.borrow_mut() += usize::from(probed(frame) == Some(VIP.into()));
+        arp_about(VIP, 1)(frame)
+    });
+    assert_eq!(*asked.borrow(), 2, "the first claim");
+
+    nodes[1].engine.apply(vec![asking(1)]);
+    nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::source(0)));
+    lan.pull_cable(0);
+    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveSilent);
+    *asked.borrow_mut() = 0;
+    let second = mac(&lan.hosts[1]);
+    capture.await_frame("gratuitous ARP of the next Active", |frame| {
+        *asked.borrow_mut() += usize::from(probed(frame) == Some(VIP.into()));
+        arp_about(VIP, 1)(frame).filter(|(_, at)| *at == second)
+    });
+    assert_eq!(*asked.borrow(), 0, "a takeover");
+}
+
+#[test]
+fn a_first_claim_of_ipv6_asks_as_duplicate_address_detection_does() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let router = RouterConfig { probe: Some(PROBE), ..router6(&lan, 0, 1) };
+    let capture = Capture::on(&lan.hosts[1]);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router]);
+    let asked = RefCell::new(0);
+    capture.await_frame("advertisement", |frame| {
+        *asked.borrow_mut() += usize::from(probed(frame) == Some(VIP6.into()));
+        advertisement_of(VIP6)(frame)
+    });
+    assert_eq!(*asked.borrow(), 2);
+}
