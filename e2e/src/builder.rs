@@ -4,6 +4,26 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use anyhow::Context as _;
 
+/// How kube-proxy rewrites packets to Services.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyMode {
+    /// By nftables rules.
+    #[default]
+    Nftables,
+    /// By iptables rules.
+    Iptables,
+}
+
+impl ProxyMode {
+    /// As kube-proxy's `--proxy-mode` has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+        }
+    }
+}
+
 /// What a lab is to be; made by [`crate::Lab::builder`].
 #[derive(Clone, Debug)]
 pub struct LabBuilder {
@@ -12,6 +32,7 @@ pub struct LabBuilder {
     pub(crate) light: bool,
     pub(crate) uninitialized: bool,
     pub(crate) service_range: String,
+    pub(crate) proxy_mode: ProxyMode,
     pub(crate) limit: Option<Duration>,
     pub(crate) interactive: bool,
 }
@@ -24,6 +45,7 @@ impl Default for LabBuilder {
             light: false,
             uninitialized: false,
             service_range: "198.51.100.0/24".into(),
+            proxy_mode: ProxyMode::default(),
             limit: Some(Duration::from_mins(10)),
             interactive: false,
         }
@@ -63,6 +85,12 @@ impl LabBuilder {
     #[must_use]
     pub fn service_range(self, cidr: &str) -> Self {
         Self { service_range: cidr.to_owned(), ..self }
+    }
+
+    /// Mode of every kube-proxy; default nftables.
+    #[must_use]
+    pub fn proxy_mode(self, proxy_mode: ProxyMode) -> Self {
+        Self { proxy_mode, ..self }
     }
 
     /// How long the body may take before the scenario fails; default 10 minutes.

@@ -56,7 +56,7 @@ mod windlass;
 use anyhow::bail;
 
 pub use adverts::Adverts;
-pub use builder::LabBuilder;
+pub use builder::{LabBuilder, ProxyMode};
 pub use cable::Hand;
 pub use forward::HostPort;
 pub use lab::Lab;

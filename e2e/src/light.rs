@@ -43,7 +43,7 @@ impl Lab {
         self.await_kube_proxies().await
     }
 
-    /// Starts kube-proxy, in nftables mode, on a node.
+    /// Starts kube-proxy on a node.
     pub(crate) fn start_kube_proxy(&self, host: &Host) -> anyhow::Result<()> {
         let mut command = self.kubernetes("kube-proxy");
         command.extend([
@@ -52,7 +52,7 @@ impl Lab {
             // So that it need not wait for the Node to have an address.
             format!("--bind-address={}", host.address),
             format!("--cluster-cidr={POD_RANGE}"),
-            "--proxy-mode=nftables".into(),
+            format!("--proxy-mode={}", self.options.proxy_mode.as_str()),
             "--healthz-bind-address=0.0.0.0:10256".into(),
             // These would be set for the whole machine.
             "--conntrack-max-per-core=0".into(),

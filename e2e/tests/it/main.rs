@@ -4,6 +4,7 @@ mod addresses;
 mod commands;
 mod failover;
 mod full;
+mod guard;
 mod hostile;
 mod light;
 mod nodes;
