@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -56,6 +58,11 @@ impl Host {
         Self { jobs, tid: told.recv().expect("the host's thread") }
     }
 
+    /// Names the namespace to `ip`.
+    pub(crate) fn tid(&self) -> i32 {
+        self.tid
+    }
+
     /// Runs `job` in the namespace.
     pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
@@ -73,9 +80,14 @@ impl Host {
     /// Starts an engine in the namespace.
     pub(crate) fn engine(&self) -> Node {
         let (tell, events) = channel();
-        let options = Options::new(move |event| drop(tell.send(event)));
+        let strangers = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&strangers);
+        let options = Options::new(move |event| {
+            count.fetch_add(usize::from(matches!(event, Event::Stranger { .. })), Ordering::Relaxed);
+            drop(tell.send(event));
+        });
         let engine = self.run(move || Engine::start(options).expect("start the engine"));
-        Node { engine, events }
+        Node { engine, events, strangers }
     }
 }
 
@@ -101,6 +113,14 @@ impl Lan {
             })
             .collect();
         Self { bridge, hosts }
+    }
+
+    /// Gives each host the link-local address [`address_v6`], usable at once.
+    pub(crate) fn with_link_local(self) -> Self {
+        for (n, host) in self.hosts.iter().enumerate() {
+            host.ip(&format!("addr add {}/64 dev eth0 nodad", address_v6(n)));
+        }
+        self
     }
 
     pub(crate) fn pull_cable(&self, host: usize) {
@@ -134,6 +154,22 @@ pub(crate) fn router(host: usize, candidates: usize) -> RouterConfig {
     }
 }
 
+/// Link-local address of the host with this index, see [`Lan::with_link_local`].
+pub(crate) fn address_v6(host: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, u16::try_from(host + 1).unwrap())
+}
+
+/// [`router`] for IPv6.
+pub(crate) fn router_v6(host: usize, candidates: usize) -> RouterConfig {
+    let v4 = router(host, candidates);
+    RouterConfig {
+        source: address_v6(host).into(),
+        peers: (0..candidates).filter(|n| *n != host).map(|n| address_v6(n).into()).collect(),
+        addresses: BTreeSet::from(["fe80::50".parse().unwrap(), "2001:db8::50".parse().unwrap()]),
+        ..v4
+    }
+}
+
 /// `address(host)`, as a router names it.
 pub(crate) fn source(host: usize) -> IpAddr {
     address(host).into()
@@ -143,6 +179,7 @@ pub(crate) fn source(host: usize) -> IpAddr {
 pub(crate) struct Node {
     pub(crate) engine: Engine,
     events: Receiver<Event>,
+    strangers: Arc<AtomicUsize>,
 }
 
 impl Node {
@@ -164,6 +201,16 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// How many reports of strangers there were.
+    pub(crate) fn strangers_reported(&self) -> usize {
+        self.strangers.load(Ordering::Relaxed)
+    }
+
+    /// Passes over what was reported so far.
+    pub(crate) fn forget_events(&self) {
+        while self.events.try_recv().is_ok() {}
     }
 
     /// Waits until the engine reports this state and returns why.

@@ -7,7 +7,10 @@
 
 mod announce;
 mod arp;
+mod capabilities;
 mod elections;
+mod families;
+mod flood;
 mod frozen;
 mod guard;
 mod hostile;
@@ -18,3 +21,6 @@ mod lab6;
 mod link_changes;
 mod ndp;
 mod probe;
+mod scale;
+mod transports;
+mod versions;

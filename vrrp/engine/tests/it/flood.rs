@@ -1,0 +1,107 @@
+//! Fifty thousand adverts a second from somebody who is none of ours.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use windlass_engine::{Reason, State};
+
+use crate::lab::{Host, Lan, Node, await_some, require_root, router, source};
+
+const PER_MILLISECOND: u64 = 50;
+
+/// Sends until it is dropped.
+struct Flood {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flood {
+    fn from(host: &Host, message: Vec<u8>) -> Self {
+        let socket = host.run(|| {
+            let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(112))).unwrap();
+            socket.bind_device(Some(b"eth0")).unwrap();
+            socket.set_multicast_ttl_v4(255).unwrap();
+            socket
+        });
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&sent));
+        let thread = std::thread::spawn(move || {
+            let group = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 18), 0).into();
+            let began = Instant::now();
+            while !stopped.load(Ordering::Relaxed) {
+                let due = u64::try_from(began.elapsed().as_millis()).unwrap() * PER_MILLISECOND;
+                while counted.load(Ordering::Relaxed) < due {
+                    let _ = socket.send_to(&message, &group);
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Self { stop, sent, thread: Some(thread) }
+    }
+
+    fn await_sent(&self, count: u64) {
+        await_some("flood", || (self.sent.load(Ordering::Relaxed) >= count).then_some(()));
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// An Active and a Backup, and a third host that floods; neither moves, and a failover happens all the same.
+fn unmoved_by(message: Vec<u8>) -> [Node; 2] {
+    let lan = Lan::new(3);
+    let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
+    first.engine.apply(vec![router(0, 2)]);
+    second.engine.apply(vec![router(1, 2)]);
+    first.await_status("Active", |status| status.state == State::Active);
+    second.await_status("Backup", |status| status.active == Some(source(0)));
+    second.forget_events();
+    let tenures = [&first, &second].map(|node| node.status().counters.became_active);
+
+    let flood = Flood::from(&lan.hosts[2], message);
+    flood.await_sent(150_000);
+    assert_eq!([&first, &second].map(|node| node.status().counters.became_active), tenures);
+    assert_eq!(second.status().active, Some(source(0)));
+    lan.pull_cable(0);
+    assert_eq!(second.await_state(State::Active), Reason::ActiveSilent);
+    drop(flood);
+    for node in [&first, &second] {
+        println!("lateness under the flood: {:?}", node.engine.lateness());
+    }
+    [first, second]
+}
+
+#[test]
+fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
+    if !require_root() {
+        return;
+    }
+    // As in hostile.rs: VRID 7, priority 255.
+    let message = vec![0x31, 7, 255, 1, 0, 100, 0x0d, 0x60, 192, 0, 2, 50];
+    let [_, second] = unmoved_by(message);
+    assert!(second.status().counters.strangers > 50_000);
+    assert_eq!(second.strangers_reported(), 1, "told once a minute");
+}
+
+#[test]
+fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
+    if !require_root() {
+        return;
+    }
+    // VRID 9, otherwise the same.
+    let message = vec![0x31, 9, 255, 1, 0, 100, 0x0d, 0x5e, 192, 0, 2, 50];
+    let [_, second] = unmoved_by(message);
+    assert_eq!(second.status().counters.strangers, 0);
+    assert!(second.engine.links()[0].strangers > 0);
+    assert_eq!(second.strangers_reported(), 1, "told once a minute");
+}
