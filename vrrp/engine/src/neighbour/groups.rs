@@ -24,8 +24,9 @@ pub(super) struct Groups {
     /// With the socket that joined it.
     joined: BTreeMap<Ipv6Addr, usize>,
     sockets: Vec<(Socket, usize)>,
-    /// Whether `wanted` may differ from `joined`.
-    unsettled: bool,
+    /// What is to be joined and left, the last first.
+    to_join: Vec<Ipv6Addr>,
+    to_leave: Vec<Ipv6Addr>,
     /// When to try again what failed.
     retry: Option<Time>,
 }
@@ -37,51 +38,58 @@ impl Groups {
             wanted: BTreeSet::new(),
             joined: BTreeMap::new(),
             sockets: Vec::new(),
-            unsettled: false,
+            to_join: Vec::new(),
+            to_leave: Vec::new(),
             retry: None,
         }
     }
 
     /// These shall be joined.
     pub(super) fn want(&mut self, groups: BTreeSet<Ipv6Addr>) {
-        self.unsettled |= self.wanted != groups;
         self.wanted = groups;
+        self.compare();
     }
 
     /// Joins and leaves some; whether there are more.
     pub(super) fn step(&mut self, now: Time) -> bool {
         if self.retry.is_some_and(|retry| retry <= now) {
-            (self.retry, self.unsettled) = (None, true);
+            self.retry = None;
+            self.compare();
         }
-        if !self.unsettled {
-            return false;
-        }
-        let unwanted = self.joined.keys().filter(|group| !self.wanted.contains(*group));
-        let leave: Vec<Ipv6Addr> = unwanted.take(CHANGES_A_ROUND).copied().collect();
-        let missing = self.wanted.iter().filter(|group| !self.joined.contains_key(*group));
-        let join: Vec<Ipv6Addr> = missing.take(CHANGES_A_ROUND - leave.len()).copied().collect();
-        self.unsettled = leave.len() + join.len() == CHANGES_A_ROUND;
-        for group in leave {
-            self.leave(group);
-        }
-        for group in join {
-            if let Err(error) = self.join(group) {
-                let index = self.index;
-                tracing::warn!(
-                    %error, %group, interface = index,
-                    "cannot join the group in which a VIP is asked for; trying again in 10 s. Until then hosts that do not \
-                     know the VIP yet may not reach it: is IPv6 enabled on the interface?"
-                );
-                (self.retry, self.unsettled) = (Some(now + RETRY), false);
+        for _ in 0..CHANGES_A_ROUND {
+            if let Some(group) = self.to_leave.pop() {
+                self.leave(group);
+            } else if let Some(group) = self.to_join.pop() {
+                if let Err(error) = self.join(group) {
+                    self.give_up(&error, group, now);
+                }
+            } else {
                 return false;
             }
         }
-        self.unsettled
+        true
     }
 
     /// When [`Self::step`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.retry
+    }
+
+    fn compare(&mut self) {
+        self.to_leave = self.joined.keys().filter(|group| !self.wanted.contains(*group)).copied().collect();
+        self.to_join =
+            self.wanted.iter().filter(|group| !self.joined.contains_key(*group)).copied().collect();
+    }
+
+    /// Tries again later: what is in the way of one group is in the way of all.
+    fn give_up(&mut self, error: &io::Error, group: Ipv6Addr, now: Time) {
+        tracing::warn!(
+            %error, %group, interface_index = self.index,
+            "cannot join the group in which a VIP is asked for; trying again in 10 s. Until then hosts that do not know the \
+             VIP yet may not reach it: is IPv6 enabled on the interface?"
+        );
+        self.to_join = Vec::new();
+        self.retry = Some(now + RETRY);
     }
 
     fn join(&mut self, group: Ipv6Addr) -> io::Result<()> {
