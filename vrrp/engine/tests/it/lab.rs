@@ -93,7 +93,7 @@ impl Host {
 
 /// A bridge and hosts.
 pub(crate) struct Lan {
-    bridge: Host,
+    pub(crate) bridge: Host,
     pub(crate) hosts: Vec<Host>,
 }
 

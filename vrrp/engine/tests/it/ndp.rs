@@ -165,3 +165,43 @@ fn a_vip_of_a_thousand_is_heard_by_its_group() {
         (ip(&lan.hosts[0], "-6 maddr show dev eth0").matches("ff02::1:ff").count() < 10).then_some(())
     });
 }
+
+/// A switch that snoops MLD lets a solicitation through only to who has joined its group.
+#[test]
+fn a_backup_that_takes_over_is_asked_through_a_switch_that_snoops() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    // Half a second, in centiseconds: until then the bridge floods, in case there is another querier.
+    lan.bridge
+        .ip("link set br0 type bridge mcast_query_response_interval 50 mcast_startup_query_interval 50");
+    let client = &lan.hosts[2];
+    number(client, 3);
+    let routers = [router6(&lan, 0, 2), router6(&lan, 1, 2)];
+    lan.bridge.ip("link set br0 type bridge mcast_querier 1");
+    let nodes = [lan.hosts[0].engine(), lan.hosts[1].engine()];
+    for (node, router) in nodes.iter().zip(routers) {
+        node.engine.apply(vec![router]);
+    }
+    nodes[1].await_status("Backup", |status| status.active.is_some());
+    await_some("both ports in the bridge's table", || {
+        let table = bridge_groups(&lan.bridge);
+        (table.matches("ff02::1:ff00:50").count() >= 2).then_some(())
+    });
+    lan.pull_cable(0);
+    nodes[1].await_state(State::Active);
+    let capture = Capture::on(client);
+    client.ip("-6 neigh flush dev eth0");
+    ask_for(client, VIP6.into());
+    let (_, flags, at) = capture.await_frame("solicited advertisement", |frame| {
+        advertisement_of(VIP6)(frame).filter(|(destination, ..)| !destination.is_multicast())
+    });
+    assert_eq!((flags, at), (0xe0, mac(&lan.hosts[1])));
+}
+
+/// Groups the bridge has learnt from MLD, each with its port.
+fn bridge_groups(bridge: &Host) -> String {
+    let output = bridge.run(|| Command::new("bridge").args(["mdb", "show", "dev", "br0"]).output().unwrap());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
