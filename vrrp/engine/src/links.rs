@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use nix::sys::time::TimeSpec;
 use crate::clock;
 use crate::duty::Bell;
 use crate::inbox::Inbox;
-use crate::interfaces::Follower;
+use crate::interfaces::{Follower, Unusable};
 use crate::sockets::LinkSockets;
 
 mod watch;
@@ -28,12 +28,19 @@ const RETRY: Duration = Duration::from_secs(1);
 /// What an interface can do.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkState {
-    /// Carry routers with these source addresses.
-    Usable { sockets: Arc<LinkSockets>, addresses: Vec<IpAddr> },
+    /// Carry routers.
+    Usable { sockets: Arc<LinkSockets>, sources: Sources },
     /// Nothing, for this reason.
     Unusable(String),
     /// Nobody wants it any more.
     Unwanted,
+}
+
+/// Addresses that adverts can be sent from, and those that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Sources {
+    pub(crate) usable: Vec<IpAddr>,
+    pub(crate) unusable: Vec<(Ipv6Addr, Unusable)>,
 }
 
 /// Groups to listen to, by interface.

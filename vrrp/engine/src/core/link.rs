@@ -274,8 +274,8 @@ fn unwatch(sockets: &LinkSockets, context: &mut Context<'_>) {
 /// Whether this router can run, or why not; `None` while that is not known.
 fn readiness(name: &str, state: Option<&LinkState>, config: &RouterConfig) -> Option<Result<(), String>> {
     match state? {
-        LinkState::Usable { addresses, sockets } => {
-            if let Some(obstacle) = source_obstacle(name, config.source, addresses) {
+        LinkState::Usable { sources, sockets } => {
+            if let Some(obstacle) = source_obstacle(name, config.source, sources) {
                 return Some(Err(obstacle));
             }
             if let Err(reason) = sockets.family(config.family()) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Groups, LinkState};
+use super::{Groups, LinkState, Sources};
 use crate::interfaces::{InterfaceInfo, Interfaces};
 use crate::sockets::{LinkSockets, obstacle};
 
@@ -22,7 +22,7 @@ struct Known {
     /// The kernel refused something that may work later.
     refused: bool,
     /// What was told last: the source addresses or the reason.
-    told: Option<Result<Vec<IpAddr>, String>>,
+    told: Option<Result<Sources, String>>,
 }
 
 impl Watch {
@@ -92,16 +92,16 @@ impl Known {
         Some(state)
     }
 
-    fn usable(&mut self, name: &str, info: &InterfaceInfo) -> (Result<Vec<IpAddr>, String>, LinkState) {
+    fn usable(&mut self, name: &str, info: &InterfaceInfo) -> (Result<Sources, String>, LinkState) {
         let opened = match self.sockets.take() {
             Some(sockets) => Ok(sockets),
             None => open(name, info),
         };
         match opened {
             Ok(sockets) => {
-                let addresses = sources(info);
+                let sources = sources(info);
                 self.sockets = Some(Arc::clone(&sockets));
-                (Ok(addresses.clone()), LinkState::Usable { sockets, addresses })
+                (Ok(sources.clone()), LinkState::Usable { sockets, sources })
             }
             Err(reason) => {
                 self.refused = true;
@@ -120,9 +120,8 @@ fn mtu(info: &InterfaceInfo) -> usize {
     usize::try_from(info.mtu).unwrap_or(usize::MAX)
 }
 
-/// Addresses that adverts can be sent from.
-fn sources(info: &InterfaceInfo) -> Vec<IpAddr> {
+fn sources(info: &InterfaceInfo) -> Sources {
     let v4 = info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
     let v6 = info.ipv6.iter().map(|(address, _)| IpAddr::V6(*address));
-    v4.chain(v6).collect()
+    Sources { usable: v4.chain(v6).collect(), unusable: info.ipv6_unusable.clone() }
 }

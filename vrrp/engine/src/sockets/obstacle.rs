@@ -7,7 +7,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use windlass_vrrp::{Family, wire};
 
 use crate::engine::StartError;
-use crate::interfaces::InterfaceInfo;
+use crate::interfaces::{InterfaceInfo, Unusable};
+use crate::links::Sources;
 
 /// Opens and closes one socket of each kind, to know at the start what is not permitted.
 pub(crate) fn probe() -> Result<(), StartError> {
@@ -38,13 +39,23 @@ pub(crate) fn obstacle(name: &str, found: Option<&InterfaceInfo>) -> Option<Stri
 }
 
 /// Why a router cannot run with this source, if it cannot.
-pub(crate) fn source_obstacle(name: &str, source: IpAddr, addresses: &[IpAddr]) -> Option<String> {
-    if addresses.contains(&source) {
+pub(crate) fn source_obstacle(name: &str, source: IpAddr, sources: &Sources) -> Option<String> {
+    if sources.usable.contains(&source) {
         return None;
     }
+    let reason = sources.unusable.iter().find(|(address, _)| IpAddr::V6(*address) == source);
+    if let Some((_, reason)) = reason {
+        let remedy = match reason {
+            Unusable::Tentative => "the router starts when that has ended",
+            Unusable::Duplicate => "give one of the two another address",
+        };
+        return Some(format!(
+            "{source} on interface {name}, the source of this router's adverts, {reason}: {remedy}"
+        ));
+    }
     let family = Family::of(source);
-    let usable: Vec<String> =
-        addresses.iter().filter(|a| Family::of(**a) == family).map(ToString::to_string).collect();
+    let usable = sources.usable.iter().filter(|address| Family::of(**address) == family);
+    let usable: Vec<String> = usable.map(ToString::to_string).collect();
     let has = match (usable.is_empty(), family) {
         (true, Family::V4) => "no IPv4 address".to_owned(),
         (true, Family::V6) => "no usable IPv6 address".to_owned(),

@@ -198,7 +198,7 @@ fn macvlans_of_the_engine_are_not_listed_but_others_are() {
 }
 
 #[test]
-fn an_ipv6_address_that_another_station_has_is_listed_as_unusable() {
+fn an_ipv6_address_that_another_station_has_is_neither_listed_nor_a_source() {
     if !require_root() {
         return;
     }
@@ -213,6 +213,25 @@ fn an_ipv6_address_that_another_station_has_is_listed_as_unusable() {
         |info: &InterfaceInfo| info.ipv6_unusable.contains(&(taken, Unusable::Duplicate)).then_some(());
     await_some("duplicate", || eth0(&lan.hosts[1]).as_ref().and_then(refused));
     assert!(has(&eth0(&lan.hosts[1]).unwrap()).is_none());
+
+    // The same of a router's source, told by a notice.
+    lan.hosts[0].ip("addr add fe80::1/64 dev eth0 nodad");
+    let node = lan.hosts[1].engine();
+    node.engine.apply(vec![router_v6()]);
+    assert!(node.await_failure().contains("eth0 does not have fe80::1"));
+    lan.hosts[1].ip("addr add fe80::1/64 dev eth0");
+    node.await_event("failure for a duplicate", |event| match event {
+        Event::Failed { error, .. } => error.contains("fe80::1 on interface eth0").then_some(error.clone()),
+        _ => None,
+    });
+    node.await_status("duplicate source", |status| {
+        let told = "is another station's too (duplicate address detection failed)";
+        status.error.as_ref().is_some_and(|error| error.contains(told))
+    });
+    lan.hosts[0].ip("addr del fe80::1/64 dev eth0");
+    lan.hosts[1].ip("addr del fe80::1/64 dev eth0");
+    lan.hosts[1].ip("addr add fe80::1/64 dev eth0");
+    await_recovery(&node);
 }
 
 const LINK_LOCAL: &str = "fe80::1";
