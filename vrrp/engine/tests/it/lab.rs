@@ -2,7 +2,7 @@
 //! thread of this process and goes with it: nothing is left behind, however a test ends.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::sync::Arc;
@@ -273,7 +273,12 @@ impl Capture {
         let deadline = Instant::now() + LIMIT;
         let mut buffer = [0; 2048];
         while Instant::now() < deadline {
-            let length = (&self.0).read(&mut buffer).unwrap_or_else(|error| panic!("no {what}: {error}"));
+            let length = match (&self.0).read(&mut buffer) {
+                Ok(length) => length,
+                // A process that was stopped meanwhile: a wait with a limit is not resumed by the kernel.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => panic!("no {what}: {error}"),
+            };
             if let Some(found) = accept(&buffer[..length]) {
                 return found;
             }
