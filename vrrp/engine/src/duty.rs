@@ -57,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) hold: Hold,
     pub(crate) accept: bool,
     pub(crate) probe: Option<Duration>,
+    /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
+    pub(crate) unicast_source: Option<IpAddr>,
     /// The interface's sockets; `None` while it cannot be used.
     pub(crate) link: Option<Arc<LinkSockets>>,
 }

@@ -1,4 +1,4 @@
-//! The Linux edge of the VRRP engine: sockets, the timer thread, the ARP responder and the announcer.
+//! The Linux edge of the VRRP engine: sockets, the timer thread, the responder for ARP and neighbour discovery, the announcer.
 //!
 //! [`Engine::start`] starts the threads, [`Engine::apply`] says which virtual routers this node takes part in, events
 //! come back through [`Options::on_event`]. No address is bound to an interface: the Active answers ARP itself.
@@ -6,7 +6,7 @@
 //! | thread | does | must never |
 //! |---|---|---|
 //! | `windlass-vrrp` | receives adverts, runs the state machines, sends adverts | wait |
-//! | `windlass-neighbour` | answers ARP, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
+//! | `windlass-neighbour` | answers ARP and neighbour discovery, probes, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
 //! | `windlass-hold` | puts VIPs on interfaces where so configured | decide |
 //! | `windlass-links` | watches interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //!

@@ -42,6 +42,7 @@ mod clearance;
 mod conflicts;
 mod follower;
 mod frame;
+mod greeting;
 mod groups;
 mod heard;
 mod listener;
@@ -52,6 +53,7 @@ mod schedule;
 
 use charge::{Charge, LinkId};
 use conflicts::Conflicts;
+use greeting::Greetings;
 use groups::Groups;
 use own::OwnMacs;
 use pace::Pace;
@@ -81,6 +83,7 @@ struct Neighbour<'a> {
     pace: Pace,
     conflicts: Conflicts<Id>,
     groups: BTreeMap<LinkId, Groups>,
+    greetings: Greetings,
     own: OwnMacs,
     strangers: Sightings<(String, Sighting)>,
     room: Room,
@@ -97,6 +100,7 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
         pace: Pace::new(NonZeroU32::new(pacing.frames_per_second).unwrap_or(NonZeroU32::MIN)),
         conflicts: Conflicts::new(),
         groups: BTreeMap::new(),
+        greetings: Greetings::default(),
         own: OwnMacs::default(),
         strangers: Sightings::new(),
         room: Room::new(),

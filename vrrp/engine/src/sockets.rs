@@ -5,7 +5,7 @@
 //! | `adverts`, for each family | adverts of configured VRIDs (BPF) | adverts, IP header included | timer thread |
 //! | `frames` | nothing | adverts from the virtual router MAC address | timer thread |
 //! | `census`, for each family | adverts of all other VRIDs (BPF) | nothing | neighbour thread |
-//! | `neighbour` | ARP | ARP | neighbour thread |
+//! | `neighbour` | ARP, neighbour discovery | ARP, neighbour discovery | neighbour thread |
 //!
 //! A flood of foreign adverts so never reaches the timer thread.
 
@@ -86,7 +86,8 @@ impl LinkSockets {
             v4: Opening::default(),
             v6: Opening::default(),
             frames: FrameSocket::open(index).map_err(step("open the packet socket that sends adverts"))?,
-            neighbour: NeighbourSocket::open(index).map_err(step("open the ARP socket"))?,
+            neighbour: NeighbourSocket::open(index)
+                .map_err(step("open the packet sockets for ARP and neighbour discovery"))?,
             tally: Arc::default(),
             groups: Mutex::default(),
         };

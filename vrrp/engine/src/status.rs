@@ -35,7 +35,7 @@ pub struct RouterCounters {
     pub adverts_sent: u64,
     /// Resignations (priority 0) sent.
     pub resignations_sent: u64,
-    /// Adverts or ARP packets the kernel refused to send.
+    /// Adverts, ARP and neighbour discovery packets the kernel refused to send.
     pub send_errors: u64,
     /// Valid adverts received from peers.
     pub adverts_received: u64,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use windlass_vrrp::wire::{Checksum, Expectation, Packet};
 use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict};
 
-use crate::config::{Hold, RouterConfig, RouterKey};
+use crate::config::{Hold, RouterConfig, RouterKey, Transport};
 use crate::duty::{Duty, Plan};
 use crate::event::Event;
 use crate::sockets::LinkSockets;
@@ -287,7 +287,12 @@ impl Instance {
 }
 
 fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
+    let unicast_source = match config.transport {
+        Transport::Multicast { .. } => None,
+        Transport::Unicast { .. } => Some(config.source),
+    };
     Plan {
+        unicast_source,
         addresses: config.addresses.iter().copied().collect(),
         hold: config.hold,
         accept: config.accept,

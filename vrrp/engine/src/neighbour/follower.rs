@@ -33,6 +33,7 @@ impl Neighbour<'_> {
             self.note_groups();
         }
         self.note_own_macs();
+        self.greet();
     }
 
     /// Compares one duty with what was done.
@@ -78,7 +79,9 @@ impl Neighbour<'_> {
         if self.followed.get(&id).is_some_and(|followed| Arc::ptr_eq(&followed.plan, &plan)) {
             return false;
         }
-        let charge = self.forget(id).map_or_else(Charge::default, |followed| followed.charge);
+        let before = self.forget(id);
+        self.greetings.note(before.as_ref().map(|followed| &*followed.plan), &plan);
+        let charge = before.map_or_else(Charge::default, |followed| followed.charge);
         self.by_address.extend(listing(id, &plan));
         self.followed.insert(id, Followed { duty: Arc::clone(duty), plan, charge });
         true

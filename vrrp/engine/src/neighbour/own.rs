@@ -1,9 +1,10 @@
 //! Which link-layer addresses are this node's: a claim from one of them is no conflict.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use nix::ifaddrs::getifaddrs;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use windlass_vrrp::Time;
 
 use super::frame::Mac;
@@ -41,8 +42,19 @@ impl OwnMacs {
     }
 }
 
+/// All addresses of this node.
+pub(super) fn addresses() -> BTreeSet<IpAddr> {
+    let Ok(entries) = getifaddrs() else { return BTreeSet::new() };
+    let ip = |entry: InterfaceAddress| {
+        let address = entry.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+    };
+    entries.filter_map(ip).collect()
+}
+
 fn interfaces() -> BTreeSet<Mac> {
     let Ok(entries) = getifaddrs() else { return BTreeSet::new() };
-    let mac = |entry: nix::ifaddrs::InterfaceAddress| entry.address?.as_link_addr()?.addr();
+    let mac = |entry: InterfaceAddress| entry.address?.as_link_addr()?.addr();
     entries.filter_map(mac).filter(|mac| *mac != Mac::default()).collect()
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use windlass_engine::{RouterConfig, State, Vrid};
+use windlass_engine::{RouterConfig, State, Transport, Vrid};
 
 use crate::lab::{Capture, Lan, VIP, arp_about, mac, require_root, router};
 use crate::lab6::{neighbour_discovery, router6};
@@ -97,4 +97,25 @@ fn a_vip_is_announced_again_when_the_cable_is_plugged_in() {
     lan.plug_cable(0);
     let (_, at) = capture.await_frame("gratuitous ARP", arp_about(VIP, 1));
     assert_eq!(at, mac(&lan.hosts[0]));
+}
+
+/// keepalived #1283: a peer that has forgotten where to send its adverts loses them while it asks.
+#[test]
+fn a_unicast_peer_says_where_it_is_when_its_cable_is_plugged_in() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let transport = Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![RouterConfig { transport, ..router(0, 2) }]);
+    node.await_state(State::Active);
+    lan.pull_cable(0);
+    node.await_failure();
+    let capture = Capture::on(&lan.hosts[1]);
+    lan.plug_cable(0);
+    let (to, at) = capture.await_frame("gratuitous ARP for its own address", |frame| {
+        arp_about(crate::lab::address(0), 1)(frame).filter(|_| frame[28..32] == frame[38..42])
+    });
+    assert_eq!((to, at), (vec![0xff; 6], mac(&lan.hosts[0])));
 }
