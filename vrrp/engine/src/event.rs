@@ -68,6 +68,24 @@ pub enum Event {
         /// Link-layer address of the other station.
         mac: [u8; 6],
     },
+    /// A VIP of an Active virtual router is not on its interface: the kernel refuses it, or somebody else's equal address is
+    /// there. Tried again by itself; told again when the reason is another.
+    AddressRefused {
+        /// The router.
+        key: RouterKey,
+        /// The VIP.
+        address: IpAddr,
+        /// What is wrong and what helps.
+        error: String,
+    },
+    /// Somebody on this node removed a VIP from its interface, as network managers do with addresses that they do not know.
+    /// It is put there again: at once, and after growing pauses if that goes on.
+    AddressLost {
+        /// The router.
+        key: RouterKey,
+        /// The VIP.
+        address: IpAddr,
+    },
 }
 
 impl Event {

@@ -1,17 +1,34 @@
-//! The thread `windlass-hold`: binds VIPs to interfaces for virtual routers that hold them by address or vmac.
+//! The thread `windlass-hold`: binds VIPs to interfaces for virtual routers that hold them by address.
+//!
+//! It compares what the duties say with what it did, at each ring, at each change that the kernel tells of, and when a
+//! lifetime is to be renewed. Right before each order that binds it looks whether the duty still holds.
 
-#![allow(dead_code, reason = "the thread comes next")]
-
-mod address;
-mod bindings;
-mod orders;
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
 use crate::duty::Roster;
 use crate::event::Sink;
 use crate::inbox::Inbox;
+
+mod address;
+mod bindings;
+mod claim;
+mod holder;
+mod kernel;
+mod occupants;
+mod orders;
+mod report;
+
+use claim::Claim;
+use holder::Holder;
+
+/// Shortest pause between two rounds without cause: renewals that are due soon after one another go together.
+const BREATH: Duration = Duration::from_millis(50);
 
 /// What the thread is told at the start.
 #[derive(Debug)]
@@ -22,13 +39,43 @@ pub(crate) struct Settings {
     pub(crate) table: String,
     /// Whether the process has CAP_NET_ADMIN.
     pub(crate) net_admin: bool,
+    /// Mark of the engine's addresses.
+    pub(crate) tag: u8,
 }
 
 /// The thread's body; returns when the roster stops.
-pub(crate) fn run(roster: &Roster, _inbox: &Inbox, _events: &Sink, _settings: &Settings) {
-    while !roster.is_stopping() {
-        let mut waited = [PollFd::new(roster.hold_bell().as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut waited, PollTimeout::NONE);
+pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Settings) {
+    let mut holder = Holder::new(settings, inbox, events);
+    holder.sweep();
+    loop {
         roster.hold_bell().hush();
+        let stopping = roster.is_stopping();
+        let claims = if stopping { Vec::new() } else { claims(roster) };
+        let round = holder.round(&claims);
+        if round.news {
+            roster.ring_neighbour();
+        }
+        if stopping {
+            return;
+        }
+        wait(roster, &holder, round.patience);
+    }
+}
+
+fn claims(roster: &Roster) -> Vec<Claim> {
+    roster.duties().iter().map(|duty| Claim::of(Arc::clone(duty))).collect()
+}
+
+/// Waits for a ring, a change told by the kernel, or until there is something to do without either.
+fn wait(roster: &Roster, holder: &Holder<'_>, patience: Option<Duration>) {
+    let mut descriptors = vec![PollFd::new(roster.hold_bell().as_fd(), PollFlags::POLLIN)];
+    descriptors.extend(holder.hearing().map(|monitor| PollFd::new(monitor, PollFlags::POLLIN)));
+    match ppoll(&mut descriptors, patience.map(|patience| TimeSpec::from(patience.max(BREATH))), None) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        // Only memory can lack: a pause is better than a spin.
+        Err(error) => {
+            tracing::error!(%error, "cannot wait for something to hold");
+            std::thread::sleep(BREATH);
+        }
     }
 }

@@ -1,116 +1,261 @@
-//! Binds addresses through netlink, as [`Bindings`] decides.
+//! Binds addresses through netlink, as [`Bindings`] decides, and follows what others do to them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::address::AddressFlags;
 use nix::errno::Errno;
 use windlass_vrrp::Time;
 
-use super::bindings::{Bindings, Place, Step};
+use super::bindings::{Bindings, Place, Step, lifetime};
+use super::occupants::Occupants;
 use super::orders::order;
-use crate::netlink::{Address, NetlinkError, Refusal, Route};
+use crate::clock;
+use crate::netlink::{Address, Change, NetlinkError, Refusal, Route};
 
-/// An address that could not be bound, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Obstacle {
-    pub(super) place: Place,
-    pub(super) reason: String,
+#[cfg(test)]
+mod tests;
+
+/// Steps between two looks at whether they are still permitted.
+const CHUNK: usize = 64;
+
+/// How this engine's addresses are told from others'.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Marks {
+    /// By the tag, as long as nothing else is known.
+    Tag,
+    /// The kernel (before 5.18) keeps no tag: by what this process has bound and by their form.
+    Memory,
 }
 
 /// The addresses of this engine.
 pub(super) struct Addresses {
-    /// Mark of its addresses.
     tag: u8,
+    marks: Marks,
+    /// Whether `marks` is known to be right.
+    marks_seen: bool,
     bindings: Bindings,
+    occupants: Occupants,
+    /// Own removals that the kernel has not told of yet: not to be taken for another's.
+    leaving: BTreeMap<Place, u32>,
+    /// Why what is wanted is not bound.
+    obstacles: BTreeMap<Place, String>,
 }
 
 impl Addresses {
+    /// None yet. `tag` marks those of this engine.
     pub(super) fn new(tag: u8) -> Self {
-        Self { tag, bindings: Bindings::default() }
+        Self {
+            tag,
+            marks: Marks::Tag,
+            marks_seen: false,
+            bindings: Bindings::default(),
+            occupants: Occupants::default(),
+            leaving: BTreeMap::new(),
+            obstacles: BTreeMap::new(),
+        }
     }
 
     /// Removes what an earlier engine of this tag left behind. How many there were.
     pub(super) fn sweep(&self, route: &mut Route) -> Result<usize, NetlinkError> {
         let left = route.addresses(AddressFamily::Unspec)?.entries;
-        let ours: Vec<_> = left.iter().filter(|address| is_ours(address, self.tag)).map(place_of).collect();
-        let orders = ours.iter().map(|place| self.order(Step::Remove(*place)));
-        route.batch(orders)?;
-        Ok(ours.len())
+        let ours: Vec<_> = left.iter().filter(|address| self.is_ours(address)).map(place_of).collect();
+        let answers = route.batch(ours.iter().map(|place| self.order(Step::Remove(*place), Duration::ZERO)))?;
+        Ok(answers.into_iter().filter(Result::is_ok).count())
     }
 
-    /// Makes exactly `wanted` bound, as far as the kernel lets us; what it refuses for the first time.
+    /// Compares what is known with all that the kernel has. What was bound and is gone.
+    pub(super) fn resync(&mut self, route: &mut Route, now: Time) -> Result<Vec<Place>, NetlinkError> {
+        let all = route.addresses(AddressFamily::Unspec)?.entries;
+        self.leaving.clear();
+        self.occupants = Occupants::default();
+        let mut ours = BTreeSet::new();
+        for address in &all {
+            if self.is_ours(address) {
+                ours.insert(place_of(address));
+            } else {
+                self.see_other(address);
+            }
+        }
+        let gone: Vec<Place> = self.bindings.bound().filter(|place| !ours.contains(place)).copied().collect();
+        Ok(gone.into_iter().filter(|place| self.bindings.lost(*place, now)).collect())
+    }
+
+    /// Takes in what the kernel tells. The place of an address of ours that somebody removed.
+    pub(super) fn hear(&mut self, change: &Change, now: Time) -> Option<Place> {
+        match change {
+            Change::Link(_) => None,
+            Change::LinkGone(index) => {
+                self.occupants.leave_interface(*index);
+                let gone: Vec<Place> =
+                    self.bindings.bound().filter(|place| place.interface == *index).copied().collect();
+                gone.iter().for_each(|place| self.bindings.cede(place));
+                None
+            }
+            Change::Address(address) if self.is_ours(address) => {
+                self.occupants.leave(place_of(address), address.prefix);
+                None
+            }
+            Change::Address(address) => {
+                self.see_other(address);
+                None
+            }
+            Change::AddressGone(address) if self.is_ours(address) => {
+                let place = place_of(address);
+                match self.leaving.get_mut(&place) {
+                    Some(1) => drop(self.leaving.remove(&place)),
+                    Some(count) => *count -= 1,
+                    None => return self.bindings.lost(place, now).then_some(place),
+                }
+                None
+            }
+            Change::AddressGone(address) => {
+                self.occupants.leave(place_of(address), address.prefix);
+                None
+            }
+        }
+    }
+
+    /// Binds exactly `wanted`, as far as others' addresses and the kernel let it. `permits` is asked right before each order
+    /// that binds.
     pub(super) fn settle(
         &mut self,
         wanted: &BTreeSet<Place>,
+        permits: &dyn Fn(&Place) -> bool,
         route: &mut Route,
-        now: Time,
-    ) -> Result<Vec<Obstacle>, NetlinkError> {
-        self.bindings.forget(wanted);
-        let steps = self.bindings.steps(wanted, now);
-        if steps.is_empty() {
-            return Ok(Vec::new());
-        }
-        let answers = route.batch(steps.iter().map(|step| self.order(*step)))?;
-        let (mut done, mut obstacles, mut existing) = (Vec::new(), Vec::new(), Vec::new());
-        for (step, answer) in steps.into_iter().zip(answers) {
-            match (step, answer) {
-                (_, Ok(())) => done.push(step),
-                // Expired, or its interface is gone: as good as removed.
-                (Step::Remove(_), Err(_)) => done.push(step),
-                (Step::Add(place), Err(Refusal { errno: Errno::EEXIST, .. })) => existing.push(place),
-                (Step::Add(place) | Step::Renew(place), Err(refusal)) => {
-                    if self.bindings.refused(step, now) {
-                        obstacles.push(Obstacle { place, reason: refusal.to_string() });
-                    }
-                }
+    ) -> Result<(), NetlinkError> {
+        self.obstacles.retain(|place, _| wanted.contains(place) && !self.bindings.holds(place));
+        let mut free = BTreeSet::new();
+        for place in wanted {
+            if let Some(objection) = self.occupants.objection(place) {
+                self.obstacles.insert(*place, objection);
+            } else {
+                free.insert(*place);
             }
         }
-        self.bindings.succeeded(&done, now);
-        if !existing.is_empty() {
-            obstacles.extend(self.adopt(&existing, route, now)?);
+        self.bindings.forget(&free);
+        let lifetime = lifetime(free.len());
+        for chunk in self.bindings.steps(&free, clock::now()).chunks(CHUNK) {
+            let permitted = |step: &&Step| match step {
+                Step::Add(place) | Step::Renew(place) => permits(place),
+                Step::Remove(_) => true,
+            };
+            let steps: Vec<Step> = chunk.iter().filter(permitted).copied().collect();
+            self.carry_out(steps, lifetime, route)?;
         }
-        Ok(obstacles)
+        Ok(())
+    }
+
+    fn carry_out(
+        &mut self,
+        steps: Vec<Step>,
+        lifetime: Duration,
+        route: &mut Route,
+    ) -> Result<(), NetlinkError> {
+        let now = clock::now();
+        let answers = route.batch(steps.iter().map(|step| self.order(*step, lifetime)))?;
+        let (mut done, mut existing) = (Vec::new(), Vec::new());
+        for (step, answer) in steps.into_iter().zip(answers) {
+            match (step, answer) {
+                (Step::Remove(place), Ok(())) => {
+                    *self.leaving.entry(place).or_default() += 1;
+                    done.push(step);
+                }
+                // Expired, or its interface is gone: as good as removed.
+                (Step::Remove(_), Err(_)) | (Step::Add(_) | Step::Renew(_), Ok(())) => done.push(step),
+                (Step::Add(place), Err(Refusal { errno: Errno::EEXIST, .. })) => existing.push(place),
+                (Step::Add(_) | Step::Renew(_), Err(refusal)) => self.refuse(step, refusal.to_string(), now),
+            }
+        }
+        self.succeed(&done, lifetime, now);
+        self.learn_marks(&done, route)?;
+        if existing.is_empty() { Ok(()) } else { self.adopt(&existing, lifetime, route, now) }
     }
 
     /// Addresses that are there already: ours are renewed, others are left alone.
     fn adopt(
         &mut self,
         existing: &[Place],
+        lifetime: Duration,
         route: &mut Route,
         now: Time,
-    ) -> Result<Vec<Obstacle>, NetlinkError> {
+    ) -> Result<(), NetlinkError> {
         let all = route.addresses(AddressFamily::Unspec)?.entries;
-        let ours: BTreeSet<Place> =
-            all.iter().filter(|address| is_ours(address, self.tag)).map(place_of).collect();
-        let mut obstacles = Vec::new();
+        let (ours, others): (Vec<&Address>, Vec<&Address>) =
+            all.iter().partition(|address| self.is_ours(address));
+        others.into_iter().for_each(|address| self.see_other(address));
+        let ours: BTreeSet<Place> = ours.into_iter().map(place_of).collect();
         for place in existing {
             let renewal = Step::Renew(*place);
-            let refused = if ours.contains(place) {
-                let (message, flags) = self.order(renewal);
+            if ours.contains(place) {
+                let (message, flags) = self.order(renewal, lifetime);
                 match route.request(message, flags) {
-                    Ok(()) => {
-                        self.bindings.succeeded(&[renewal], now);
-                        continue;
-                    }
-                    Err(error) => error.to_string(),
+                    Ok(()) => self.succeed(&[renewal], lifetime, now),
+                    Err(error) => self.refuse(renewal, error.to_string(), now),
                 }
             } else {
-                format!(
-                    "the interface has {} already, not by this engine, which leaves it alone: remove it there, or here",
-                    place.address
-                )
-            };
-            if self.bindings.refused(renewal, now) {
-                obstacles.push(Obstacle { place: *place, reason: refused });
+                let gone = || format!("another's {} was on the interface and is gone", place.address);
+                let reason = self.occupants.objection(place).unwrap_or_else(gone);
+                self.refuse(renewal, reason, now);
             }
         }
-        Ok(obstacles)
+        Ok(())
     }
 
-    /// The kernel tells that an address is gone. Whether it was one of ours that is still wanted.
-    pub(super) fn lost(&mut self, address: &Address, now: Time) -> bool {
-        is_ours(address, self.tag) && self.bindings.lost(place_of(address), now)
+    /// Looks, once, whether the kernel keeps the tag of what was bound.
+    fn learn_marks(&mut self, done: &[Step], route: &mut Route) -> Result<(), NetlinkError> {
+        let added = done.iter().find_map(|step| match step {
+            Step::Add(place) => Some(*place),
+            Step::Renew(_) | Step::Remove(_) => None,
+        });
+        let Some(added) = added.filter(|_| !self.marks_seen) else { return Ok(()) };
+        let all = route.addresses(AddressFamily::Unspec)?.entries;
+        self.learn_marks_from(added, &all);
+        Ok(())
+    }
+
+    fn learn_marks_from(&mut self, added: Place, all: &[Address]) {
+        let Some(found) = all.iter().find(|address| place_of(address) == added && is_host(address)) else {
+            return;
+        };
+        self.marks_seen = true;
+        if found.protocol != self.tag && is_like_ours(found) {
+            tracing::warn!(
+                "this kernel keeps no origin of addresses (IFA_PROTO, Linux 5.18): VIPs that a killed engine leaves behind \
+                 are not swept at the next start but expire by themselves, and are in the way until then"
+            );
+            self.marks = Marks::Memory;
+        }
+    }
+
+    fn succeed(&mut self, steps: &[Step], lifetime: Duration, now: Time) {
+        self.bindings.succeeded(steps, lifetime, now);
+        for step in steps {
+            match step {
+                Step::Add(place) | Step::Renew(place) | Step::Remove(place) => {
+                    self.obstacles.remove(place);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, step: Step, reason: String, now: Time) {
+        self.bindings.refused(step, now);
+        match step {
+            Step::Add(place) | Step::Renew(place) => drop(self.obstacles.insert(place, reason)),
+            Step::Remove(_) => {}
+        }
+    }
+
+    fn see_other(&mut self, address: &Address) {
+        let place = place_of(address);
+        self.occupants.enter(place, address.prefix);
+        if is_host(address) {
+            // Made over to somebody else, as `ip addr change` does.
+            self.bindings.cede(&place);
+        }
     }
 
     /// Whether it is bound.
@@ -118,13 +263,40 @@ impl Addresses {
         self.bindings.holds(place)
     }
 
+    /// Why what is wanted is not bound.
+    pub(super) fn obstacle(&self, place: &Place) -> Option<&str> {
+        self.obstacles.get(place).map(String::as_str)
+    }
+
+    /// Why somebody else's address keeps ours from being bound, wanted or not.
+    pub(super) fn objection(&self, place: &Place) -> Option<String> {
+        self.occupants.objection(place)
+    }
+
+    /// Whether nothing is bound.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bindings.bound().next().is_none()
+    }
+
     /// When there is something to do if nothing changes.
     pub(super) fn due(&self) -> Option<Time> {
         self.bindings.due()
     }
 
-    fn order(&self, step: Step) -> (RouteNetlinkMessage, u16) {
-        order(step, self.bindings.lifetime(), self.tag)
+    fn order(&self, step: Step, lifetime: Duration) -> (netlink_packet_route::RouteNetlinkMessage, u16) {
+        order(step, lifetime, self.tag)
+    }
+
+    fn is_ours(&self, address: &Address) -> bool {
+        is_host(address)
+            && match self.marks {
+                Marks::Tag => address.protocol == self.tag,
+                Marks::Memory => {
+                    let place = place_of(address);
+                    let known = self.bindings.holds(&place) || self.leaving.contains_key(&place);
+                    known && is_like_ours(address)
+                }
+            }
     }
 }
 
@@ -132,11 +304,15 @@ fn place_of(address: &Address) -> Place {
     Place { interface: address.index, address: address.ip }
 }
 
-/// A host's address with our tag.
-fn is_ours(address: &Address, tag: u8) -> bool {
+fn is_host(address: &Address) -> bool {
     let host = match address.ip {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,
     };
-    address.protocol == tag && address.prefix == host
+    address.prefix == host
+}
+
+/// With a lifetime, without a route of its own.
+fn is_like_ours(address: &Address) -> bool {
+    address.flags.contains(AddressFlags::Noprefixroute) && !address.flags.contains(AddressFlags::Permanent)
 }

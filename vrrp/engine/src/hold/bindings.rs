@@ -12,7 +12,7 @@ mod tests;
 /// Lifetime of a bound address. The kernel removes it when this process no longer renews it: killed, frozen or cut off.
 const LIFETIME: Duration = Duration::from_secs(3);
 /// Addresses that the shortest lifetime serves; more live proportionally longer, so that renewing costs the same.
-const PER_LIFETIME: usize = 256;
+const PER_LIFETIME: usize = 1024;
 /// First pause after a refusal; doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
@@ -42,6 +42,8 @@ pub(super) struct Bindings {
     /// When each is to be renewed.
     bound: BTreeMap<Place, Time>,
     refused: BTreeMap<Place, Pause>,
+    /// What others removed lately.
+    lost: BTreeMap<Place, Pause>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,20 +63,20 @@ impl Bindings {
         let gone = self.bound.keys().filter(|place| !wanted.contains(place));
         let mut steps: Vec<Step> = gone.copied().map(Step::Remove).collect();
         for place in wanted {
-            match (self.bound.get(place), self.refused.get(place)) {
-                (Some(due), _) if *due <= now => steps.push(Step::Renew(*place)),
-                (None, Some(pause)) if pause.until > now => {}
-                (None, _) => steps.push(Step::Add(*place)),
-                (Some(_), _) => {}
+            match self.bound.get(place) {
+                Some(due) if *due <= now => steps.push(Step::Renew(*place)),
+                Some(_) => {}
+                None if self.pauses(place).any(|pause| pause.until > now) => {}
+                None => steps.push(Step::Add(*place)),
             }
         }
         steps
     }
 
-    /// The kernel has done these steps.
-    pub(super) fn succeeded(&mut self, steps: &[Step], now: Time) {
+    /// The kernel has done these steps, with this lifetime, ordered not before `now`.
+    pub(super) fn succeeded(&mut self, steps: &[Step], lifetime: Duration, now: Time) {
         let count = u32::try_from(steps.len().max(1)).unwrap_or(u32::MAX);
-        let third = lifetime(self.bound.len().max(steps.len())) / 3;
+        let third = lifetime / 3;
         for (number, step) in (0..).zip(steps) {
             match step {
                 Step::Add(place) | Step::Renew(place) => {
@@ -104,17 +106,33 @@ impl Bindings {
         }
     }
 
-    /// Somebody else removed it. Whether it was bound, to be bound again after a pause.
+    /// Somebody else removed it. Whether it was bound. It is bound again at once the first time, then after growing pauses,
+    /// until it has been left alone for the longest.
     pub(super) fn lost(&mut self, place: Place, now: Time) -> bool {
-        self.bound.contains_key(&place) && {
-            self.refused(Step::Add(place), now);
-            true
+        if self.bound.remove(&place).is_none() {
+            return false;
         }
+        let recent = self.lost.get(&place).filter(|pause| now < pause.until + LAST_PAUSE);
+        let (pause, next) = recent
+            .map_or((Duration::ZERO, FIRST_PAUSE), |recent| (recent.next, (recent.next * 2).min(LAST_PAUSE)));
+        self.lost.insert(place, Pause { until: now + pause, next });
+        true
     }
 
-    /// What was refused and is no longer wanted is forgotten.
+    /// It has become somebody else's: it is neither renewed nor removed.
+    pub(super) fn cede(&mut self, place: &Place) {
+        self.bound.remove(place);
+    }
+
+    /// What was refused or lost and is no longer wanted is forgotten.
     pub(super) fn forget(&mut self, wanted: &BTreeSet<Place>) {
         self.refused.retain(|place, _| wanted.contains(place));
+        self.lost.retain(|place, _| wanted.contains(place));
+    }
+
+    /// What is bound.
+    pub(super) fn bound(&self) -> impl Iterator<Item = &Place> {
+        self.bound.keys()
     }
 
     /// Whether it is bound.
@@ -122,13 +140,14 @@ impl Bindings {
         self.bound.contains_key(place)
     }
 
-    /// Lifetime to give now.
-    pub(super) fn lifetime(&self) -> Duration {
-        lifetime(self.bound.len())
-    }
-
     /// When there is something to do if nothing changes.
     pub(super) fn due(&self) -> Option<Time> {
-        self.bound.values().copied().chain(self.refused.values().map(|pause| pause.until)).min()
+        let lost = self.lost.iter().filter(|(place, _)| !self.bound.contains_key(place));
+        let pauses = self.refused.values().chain(lost.map(|(_, pause)| pause));
+        self.bound.values().copied().chain(pauses.map(|pause| pause.until)).min()
+    }
+
+    fn pauses(&self, place: &Place) -> impl Iterator<Item = &Pause> {
+        self.refused.get(place).into_iter().chain(self.lost.get(place))
     }
 }

@@ -15,9 +15,11 @@ use super::bindings::{Place, Step};
 ///
 /// The address is a host's (/32, /128) without a route of its own, so that neither the interface's subnet nor
 /// `promote_secondaries` is touched, and comes without duplicate address detection, which would delay it: the engine has
-/// probed for it. The tag goes with every renewal: one without clears it. In IPv6 the preferred lifetime is 0, so that the
-/// VIP is never chosen as a source. IPv4 knows nothing like that; there the scope of a link keeps it from being a source
-/// towards other networks and behind the interface's own addresses.
+/// probed for it. The tag goes with every renewal: one without clears it.
+///
+/// In IPv6 the preferred lifetime is 0, so that the VIP is never chosen as a source. IPv4 knows nothing like that. Its scope is
+/// global, as the kernel puts narrower ones before the interface's own addresses: so the VIP comes after those that were
+/// there first, which stay the primary ones and the sources.
 pub(super) fn order(step: Step, lifetime: Duration, tag: u8) -> (RouteNetlinkMessage, u16) {
     match step {
         Step::Add(place) => {
@@ -49,7 +51,7 @@ fn message(place: Place, lifetime: Duration, tag: u8) -> AddressMessage {
     cache.ifa_valid = seconds;
     let flags = match place.address {
         IpAddr::V4(_) => {
-            message.header.scope = AddressScope::Link;
+            message.header.scope = AddressScope::Universe;
             cache.ifa_preferred = seconds;
             AddressFlags::Noprefixroute
         }

@@ -23,7 +23,8 @@ impl fmt::Display for Refusal {
             None => write!(f, "{}", self.errno),
         }?;
         match self.errno {
-            Errno::EPERM | Errno::EACCES => write!(
+            // EACCES is IPv6 switched off on the interface, in the kernel's own words.
+            Errno::EPERM => write!(
                 f,
                 ": the process lacks CAP_NET_ADMIN; run it as root or add the capability \
                  (Kubernetes: securityContext.capabilities.add: [NET_ADMIN])"

@@ -1,5 +1,7 @@
 use super::*;
 
+const SHORT: Duration = Duration::from_secs(3);
+
 fn place(last: u8) -> Place {
     Place { interface: 2, address: IpAddr::from([192, 0, 2, last]) }
 }
@@ -18,7 +20,7 @@ fn what_is_wanted_is_added_then_renewed_within_a_third_of_its_lifetime_and_remov
     let both = wanted(&[place(1), place(2)]);
     let steps = bindings.steps(&both, at(0));
     assert_eq!(steps, [Step::Add(place(1)), Step::Add(place(2))]);
-    bindings.succeeded(&steps, at(0));
+    bindings.succeeded(&steps, SHORT, at(0));
     assert!(bindings.holds(&place(1)) && bindings.holds(&place(2)));
     assert_eq!(bindings.steps(&both, at(400)), []);
     let due = bindings.due().unwrap();
@@ -27,7 +29,7 @@ fn what_is_wanted_is_added_then_renewed_within_a_third_of_its_lifetime_and_remov
     assert_eq!(bindings.steps(&both, at(1000)), [Step::Renew(place(1)), Step::Renew(place(2))]);
     let one = wanted(&[place(2)]);
     assert_eq!(bindings.steps(&one, at(400)), [Step::Remove(place(1))]);
-    bindings.succeeded(&[Step::Remove(place(1))], at(400));
+    bindings.succeeded(&[Step::Remove(place(1))], SHORT, at(400));
     assert!(!bindings.holds(&place(1)));
 }
 
@@ -36,7 +38,7 @@ fn a_refusal_is_told_once_and_tried_again_after_growing_pauses_while_others_go_o
     let mut bindings = Bindings::default();
     let both = wanted(&[place(1), place(2)]);
     assert!(bindings.refused(Step::Add(place(1)), at(0)), "the first is news");
-    bindings.succeeded(&[Step::Add(place(2))], at(0));
+    bindings.succeeded(&[Step::Add(place(2))], SHORT, at(0));
     assert_eq!(bindings.steps(&both, at(99)), []);
     assert_eq!(bindings.steps(&both, at(100)), [Step::Add(place(1))]);
     assert!(!bindings.refused(Step::Add(place(1)), at(100)), "the second is not");
@@ -47,17 +49,36 @@ fn a_refusal_is_told_once_and_tried_again_after_growing_pauses_while_others_go_o
 }
 
 #[test]
-fn what_somebody_else_removed_is_bound_again_after_a_pause() {
+fn what_somebody_else_removed_is_bound_again_at_once_and_then_after_growing_pauses() {
     let mut bindings = Bindings::default();
-    bindings.succeeded(&[Step::Add(place(1))], at(0));
-    assert!(bindings.lost(place(1), at(10)));
+    let one = wanted(&[place(1)]);
+    bindings.succeeded(&[Step::Add(place(1))], SHORT, at(0));
     assert!(!bindings.lost(place(2), at(10)), "never ours");
-    assert_eq!(bindings.steps(&wanted(&[place(1)]), at(110)), [Step::Add(place(1))]);
+    for (lost, bound) in [(10, 10), (20, 120), (130, 330)] {
+        assert!(bindings.lost(place(1), at(lost)));
+        if bound > lost {
+            assert_eq!(bindings.steps(&one, at(bound - 1)), []);
+            assert_eq!(bindings.due(), Some(at(bound)));
+        }
+        assert_eq!(bindings.steps(&one, at(bound)), [Step::Add(place(1))]);
+        bindings.succeeded(&[Step::Add(place(1))], SHORT, at(bound));
+    }
+    let quiet = 330 + 30_001;
+    assert!(bindings.lost(place(1), at(quiet)));
+    assert_eq!(bindings.steps(&one, at(quiet)), [Step::Add(place(1))], "left alone for long enough");
+}
+
+#[test]
+fn what_became_somebody_elses_is_not_removed() {
+    let mut bindings = Bindings::default();
+    bindings.succeeded(&[Step::Add(place(1))], SHORT, at(0));
+    bindings.cede(&place(1));
+    assert_eq!(bindings.steps(&wanted(&[]), at(10)), []);
 }
 
 #[test]
 fn many_addresses_live_longer_so_that_renewing_costs_the_same() {
-    for (addresses, seconds) in [(0, 3), (1, 3), (256, 3), (257, 6), (1000, 12), (10_000, 120)] {
+    for (addresses, seconds) in [(0, 3), (1, 3), (1024, 3), (1025, 6), (4096, 12), (10_000, 30)] {
         assert_eq!(lifetime(addresses), Duration::from_secs(seconds), "{addresses}");
     }
 }

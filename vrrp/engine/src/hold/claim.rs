@@ -1,0 +1,55 @@
+//! What a virtual router wants bound.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::bindings::Place;
+use crate::clock;
+use crate::config::Hold;
+use crate::duty::{Duty, Plan};
+
+/// A duty as it is at the beginning of a round.
+pub(super) struct Claim {
+    pub(super) duty: Arc<Duty>,
+    pub(super) plan: Arc<Plan>,
+    /// Whether this node acts as Active.
+    pub(super) active: bool,
+    cleared: Arc<BTreeSet<IpAddr>>,
+}
+
+impl Claim {
+    pub(super) fn of(duty: Arc<Duty>) -> Self {
+        let (plan, cleared) = (duty.plan(), duty.cleared());
+        let active = duty.holds(clock::now());
+        Self { duty, plan, active, cleared }
+    }
+
+    /// Whether it binds its addresses to something.
+    pub(super) fn binds(&self) -> bool {
+        match self.plan.hold {
+            Hold::Respond => false,
+            Hold::Address | Hold::Vmac => true,
+        }
+    }
+
+    /// The interface on which its addresses are bound.
+    pub(super) fn interface(&self) -> Option<u32> {
+        match self.plan.hold {
+            Hold::Address => self.plan.link.as_ref().map(|link| link.index),
+            Hold::Respond | Hold::Vmac => None,
+        }
+    }
+
+    /// All its addresses where they would be bound.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        let interface = self.interface();
+        let place = move |address: &IpAddr| interface.map(|interface| Place { interface, address: *address });
+        self.plan.addresses.iter().filter_map(place)
+    }
+
+    /// Those to be bound now: this node is Active and may claim them.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = Place> {
+        self.places().filter(|place| self.active && self.cleared.contains(&place.address))
+    }
+}

@@ -1,0 +1,173 @@
+//! One round of the thread: what is wanted, what is there, what is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use windlass_vrrp::Time;
+
+use super::Settings;
+use super::address::Addresses;
+use super::bindings::Place;
+use super::claim::Claim;
+use super::kernel::{Heard, Kernel};
+use super::report::{Report, Way};
+use crate::clock;
+use crate::event::Sink;
+use crate::inbox::Inbox;
+use crate::netlink::{NetlinkError, Route};
+
+/// Pause after netlink failed.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// The thread's state.
+pub(super) struct Holder<'a> {
+    net_admin: bool,
+    /// Opened when the first router binds addresses.
+    kernel: Option<Kernel>,
+    addresses: Addresses,
+    report: Report<'a>,
+}
+
+/// How a round went.
+pub(super) struct Round {
+    /// What is bound has changed.
+    pub(super) news: bool,
+    /// Until there is something to do without a cause; `None`: never.
+    pub(super) patience: Option<Duration>,
+}
+
+impl<'a> Holder<'a> {
+    pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a Sink) -> Self {
+        let addresses = Addresses::new(settings.tag);
+        let report = Report::new(inbox, events);
+        Self { net_admin: settings.net_admin, kernel: None, addresses, report }
+    }
+
+    /// Removes what an earlier engine left behind.
+    pub(super) fn sweep(&self) {
+        if !self.net_admin {
+            return;
+        }
+        match Route::open().and_then(|mut route| self.addresses.sweep(&mut route)) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "removed VIPs that an earlier engine had left on interfaces"),
+            Err(error) => tracing::warn!(
+                %error,
+                "cannot look for VIPs that an earlier engine left on interfaces; they expire by themselves"
+            ),
+        }
+    }
+
+    /// Readable when the kernel has told something.
+    pub(super) fn hearing(&self) -> Option<BorrowedFd<'_>> {
+        self.kernel.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Does what the claims say.
+    pub(super) fn round(&mut self, claims: &[Claim]) -> Round {
+        let outcome = self.settle(claims);
+        if let Err(error) = &outcome {
+            // What was ordered may or may not have been done: the next round finds out.
+            tracing::warn!(%error, "cannot put VIPs on interfaces; trying again");
+            self.kernel = None;
+        }
+        let now = clock::now();
+        let keys: BTreeSet<_> = claims.iter().map(|claim| &claim.duty.key).collect();
+        self.report.forget(&keys);
+        let mut news = false;
+        for claim in claims {
+            news |= self.publish(claim, now);
+        }
+        let due = self.addresses.due().into_iter().chain(self.report.due()).min();
+        let patience = due.map(|due| due.since(now));
+        Round { news, patience: if outcome.is_err() { Some(RETRY) } else { patience } }
+    }
+
+    fn settle(&mut self, claims: &[Claim]) -> Result<(), NetlinkError> {
+        let needed = claims.iter().any(Claim::binds) || !self.addresses.is_empty();
+        let kernel = match self.kernel.take() {
+            Some(kernel) => kernel,
+            None if needed => {
+                let mut kernel = Kernel::open()?;
+                // From here on the monitor hears of changes: nothing is missed.
+                let lost = self.addresses.resync(&mut kernel.route, clock::now())?;
+                self.tell_lost(&lost, claims);
+                kernel
+            }
+            None => return Ok(()),
+        };
+        let kernel = self.kernel.insert(kernel);
+        let heard = kernel.hear()?;
+        let lost = Self::take(&mut self.addresses, kernel, &heard)?;
+        let wanted: BTreeMap<Place, &Claim> =
+            claims.iter().flat_map(|claim| claim.wanted().map(move |place| (place, claim))).collect();
+        let permits =
+            |place: &Place| wanted.get(place).is_some_and(|claim| claim.duty.holds(clock::now()));
+        self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut kernel.route)?;
+        // The kernel tells of what was just ordered: taken in at once, it does not wake the thread.
+        let heard = kernel.hear()?;
+        let lost_since = Self::take(&mut self.addresses, kernel, &heard)?;
+        self.tell_lost(&lost, claims);
+        self.tell_lost(&lost_since, claims);
+        Ok(())
+    }
+
+    fn take(
+        addresses: &mut Addresses,
+        kernel: &mut Kernel,
+        heard: &Heard,
+    ) -> Result<Vec<Place>, NetlinkError> {
+        let now = clock::now();
+        if heard.lost {
+            return addresses.resync(&mut kernel.route, now);
+        }
+        Ok(heard.changes.iter().filter_map(|change| addresses.hear(change, now)).collect())
+    }
+
+    fn tell_lost(&self, lost: &[Place], claims: &[Claim]) {
+        for place in lost {
+            if let Some(claim) = claims.iter().find(|claim| claim.wanted().any(|wanted| wanted == *place)) {
+                self.report.lost(claim, place.address);
+            }
+        }
+    }
+
+    /// Tells the others what became of a claim. Whether that is another than before.
+    fn publish(&mut self, claim: &Claim, now: Time) -> bool {
+        if !claim.binds() {
+            return false;
+        }
+        let wanted: BTreeSet<Place> = claim.wanted().collect();
+        let held = |place: &&Place| self.addresses.holds(place);
+        let in_place: BTreeSet<_> = wanted.iter().filter(held).map(|place| place.address).collect();
+        for place in claim.places() {
+            let reason = self.addresses.obstacle(&place).filter(|_| wanted.contains(&place));
+            self.report.address(claim, place.address, reason);
+        }
+        let way = self.way(claim, &wanted, in_place.is_empty());
+        self.report.way(&claim.duty.key, way, now);
+        let news = *claim.duty.in_place() != in_place;
+        if news {
+            claim.duty.set_in_place(in_place);
+        }
+        news
+    }
+
+    fn way(&self, claim: &Claim, wanted: &BTreeSet<Place>, nothing_held: bool) -> Way {
+        let objections: Option<Vec<String>> =
+            claim.places().map(|place| self.addresses.objection(&place)).collect();
+        if let Some(first) = objections.into_iter().flatten().next() {
+            return Way::Barred(format!("{}: {first}", claim.duty.key));
+        }
+        let refusals: Option<Vec<(Place, &str)>> =
+            wanted.iter().map(|place| self.addresses.obstacle(place).map(|reason| (*place, reason))).collect();
+        match refusals.as_deref() {
+            Some([(place, reason), ..]) if nothing_held => Way::Refused(format!(
+                "{}: {} cannot be put on the interface: {reason}",
+                claim.duty.key, place.address
+            )),
+            Some(_) | None => Way::Free,
+        }
+    }
+}
