@@ -20,6 +20,7 @@ use crate::neighbour;
 use crate::realtime;
 use crate::sockets;
 use crate::status::{LinkStatus, RouterStatus};
+use crate::tag::AddressTag;
 
 /// How to run the engine. [`Options::new`] gives the defaults.
 #[non_exhaustive]
@@ -33,6 +34,8 @@ pub struct Options {
     pub guard: bool,
     /// Name of that table, of family `inet`. Default: `windlass`.
     pub table: String,
+    /// Mark of the addresses that the engine puts on interfaces: another for each engine on the host.
+    pub tag: AddressTag,
     /// How fast VIPs are announced.
     pub announcements: Pacing,
 }
@@ -60,6 +63,7 @@ impl Options {
             realtime: true,
             guard: false,
             table: "windlass".to_owned(),
+            tag: AddressTag::default(),
             announcements: Pacing::default(),
         }
     }
@@ -124,7 +128,7 @@ impl Engine {
             timer_thread: None,
             helpers: Vec::new(),
         };
-        let Options { on_event, realtime, guard, table, announcements } = options;
+        let Options { on_event, realtime, guard, table, tag, announcements } = options;
         let sink = Sink::new(on_event);
         let net_admin = realtime::may_administer_network();
         let (roster, events) = (Arc::clone(&engine.roster), sink.clone());
@@ -135,7 +139,7 @@ impl Engine {
             neighbour::run(&roster, &events, announcements);
         })?);
         let (roster, inbox, events) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink.clone());
-        let settings = hold::Settings { guard, table, net_admin };
+        let settings = hold::Settings { guard, table, net_admin, tag };
         engine.helpers.push(spawn("windlass-hold", move || hold::run(&roster, &inbox, &events, &settings))?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", move || links.run(follower, &inbox))?);

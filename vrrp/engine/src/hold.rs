@@ -14,6 +14,7 @@ use nix::sys::time::TimeSpec;
 use crate::duty::Roster;
 use crate::event::Sink;
 use crate::inbox::Inbox;
+use crate::tag::AddressTag;
 
 mod address;
 mod bindings;
@@ -40,7 +41,7 @@ pub(crate) struct Settings {
     /// Whether the process has CAP_NET_ADMIN.
     pub(crate) net_admin: bool,
     /// Mark of the engine's addresses.
-    pub(crate) tag: u8,
+    pub(crate) tag: AddressTag,
 }
 
 /// The thread's body; returns when the roster stops.

@@ -11,9 +11,9 @@ mod table;
 pub(crate) use follower::Follower;
 pub(crate) use table::Interfaces;
 
-/// IFA_PROTO of the addresses that the engine binds: they come and go with the Active state, so they are no source of
-/// adverts and not reported as the node's.
-pub(crate) const OWN_PROTOCOL: u8 = 0x57;
+/// IFA_PROTO of the addresses that an engine binds by default.
+#[cfg(test)]
+pub(crate) const OWN_PROTOCOL: u8 = crate::tag::AddressTag::DEFAULT.get();
 /// Beginning of the alias of the macvlan interfaces that the engine makes: they are not reported.
 pub(crate) const OWN_ALIAS: &str = "windlass:";
 

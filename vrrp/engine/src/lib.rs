@@ -33,6 +33,7 @@ mod realtime;
 mod sockets;
 mod status;
 mod sys;
+mod tag;
 
 pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::{Engine, Options, Pacing, StartError};
@@ -40,5 +41,6 @@ pub use event::Event;
 pub use interfaces::{InterfaceInfo, Unusable};
 pub use lateness::Lateness;
 pub use status::{LinkStatus, RouterCounters, RouterStatus};
+pub use tag::AddressTag;
 pub use windlass_vrrp::wire::Checksum;
 pub use windlass_vrrp::{Family, Interval, Priority, Reason, State, Versions, Vrid};

@@ -15,9 +15,6 @@ use super::orders::order;
 use crate::clock;
 use crate::netlink::{Address, Change, NetlinkError, Refusal, Route};
 
-#[cfg(test)]
-mod tests;
-
 /// Steps between two looks at whether they are still permitted.
 const CHUNK: usize = 64;
 
@@ -62,8 +59,9 @@ impl Addresses {
     pub(super) fn sweep(&self, route: &mut Route) -> Result<usize, NetlinkError> {
         let left = route.addresses(AddressFamily::Unspec)?.entries;
         let ours: Vec<_> = left.iter().filter(|address| self.is_ours(address)).map(place_of).collect();
-        let answers = route.batch(ours.iter().map(|place| self.order(Step::Remove(*place), Duration::ZERO)))?;
-        Ok(answers.into_iter().filter(Result::is_ok).count())
+        let answers =
+            route.batch(ours.iter().map(|place| self.order(Step::Remove(*place), Duration::ZERO)))?;
+        Ok(answers.into_iter().flatten().count())
     }
 
     /// Compares what is known with all that the kernel has. What was bound and is gone.
@@ -91,7 +89,9 @@ impl Addresses {
                 self.occupants.leave_interface(*index);
                 let gone: Vec<Place> =
                     self.bindings.bound().filter(|place| place.interface == *index).copied().collect();
-                gone.iter().for_each(|place| self.bindings.cede(place));
+                for place in &gone {
+                    self.bindings.cede(place);
+                }
                 None
             }
             Change::Address(address) if self.is_ours(address) => {
@@ -185,7 +185,9 @@ impl Addresses {
         let all = route.addresses(AddressFamily::Unspec)?.entries;
         let (ours, others): (Vec<&Address>, Vec<&Address>) =
             all.iter().partition(|address| self.is_ours(address));
-        others.into_iter().for_each(|address| self.see_other(address));
+        for address in others {
+            self.see_other(address);
+        }
         let ours: BTreeSet<Place> = ours.into_iter().map(place_of).collect();
         for place in existing {
             let renewal = Step::Renew(*place);

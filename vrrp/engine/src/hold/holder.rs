@@ -39,7 +39,7 @@ pub(super) struct Round {
 
 impl<'a> Holder<'a> {
     pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a Sink) -> Self {
-        let addresses = Addresses::new(settings.tag);
+        let addresses = Addresses::new(settings.tag.get());
         let report = Report::new(inbox, events);
         Self { net_admin: settings.net_admin, kernel: None, addresses, report }
     }
@@ -102,8 +102,7 @@ impl<'a> Holder<'a> {
         let lost = Self::take(&mut self.addresses, kernel, &heard)?;
         let wanted: BTreeMap<Place, &Claim> =
             claims.iter().flat_map(|claim| claim.wanted().map(move |place| (place, claim))).collect();
-        let permits =
-            |place: &Place| wanted.get(place).is_some_and(|claim| claim.duty.holds(clock::now()));
+        let permits = |place: &Place| wanted.get(place).is_some_and(|claim| claim.duty.holds(clock::now()));
         self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut kernel.route)?;
         // The kernel tells of what was just ordered: taken in at once, it does not wake the thread.
         let heard = kernel.hear()?;
@@ -160,8 +159,10 @@ impl<'a> Holder<'a> {
         if let Some(first) = objections.into_iter().flatten().next() {
             return Way::Barred(format!("{}: {first}", claim.duty.key));
         }
-        let refusals: Option<Vec<(Place, &str)>> =
-            wanted.iter().map(|place| self.addresses.obstacle(place).map(|reason| (*place, reason))).collect();
+        let refusals: Option<Vec<(Place, &str)>> = wanted
+            .iter()
+            .map(|place| self.addresses.obstacle(place).map(|reason| (*place, reason)))
+            .collect();
         match refusals.as_deref() {
             Some([(place, reason), ..]) if nothing_held => Way::Refused(format!(
                 "{}: {} cannot be put on the interface: {reason}",

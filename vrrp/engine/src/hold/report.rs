@@ -45,6 +45,9 @@ impl<'a> Report<'a> {
 
     /// An address of the router is not bound for this reason, or (`None`) is or need not be.
     pub(super) fn address(&mut self, claim: &Claim, address: IpAddr, reason: Option<&str>) {
+        if reason.is_none() && self.refused.is_empty() {
+            return;
+        }
         let place = (claim.duty.key.clone(), address);
         match reason {
             None => drop(self.refused.remove(&place)),

@@ -7,8 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::AddressFlags;
 
-use super::{InterfaceInfo, OWN_ALIAS, OWN_PROTOCOL, Unusable};
+use super::{InterfaceInfo, OWN_ALIAS, Unusable};
 use crate::netlink::{Address, Change, Link, NetlinkError, Route};
+use crate::tag::AddressTag;
 
 #[cfg(test)]
 mod tests;
@@ -65,7 +66,7 @@ impl Interfaces {
                 self.links.remove(&index).is_some() | addresses
             }
             // One that the engine binds comes and goes with the Active state: no source of adverts, not the node's.
-            Change::Address(address) if address.protocol == OWN_PROTOCOL => self.remove(&address),
+            Change::Address(address) if AddressTag::is_one(address.protocol) => self.remove(&address),
             Change::Address(address) => self.add(&address),
             Change::AddressGone(address) => self.remove(&address),
         }

@@ -13,6 +13,7 @@ mod families;
 mod flood;
 mod frozen;
 mod guard;
+mod hold_address;
 mod hostile;
 mod interfaces;
 mod interop;
