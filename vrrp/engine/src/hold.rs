@@ -33,6 +33,7 @@ const BREATH: Duration = Duration::from_millis(50);
 
 /// What the thread is told at the start.
 #[derive(Debug)]
+#[allow(dead_code, reason = "the guard comes next")]
 pub(crate) struct Settings {
     /// Whether to install the guard.
     pub(crate) guard: bool,

@@ -2,7 +2,7 @@ use super::*;
 
 mod histories;
 
-const OURS: u8 = OWN_PROTOCOL;
+const OURS: u8 = crate::interfaces::OWN_PROTOCOL;
 
 fn link(index: u32, name: &str) -> Link {
     Link {
