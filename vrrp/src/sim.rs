@@ -311,14 +311,20 @@ impl Lan {
         let Condition::Frozen { how, since, inbox } = &mut self.nodes[node].condition else { return };
         let (how, asleep, waiting) = (*how, self.now.since(*since), std::mem::take(inbox));
         self.nodes[node].condition = Condition::Running;
-        match how {
-            Freeze::Suspend => self.nodes[node].clock.stand_still(asleep),
-            Freeze::Process | Freeze::Machine => self.check_tenures(node),
-        }
+        let successors = match how {
+            Freeze::Suspend => {
+                self.nodes[node].clock.stand_still(asleep);
+                // It cannot know.
+                Vec::new()
+            }
+            Freeze::Process | Freeze::Machine => self.successors(node),
+        };
+        self.check_tenures(node, &successors);
         for packet in waiting {
             self.hand_over(packet);
         }
         self.input_all(node, Router::handle_timeout);
+        self.check_silence(node, &successors);
         let shown = self.shown(node);
         for slot in &mut self.nodes[node].slots {
             slot.seen.resumed(self.now, shown);

@@ -4,24 +4,40 @@ use super::{Breach, Lan, Slot, Violation};
 use crate::router::State;
 
 impl Lan {
-    /// At the instant a frozen node runs again, before it has done anything.
-    pub(super) fn check_tenures(&mut self, frozen: usize) {
-        let shown = self.shown(frozen);
-        for router in 0..self.nodes[frozen].slots.len() {
+    /// The routers of a frozen Active that another node took over because it was silent, and that node; not those whose
+    /// last advert to it was lost.
+    pub(super) fn successors(&self, frozen: usize) -> Vec<(usize, usize)> {
+        let successor = |router: usize| {
             let Slot { router: machine, seen, .. } = &self.nodes[frozen].slots[router];
-            let (source, seen) = (machine.config().primary, *seen);
-            if machine.tenure().is_none_or(|end| shown >= end) {
-                continue;
-            }
-            let trusting =
-                (0..self.nodes.len()).filter(|&n| n != frozen && self.is_active(n, router)).find(|&n| {
-                    let other = &self.nodes[n];
-                    other.segment == self.nodes[frozen].segment
-                        && other.slots[router].seen.replaced(source)
-                        && !self.losses.lost_last(router, frozen, n, &seen)
-                });
-            if let Some(other) = trusting {
+            let took_over = |n: usize| {
+                let other = &self.nodes[n];
+                other.segment == self.nodes[frozen].segment
+                    && other.slots[router].seen.replaced(machine.config().primary, seen)
+                    && !self.losses.lost_last(router, frozen, n, seen)
+            };
+            let mut others = (0..self.nodes.len()).filter(|&n| n != frozen && self.is_active(n, router));
+            let other = others.find(|&n| machine.state() == State::Active && took_over(n))?;
+            Some((router, other))
+        };
+        (0..self.nodes[frozen].slots.len()).filter_map(successor).collect()
+    }
+
+    /// At the instant a frozen node runs again, before it has done anything: its tenures are over.
+    pub(super) fn check_tenures(&mut self, frozen: usize, successors: &[(usize, usize)]) {
+        let shown = self.shown(frozen);
+        for &(router, other) in successors {
+            if self.nodes[frozen].slots[router].router.tenure().is_some_and(|end| shown < end) {
                 self.breach(router, Breach::Tenure(frozen, other));
+            }
+        }
+    }
+
+    /// After it has read what waited and looked at its timers: it has said nothing, as it has not listened yet.
+    pub(super) fn check_silence(&mut self, frozen: usize, successors: &[(usize, usize)]) {
+        for &(router, other) in successors {
+            let spoke = self.nodes[frozen].slots[router].seen.spoke_at(self.now);
+            if spoke || self.is_active(frozen, router) {
+                self.breach(router, Breach::Rash(frozen, other));
             }
         }
     }

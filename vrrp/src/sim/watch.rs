@@ -5,6 +5,7 @@
 //! | lonely | a running Backup that has obeyed no advert for its Active_Down_Interval (after a resignation: Skew_Time) is Active. No fault excuses it. So a segment with a running router has an Active within 3·A + skew |
 //! | overlap | two Actives of one segment are one again as soon as an advert of the superior reaches the inferior: within its interval and the longest transit, counted from the last of these: both run, are Active and know their configuration; the last advert of the superior to the inferior was lost. Only lost adverts excuse more, each for one interval. So one-way faults excuse two Actives only if it is the inferior that does not hear |
 //! | tenure | a node that was frozen does not trust its tenure at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost |
+//! | silence | nor is it Active or has it advertised when it has read what waited and looked at its timers |
 //! | obedience | a Backup that is to preempt obeys no advert of lower priority |
 //! | storm | one input makes a router send one advert at most |
 //! | order | a router leaves the state it is in, for another |
@@ -47,6 +48,8 @@ pub enum Breach {
     Overlap(usize, usize),
     /// The first, frozen for long, would still answer; the second took over because it was silent.
     Tenure(usize, usize),
+    /// The first, frozen for long, spoke before it had listened; the second took over because it was silent.
+    Rash(usize, usize),
     /// This Backup obeyed a router that it ought to preempt.
     Obedience(usize),
     /// This router sent several adverts at once.
@@ -79,6 +82,12 @@ impl fmt::Display for Violation {
                     "node {frozen}, frozen until now, trusts its tenure although node {other} took over"
                 )
             }
+            Breach::Rash(frozen, other) => {
+                write!(
+                    f,
+                    "node {frozen}, frozen until now, speaks before it listens, and node {other} took over"
+                )
+            }
             Breach::Obedience(node) => write!(f, "node {node} obeys an Active that it ought to preempt"),
             Breach::Storm(node) => write!(f, "node {node} answers one input with several adverts"),
             Breach::Order(node) => write!(f, "node {node} left a state that it was not in, or for the same"),
@@ -96,8 +105,8 @@ pub(super) struct Seen {
     state: State,
     /// Since when it runs, is Active and has its configuration; `None` if it is not Active.
     active_since: Option<Time>,
-    /// Why it became Active, and whose advert it had obeyed last.
-    promoted: Option<(Reason, Option<IpAddr>)>,
+    /// Why it became Active, whose advert it had obeyed last, and when it became Active.
+    promoted: Option<(Reason, Option<IpAddr>, Time)>,
     /// When it last advertised.
     advertised: Time,
     /// Since when it waits as Backup.
@@ -142,7 +151,7 @@ impl Seen {
         match to {
             State::Active => {
                 self.active_since = Some(now);
-                self.promoted = Some((reason, self.obeyed));
+                self.promoted = Some((reason, self.obeyed, now));
             }
             State::Backup | State::Initialize => {
                 self.active_since = None;
@@ -194,9 +203,17 @@ impl Seen {
         }
     }
 
-    /// Whether it became Active because the router at `source` was silent.
-    pub(super) fn replaced(&self, source: IpAddr) -> bool {
-        self.active_since.is_some() && self.promoted == Some((Reason::ActiveSilent, Some(source)))
+    /// Whether it is Active because the router at `source` was silent after its last advert.
+    pub(super) fn replaced(&self, source: IpAddr, other: &Self) -> bool {
+        self.active_since.is_some()
+            && self.promoted.is_some_and(|(reason, obeyed, at)| {
+                reason == Reason::ActiveSilent && obeyed == Some(source) && at > other.advertised
+            })
+    }
+
+    /// Whether it advertised at this instant.
+    pub(super) fn spoke_at(&self, now: Time) -> bool {
+        self.advertised == now
     }
 }
 

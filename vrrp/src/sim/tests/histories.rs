@@ -3,7 +3,7 @@
 use crate::sim::history::{History, report};
 
 /// How many a plain test run plays.
-const CASES: u64 = 6000;
+const CASES: u64 = 4000;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
