@@ -71,7 +71,7 @@ impl Daemon {
                 .spawn()
                 .unwrap_or_else(|error| panic!("{}: {error}", words[0]));
             let leash = Command::new("/bin/sh")
-                .args(["-c", "read -r _; kill -KILL -- -\"$0\"", &child.id().to_string()])
+                .args(["-c", "read -r _; kill -s KILL -- -\"$0\"", &child.id().to_string()])
                 .stdin(Stdio::piped())
                 .stderr(Stdio::null())
                 .process_group(0)
