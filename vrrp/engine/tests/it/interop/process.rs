@@ -49,8 +49,8 @@ impl Drop for Scratch {
 /// A daemon, leader of a process group of its own. It dies with this value, and with the test's process however that ends.
 pub(crate) struct Daemon {
     child: Child,
-    /// Waits for the end of a pipe that only this process holds, then kills the group: the kernel's parent-death signal
-    /// would be forgotten when the daemon changes its user.
+    /// Waits for the end of a pipe that only this process holds, then kills the group and removes its files: the kernel's
+    /// parent-death signal would be forgotten when the daemon changes its user.
     leash: Child,
     log: PathBuf,
 }
@@ -61,6 +61,7 @@ impl Daemon {
         let log = PathBuf::from(scratch.path(&format!("{name}.log")));
         let output = File::create(&log).unwrap();
         let words: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
+        let directory = scratch.path("");
         let (child, leash) = host.run(move || {
             let child = Command::new(&words[0])
                 .args(&words[1..])
@@ -71,7 +72,12 @@ impl Daemon {
                 .spawn()
                 .unwrap_or_else(|error| panic!("{}: {error}", words[0]));
             let leash = Command::new("/bin/sh")
-                .args(["-c", "read -r _; kill -s KILL -- -\"$0\"", &child.id().to_string()])
+                .args([
+                    "-c",
+                    "read -r _; kill -s KILL -- -\"$0\"; rm -r \"$1\"",
+                    &child.id().to_string(),
+                    &directory,
+                ])
                 .stdin(Stdio::piped())
                 .stderr(Stdio::null())
                 .process_group(0)
