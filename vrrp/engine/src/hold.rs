@@ -19,6 +19,7 @@ use crate::tag::AddressTag;
 mod address;
 mod bindings;
 mod claim;
+mod guarding;
 mod holder;
 mod kernel;
 mod occupants;
@@ -33,7 +34,6 @@ const BREATH: Duration = Duration::from_millis(50);
 
 /// What the thread is told at the start.
 #[derive(Debug)]
-#[allow(dead_code, reason = "the guard comes next")]
 pub(crate) struct Settings {
     /// Whether to install the guard.
     pub(crate) guard: bool,
@@ -58,9 +58,10 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
             roster.ring_neighbour();
         }
         if stopping {
-            return;
+            return holder.end();
         }
-        wait(roster, &holder, round.patience);
+        holder.afterwards(&claims);
+        wait(roster, &holder, holder.patience(&round));
     }
 }
 

@@ -33,6 +33,16 @@ impl Claim {
         }
     }
 
+    /// All its addresses.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.plan.addresses.iter().copied()
+    }
+
+    /// Those that this node serves now: it is Active and may claim them.
+    pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses().filter(|address| self.active && self.cleared.contains(address))
+    }
+
     /// The interface on which its addresses are bound.
     pub(super) fn interface(&self) -> Option<u32> {
         match self.plan.hold {

@@ -10,6 +10,7 @@ use super::Settings;
 use super::address::Addresses;
 use super::bindings::Place;
 use super::claim::Claim;
+use super::guarding::Guarding;
 use super::kernel::{Heard, Kernel};
 use super::report::{Report, Way};
 use crate::clock;
@@ -26,6 +27,7 @@ pub(super) struct Holder<'a> {
     /// Opened when the first router binds addresses.
     kernel: Option<Kernel>,
     addresses: Addresses,
+    guarding: Option<Guarding>,
     report: Report<'a>,
 }
 
@@ -33,15 +35,16 @@ pub(super) struct Holder<'a> {
 pub(super) struct Round {
     /// What is bound has changed.
     pub(super) news: bool,
-    /// Until there is something to do without a cause; `None`: never.
-    pub(super) patience: Option<Duration>,
+    /// Netlink failed: the round is to be repeated.
+    pub(super) failed: bool,
 }
 
 impl<'a> Holder<'a> {
     pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a Sink) -> Self {
         let addresses = Addresses::new(settings.tag.get());
         let report = Report::new(inbox, events);
-        Self { net_admin: settings.net_admin, kernel: None, addresses, report }
+        let guarding = settings.guard.then(|| Guarding::new(settings.table.clone()));
+        Self { net_admin: settings.net_admin, kernel: None, addresses, guarding, report }
     }
 
     /// Removes what an earlier engine left behind.
@@ -66,6 +69,9 @@ impl<'a> Holder<'a> {
 
     /// Does what the claims say.
     pub(super) fn round(&mut self, claims: &[Claim]) -> Round {
+        if let Some(guarding) = &mut self.guarding {
+            guarding.ahead(claims, clock::now());
+        }
         let outcome = self.settle(claims);
         if let Err(error) = &outcome {
             // What was ordered may or may not have been done: the next round finds out.
@@ -79,9 +85,31 @@ impl<'a> Holder<'a> {
         for claim in claims {
             news |= self.publish(claim, now);
         }
-        let due = self.addresses.due().into_iter().chain(self.report.due()).min();
-        let patience = due.map(|due| due.since(now));
-        Round { news, patience: if outcome.is_err() { Some(RETRY) } else { patience } }
+        Round { news, failed: outcome.is_err() }
+    }
+
+    /// Lets go of what is left when the last round has unbound everything.
+    pub(super) fn end(&mut self) {
+        if let Some(guarding) = &mut self.guarding {
+            guarding.end();
+        }
+    }
+
+    /// What can wait until the others have been told.
+    pub(super) fn afterwards(&mut self, claims: &[Claim]) {
+        if let Some(guarding) = &mut self.guarding {
+            guarding.afterwards(claims, clock::now());
+        }
+    }
+
+    /// Until there is something to do without a cause; `None`: never.
+    pub(super) fn patience(&self, round: &Round) -> Option<Duration> {
+        if round.failed {
+            return Some(RETRY);
+        }
+        let guarding = self.guarding.as_ref().map(Guarding::due);
+        let due = self.addresses.due().into_iter().chain(self.report.due()).chain(guarding).min();
+        due.map(|due| due.since(clock::now()))
     }
 
     fn settle(&mut self, claims: &[Claim]) -> Result<(), NetlinkError> {

@@ -79,13 +79,19 @@ impl Host {
 
     /// Starts an engine in the namespace.
     pub(crate) fn engine(&self) -> Node {
+        self.engine_with(|_| ())
+    }
+
+    /// Starts an engine in the namespace, with other options than the defaults.
+    pub(crate) fn engine_with(&self, change: impl FnOnce(&mut Options)) -> Node {
         let (tell, events) = channel();
         let strangers = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&strangers);
-        let options = Options::new(move |event| {
+        let mut options = Options::new(move |event| {
             count.fetch_add(usize::from(matches!(event, Event::Stranger { .. })), Ordering::Relaxed);
             drop(tell.send(event));
         });
+        change(&mut options);
         let engine = self.run(move || Engine::start(options).expect("start the engine"));
         Node { engine, events, strangers }
     }

@@ -14,6 +14,7 @@ mod flood;
 mod frozen;
 mod guard;
 mod hold_address;
+mod hold_guard;
 mod hostile;
 mod interfaces;
 mod interop;

@@ -1,0 +1,115 @@
+//! Keeps the guard at what the claims say.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use windlass_vrrp::Time;
+
+use super::claim::Claim;
+use crate::guard::{Checked, Guard, GuardError, Guarded};
+
+/// Time between two looks at whether somebody has changed the table.
+const CHECK: Duration = Duration::from_secs(5);
+/// Time until the next try after the guard was refused.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The guard and when it is to be looked at.
+pub(super) struct Guarding {
+    table: String,
+    guard: Option<Guard>,
+    told: Guarded,
+    /// When there is something to do without a cause.
+    due: Time,
+    /// What was said to be wrong: each thing is said once.
+    said: Option<String>,
+}
+
+impl Guarding {
+    /// Nothing yet: the table is made by the first [`Self::ahead`].
+    pub(super) fn new(table: String) -> Self {
+        Self { table, guard: None, told: Guarded::default(), due: Time::default(), said: None }
+    }
+
+    /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it.
+    pub(super) fn ahead(&mut self, claims: &[Claim], now: Time) {
+        let wanted = guarded(claims);
+        let vips = self.told.vips.union(&wanted.vips).copied().collect();
+        let held = self.told.held.clone();
+        self.act(Guarded { vips, held }, now);
+    }
+
+    /// After they are bound or unbound. Changes of nftables wait for all processors of the node, so they come after what is
+    /// urgent.
+    pub(super) fn afterwards(&mut self, claims: &[Claim], now: Time) {
+        self.act(guarded(claims), now);
+    }
+
+    /// Removes the table.
+    pub(super) fn end(&mut self) {
+        if let Some(Err(error)) = self.guard.take().map(Guard::remove) {
+            tracing::warn!(%error, "the nftables table of the VIPs stays");
+        }
+    }
+
+    /// When there is something to do without a cause.
+    pub(super) fn due(&self) -> Time {
+        self.due
+    }
+
+    fn act(&mut self, wanted: Guarded, now: Time) {
+        if now < self.due && (self.told == wanted || self.said.is_some()) {
+            return;
+        }
+        match self.bring(&wanted, now) {
+            Ok(()) => {
+                self.told = wanted;
+                if self.said.take().is_some() {
+                    tracing::info!(table = self.table, "VIPs are guarded");
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if self.said.as_ref() != Some(&error) {
+                    tracing::warn!(
+                        error,
+                        "VIPs are not guarded: ping and ports of no Service are not answered, and sockets of the host are \
+                         open on VIPs that are on an interface; trying again"
+                    );
+                    self.said = Some(error);
+                }
+                self.due = now + RETRY;
+            }
+        }
+    }
+
+    fn bring(&mut self, wanted: &Guarded, now: Time) -> Result<(), GuardError> {
+        let guard = match self.guard.take() {
+            Some(guard) => guard,
+            None => Guard::install(&self.table)?,
+        };
+        let guard = self.guard.insert(guard);
+        if self.due <= now {
+            match guard.check()? {
+                Checked::Intact => {}
+                Checked::Restored { found } => {
+                    tracing::warn!(table = self.table, found, "the nftables table of the VIPs was made anew");
+                }
+            }
+            self.due = now + CHECK;
+        }
+        guard.update(wanted)
+    }
+}
+
+/// What is to be guarded: all VIPs on which no socket of the host may be reached, and those of them that are held.
+fn guarded(claims: &[Claim]) -> Guarded {
+    let closed = || claims.iter().filter(|claim| !claim.plan.accept);
+    let accepting = claims.iter().filter(|claim| claim.plan.accept);
+    let open: BTreeSet<IpAddr> = accepting.flat_map(Claim::addresses).collect();
+    let but_open = |address: &IpAddr| !open.contains(address);
+    Guarded {
+        vips: closed().flat_map(Claim::addresses).filter(but_open).collect(),
+        held: closed().flat_map(Claim::held).filter(but_open).collect(),
+    }
+}

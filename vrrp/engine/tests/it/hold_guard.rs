@@ -1,0 +1,76 @@
+//! The guard as the engine keeps it.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+
+use windlass_engine::{Hold, RouterConfig, State};
+
+use crate::lab::{Host, LIMIT, Lan, VIP, address, await_some, require_root, router};
+
+/// What `nft` shows of a set of the table, or nothing.
+fn set(host: &Host, name: &'static str) -> Option<String> {
+    let output = host.run(move || {
+        Command::new("nft").args(["list", "set", "inet", "windlass", name]).output().expect("run `nft`")
+    });
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn await_set(host: &Host, name: &'static str, holds: bool) {
+    let vip = VIP.to_string();
+    await_some("set of the table", || set(host, name).filter(|shown| shown.contains(&vip) == holds));
+}
+
+fn connect(host: &Host, to: SocketAddr) -> io::Result<()> {
+    host.run(move || TcpStream::connect_timeout(&to, LIMIT).map(drop))
+}
+
+#[test]
+fn the_guard_follows_the_routers_is_restored_and_goes_at_the_end() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let host = &lan.hosts[1];
+    let first = lan.hosts[0].engine();
+    first.engine.apply(vec![router(0, 2)]);
+    first.await_state(State::Active);
+    let node = host.engine_with(|options| options.guard = true);
+    node.engine.apply(vec![router(1, 2)]);
+    node.await_state(State::Backup);
+    await_set(host, "vips4", true);
+    await_set(host, "held4", false);
+    first.engine.shutdown();
+    node.await_state(State::Active);
+    await_set(host, "held4", true);
+    host.run(|| Command::new("nft").args(["flush", "ruleset"]).status().expect("run `nft`"));
+    await_set(host, "held4", true);
+    node.engine.apply(Vec::new());
+    await_set(host, "vips4", false);
+    node.engine.shutdown();
+    assert_eq!(set(host, "vips4"), None);
+}
+
+#[test]
+fn sockets_of_the_host_are_reached_on_a_bound_vip_only_if_it_accepts() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let (client, host) = (&lan.hosts[0], &lan.hosts[1]);
+    let _listener = host.run(|| TcpListener::bind("0.0.0.0:8022").unwrap());
+    let node = host.engine_with(|options| options.guard = true);
+    let config =
+        |accept| RouterConfig { hold: Hold::Address, accept, source: address(1).into(), ..router(0, 1) };
+    let vip = SocketAddr::new(VIP.into(), 8022);
+    node.engine.apply(vec![config(true)]);
+    node.await_state(State::Active);
+    await_some("connection to the VIP", || connect(client, vip).ok());
+    node.engine.apply(vec![config(false)]);
+    await_some("refusal", || {
+        connect(client, vip).err().filter(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+    });
+    connect(client, SocketAddr::new(address(1).into(), 8022)).expect("the host's own address is open");
+    node.engine.apply(vec![config(true)]);
+    await_some("connection to the VIP", || connect(client, vip).ok());
+}
