@@ -181,3 +181,28 @@ fn a_storm_of_questions_for_other_addresses_does_not_starve_answers() {
     thread.join().unwrap();
     assert_eq!(node.status().counters.became_active, 1);
 }
+
+/// RFC 5227 §2.4 (b).
+#[test]
+fn a_vip_that_another_station_claims_is_defended_once() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 1)]);
+    // The takeover's four bursts in two forms; the next is a minute away.
+    node.await_status("repeats", |status| status.counters.announcements == 8);
+    let thief = &lan.hosts[1];
+    let claim = request(&mac(thief), VIP, VIP);
+    let shout = sender(thief);
+    shout(&claim);
+    shout(&claim);
+    let claimant = node.await_event("conflict", |event| match event {
+        Event::AddressConflict { mac, .. } => Some(mac.to_vec()),
+        _ => None,
+    });
+    assert_eq!(claimant, mac(thief));
+    node.await_status("defence", |status| status.counters.announcements >= 10);
+    assert_eq!(node.status().counters.announcements, 10);
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_engine::{Event, Reason, RouterConfig, State};
 
 use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
-use crate::lab6::{VIP6, advertisement_of, neighbour_discovery, number, router6};
+use crate::lab6::{VIP6, advertisement_of, ask_for, neighbour_discovery, number, router6};
 
 const PROBE: Duration = Duration::from_millis(300);
 
@@ -60,6 +60,11 @@ fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
     });
     assert_eq!(*claims.borrow(), 0);
     assert_eq!(node.status().state, State::Active);
+    // Asked for both, in this order, it answers for the free one alone.
+    ask_for(&lan.hosts[2], VIP.into());
+    ask_for(&lan.hosts[2], free);
+    node.await_status("answer", |status| status.counters.replies > 0);
+    assert_eq!(node.status().counters.replies, 1);
 
     lan.hosts[1].ip(&format!("addr del {VIP}/24 dev eth0"));
     start_again(&node, both);
