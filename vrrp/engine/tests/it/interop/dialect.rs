@@ -47,6 +47,11 @@ impl Dialect {
         if self.is_ipv6() { "2001:db8::50".parse().unwrap() } else { "192.0.2.50".parse().unwrap() }
     }
 
+    /// A VIP that only Windlass has, where one is wanted.
+    pub(crate) fn second_vip(self) -> IpAddr {
+        if self.is_ipv6() { "2001:db8::51".parse().unwrap() } else { "192.0.2.51".parse().unwrap() }
+    }
+
     /// The VIP as the peers' configurations write it, with the LAN's prefix length.
     pub(crate) fn vip_with_length(self) -> String {
         format!("{}/{}", self.vip(), if self.is_ipv6() { 64 } else { 24 })

@@ -82,3 +82,24 @@ fn frr_is_a_second_active_unless_checksums_have_a_pseudo_header() {
         assert_eq!(said.covers, Some(Covers::MessageAndPseudoHeader), "{case}");
     });
 }
+
+/// R12: the list informs and decides nothing.
+#[test]
+fn another_list_of_addresses_keeps_no_backup_from_following() {
+    let orders = [true, false];
+    each(
+        pairs(&pairs(&Dialect::ALL, &Maker::FOREIGN), &orders),
+        |case, ((dialect, maker), windlass_is_active)| {
+            let lan = site::lan(3);
+            let client = &lan.hosts[2];
+            let makers = if windlass_is_active { (Maker::Windlass, maker) } else { (maker, Maker::Windlass) };
+            let group = group(dialect, [(makers.0, 200), (makers.1, 120)]);
+            let [active, _backup] = group.map(|mut setup| {
+                setup.second_vip = true;
+                Router::start(&lan, &setup)
+            });
+            let said = Wire::tap(client).sole_speaker(case, dialect, active.source);
+            assert_eq!(said.addresses.len(), if windlass_is_active { 2 } else { 1 }, "{case}");
+        },
+    );
+}

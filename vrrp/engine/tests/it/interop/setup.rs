@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) accept_ttl: u8,
     /// Whether it answers with the virtual router's MAC address. FRR always does.
     pub(crate) virtual_mac: bool,
+    /// Whether Windlass serves a second VIP, which no peer is told of.
+    pub(crate) second_vip: bool,
     /// Form of its checksums in version 3 for IPv4. The peers have one only.
     pub(crate) checksum: Checksum,
 }
@@ -75,6 +77,7 @@ pub(crate) fn group<const N: usize>(dialect: Dialect, seats: [(Maker, u8); N]) -
             unicast_ttl: Some(255),
             accept_ttl: 255,
             virtual_mac: false,
+            second_vip: false,
             checksum: Checksum::Rfc5798,
         }
     })

@@ -1,7 +1,5 @@
 //! The engine as one router of a group.
 
-use std::collections::BTreeSet;
-
 use windlass_engine::{Hold, Interval, Priority, RouterConfig, Transport, Vrid};
 
 use crate::interop::dialect::VRID;
@@ -20,14 +18,16 @@ fn configuration(setup: &Setup) -> RouterConfig {
     } else {
         Transport::default()
     };
+    let dialect = setup.dialect;
+    let addresses = [Some(dialect.vip()), setup.second_vip.then(|| dialect.second_vip())];
     RouterConfig {
         priority: Priority::new(setup.priority).unwrap(),
         interval: Interval::from_millis(setup.interval_ms).unwrap(),
         preempt: setup.preempt,
-        versions: setup.dialect.versions(),
+        versions: dialect.versions(),
         checksum: setup.checksum,
         peers: setup.peers.iter().copied().collect(),
-        addresses: BTreeSet::from([setup.dialect.vip()]),
+        addresses: addresses.into_iter().flatten().collect(),
         transport,
         hold: if setup.virtual_mac { Hold::Vmac } else { Hold::Respond },
         ..RouterConfig::new("eth0", Vrid::new(VRID).unwrap(), setup.source())
