@@ -1,0 +1,60 @@
+//! What both benches need.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::unistd::gettid;
+use serde_json::Value;
+
+pub(crate) mod adverts;
+pub(crate) mod load;
+pub(crate) mod site;
+
+/// Real-time priority of what measures: below the routers' (10), above whatever loads the machine.
+pub(crate) const OBSERVER: &str = "5";
+
+/// Puts the calling thread under SCHED_FIFO at this priority.
+pub(crate) fn real_time(priority: &str) {
+    let thread = gettid().to_string();
+    let status = Command::new("chrt").args(["-f", "-p", priority, &thread]).status();
+    assert!(status.is_ok_and(|status| status.success()), "chrt -f -p {priority}: real-time priority is refused");
+}
+
+/// This program's path.
+pub(crate) fn own_path() -> String {
+    std::env::current_exe().expect("path of this program").display().to_string()
+}
+
+/// A number from the environment.
+pub(crate) fn setting(name: &str, default: u32) -> u32 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}: a number is wanted")),
+        Err(_) => default,
+    }
+}
+
+/// A list from the environment, as `FAULTS="cable-pull sigkill"`, or everything.
+pub(crate) fn wanted(name: &str, item: &str) -> bool {
+    std::env::var(name).map_or(true, |list| list.split([' ', ',']).any(|word| word == item))
+}
+
+/// One decimal.
+pub(crate) fn tenth(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// Replaces those rows of `target/bench/<name>` that `ours` tells, keeps the others, and returns the path.
+pub(crate) fn write(name: &str, rows: Vec<Value>, ours: impl Fn(&Value) -> bool) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let folder = target.join("bench");
+    fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("making {}: {error}", folder.display()));
+    let file = folder.join(name);
+    let earlier = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Vec<Value>>(&bytes).ok());
+    let mut all = rows;
+    all.extend(earlier.unwrap_or_default().into_iter().filter(|row| !ours(row)));
+    let text = serde_json::to_string_pretty(&all).expect("rows are JSON") + "\n";
+    fs::write(&file, text).unwrap_or_else(|error| panic!("writing {}: {error}", file.display()));
+    file
+}
