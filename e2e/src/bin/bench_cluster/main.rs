@@ -1,4 +1,4 @@
-//! `make bench-failover`: keepalived and Windlass side by side, in one lab and one run.
+//! `make bench-cluster`: keepalived and Windlass side by side, in one lab and one run.
 //!
 //! Both hold an address of the same kind: a Service whose only backend is on a third node, so that kube-proxy and the data
 //! path are the same. n1 and n2 elect, with the same priorities under both systems. A client sends a datagram every
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn bench() -> anyhow::Result<()> {
     let lab = Lab::builder().nodes(3).client("c1").light().interactive();
     println!("bench: starting the lab");
-    let rows = Lab::run("bench-failover", lab, async |lab| {
+    let rows = Lab::run("bench-cluster", lab, async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
         lab.backend("web", &["n3"]).await?;
         let adverts = lab.adverts("c1")?;

@@ -1,4 +1,4 @@
-//! `target/bench/failover.json` and the table on the terminal.
+//! `target/bench/cluster.json` and the table on the terminal.
 
 use std::{fmt, fs};
 
@@ -58,7 +58,7 @@ impl fmt::Display for Row {
 pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
     let folder = target().join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let file = folder.join("failover.json");
+    let file = folder.join("cluster.json");
     fs::write(&file, serde_json::to_string_pretty(rows)? + "\n")
         .with_context(|| format!("writing {}", file.display()))?;
     give_back(&folder)?;
