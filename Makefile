@@ -37,9 +37,17 @@ crds: ## Generate manifests/crds from the Rust types
 	@cargo run --quiet -p windlass-api --example crds
 
 .PHONY: bench-failover
-bench-failover: ## keepalived and Windlass side by side: target/bench/failover.json
+bench-failover: ## Windlass, keepalived and FRR side by side: target/bench/failover.json (ROUNDS=10, FALSE_FAILOVERS=600, …)
+	@e2e/tools/bench failover
+
+.PHONY: bench-engine
+bench-engine: ## What many virtual routers and VIPs cost: target/bench/engine.json
+	@e2e/tools/bench engine
+
+.PHONY: bench-cluster
+bench-cluster: ## keepalived and Windlass through Kubernetes: target/bench/cluster.json
 	@e2e/tools/prepare
-	@program=$$(e2e/tools/binary bench-failover) && exec e2e/tools/as-root "$$program"
+	@program=$$(e2e/tools/binary bench-cluster) && exec e2e/tools/as-root "$$program"
 
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig

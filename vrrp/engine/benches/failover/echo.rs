@@ -22,7 +22,8 @@ pub(crate) fn serve(arguments: &[String]) {
     let [vip, number] = arguments else { panic!("echo: {arguments:?}: wanted are a VIP and a number") };
     let vip: IpAddr = vip.parse().expect("a VIP");
     let number: u8 = number.parse().expect("a number");
-    let socket = Socket::new(if vip.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 }, Type::DGRAM, None).unwrap();
+    let socket =
+        Socket::new(if vip.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 }, Type::DGRAM, None).unwrap();
     if vip.is_ipv4() { socket.set_freebind_v4(true) } else { socket.set_freebind_v6(true) }.unwrap();
     socket.bind(&SocketAddr::new(vip, PORT).into()).expect("bind the VIP");
     let socket = UdpSocket::from(socket);
@@ -124,10 +125,10 @@ impl Client {
         gaps.max().unwrap_or_default()
     }
 
-    /// Requests sent between two moments that nobody answered.
-    pub(crate) fn unanswered(&self, from: Instant, to: Instant) -> usize {
+    /// Requests sent until this moment, since the last [`Self::forget`], that nobody answered.
+    pub(crate) fn unanswered(&self, until: Instant) -> usize {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.requests.iter().filter(|(at, answered)| !answered && *at >= from && *at <= to).count()
+        log.requests.iter().filter(|(at, answered)| !answered && *at <= until).count()
     }
 }
 

@@ -112,10 +112,11 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         // The last ones may be on their way.
-        let end = Instant::now() - Duration::from_millis(20);
+        let sent_last = Instant::now();
+        std::thread::sleep(Duration::from_millis(20));
         Ok(Measured {
             gap_ms: client.longest_gap(began).as_secs_f64() * 1000.0,
-            lost: client.unanswered(began - Duration::from_millis(5), end),
+            lost: client.unanswered(sent_last),
         })
     }
 

@@ -14,7 +14,11 @@
 //!
 //! Settings (environment): ROUNDS (10), INTERVALS, SYSTEMS, FAMILIES, FAULTS, LOADS (lists; all), FALSE_FAILOVERS (seconds,
 //! 600; 0: none).
-#![expect(clippy::unwrap_used, clippy::panic, reason = "it ends at the first thing that is not as it should be, like a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "it ends at the first thing that is not as it should be, like a test"
+)]
 
 use std::process::ExitCode;
 

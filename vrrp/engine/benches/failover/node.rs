@@ -185,9 +185,7 @@ pub(crate) fn describe(group: Group) -> String {
 /// Source of the adverts of the node with this number.
 pub(crate) fn advertises_from(group: Group, number: usize) -> std::net::IpAddr {
     match (group.system, group.family) {
-        (System::Frr, Family::V6) => {
-            std::net::Ipv6Addr::from(u128::from(link_local(0, number)) + 1).into()
-        }
+        (System::Frr, Family::V6) => std::net::Ipv6Addr::from(u128::from(link_local(0, number)) + 1).into(),
         (System::Frr | System::Keepalived | System::Windlass, _) => source(group.family, number),
     }
 }

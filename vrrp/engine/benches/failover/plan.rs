@@ -19,9 +19,9 @@ const LONG_MS: u32 = 1000;
 pub(crate) fn run() -> Vec<Value> {
     let rounds = setting("ROUNDS", 10);
     let batches = batches();
-    let (begin, count) = (Instant::now(), batches.len());
+    let (begin, count) = (Instant::now(), u32::try_from(batches.len()).expect("a small number"));
     let mut rows = Vec::new();
-    for (done, (stress, batch)) in batches.into_iter().enumerate() {
+    for (done, (stress, batch)) in (1..).zip(batches) {
         let load = (stress == Stress::Loaded).then(Load::start);
         let running: Vec<_> =
             batch.into_iter().map(|group| std::thread::spawn(move || one(group, stress, rounds))).collect();
@@ -30,11 +30,17 @@ pub(crate) fn run() -> Vec<Value> {
         }
         drop(load);
         let spent = begin.elapsed();
-        let rest = spent.mul_f64((count - done - 1) as f64 / (done + 1) as f64);
-        println!("bench: {} of {count} batches after {} s, about {} s to go", done + 1, spent.as_secs(), rest.as_secs());
+        let rest = spent * (count - done) / done;
+        println!(
+            "bench: {done} of {count} batches after {} s, about {} s to go",
+            spent.as_secs(),
+            rest.as_secs()
+        );
     }
     println!("\nTime without an answer, {rounds} faults each:");
-    rows.sort_by_key(|row: &Row| (row.group.interval_ms, row.stress.name(), row.fault.name(), family_name(row.group.family)));
+    rows.sort_by_key(|row: &Row| {
+        (row.group.interval_ms, row.stress.name(), row.fault.name(), family_name(row.group.family))
+    });
     for row in &rows {
         println!("{}", row.line());
     }
@@ -43,13 +49,14 @@ pub(crate) fn run() -> Vec<Value> {
 
 /// Groups that run at the same time, under the same load.
 fn batches() -> Vec<(Stress, Vec<Group>)> {
-    let systems = System::ALL.into_iter().filter(|system| wanted("SYSTEMS", system.name())).filter(|system| {
-        let program = missing(*system);
-        if let Some(program) = program {
-            println!("bench: without {}: {program} is missing (e2e/tools/packages)", system.name());
-        }
-        program.is_none()
-    });
+    let systems =
+        System::ALL.into_iter().filter(|system| wanted("SYSTEMS", system.name())).filter(|system| {
+            let program = missing(*system);
+            if let Some(program) = program {
+                println!("bench: without {}: {program} is missing (e2e/tools/packages)", system.name());
+            }
+            program.is_none()
+        });
     let systems: Vec<System> = systems.collect();
     let mut batches = Vec::new();
     for stress in Stress::ALL.into_iter().filter(|stress| wanted("LOADS", stress.name())) {

@@ -10,7 +10,7 @@ use crate::setup::{Group, System};
 use crate::shared::adverts::Adverts;
 use crate::shared::load::Load;
 use crate::shared::site::Site;
-use crate::shared::{setting, tenth, real_time, wanted};
+use crate::shared::{real_time, setting, tenth, wanted};
 
 const INTERVAL_MS: u32 = 10;
 /// Above the routers: what it hears late was late.
@@ -23,7 +23,9 @@ pub(crate) fn run() -> Vec<Value> {
         return Vec::new();
     }
     println!("bench: counting false failovers for {seconds} s");
-    let systems = System::ALL.into_iter().filter(|system| wanted("SYSTEMS", system.name()) && missing(*system).is_none());
+    let systems = System::ALL
+        .into_iter()
+        .filter(|system| wanted("SYSTEMS", system.name()) && missing(*system).is_none());
     let load = Load::start();
     let running: Vec<_> = systems
         .map(|system| {

@@ -18,7 +18,10 @@ pub(crate) const OBSERVER: &str = "5";
 pub(crate) fn real_time(priority: &str) {
     let thread = gettid().to_string();
     let status = Command::new("chrt").args(["-f", "-p", priority, &thread]).status();
-    assert!(status.is_ok_and(|status| status.success()), "chrt -f -p {priority}: real-time priority is refused");
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "chrt -f -p {priority}: real-time priority is refused"
+    );
 }
 
 /// This program's path.

@@ -108,18 +108,21 @@ pub(crate) fn link_local(segment: usize, host: usize) -> Ipv6Addr {
 
 /// Source of the adverts that leave by a host's interface on the first segment.
 pub(crate) fn source(family: Family, host: usize) -> IpAddr {
+    source_on(family, 0, host)
+}
+
+/// Source of the adverts that leave by a host's interface on a segment.
+pub(crate) fn source_on(family: Family, segment: usize, host: usize) -> IpAddr {
     match family {
-        Family::V4 => ipv4(0, host).into(),
-        Family::V6 => link_local(0, host).into(),
+        Family::V4 => ipv4(segment, host).into(),
+        Family::V6 => link_local(segment, host).into(),
     }
 }
 
 /// The VIP with this number on a segment.
 pub(crate) fn vip(family: Family, segment: usize, number: usize) -> IpAddr {
     match family {
-        Family::V4 => {
-            Ipv4Addr::new(10, byte(segment), byte(1 + number / 250), byte(1 + number % 250)).into()
-        }
+        Family::V4 => Ipv4Addr::new(10, byte(segment), byte(1 + number / 250), byte(1 + number % 250)).into(),
         Family::V6 => {
             let number = u16::try_from(number).expect("a small number");
             Ipv6Addr::new(0x2001, 0xdb8, 0, u16::from(byte(segment)), 1, 0, 0, number).into()
