@@ -1,0 +1,60 @@
+//! `make bench-engine`: what the engine costs, and how long many VIPs take to move.
+//!
+//! Two hosts with the same virtual routers, each by a process of its own, and an observer, on as many segments as the number
+//! of virtual routers needs (250 on each). Figures of a case: CPU time and memory of the Active's and of the Backup's process
+//! while nothing happens; then the Active is killed, half an interval after one of its adverts, and the observer notes when
+//! each VIP is announced by the other for the first time. A last case lets one process send as many adverts as it can.
+//!
+//! Settings (environment): ROUNDS (faults of each case, 3), CASES (a list of names as `10000-vips-v4-respond`; all), REST
+//! (seconds over which CPU time is taken, 5).
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "it ends at the first thing that is not as it should be, like a test"
+)]
+
+use std::process::ExitCode;
+
+#[path = "../../tests/it/interop/process.rs"]
+#[allow(dead_code, reason = "made for the tests")]
+mod process;
+
+#[path = "../../tests/it/lab.rs"]
+#[allow(dead_code, reason = "made for the tests")]
+mod lab;
+#[path = "../shared/mod.rs"]
+#[allow(dead_code, reason = "shared by two benches")]
+mod shared;
+
+mod announcements;
+mod case;
+mod cost;
+mod measure;
+mod report;
+mod routers;
+
+/// Where the tests have it.
+mod interop {
+    pub(crate) use crate::process;
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some(routers::ROLE) => routers::run(&arguments[1..]),
+        Some("--bench") => return bench(),
+        Some(_) | None => println!("runs by `make bench-engine` (cargo bench --bench engine)"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn bench() -> ExitCode {
+    if !lab::require_root() {
+        return ExitCode::FAILURE;
+    }
+    let rows = measure::all();
+    report::print(&rows);
+    let file = shared::write("engine.json", rows, |_| true);
+    println!("\nbench: {}", file.display());
+    ExitCode::SUCCESS
+}

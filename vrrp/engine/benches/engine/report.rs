@@ -1,0 +1,43 @@
+//! The table on the terminal, as `docs/benchmarks.md` has it.
+
+use serde_json::Value;
+
+/// One row in words.
+pub(crate) fn line(row: &Value) -> String {
+    let skipped = ["measure", "family", "hold", "routers", "vips", "interval_ms", "rounds"];
+    let fields = row.as_object().into_iter().flatten().filter(|(name, _)| !skipped.contains(&name.as_str()));
+    fields.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// All rows as Markdown.
+pub(crate) fn print(rows: &[Value]) {
+    println!(
+        "\n| virtual routers | VIPs | family | hold | interval | CPU Active | CPU Backup | memory | first VIP | last VIP |"
+    );
+    println!("|---:|---:|---|---|---:|---:|---:|---:|---:|---:|");
+    for row in rows.iter().filter(|row| row["measure"] == "cost") {
+        println!(
+            "| {} | {} | {} | {} | {} ms | {} % | {} % | {} MB | {} ms | {} ms |",
+            row["routers"],
+            row["vips"],
+            text(row, "family"),
+            text(row, "hold"),
+            row["interval_ms"],
+            row["cpu_percent"],
+            row["backup_cpu_percent"],
+            row["memory_mb"],
+            row["first_vip_ms"],
+            row["last_vip_ms"],
+        );
+    }
+    for row in rows.iter().filter(|row| row["measure"] == "adverts") {
+        println!(
+            "\nOne process sent {} adverts a second ({} were wanted) with {} % of a CPU.",
+            row["adverts_per_second"], row["wanted_per_second"], row["cpu_percent"]
+        );
+    }
+}
+
+fn text<'a>(row: &'a Value, name: &str) -> &'a str {
+    row[name].as_str().unwrap_or_default()
+}
