@@ -29,6 +29,8 @@ mod instance;
 mod link;
 mod poller;
 mod prepared;
+#[cfg(test)]
+mod tests;
 
 use context::{Context, Id, LinkId};
 use deadlines::Deadlines;

@@ -1,0 +1,106 @@
+//! The thread's body, driven by hand on a cable whose two ends are in one network namespace.
+
+use std::net::IpAddr;
+use std::process::Command;
+
+use windlass_vrrp::{Interval, Priority, State, Vrid};
+
+use super::*;
+use crate::config::RouterConfig;
+use crate::interfaces;
+use crate::links::{LinkState, Sources};
+use crate::netlink::tests::in_namespace;
+use crate::sockets::LinkSockets;
+use crate::status::RouterStatus;
+
+const VRIDS: u8 = 20;
+
+fn source(family: u8, host: u8) -> IpAddr {
+    match family {
+        4 => [192, 0, 2, host].into(),
+        _ => format!("fe80::{host}").parse().unwrap(),
+    }
+}
+
+/// Twenty routers in each family at 100 ms.
+fn routers(interface: &str, host: u8, priority: u8) -> Vec<RouterConfig> {
+    let of_family = |family| {
+        (1..=VRIDS).map(move |vrid| RouterConfig {
+            priority: Priority::new(priority).unwrap(),
+            interval: Interval::from_millis(100).unwrap(),
+            peers: [source(family, 3 - host)].into(),
+            addresses: [source(family, 100 + vrid)].into(),
+            ..RouterConfig::new(interface, Vrid::new(vrid).unwrap(), source(family, host))
+        })
+    };
+    [4, 6].into_iter().flat_map(of_family).collect()
+}
+
+/// A thread's body on this interface, not run yet.
+fn core(interface: &str, host: u8, priority: u8) -> (Core, Arc<Inbox>) {
+    let found = interfaces::scan().unwrap().into_iter().find(|info| info.name == interface).unwrap();
+    let sockets = Arc::new(LinkSockets::open(interface, found.index, found.mac, 1500).unwrap());
+    let sources = Sources { usable: vec![source(4, host), source(6, host)], unusable: Vec::new() };
+    let inbox = Arc::new(Inbox::new().unwrap());
+    inbox.link(interface.to_owned(), LinkState::Usable { sockets, sources });
+    inbox.desire(routers(interface, host, priority));
+    let (roster, sink) = (Arc::new(Roster::new().unwrap()), Sink::new(Box::new(|_| {})));
+    (Core::new(roster, Arc::clone(&inbox), sink, Arc::default(), true).unwrap(), inbox)
+}
+
+fn statuses(core: &Core) -> Vec<RouterStatus> {
+    core.links.values().flat_map(Link::router_statuses).collect()
+}
+
+fn run_until(core: &mut Core, state: State) {
+    for _ in 0..20_000 {
+        if statuses(core).len() == 2 * usize::from(VRIDS) && statuses(core).iter().all(|s| s.state == state) {
+            return;
+        }
+        core.round();
+    }
+    panic!("not all {state}: {:#?}", statuses(core));
+}
+
+/// Adverts sent and received, and times that a router became Active.
+fn traffic(core: &Core) -> (u64, u64) {
+    let counters = statuses(core).into_iter().map(|status| status.counters);
+    counters.fold((0, 0), |(adverts, tenures), c| {
+        (adverts + c.adverts_sent + c.adverts_received, tenures + c.became_active)
+    })
+}
+
+/// Allocations while at least 200 adverts were sent or received. On a busy machine routers may oversleep, and telling of
+/// that costs: then it is measured again.
+fn allocations(core: &mut Core, state: State) -> u64 {
+    for _ in 0..50 {
+        run_until(core, state);
+        let (begun, tenures) = traffic(core);
+        let mut allocations = 0;
+        while traffic(core).0 < begun + 200 {
+            let used = allocation_counter::measure(|| (0..10).for_each(|_| assert!(!core.round())));
+            allocations += used.count_total;
+        }
+        if traffic(core).1 == tenures && statuses(core).iter().all(|s| s.state == state) {
+            return allocations;
+        }
+    }
+    panic!("never undisturbed: {:#?}", statuses(core));
+}
+
+#[test]
+fn sending_and_receiving_adverts_allocates_nothing() {
+    in_namespace(|| {
+        for arguments in
+            ["link add name end-a type veth peer name end-b", "link set end-a up", "link set end-b up"]
+        {
+            assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
+        }
+        let ((mut active, inbox), (mut backup, _)) = (core("end-a", 1, 200), core("end-b", 2, 100));
+        assert_eq!(allocations(&mut active, State::Active), 0, "of an Active");
+        let other = std::thread::spawn(move || active.run());
+        assert_eq!(allocations(&mut backup, State::Backup), 0, "of a Backup");
+        inbox.stop();
+        other.join().unwrap();
+    });
+}
