@@ -11,7 +11,7 @@ const BOUNDS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 
 /// How late timers were acted on: what the machine's scheduling costs. Adverts and takeovers are late by as much.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Lateness {
     /// Upper bounds of the buckets in seconds, ascending.

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, NoLabelSet};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
-use windlass_engine::{Engine, Family, LinkStatus, RouterStatus, State};
+use windlass_engine::{Engine, Family, Lateness, LinkStatus, RouterStatus, State};
 
 use super::board::Board;
 
@@ -53,6 +53,7 @@ impl Collector for EngineMetrics {
         let Some(engine) = self.engine.upgrade() else { return Ok(()) };
         encode_routers(&mut encoder, &engine.snapshot())?;
         encode_links(&mut encoder, &engine.links())?;
+        encode_lateness(&mut encoder, &engine.lateness())?;
         let conflicts = self.board.conflicts();
         counters(
             &mut encoder,
@@ -146,6 +147,32 @@ fn encode_links(encoder: &mut DescriptorEncoder<'_>, links: &[LinkStatus]) -> fm
         "Adverts heard from VRRP and CARP routers that are no candidates",
         links.iter().map(|link| (InterfaceLabels { interface: link.interface.clone() }, link.strangers)),
     )
+}
+
+fn encode_lateness(encoder: &mut DescriptorEncoder<'_>, lateness: &Lateness) -> fmt::Result {
+    let bounds = lateness.bounds_seconds.iter().copied().chain([f64::INFINITY]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(lateness.counts.iter().copied()).collect();
+    encoder
+        .encode_descriptor(
+            "windlass_engine_lateness_seconds",
+            "How late the timers of the virtual routers were acted on",
+            None,
+            MetricType::Histogram,
+        )?
+        .encode_histogram::<NoLabelSet>(
+            lateness.sum.as_secs_f64(),
+            lateness.counts.iter().sum(),
+            &buckets,
+            None,
+        )?;
+    encoder
+        .encode_descriptor(
+            "windlass_engine_lateness_max_seconds",
+            "The latest of them since the agent started",
+            None,
+            MetricType::Gauge,
+        )?
+        .encode_gauge(&lateness.max.as_secs_f64())
 }
 
 fn state(state: State) -> i64 {

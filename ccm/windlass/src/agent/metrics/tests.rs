@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -35,4 +36,36 @@ fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_le
         assert!(body.lines().any(|got| got == line), "{line}\n{body}");
     }
     assert!(!body.contains("windlass_vrrp_state"), "{body}");
+}
+
+#[derive(Debug)]
+struct Late(Lateness);
+
+impl Collector for Late {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encode_lateness(&mut encoder, &self.0)
+    }
+}
+
+#[test]
+fn lateness_is_a_histogram_of_cumulative_buckets() {
+    let mut lateness = Lateness::default();
+    lateness.bounds_seconds = &[0.001, 0.01];
+    lateness.counts = vec![5, 2, 1];
+    (lateness.sum, lateness.max) = (Duration::from_millis(250), Duration::from_millis(200));
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Late(lateness)));
+    let mut body = String::new();
+    text::encode(&mut body, &registry).unwrap();
+    for line in [
+        "# TYPE windlass_engine_lateness_seconds histogram",
+        "windlass_engine_lateness_seconds_sum 0.25",
+        "windlass_engine_lateness_seconds_count 8",
+        r#"windlass_engine_lateness_seconds_bucket{le="0.001"} 5"#,
+        r#"windlass_engine_lateness_seconds_bucket{le="0.01"} 7"#,
+        r#"windlass_engine_lateness_seconds_bucket{le="+Inf"} 8"#,
+        "windlass_engine_lateness_max_seconds 0.2",
+    ] {
+        assert!(body.lines().any(|got| got == line), "{line}\n{body}");
+    }
 }
