@@ -9,6 +9,7 @@ mod announce;
 mod arp;
 mod capabilities;
 mod elections;
+mod example;
 mod families;
 mod flood;
 mod frozen;
