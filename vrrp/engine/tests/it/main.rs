@@ -8,6 +8,7 @@
 mod announce;
 mod arp;
 mod capabilities;
+mod documents;
 mod elections;
 mod example;
 mod families;
