@@ -42,9 +42,10 @@ pub struct RouterConfig {
     pub transport: Transport,
     /// How its VIPs are held while Active.
     pub hold: Hold,
-    /// Whether sockets of this host may be reached on the VIPs (Accept_Mode, RFC 9568 §6.1). Without, a packet to a VIP that
-    /// no NAT rule takes is refused at once; ping is answered all the same. Needs [`Hold::Address`] or [`Hold::Vmac`]: with
-    /// [`Hold::Respond`] no socket is reachable.
+    /// Whether sockets of this host may be reached on the VIPs (Accept_Mode, RFC 9568 §6.1). Needs [`Hold::Address`] or
+    /// [`Hold::Vmac`]: with [`Hold::Respond`] no socket is reachable. Without, the guard refuses at once a packet to a VIP that
+    /// no NAT rule takes, and answers ping all the same. It is the guard that closes a VIP on an interface: without
+    /// [`Options::guard`](crate::Options::guard) sockets are reached there.
     pub accept: bool,
     /// How long to ask the LAN whether somebody else has a VIP before it is claimed for the first time (RFC 5227 §2.1.1,
     /// RFC 4862 §5.4). A takeover from a peer never waits. `None`: no question is asked.

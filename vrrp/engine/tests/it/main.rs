@@ -13,6 +13,7 @@ mod elections;
 mod example;
 mod families;
 mod flood;
+mod forwarding;
 mod frozen;
 mod guard;
 mod hold_address;

@@ -205,3 +205,43 @@ fn bridge_groups(bridge: &Host) -> String {
     let output = bridge.run(|| Command::new("bridge").args(["mdb", "show", "dev", "br0"]).output().unwrap());
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
+
+/// T22: both as Backup of the virtual router and as Active of another, and behind the guard.
+#[test]
+fn a_node_of_the_group_believes_the_announcement_of_the_next_active() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let observer = &lan.hosts[2];
+    number(observer, 3);
+    let nodes =
+        [lan.hosts[0].engine(), lan.hosts[1].engine(), observer.engine_with(|options| options.guard = true)];
+    for (n, node) in nodes.iter().enumerate() {
+        let mut routers = vec![router6(&lan, n, 3)];
+        if n == 2 {
+            routers.push(RouterConfig {
+                vrid: Vrid::new(9).unwrap(),
+                peers: [].into(),
+                addresses: ["2001:db8::59".parse().unwrap()].into(),
+                ..routers[0].clone()
+            });
+        }
+        node.engine.apply(routers);
+    }
+    await_some("Backup, and Active", || {
+        let states: Vec<_> = nodes[2].engine.snapshot().iter().map(|status| status.state).collect();
+        (states == [State::Backup, State::Active]).then_some(())
+    });
+    nodes[0].await_status("Active", |status| status.state == State::Active);
+    let cached_at = |host: usize| {
+        let wanted = text(&mac(&lan.hosts[host]));
+        await_some("neighbour cache entry", || {
+            ip(observer, &format!("-6 neigh show {VIP6} dev eth0")).contains(&wanted).then_some(())
+        });
+    };
+    ask_for(observer, VIP6.into());
+    cached_at(0);
+    lan.pull_cable(0);
+    cached_at(1);
+}
