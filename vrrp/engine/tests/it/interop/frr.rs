@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::interop::dialect::VRID;
 use crate::interop::process::{Daemon, Scratch, await_listener};
-use crate::interop::setup::Setup;
+use crate::interop::setup::{Cast, Setup};
 use crate::interop::site::{macvlan_link_local, sysctl};
 use crate::lab::{Host, await_some};
 
@@ -75,7 +75,7 @@ fn make_device(host: &Host, setup: &Setup) {
 }
 
 fn configuration(setup: &Setup) -> String {
-    assert!(!setup.unicast, "FRR's vrrpd speaks to the group only");
+    assert_eq!(setup.cast, Cast::Multicast, "FRR's vrrpd speaks to the group only");
     let no = if setup.preempt { "" } else { "no " };
     format!(
         "log stdout informational

@@ -2,7 +2,7 @@
 
 use crate::interop::dialect::VRID;
 use crate::interop::process::{Daemon, Scratch, await_listener};
-use crate::interop::setup::Setup;
+use crate::interop::setup::{Cast, Setup};
 use crate::lab::Host;
 
 pub(crate) const PROGRAM: &str = "/usr/sbin/keepalived";
@@ -49,12 +49,13 @@ impl Keepalived {
 fn configuration(setup: &Setup) -> String {
     let nopreempt = if setup.preempt { "" } else { "nopreempt" };
     let virtual_mac = if setup.virtual_mac { "use_vmac" } else { "" };
-    let unicast = if setup.unicast {
-        let peers: Vec<_> = setup.peers.iter().map(ToString::to_string).collect();
-        let ttl = setup.unicast_ttl.map(|ttl| format!("unicast_ttl {ttl}\n")).unwrap_or_default();
-        format!("{ttl}unicast_src_ip {}\nunicast_peer {{\n{}\n}}", setup.source(), peers.join("\n"))
-    } else {
-        String::new()
+    let unicast = match setup.cast {
+        Cast::Multicast => String::new(),
+        Cast::Unicast { keepalived_ttl, .. } => {
+            let peers: Vec<_> = setup.peers.iter().map(ToString::to_string).collect();
+            let ttl = keepalived_ttl.map(|ttl| format!("unicast_ttl {ttl}\n")).unwrap_or_default();
+            format!("{ttl}unicast_src_ip {}\nunicast_peer {{\n{}\n}}", setup.source(), peers.join("\n"))
+        }
     };
     format!(
         "global_defs {{\nrouter_id interop\nvrrp_version {version}\n}}

@@ -1,5 +1,6 @@
 //! Foreign daemons in a host's namespace, and their files.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -107,11 +108,13 @@ impl Daemon {
         await_some("end of the daemon", || self.child.try_wait().unwrap());
     }
 
-    /// The last lines it printed.
+    /// The first and the last lines it printed, each once: they tell of the start and of the end.
     fn told(&self) -> String {
         let told = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<_> = told.lines().collect();
-        lines[lines.len().saturating_sub(25)..].join("\n")
+        let mut seen = HashSet::new();
+        let lines: Vec<_> = told.lines().filter(|line| seen.insert(*line)).collect();
+        let (first, last) = lines.split_at(lines.len().min(25));
+        [first, &last[last.len().saturating_sub(25)..]].concat().join("\n")
     }
 }
 

@@ -28,6 +28,20 @@ impl Maker {
     }
 }
 
+/// Whom a router speaks to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cast {
+    /// The group.
+    Multicast,
+    /// Each peer. FRR cannot.
+    Unicast {
+        /// keepalived's `unicast_ttl`. Left alone it sends with 255 in IPv4, but with 64 in IPv6.
+        keepalived_ttl: Option<u8>,
+        /// The lowest TTL that Windlass accepts.
+        accept_ttl: u8,
+    },
+}
+
 /// What a router is told.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -40,12 +54,7 @@ pub(crate) struct Setup {
     pub(crate) preempt: bool,
     /// Sources of the others' adverts.
     pub(crate) peers: Vec<IpAddr>,
-    /// Whether it speaks to each peer instead of the group. FRR cannot.
-    pub(crate) unicast: bool,
-    /// keepalived's `unicast_ttl`. Left alone it sends with 255 in IPv4, but with 64 in IPv6.
-    pub(crate) unicast_ttl: Option<u8>,
-    /// The lowest TTL that Windlass accepts by unicast.
-    pub(crate) accept_ttl: u8,
+    pub(crate) cast: Cast,
     /// Whether it answers with the virtual router's MAC address. FRR always does.
     pub(crate) virtual_mac: bool,
     /// Whether Windlass serves a second VIP, which no peer is told of.
@@ -73,9 +82,7 @@ pub(crate) fn group<const N: usize>(dialect: Dialect, seats: [(Maker, u8); N]) -
             interval_ms: dialect.interval_ms(),
             preempt: true,
             peers: others.map(|(n, (other, _))| other.source(dialect, n)).collect(),
-            unicast: false,
-            unicast_ttl: Some(255),
-            accept_ttl: 255,
+            cast: Cast::Multicast,
             virtual_mac: false,
             second_vip: false,
             checksum: Checksum::Rfc5798,

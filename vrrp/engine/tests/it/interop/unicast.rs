@@ -3,7 +3,7 @@
 use crate::interop::claims::await_sole_answer;
 use crate::interop::dialect::Dialect;
 use crate::interop::router::Router;
-use crate::interop::setup::{Maker, group};
+use crate::interop::setup::{Cast, Maker, group};
 use crate::interop::wire::Wire;
 use crate::interop::{each, pairs, site};
 
@@ -17,7 +17,7 @@ fn windlass_and_keepalived_elect_and_replace_each_other_by_unicast() {
         let backups = &lan.hosts[1];
         let group = group(dialect, [(first, 200), (second, 120)]);
         let [mut active, backup] = group.map(|mut setup| {
-            setup.unicast = true;
+            setup.cast = Cast::Unicast { keepalived_ttl: Some(255), accept_ttl: 255 };
             Router::start(&lan, &setup)
         });
         let said = Wire::tap(backups).sole_speaker(case, dialect, active.source);
@@ -40,7 +40,7 @@ fn keepalived_sends_ipv6_unicast_with_a_hop_limit_that_windlass_has_to_be_told()
         let lan = site::lan(2);
         let group = group(dialect, [(Maker::Keepalived, 200), (Maker::Windlass, 120)]);
         let [active, backup] = group.map(|mut setup| {
-            (setup.unicast, setup.unicast_ttl, setup.accept_ttl) = (true, None, accept_ttl);
+            setup.cast = Cast::Unicast { keepalived_ttl: None, accept_ttl };
             Router::start(&lan, &setup)
         });
         let wire = Wire::tap(&lan.hosts[1]);

@@ -3,7 +3,7 @@
 use windlass_engine::{Hold, Interval, Priority, RouterConfig, Transport, Vrid};
 
 use crate::interop::dialect::VRID;
-use crate::interop::setup::Setup;
+use crate::interop::setup::{Cast, Setup};
 use crate::lab::{Host, Node};
 
 pub(crate) fn start(host: &Host, setup: &Setup) -> Node {
@@ -13,10 +13,9 @@ pub(crate) fn start(host: &Host, setup: &Setup) -> Node {
 }
 
 fn configuration(setup: &Setup) -> RouterConfig {
-    let transport = if setup.unicast {
-        Transport::Unicast { ttl: 255, accept_ttl: setup.accept_ttl..=255 }
-    } else {
-        Transport::default()
+    let transport = match setup.cast {
+        Cast::Multicast => Transport::default(),
+        Cast::Unicast { accept_ttl, .. } => Transport::Unicast { ttl: 255, accept_ttl: accept_ttl..=255 },
     };
     let dialect = setup.dialect;
     let addresses = [Some(dialect.vip()), setup.second_vip.then(|| dialect.second_vip())];
