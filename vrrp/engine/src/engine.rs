@@ -140,7 +140,12 @@ impl Engine {
         })?);
         let (roster, inbox, events) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink.clone());
         let settings = hold::Settings { guard, table, net_admin, tag };
-        engine.helpers.push(spawn("windlass-hold", move || hold::run(&roster, &inbox, &events, &settings))?);
+        engine.helpers.push(spawn("windlass-hold", move || {
+            if realtime {
+                realtime::hold_thread();
+            }
+            hold::run(&roster, &inbox, &events, &settings);
+        })?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", move || links.run(follower, &inbox))?);
         let (roster, inbox) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox));

@@ -10,6 +10,7 @@ use crate::sys;
 /// Low in the range: above all ordinary threads, below the kernel's own real-time ones.
 const TIMER_PRIORITY: i32 = 10;
 const NEIGHBOUR_PRIORITY: i32 = TIMER_PRIORITY - 1;
+const HOLD_PRIORITY: i32 = NEIGHBOUR_PRIORITY - 1;
 /// Bit of CAP_IPC_LOCK in a capability mask.
 const CAP_IPC_LOCK: u32 = 14;
 /// Bit of CAP_NET_ADMIN.
@@ -42,6 +43,11 @@ pub(crate) fn timer_thread() {
 /// Answers and announcements must not wait for a busy CPU either, but never before the timer thread. Its refusal was told there.
 pub(crate) fn neighbour_thread() {
     let _ = sys::schedule_fifo(NEIGHBOUR_PRIORITY);
+}
+
+/// A VIP is served only when it is bound: binding must not wait for a busy CPU either.
+pub(crate) fn hold_thread() {
+    let _ = sys::schedule_fifo(HOLD_PRIORITY);
 }
 
 /// Without the capability, locking future pages makes allocation fail once RLIMIT_MEMLOCK is reached: worse than swap.
