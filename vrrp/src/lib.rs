@@ -11,7 +11,69 @@
 //! # Contract of the state machine
 //! Whoever drives a [`Router`] passes the time with every input, drains [`Router::poll_action`] after every input and
 //! carries the actions out in that order, and calls [`Router::handle_timeout`] at [`Router::poll_timeout`], after all
-//! adverts that have arrived by then were delivered: a late reader must not mistake its own lateness for silence.
+//! adverts that have arrived by then were delivered: a late reader must not mistake its own lateness for silence. Time never
+//! goes back. [`Router::handle_advert`] takes valid adverts only, those that [`wire::parse`] returned.
+//!
+//! # Example
+//! A Backup hears its Active once, and then nothing any more:
+//!
+//! ```
+//! use std::collections::BTreeSet;
+//! use std::time::Duration;
+//!
+//! use windlass_vrrp::wire::{self, AddressList, Advert, Checksum, Datagram, Expectation, Path, Reach};
+//! use windlass_vrrp::{Action, Config, Family, Heard, Interval, Priority, Router, State, Time, Verdict, Version, Versions, Vrid};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let vrid = Vrid::new(7)?;
+//! let peer = "192.0.2.2".parse()?;
+//! let config = Config {
+//!     priority: Priority::DEFAULT,
+//!     interval: Interval::SECOND,
+//!     preempt: true,
+//!     preempt_delay: Duration::ZERO,
+//!     versions: Versions::V3,
+//!     primary: "192.0.2.1".parse()?,
+//!     peers: BTreeSet::from([peer]),
+//!     addresses: BTreeSet::from(["192.0.2.50".parse()?]),
+//! };
+//! let mut router = Router::new(vrid, config.clone());
+//! let start = Time::from_nanos(0);
+//! router.startup(start);
+//! assert_eq!(router.state(), State::Backup);
+//!
+//! // What the peer sends, and what a driver does with a datagram that has arrived.
+//! let group = wire::default_group(Family::V4);
+//! let advert = Advert {
+//!     path: Path::new(peer, group).ok_or("two families")?,
+//!     ttl: wire::TTL,
+//!     vrid,
+//!     priority: Some(Priority::new(200)?),
+//!     interval: Interval::SECOND,
+//!     addresses: AddressList::representing(&config.addresses, peer, AddressList::MAX),
+//! };
+//! let bytes = advert.datagram(Version::V3, Checksum::Rfc9568);
+//! let expected = Expectation { versions: config.versions, reach: Reach::Multicast { group }, trailer: false };
+//! let packet = wire::parse(&Datagram::from_ipv4(&bytes)?, |heard| (heard == vrid).then_some(&expected))?;
+//! let (source, priority, interval, version) = (packet.source, packet.priority, packet.interval, packet.version);
+//! let verdict = router.handle_advert(Heard { source, priority, interval, version }, start);
+//! assert_eq!(verdict, Verdict::Obeyed);
+//!
+//! // 3 intervals and the skew time of priority 100 later:
+//! let due = router.poll_timeout().ok_or("a Backup has a timer")?;
+//! assert_eq!(due.since(start), Duration::from_micros(3_609_375));
+//! router.handle_timeout(due);
+//! assert_eq!(router.state(), State::Active);
+//! while let Some(action) = router.poll_action() {
+//!     match action {
+//!         Action::SendAdvert { priority } => println!("send an advert of priority {priority:?}"),
+//!         Action::Transition { from, to, reason } => println!("{from} to {to}: {reason}"),
+//!         Action::Announce(what) => println!("tell the LAN where the addresses are: {what:?}"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod auth;
 pub mod router;

@@ -20,21 +20,24 @@ pub struct RouterConfig {
     pub interface: String,
     /// Its VRID.
     pub vrid: Vrid,
-    /// This node's priority in it.
+    /// This node's priority in it: the highest is Active. Default: 100. 255 is for the owner of the addresses, which does not
+    /// wait when it starts.
     pub priority: Priority,
-    /// Time between adverts while Active.
+    /// Time between adverts while Active. Default: 1 s. Another candidate takes over after 3 intervals and its skew time.
     pub interval: Interval,
-    /// Whether it takes over from an Active of lower priority.
+    /// Whether it takes over from an Active of lower priority. Default: yes.
     pub preempt: bool,
-    /// How long it leaves an Active of lower priority in place before it takes over.
+    /// How long it leaves an Active of lower priority in place before it takes over, from the first advert that it hears of
+    /// it. A silent Active is replaced without this delay. Default: none.
     pub preempt_delay: Duration,
-    /// Versions it speaks.
+    /// Versions it speaks. Default: 3 alone.
     pub versions: Versions,
     /// Checksum form of its adverts in version 3 for IPv4. Both are accepted. keepalived and FRR want RFC 5798's.
     pub checksum: Checksum,
     /// Source of its adverts, an address of the interface, and with it the router's family. In IPv6 a link-local address.
     pub source: IpAddr,
-    /// The other candidates' addresses: only their adverts are obeyed. With none it becomes Active alone.
+    /// The other candidates' addresses, from which their adverts come: only those are obeyed. With none it becomes Active
+    /// alone.
     pub peers: BTreeSet<IpAddr>,
     /// The VIPs it serves while Active, any number, of its family. With none it still elects, ready for the first.
     pub addresses: BTreeSet<IpAddr>,

@@ -9,8 +9,6 @@
 //!                             └─┴── in_place ──► neighbour thread: announces what is in place
 //! ```
 
-#![allow(dead_code, reason = "the hold thread comes next")]
-
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;

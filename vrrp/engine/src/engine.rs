@@ -34,7 +34,7 @@ pub struct Options {
     pub guard: bool,
     /// Name of that table, of family `inet`. Default: `windlass`.
     pub table: String,
-    /// Mark of the addresses that the engine puts on interfaces: another for each engine on the host.
+    /// Mark of the addresses that the engine puts on interfaces: another for each engine on the host. Default: 0x57.
     pub tag: AddressTag,
     /// How fast VIPs are announced.
     pub announcements: Pacing,
@@ -114,7 +114,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine's threads. They work in the network namespace of the calling thread.
+    /// Starts the engine's threads. They work in the network namespace of the calling thread, with its capabilities. Refused
+    /// without CAP_NET_RAW and where netlink is not permitted ([`StartError`]).
     pub fn start(options: Options) -> Result<Self, StartError> {
         sockets::probe()?;
         let os = |source| StartError::Os { what: "create an eventfd", source };
@@ -161,7 +162,8 @@ impl Engine {
     }
 
     /// Declares which virtual routers shall run: new ones start, missing ones resign (priority 0) and stop, changed ones
-    /// are updated in place. Returns at once; the last call wins. Of several with one key the last counts.
+    /// are updated in place. Returns at once; the last call wins. Of several with one key the last counts. One that cannot run
+    /// is reported as [`Event::Failed`], with its remedy, and tried again by itself; the others run.
     pub fn apply(&self, desired: Vec<RouterConfig>) {
         let mut groups: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
         for config in &desired {
@@ -183,7 +185,7 @@ impl Engine {
     }
 
     /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name, without those that the engine
-    /// makes.
+    /// makes. In the network namespace of the calling thread; fails only if the kernel refuses netlink.
     pub fn interfaces() -> io::Result<Vec<InterfaceInfo>> {
         let has_address = |info: &InterfaceInfo| !info.ipv4.is_empty() || !info.ipv6.is_empty();
         Ok(interfaces::scan()?.into_iter().filter(|info| info.up && has_address(info)).collect())

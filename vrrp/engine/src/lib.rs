@@ -1,14 +1,44 @@
-//! The Linux edge of the VRRP engine: sockets, the timer thread, the responder for ARP and neighbour discovery, the announcer.
+//! VRRP on Linux: sockets, the timer thread, what answers for VIPs and announces them, and how they are held.
 //!
 //! [`Engine::start`] starts the threads, [`Engine::apply`] says which virtual routers this node takes part in, events
-//! come back through [`Options::on_event`]. No address is bound to an interface: the Active answers ARP itself.
+//! come back through [`Options::on_event`], [`Engine::snapshot`] tells what is. A virtual router has one family: one for each
+//! of IPv4 and IPv6 serves both. How its VIPs are held is [`RouterConfig::hold`].
 //!
+//! ```no_run
+//! use windlass_engine::{Engine, Interval, Options, Priority, RouterConfig, Vrid};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::start(Options::new(|event| println!("{event:?}")))?;
+//! engine.apply(vec![RouterConfig {
+//!     priority: Priority::new(200)?,
+//!     interval: Interval::from_millis(100)?,
+//!     peers: ["192.0.2.2".parse()?].into(),
+//!     addresses: ["192.0.2.50".parse()?].into(),
+//!     ..RouterConfig::new("eth0", Vrid::new(7)?, "192.0.2.1".parse()?)
+//! }]);
+//! // … and when it is over: resigns, so that a peer takes over at once.
+//! engine.shutdown();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The example `two_routers` is a whole program, with commands to try it in two network namespaces.
+//!
+//! # What it needs
+//! | capability | for |
+//! |---|---|
+//! | CAP_NET_RAW | all: without it [`Engine::start`] fails |
+//! | CAP_NET_ADMIN | [`Hold::Address`], [`Hold::Vmac`], [`Options::guard`]: without it such a router is told as [`Event::Failed`], a guard in the log; all else runs |
+//! | CAP_SYS_NICE | [`Options::realtime`]: with ordinary scheduling a busy machine is too late for intervals below 100 ms |
+//! | CAP_IPC_LOCK | [`Options::realtime`]: locked memory, which matters on nodes that swap |
+//!
+//! # Threads
 //! | thread | does | must never |
 //! |---|---|---|
 //! | `windlass-vrrp` | receives adverts, runs the state machines, sends adverts | wait |
 //! | `windlass-neighbour` | answers ARP and neighbour discovery, probes, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
-//! | `windlass-hold` | puts VIPs on interfaces where so configured | decide |
-//! | `windlass-links` | watches interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
+//! | `windlass-hold` | puts VIPs on interfaces where so configured, keeps the guard | decide |
+//! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
@@ -26,7 +56,6 @@ mod inbox;
 mod interfaces;
 mod lateness;
 mod links;
-#[allow(dead_code, unused_imports, reason = "a toolbox: not every tool is in use")]
 mod neighbour;
 mod netlink;
 mod realtime;

@@ -100,7 +100,7 @@ pub enum Action {
         /// Why.
         reason: Reason,
     },
-    /// Tell the LAN where the addresses are (gratuitous ARP).
+    /// Tell the LAN where the addresses are (gratuitous ARP, unsolicited neighbour advertisements).
     Announce(Announce),
 }
 

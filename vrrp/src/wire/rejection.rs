@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Why a received packet was refused; R-numbers as in `vrrp.md` §1.4.
+/// Why a received packet was refused; R-numbers as in `docs/rfc9568.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {

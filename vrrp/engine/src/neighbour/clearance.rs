@@ -17,8 +17,6 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
-use super::frame::Mac;
-
 #[cfg(test)]
 mod tests;
 

@@ -28,7 +28,7 @@ fn await_all(capture: &Capture, vips: &BTreeSet<IpAddr>) {
     });
 }
 
-/// Scenario 94 of vrrp.md: announcing must not keep adverts waiting, nor must a list that does not fit an advert matter.
+/// Announcing must not keep adverts waiting, nor must a list that does not fit an advert matter.
 #[test]
 fn thousands_of_vips_are_all_announced_and_no_advert_is_late_for_it() {
     if !require_root() {

@@ -103,7 +103,7 @@ fn shutting_the_engine_down_resigns() {
     second.await_status("Active", |status| status.state == State::Active);
 }
 
-/// Golden vector of vrrp.md §1.4, seen by another host on the wire.
+/// A golden vector of `windlass-vrrp`, seen by another host on the wire.
 #[test]
 fn an_advert_on_the_wire_is_the_golden_vector() {
     if !require_root() {

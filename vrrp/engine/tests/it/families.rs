@@ -27,7 +27,7 @@ fn in_ipv6_the_higher_priority_is_active_and_the_other_takes_over() {
     assert_eq!(second.status().counters.missing_link_local, 0);
 }
 
-/// Golden vector of vrrp.md §1.4, seen by another host on the wire.
+/// A golden vector of `windlass-vrrp`, seen by another host on the wire.
 #[test]
 fn an_ipv6_advert_on_the_wire_is_the_golden_vector() {
     if !require_root() {

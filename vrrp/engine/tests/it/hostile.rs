@@ -59,7 +59,7 @@ fn routers_are_heard_on_an_interface_where_none_of_ours_runs() {
     let lan = Lan::new(2);
     let node = lan.hosts[0].engine();
     node.engine.listen(&["eth0".to_owned()]);
-    // Version 2, golden vector of vrrp.md §1.4, sent again until the engine listens.
+    // Version 2, a golden vector of `windlass-vrrp`, sent again until the engine listens.
     let version_2 = unhex("21331e010001b5c50a0001050000000000000000");
     await_some("stranger counted", || {
         send(&lan.hosts[1], 255, vec![version_2.clone()]);

@@ -1,4 +1,4 @@
-//! Messages computed by others. vrrp.md §1.4: some agree with holo's, keepalived's or ze's test data.
+//! Messages computed by others: some agree with holo's, keepalived's or ze's test data.
 
 use super::*;
 

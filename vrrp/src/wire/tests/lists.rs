@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// vrrp.md §1.5.
+/// RFC 9568 §5.2.9.
 #[test]
 fn the_capacity_of_an_advert_follows_from_the_mtu() {
     for (family, version, mtu, trailer, capacity) in [
