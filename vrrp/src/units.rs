@@ -193,7 +193,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// An instant: nanoseconds since an epoch the driver chooses (the engine's is that of `CLOCK_MONOTONIC`).
+/// An instant: nanoseconds since an epoch the driver chooses (the engine's is that of `CLOCK_BOOTTIME`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(u64);
 

@@ -93,7 +93,7 @@ fn parse<T: FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> Result<T
 }
 
 fn print(event: Event) {
-    let seconds = clock_gettime(ClockId::CLOCK_MONOTONIC)
+    let seconds = clock_gettime(ClockId::CLOCK_BOOTTIME)
         .map_or(0.0, |time| std::time::Duration::from(time).as_secs_f64());
     match event {
         Event::StateChanged { key, state, reason } => println!("{seconds:.6} {key}: {state} ({reason})"),

@@ -6,7 +6,7 @@ use crate::units::Time;
 
 const MILLION: u128 = 1_000_000;
 
-/// A node's `CLOCK_MONOTONIC`, as a function of the simulation's time.
+/// A node's clock, as a function of the simulation's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Clock {
     /// By how many millionths it is faster than the simulation's time; negative if slower.

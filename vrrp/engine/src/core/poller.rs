@@ -27,8 +27,9 @@ pub(super) struct Poller {
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        // The clock of `clock::now`.
         let timer =
-            TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+            TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         let mut poller = Self { epoll, timer, set_to: None, events: Vec::new(), ready: 0 };
         poller.epoll.add(&poller.timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         poller.events.push(EpollEvent::empty());
