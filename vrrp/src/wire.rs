@@ -1,7 +1,7 @@
 //! Adverts as bytes (RFC 9568 §5, RFC 3768 §5), within IPv4 and IPv6.
 //!
 //! Three views of a packet: [`parse`] gives a [`Packet`] that passed every check or the [`Rejection`] of the first it
-//! failed; [`Advert`] is what we send; [`sighting`] recognises any VRRP or CARP router, whatever its version, so that its
+//! failed; [`Advert`] is what we send ([`Template`] where it is signed); [`sighting`] recognises any VRRP or CARP router, whatever its version, so that its
 //! VRID is known to be taken.
 //!
 //! ```text
@@ -35,6 +35,7 @@ mod checksum;
 mod ip;
 mod rejection;
 mod sighting;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,7 @@ pub use checksum::Checksum;
 pub use ip::{Datagram, Path};
 pub use rejection::Rejection;
 pub use sighting::{Sighting, sighting};
+pub use template::Template;
 
 use checksum::Covered;
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use windlass_vrrp::auth::Authentication;
 use windlass_vrrp::wire::{self, Checksum, Reach};
 use windlass_vrrp::{Config, Family, Interval, Priority, UnfitVersions, Versions, Vrid};
 
@@ -53,6 +54,23 @@ pub struct RouterConfig {
     /// How long to ask the LAN whether somebody else has a VIP before it is claimed for the first time (RFC 5227 §2.1.1,
     /// RFC 4862 §5.4). A takeover from a peer never waits. `None`: no question is asked.
     pub probe: Option<Duration>,
+    /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
+    /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
+    ///
+    /// ```
+    /// use windlass_engine::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
+    /// # use windlass_engine::{RouterConfig, Vrid};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut config = RouterConfig::new("eth0", Vrid::new(7)?, [192, 0, 2, 1].into());
+    /// # let (new, old) = (format!("hex:{}", "17".repeat(32)), format!("hex:{}", "42".repeat(32)));
+    /// // `new` and `old` as printed by `openssl rand -hex 32`, after `hex:`.
+    /// let keyring = Keyring::new(KeyId::new(2)?, new.parse::<Key>()?).with(KeyId::new(1)?, old.parse::<Key>()?)?;
+    /// let anti_replay = AntiReplay::Window(Window::for_interval(config.interval));
+    /// config.authentication = Some(Authentication { keyring, mode: Mode::Enforce, anti_replay });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub authentication: Option<Authentication>,
 }
 
 /// How adverts reach the peers.
@@ -113,6 +131,7 @@ impl RouterConfig {
             hold: Hold::default(),
             accept: false,
             probe: None,
+            authentication: None,
         }
     }
 
@@ -177,6 +196,11 @@ impl RouterConfig {
             }
             Transport::Unicast { accept_ttl, .. } => Reach::Unicast { ttl: accept_ttl.clone() },
         }
+    }
+
+    /// Whether its adverts have a trailer.
+    pub(crate) fn signs(&self) -> bool {
+        self.authentication.as_ref().is_some_and(|authentication| authentication.mode.signs())
     }
 
     /// The state machine's part of it.

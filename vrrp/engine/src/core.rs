@@ -31,6 +31,7 @@ mod poller;
 mod prepared;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use context::{Context, Id, LinkId};
 use deadlines::Deadlines;

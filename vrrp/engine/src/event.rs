@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::Sighting;
 use windlass_vrrp::{Reason, State};
 
@@ -85,6 +86,25 @@ pub enum Event {
         key: RouterKey,
         /// The VIP.
         address: IpAddr,
+    },
+    /// An advert with a peer's address was not believed. At most once a minute per peer and reason.
+    Unauthenticated {
+        /// The router.
+        key: RouterKey,
+        /// The peer that sent it, or whose address was forged.
+        source: IpAddr,
+        /// Why, and what helps.
+        error: AuthError,
+    },
+    /// A peer's clock and this node's differ by more than half of what is allowed: beyond it, its adverts are refused and
+    /// both become Active. At most once a minute per peer.
+    ClocksDiffer {
+        /// The router.
+        key: RouterKey,
+        /// The peer.
+        source: IpAddr,
+        /// Seconds its clock is ahead; negative if behind.
+        seconds: i32,
     },
 }
 

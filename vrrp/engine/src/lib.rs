@@ -71,5 +71,6 @@ pub use interfaces::{InterfaceInfo, Unusable};
 pub use lateness::Lateness;
 pub use status::{LinkStatus, RouterCounters, RouterStatus};
 pub use tag::AddressTag;
+pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;
 pub use windlass_vrrp::{Family, Interval, Priority, Reason, State, Versions, Vrid};

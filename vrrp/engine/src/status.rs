@@ -55,6 +55,11 @@ pub struct RouterCounters {
     pub interval_refused: u64,
     /// Peers' adverts for IPv6 whose list does not begin with a link-local address (R10): accepted.
     pub missing_link_local: u64,
+    /// Adverts with a peer's address that were not believed: by reason in [`LinkStatus::rejected`].
+    pub unauthenticated: u64,
+    /// Peers' adverts without a trailer that were believed, as the modes permissive and receive-only do. When it no longer
+    /// grows on any router, the mode enforce harms nobody.
+    pub unsigned: u64,
     /// ARP requests and neighbour solicitations for its VIPs answered.
     pub replies: u64,
     /// Gratuitous ARP and unsolicited neighbour advertisements sent.
@@ -69,7 +74,7 @@ pub struct LinkStatus {
     pub interface: String,
     /// Why it cannot be used, if it cannot.
     pub error: Option<String>,
-    /// Packets refused, by reason as `windlass_vrrp::wire::Rejection` labels them.
+    /// Packets refused, by reason as `windlass_vrrp::wire::Rejection` and `windlass_vrrp::auth::AuthError` label them.
     pub rejected: BTreeMap<&'static str, u64>,
     /// Adverts of strangers.
     pub strangers: u64,

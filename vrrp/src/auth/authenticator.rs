@@ -17,44 +17,45 @@ pub struct Authentication {
     pub anti_replay: AntiReplay,
 }
 
-/// Signs and admits the adverts of one virtual router.
-#[derive(Clone, Debug)]
+/// Signs and admits the adverts of one virtual router. By default authentication is off: it does neither.
+#[derive(Clone, Debug, Default)]
 pub struct Authenticator {
-    config: Authentication,
+    config: Option<Authentication>,
     signer: Signer,
     verifier: Verifier,
 }
 
 impl Authenticator {
-    /// An authenticator that has neither sent nor heard.
-    pub fn new(config: Authentication) -> Self {
+    /// An authenticator that has neither sent nor heard. `None`: authentication is off.
+    pub fn new(config: Option<Authentication>) -> Self {
         Self { config, signer: Signer::default(), verifier: Verifier::default() }
     }
 
-    /// Changes keys, mode or window; what was sent and heard is not forgotten.
-    pub fn reconfigure(&mut self, config: Authentication) {
+    /// Changes keys, mode or window, or turns it on or off; what was sent and heard is not forgotten.
+    pub fn reconfigure(&mut self, config: Option<Authentication>) {
         self.config = config;
     }
 
-    /// Its configuration.
-    pub fn config(&self) -> &Authentication {
-        &self.config
+    /// Its configuration; `None`: authentication is off.
+    pub fn config(&self) -> Option<&Authentication> {
+        self.config.as_ref()
     }
 
     /// The trailer for an own advert; none in a mode that does not sign.
     pub fn sign(&mut self, subject: Subject<'_>, now: WallTime) -> Option<Trailer> {
-        let Authentication { keyring, mode, anti_replay } = &self.config;
+        let Authentication { keyring, mode, anti_replay } = self.config.as_ref()?;
         mode.signs().then(|| self.signer.sign(keyring, *anti_replay, subject, now))
     }
 
-    /// Whether an advert is to be obeyed: `Ok(None)` for one without a trailer in a mode that takes it.
+    /// Whether an advert is to be obeyed: `Ok(None)` for one without a trailer in a mode that takes it, and for all if
+    /// authentication is off.
     pub fn admit(
         &mut self,
         subject: Subject<'_>,
         trailer: Option<&Trailer>,
         now: WallTime,
     ) -> Result<Option<Verified>, AuthError> {
-        let Authentication { keyring, mode, anti_replay } = &self.config;
+        let Some(Authentication { keyring, mode, anti_replay }) = &self.config else { return Ok(None) };
         match trailer {
             Some(trailer) => self.verifier.verify(keyring, *anti_replay, subject, trailer, now).map(Some),
             None if mode.requires() => Err(AuthError::Missing),

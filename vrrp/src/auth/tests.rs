@@ -156,7 +156,7 @@ fn the_family_is_part_of_what_is_signed() {
 }
 
 fn authenticator(mode: Mode) -> Authenticator {
-    Authenticator::new(Authentication { keyring: ring(), mode, anti_replay: window(5) })
+    Authenticator::new(Some(Authentication { keyring: ring(), mode, anti_replay: window(5) }))
 }
 
 /// Scenario 54, and the way to authentication without an outage: each mode takes what the one before sends.
@@ -185,7 +185,11 @@ fn a_change_of_configuration_does_not_let_an_old_advert_in() {
     let image = Image::of(IPV4);
     let mut authenticator = authenticator(Mode::Permissive);
     authenticator.admit(image.subject(), Some(&image.trailer), at(THEN)).unwrap();
-    authenticator.reconfigure(Authentication { mode: Mode::Enforce, ..authenticator.config().clone() });
+    let config = authenticator.config().cloned().unwrap();
+    authenticator.reconfigure(None);
+    assert_eq!(authenticator.admit(image.subject(), None, at(THEN)), Ok(None), "off");
+    assert_eq!(authenticator.sign(image.subject(), at(THEN)), None, "off");
+    authenticator.reconfigure(Some(Authentication { mode: Mode::Enforce, ..config }));
     let again = authenticator.admit(image.subject(), Some(&image.trailer), at(THEN));
     assert_eq!(again.unwrap_err().label(), "auth_replay");
 }

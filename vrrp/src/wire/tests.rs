@@ -6,6 +6,7 @@ mod ladder;
 mod lists;
 mod properties;
 mod sightings;
+mod templates;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()

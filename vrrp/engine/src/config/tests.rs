@@ -42,3 +42,23 @@ fn what_cannot_run_is_refused_with_the_router_the_value_and_the_remedy() {
         assert_eq!(config.check().expect_err(message).to_string(), message);
     }
 }
+
+#[test]
+fn a_secret_is_never_shown() {
+    use windlass_vrrp::auth::{AntiReplay, Key, KeyId, Keyring, Mode};
+
+    let secret = "correct horse battery staple, and so on";
+    let keyring = Keyring::new(KeyId::new(1).unwrap(), secret.parse::<Key>().unwrap());
+    let keyring = keyring.with(KeyId::new(2).unwrap(), Key::new(secret.as_bytes()).unwrap()).unwrap();
+    let authentication = Authentication { keyring, mode: Mode::Enforce, anti_replay: AntiReplay::Monotonic };
+    let config = RouterConfig {
+        authentication: Some(authentication),
+        ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), "192.0.2.1".parse().unwrap())
+    };
+    let shown = format!("{config:?} {config:#?}");
+    let bytes = format!("{:?}", secret.as_bytes());
+    let hex = "636f727265637420686f727365";
+    for form in [secret, &bytes, hex] {
+        assert!(!shown.contains(form), "{shown}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, Expectation, Packet};
 use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict};
 
@@ -14,6 +15,7 @@ use crate::status::{RouterCounters, RouterStatus};
 
 use super::deadlines::Slot;
 use super::prepared::Prepared;
+use super::trust::Trust;
 
 /// What carrying out actions needs.
 pub(super) struct Outside<'a> {
@@ -36,6 +38,7 @@ pub(super) struct Instance {
     counters: RouterCounters,
     expectation: Expectation,
     prepared: Prepared,
+    trust: Trust,
     /// What [`Self::prepared`] was built for.
     equipment: Option<(Arc<LinkSockets>, usize)>,
     duty: Arc<Duty>,
@@ -55,6 +58,7 @@ impl Instance {
             counters: RouterCounters::default(),
             expectation: expectation(&config),
             prepared: Prepared::default(),
+            trust: Trust::new(config.authentication.clone()),
             equipment: None,
             duty: Arc::new(Duty::new(key.clone(), plan(&config, None))),
             heard: false,
@@ -182,7 +186,18 @@ impl Instance {
         self.duty.end();
     }
 
-    pub(super) fn handle_advert(&mut self, packet: &Packet<'_>, out: &mut Outside<'_>) -> Verdict {
+    /// Does what an advert with its VRID asks for, unless it is not believed.
+    pub(super) fn handle_advert(
+        &mut self,
+        packet: &Packet<'_>,
+        out: &mut Outside<'_>,
+    ) -> Result<Verdict, AuthError> {
+        // Of others than the peers nothing is obeyed: no signature is worth the time.
+        if self.config.peers.contains(&packet.source) {
+            let believed = self.trust.admit(packet, &self.key, out.now, out.events);
+            self.counters.unauthenticated += u64::from(believed.is_err());
+            self.counters.unsigned += u64::from(!believed?);
+        }
         let heard = Heard {
             source: packet.source,
             priority: packet.priority,
@@ -193,7 +208,7 @@ impl Instance {
         let verdict = self.router.handle_advert(heard, out.now);
         self.count(packet, verdict, was_active);
         self.carry_out(out);
-        verdict
+        Ok(verdict)
     }
 
     pub(super) fn handle_timeout(&mut self, out: &mut Outside<'_>) {
@@ -260,7 +275,7 @@ impl Instance {
 
     fn send_advert(&mut self, resign: bool, out: &mut Outside<'_>) {
         let Some(sockets) = out.sockets else { return };
-        let sent = self.prepared.send(resign, self.key.family, sockets);
+        let sent = self.prepared.send(resign, self.key.family, sockets, &mut self.trust);
         self.counters.adverts_sent += sent.packets;
         self.counters.resignations_sent += if resign { sent.packets } else { 0 };
         self.counters.send_errors += sent.errors;
@@ -278,6 +293,7 @@ impl Instance {
     fn prepare(&mut self) {
         let sockets = self.equipment.as_ref().map(|(sockets, _)| sockets);
         self.expectation = expectation(&self.config);
+        self.trust.reconfigure(self.config.authentication.clone());
         self.prepared = match sockets {
             Some(sockets) if self.config.check().is_ok() => Prepared::new(&self.config, sockets),
             Some(_) | None => Prepared::default(),
@@ -302,5 +318,5 @@ fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
 }
 
 fn expectation(config: &RouterConfig) -> Expectation {
-    Expectation { versions: config.versions, reach: config.reach(), trailer: false }
+    Expectation { versions: config.versions, reach: config.reach(), trailer: config.authentication.is_some() }
 }

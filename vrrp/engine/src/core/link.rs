@@ -218,7 +218,10 @@ impl Link {
                     let Some(instance) = self.routers.get_mut(&(family, packet.vrid)) else { return };
                     let verdict = instance.handle_advert(&packet, &mut context.outside(Some(sockets)));
                     context.deadlines.set(instance.slot(), instance.deadline());
-                    verdict == Verdict::Stranger
+                    match verdict {
+                        Ok(verdict) => verdict == Verdict::Stranger,
+                        Err(error) => return sockets.tally.distrust(error),
+                    }
                 }
                 Err(rejection) => {
                     sockets.tally.reject(rejection);
@@ -244,14 +247,13 @@ impl Link {
     }
 
     pub(super) fn status(&self) -> LinkStatus {
-        let counted = Rejection::LABELS.into_iter().zip(self.tally.rejected());
         LinkStatus {
             interface: self.name.clone(),
             error: match &self.state {
                 None | Some(LinkState::Usable { .. } | LinkState::Unwanted) => None,
                 Some(LinkState::Unusable(reason)) => Some(reason.clone()),
             },
-            rejected: counted.filter(|(_, count)| *count > 0).collect(),
+            rejected: self.tally.rejected().filter(|(_, count)| *count > 0).collect(),
             strangers: self.tally.strangers(),
         }
     }

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use socket2::SockAddr;
-use windlass_vrrp::wire::{self, AddressList, Advert, Path};
+use windlass_vrrp::auth::TRAILER;
+use windlass_vrrp::wire::{self, AddressList, Advert, Path, Template};
 use windlass_vrrp::{Family, Priority, Vrid};
 
 use crate::config::{Hold, RouterConfig, Transport};
 use crate::sockets::{LinkSockets, Mac};
 
-/// Everything that a router sends: nothing is built when an advert is due.
+use super::trust::Trust;
+
+/// Everything that a router sends: nothing is built when an advert is due, at most it is signed.
 #[derive(Default)]
 pub(super) struct Prepared {
     adverts: Vec<Item>,
@@ -19,8 +22,15 @@ pub(super) struct Prepared {
 
 /// A packet and how it leaves.
 struct Item {
-    bytes: Vec<u8>,
+    content: Content,
     via: Via,
+}
+
+enum Content {
+    /// The same each time.
+    Whole(Vec<u8>),
+    /// To be signed each time.
+    Signed(Template),
 }
 
 enum Via {
@@ -47,17 +57,27 @@ impl Prepared {
     }
 
     /// Sends an advert or a resignation, to everyone it is for.
-    pub(super) fn send(&self, resign: bool, family: Family, sockets: &LinkSockets) -> Sent {
+    pub(super) fn send(
+        &mut self,
+        resign: bool,
+        family: Family,
+        sockets: &LinkSockets,
+        trust: &mut Trust,
+    ) -> Sent {
         let mut sent = Sent::default();
         let Ok(raw) = sockets.family(family) else { return sent };
-        for item in if resign { &self.resignations } else { &self.adverts } {
-            let outcome = match &item.via {
-                Via::Packet(target) => raw.outlet.send(&item.bytes, target),
-                Via::Frame => sockets.frames.send(&item.bytes),
+        for item in if resign { &mut self.resignations } else { &mut self.adverts } {
+            let bytes = match &mut item.content {
+                Content::Whole(bytes) => Some(&bytes[..]),
+                Content::Signed(template) => template.sign(|subject| trust.sign(subject)),
             };
+            let outcome = bytes.map(|bytes| match &item.via {
+                Via::Packet(target) => raw.outlet.send(bytes, target),
+                Via::Frame => sockets.frames.send(bytes),
+            });
             match outcome {
-                Ok(()) => sent.packets += 1,
-                Err(_) => sent.errors += 1,
+                Some(Ok(())) => sent.packets += 1,
+                Some(Err(_)) | None => sent.errors += 1,
             }
         }
         sent
@@ -72,10 +92,11 @@ fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSocket
     let family = config.family();
     let Ok(raw) = sockets.family(family) else { return Vec::new() };
     let paths = destinations.into_iter().filter_map(|destination| Path::new(config.source, destination));
+    let trailer = if config.signs() { TRAILER } else { 0 };
     let mut items = Vec::new();
     for path in paths {
         for version in config.versions.sent() {
-            let capacity = AddressList::capacity(family, *version, sockets.mtu(), 0);
+            let capacity = AddressList::capacity(family, *version, sockets.mtu(), trailer);
             let advert = Advert {
                 path,
                 ttl,
@@ -84,25 +105,29 @@ fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSocket
                 interval: config.interval,
                 addresses: AddressList::representing(&config.addresses, config.source, capacity),
             };
-            let datagram = advert.datagram(*version, config.checksum);
-            items.push(match group_mac(path.destination()) {
-                Some(group) if config.hold == Hold::Vmac => {
-                    Item { bytes: frame(group, config.vrid, family, &datagram), via: Via::Frame }
-                }
+            let (lead, via) = match group_mac(path.destination()) {
+                Some(group) if config.hold == Hold::Vmac => (header(group, config.vrid, family), Via::Frame),
                 // To a single peer, whose link-layer address only the kernel knows, the interface's own address leads.
-                Some(_) | None => Item { bytes: datagram, via: Via::Packet(raw.outlet.target(path)) },
-            });
+                Some(_) | None => (Vec::new(), Via::Packet(raw.outlet.target(path))),
+            };
+            let content = if config.signs() {
+                Content::Signed(Template::new(&advert, *version, config.checksum, &lead))
+            } else {
+                Content::Whole([lead, advert.datagram(*version, config.checksum)].concat())
+            };
+            items.push(Item { content, via });
         }
     }
     items
 }
 
-fn frame(to: Mac, vrid: Vrid, family: Family, datagram: &[u8]) -> Vec<u8> {
+/// Of the frame of an advert.
+fn header(to: Mac, vrid: Vrid, family: Family) -> Vec<u8> {
     let ethertype: [u8; 2] = match family {
         Family::V4 => [0x08, 0x00],
         Family::V6 => [0x86, 0xdd],
     };
-    [&to[..], &vrid.mac(family), &ethertype, datagram].concat()
+    [&to[..], &vrid.mac(family), &ethertype].concat()
 }
 
 /// Link-layer address of a group (RFC 1112 §6.4, RFC 2464 §7).

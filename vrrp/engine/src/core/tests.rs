@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::process::Command;
 
+use windlass_vrrp::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
 use windlass_vrrp::{Interval, Priority, State, Vrid};
 
 use super::*;
-use crate::config::RouterConfig;
+use crate::config::{Hold, RouterConfig};
 use crate::interfaces;
 use crate::links::{LinkState, Sources};
 use crate::netlink::tests::in_namespace;
@@ -22,7 +23,7 @@ fn source(family: u8, host: u8) -> IpAddr {
     }
 }
 
-/// Twenty routers in each family at 100 ms.
+/// Twenty routers in each family at 100 ms. Every other one signs, every third sends frames from the virtual MAC address.
 fn routers(interface: &str, host: u8, priority: u8) -> Vec<RouterConfig> {
     let of_family = |family| {
         (1..=VRIDS).map(move |vrid| RouterConfig {
@@ -30,10 +31,18 @@ fn routers(interface: &str, host: u8, priority: u8) -> Vec<RouterConfig> {
             interval: Interval::from_millis(100).unwrap(),
             peers: [source(family, 3 - host)].into(),
             addresses: [source(family, 100 + vrid)].into(),
+            hold: if vrid % 3 == 0 { Hold::Vmac } else { Hold::Respond },
+            authentication: (vrid % 2 == 0).then(authentication),
             ..RouterConfig::new(interface, Vrid::new(vrid).unwrap(), source(family, host))
         })
     };
     [4, 6].into_iter().flat_map(of_family).collect()
+}
+
+fn authentication() -> Authentication {
+    let keyring = Keyring::new(KeyId::new(1).unwrap(), Key::new(&[1; 32]).unwrap());
+    let anti_replay = AntiReplay::Window(Window::from_seconds(300).unwrap());
+    Authentication { keyring, mode: Mode::Enforce, anti_replay }
 }
 
 /// A thread's body on this interface, not run yet.

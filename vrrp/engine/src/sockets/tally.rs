@@ -2,18 +2,24 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::Rejection;
 
 /// Counters of an interface.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rejected: [AtomicU64; Rejection::LABELS.len()],
+    unauthenticated: [AtomicU64; AuthError::LABELS.len()],
     strangers: AtomicU64,
 }
 
 impl Tally {
     pub(crate) fn reject(&self, rejection: Rejection) {
         self.rejected[rejection.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn distrust(&self, error: AuthError) {
+        self.unauthenticated[error.index()].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn stranger(&self) {
@@ -24,16 +30,21 @@ impl Tally {
         self.strangers.load(Ordering::Relaxed)
     }
 
-    /// By reason, in the order of [`Rejection::LABELS`].
-    pub(crate) fn rejected(&self) -> [u64; Rejection::LABELS.len()] {
-        self.rejected.each_ref().map(|count| count.load(Ordering::Relaxed))
+    /// What was refused, by its label.
+    pub(crate) fn rejected(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let labels = Rejection::LABELS.into_iter().chain(AuthError::LABELS);
+        labels.zip(self.refusals().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// Adds another's counts: new sockets go on counting where the old ones stopped.
     pub(crate) fn inherit(&self, old: &Self) {
         self.strangers.fetch_add(old.strangers(), Ordering::Relaxed);
-        for (own, count) in self.rejected.iter().zip(old.rejected()) {
+        for (own, (_, count)) in self.refusals().zip(old.rejected()) {
             own.fetch_add(count, Ordering::Relaxed);
         }
+    }
+
+    fn refusals(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.rejected.iter().chain(&self.unauthenticated)
     }
 }

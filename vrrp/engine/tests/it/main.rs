@@ -7,6 +7,7 @@
 
 mod announce;
 mod arp;
+mod authentication;
 mod capabilities;
 mod documents;
 mod elections;

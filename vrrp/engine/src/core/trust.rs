@@ -1,0 +1,68 @@
+//! Authentication of one virtual router: signs what it says, and tells whom it does not believe.
+
+use std::net::IpAddr;
+
+use windlass_vrrp::Time;
+use windlass_vrrp::auth::{AuthError, Authentication, Authenticator, Subject, Trailer};
+use windlass_vrrp::wire::Packet;
+
+use crate::census::Sightings;
+use crate::clock;
+use crate::config::RouterKey;
+use crate::event::Event;
+
+/// An authenticator and what it has reported.
+pub(super) struct Trust {
+    authenticator: Authenticator,
+    /// Peers and what was reported of them. Bounded by the number of peers.
+    reports: Sightings<(IpAddr, &'static str)>,
+}
+
+impl Trust {
+    pub(super) fn new(authentication: Option<Authentication>) -> Self {
+        Self { authenticator: Authenticator::new(authentication), reports: Sightings::new() }
+    }
+
+    /// Takes other keys or another mode. What was sent and heard is not forgotten, also while it is off.
+    pub(super) fn reconfigure(&mut self, authentication: Option<Authentication>) {
+        self.authenticator.reconfigure(authentication);
+    }
+
+    /// The trailer of an own advert, none in a mode that does not sign.
+    pub(super) fn sign(&mut self, subject: Subject<'_>) -> Option<Trailer> {
+        self.authenticator.sign(subject, clock::wall())
+    }
+
+    /// Whether a peer's advert is believed because it was signed, or (`false`) although it was not: there was nothing to
+    /// check. Without authentication, all are believed as if signed.
+    pub(super) fn admit(
+        &mut self,
+        packet: &Packet<'_>,
+        key: &RouterKey,
+        now: Time,
+        events: &mut Vec<Event>,
+    ) -> Result<bool, AuthError> {
+        if self.authenticator.config().is_none() {
+            return Ok(true);
+        }
+        let source = packet.source;
+        let subject = Subject { source, vrid: packet.vrid, message: packet.message };
+        match self.authenticator.admit(subject, packet.trailer, clock::wall()) {
+            Ok(verified) => {
+                if let Some(verified) = verified.filter(|verified| verified.drifting)
+                    && self.reports.note((source, "clocks"), now)
+                {
+                    let seconds = verified.skew;
+                    events.push(Event::ClocksDiffer { key: key.clone(), source, seconds });
+                }
+                Ok(verified.is_some())
+            }
+            Err(error) => {
+                if self.reports.note((source, error.label()), now) {
+                    events.push(Event::Unauthenticated { key: key.clone(), source, error });
+                }
+                Err(error)
+            }
+        }
+    }
+}
