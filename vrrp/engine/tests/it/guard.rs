@@ -3,6 +3,7 @@
 mod keep;
 mod proxy;
 mod scene;
+mod transit;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddrV4};
