@@ -9,6 +9,10 @@
 //!   set vips6 { type ipv6_addr; }          # a failover changes nothing here
 //!   set held4 { type ipv4_addr; }          # those that this node is Active for
 //!   set held6 { type ipv6_addr; }
+//!   set awake {                            # empty 15 s after this process was killed or frozen
+//!     type nf_proto
+//!     timeout 15s
+//!   }
 //!
 //!   chain refuse {
 //!     icmpv6 type 133-137 drop             # neighbour discovery is never forwarded
@@ -33,8 +37,8 @@
 //!   }
 //!   chain echo-local {
 //!     type nat hook output priority -105; policy accept;
-//!     ip daddr @held4 icmp type echo-request counter redirect
-//!     ip6 daddr @held6 icmpv6 type echo-request counter redirect
+//!     ip daddr @held4 meta nfproto @awake icmp type echo-request counter redirect
+//!     ip6 daddr @held6 meta nfproto @awake icmpv6 type echo-request counter redirect
 //!   }
 //!   chain prerouting {
 //!     type filter hook prerouting priority dstnat + 5; policy accept;
@@ -53,8 +57,8 @@
 //!   }
 //!   chain output {
 //!     type filter hook output priority filter + 10; policy accept;
-//!     ip daddr @held4 goto refuse
-//!     ip6 daddr @held6 goto refuse
+//!     ip daddr @held4 meta nfproto @awake goto refuse
+//!     ip6 daddr @held6 meta nfproto @awake goto refuse
 //!   }
 //! }
 //! ```
@@ -75,7 +79,8 @@
 //! and the refusal is for the VIP too.
 //!
 //! The table is this engine's alone and replaced as a whole; what was added to it by hand is lost. After a crash it stays
-//! and guards on until [`Guard::install`] makes it anew.
+//! and guards on until [`Guard::install`] replaces it in one step. Only the node's own packets are let go soon after the
+//! crash: another node serves the VIPs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -189,8 +194,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Makes the table anew, with empty sets, in the network namespace of the calling thread.
-    pub fn install(table: &str) -> Result<Self, GuardError> {
+    /// Makes the table anew in the network namespace of the calling thread. What it replaces guards up to this moment.
+    pub fn install(table: &str, wanted: &Guarded) -> Result<Self, GuardError> {
         let kernel = Kernel::open().map_err(|source| GuardError::new("open a netfilter socket", source))?;
         let mut guard = Self {
             table: table.to_owned(),
@@ -199,7 +204,7 @@ impl Guard {
             identity: None,
             generation: None,
         };
-        guard.make(Guarded::default())?;
+        guard.make(wanted.clone())?;
         Ok(guard)
     }
 
@@ -223,17 +228,17 @@ impl Guard {
         Ok(())
     }
 
-    /// Looks whether the table is as it was left, and makes it anew if not. Cheap while nobody changes any nftables table
-    /// of the node; to be called every few seconds.
+    /// Looks whether the table is as it was left, and makes it anew if not; says that this process lives. Cheap while nobody
+    /// changes any nftables table of the node; to be called every five seconds or so.
     pub fn check(&mut self) -> Result<Checked, GuardError> {
         // Asked before looking: what changes from here on is seen at the next check.
         let generation = self.generation()?;
         if generation.is_some() && generation == self.generation && self.identity.is_some() {
-            return Ok(Checked::Intact);
+            return self.stay_awake();
         }
         let Some(found) = self.difference()? else {
             self.generation = generation;
-            return Ok(Checked::Intact);
+            return self.stay_awake();
         };
         self.make(self.told.clone())?;
         Ok(Checked::Restored { found })
@@ -244,6 +249,27 @@ impl Guard {
         let Some(identity) = &self.identity else { return Ok(()) };
         let batch = ruleset::remove(&self.table, identity.table);
         self.commit(&batch).or_else(|error| if error.is_absence() { Ok(()) } else { Err(error) })
+    }
+
+    /// Says that this process lives, if that matters.
+    fn stay_awake(&mut self) -> Result<Checked, GuardError> {
+        if self.told.held.is_empty() {
+            return Ok(Checked::Intact);
+        }
+        match self.commit(&ruleset::awake(&self.table)) {
+            Ok(()) => {
+                // If this was the only change since the table was found intact, it still is.
+                let generation = self.generation()?;
+                if generation != self.generation.map(|known| known.wrapping_add(1)) {
+                    self.generation = None;
+                }
+                self.generation = self.generation.and(generation);
+            }
+            // Seen at the next check.
+            Err(error) if error.is_absence() => self.generation = None,
+            Err(error) => return Err(error),
+        }
+        Ok(Checked::Intact)
     }
 
     fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {

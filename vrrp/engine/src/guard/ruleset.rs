@@ -21,6 +21,9 @@ use super::message::{Batch, Operation};
 #[cfg(test)]
 mod tests;
 
+const IPV4: &[u8] = &[2];
+const IPV6: &[u8] = &[10];
+const FAMILIES: [&[u8]; 2] = [IPV4, IPV6];
 const TCP: &[u8] = &[6];
 const ICMP: &[u8] = &[1];
 const ICMPV6: &[u8] = &[58];
@@ -37,6 +40,11 @@ const BEFORE_KUBE_PROXY_NAT: i32 = -105;
 const AFTER_NAT: i32 = -95;
 /// kube-proxy filters at 0, in nftables and in iptables mode.
 const AFTER_KUBE_PROXY_FILTER: i32 = 10;
+
+/// Has the packet's family while the process has lately said that it lives.
+const AWAKE: &str = "awake";
+/// For how long it is believed, in milliseconds.
+const BELIEVED: u64 = 15_000;
 
 /// Elements in one message: an attribute has at most 65,535 bytes, an IPv6 element takes 28 of them.
 const ELEMENTS: usize = 2000;
@@ -83,23 +91,29 @@ impl Set {
         }
     }
 
-    /// Rule matches up to and including "the packet's destination is in the set".
-    fn has_destination(self) -> [Expression; 4] {
+    /// Rule matches up to and including "the packet's destination is in the set". That a VIP is held holds only as long as the
+    /// process lives that says so.
+    fn has_destination(self) -> Vec<Expression> {
         let (family, offset, length) = match self {
-            Self::Vips4 | Self::Held4 => (&[2], 16, 4),
-            Self::Vips6 | Self::Held6 => (&[10], 24, 16),
+            Self::Vips4 | Self::Held4 => (IPV4, 16, 4),
+            Self::Vips6 | Self::Held6 => (IPV6, 24, 16),
         };
-        [
+        let mut matches = vec![
             Meta(PacketFamily),
             Compare(Equal, family),
             Payload { base: Base::Network, offset, length },
             In(self.name()),
-        ]
+        ];
+        match self {
+            Self::Vips4 | Self::Vips6 => {}
+            Self::Held4 | Self::Held6 => matches.extend([Meta(PacketFamily), In(AWAKE)]),
+        }
+        matches
     }
 
     /// The rule that applies `verdict` to all packets to the set's addresses.
     fn to_any(self, verdict: super::expression::Verdict) -> Vec<Expression> {
-        [self.has_destination().as_slice(), &[Verdict(verdict)]].concat()
+        [self.has_destination(), vec![Verdict(verdict)]].concat()
     }
 
     /// The rule that has the node answer echo requests to the set's addresses.
@@ -215,6 +229,12 @@ pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
             attributes,
         );
     }
+    let awake = named().text(2, AWAKE).number(3, 0x10).number(4, 2).number(5, 1).number(10, 5);
+    batch.add(
+        format!("create the set {AWAKE} in the table inet {table}"),
+        Operation::NewSet,
+        awake.long(11, BELIEVED),
+    );
     for chain in &chains() {
         batch.add(
             format!("create the chain {} in the table inet {table}", chain.name),
@@ -232,6 +252,9 @@ pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
         }
     }
     change(&mut batch, table, &Guarded::default(), guarded);
+    if !guarded.held.is_empty() {
+        say_awake(&mut batch, table);
+    }
     batch
 }
 
@@ -246,7 +269,28 @@ fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
 pub(super) fn update(table: &str, told: &Guarded, wanted: &Guarded) -> Batch {
     let mut batch = Batch::default();
     change(&mut batch, table, told, wanted);
+    if !batch.is_empty() && !wanted.held.is_empty() {
+        say_awake(&mut batch, table);
+    }
     batch
+}
+
+/// Says that the process lives.
+pub(super) fn awake(table: &str) -> Batch {
+    let mut batch = Batch::default();
+    say_awake(&mut batch, table);
+    batch
+}
+
+/// An element that is there keeps its end, so all go first.
+fn say_awake(batch: &mut Batch, table: &str) {
+    let set = || Attributes::new().text(1, table).text(2, AWAKE);
+    let what = format!("renew the set {AWAKE} of the table inet {table}");
+    let families = FAMILIES
+        .iter()
+        .fold(Attributes::new(), |list, family| list.nest(1, &Attributes::new().nest(1, &value(family))));
+    batch.add(&what, Operation::DeleteElements, set());
+    batch.add(&what, Operation::NewElements, set().nest(3, &families));
 }
 
 fn change(batch: &mut Batch, table: &str, told: &Guarded, wanted: &Guarded) {

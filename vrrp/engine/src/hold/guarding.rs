@@ -26,9 +26,9 @@ pub(super) struct Guarding {
 }
 
 impl Guarding {
-    /// Nothing yet: the table is made by the first [`Self::ahead`].
-    pub(super) fn new(table: String) -> Self {
-        Self { table, guard: None, told: Guarded::default(), due: Time::default(), said: None }
+    /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
+    pub(super) fn new(table: String, now: Time) -> Self {
+        Self { table, guard: None, told: Guarded::default(), due: now + CHECK, said: None }
     }
 
     /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it.
@@ -86,7 +86,7 @@ impl Guarding {
     fn bring(&mut self, wanted: &Guarded, now: Time) -> Result<(), GuardError> {
         let guard = match self.guard.take() {
             Some(guard) => guard,
-            None => Guard::install(&self.table)?,
+            None => Guard::install(&self.table, wanted)?,
         };
         let guard = self.guard.insert(guard);
         if self.due <= now {

@@ -43,7 +43,7 @@ impl<'a> Holder<'a> {
     pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a Sink) -> Self {
         let addresses = Addresses::new(settings.tag.get());
         let report = Report::new(inbox, events);
-        let guarding = settings.guard.then(|| Guarding::new(settings.table.clone()));
+        let guarding = settings.guard.then(|| Guarding::new(settings.table.clone(), clock::now()));
         Self { net_admin: settings.net_admin, kernel: None, addresses, guarding, report }
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
+use windlass_engine::guard::{Guard, Guarded};
 use windlass_engine::{Hold, RouterConfig, State};
 
 use crate::lab::{Host, LIMIT, Lan, VIP, address, await_some, require_root, router};
@@ -49,6 +50,31 @@ fn the_guard_follows_the_routers_is_restored_and_goes_at_the_end() {
     await_set(host, "vips4", false);
     node.engine.shutdown();
     assert_eq!(set(host, "vips4"), None);
+}
+
+/// A killed engine's table is replaced by what the new one is to guard, not by nothing.
+#[test]
+fn what_a_killed_engine_guarded_stays_guarded_until_the_next_one_knows_better() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let host = &lan.hosts[0];
+    let vips = Guarded { vips: [VIP.into()].into(), held: [].into() };
+    drop(host.run(move || Guard::install("windlass", &vips)).unwrap());
+    let node = host.engine_with(|options| options.guard = true);
+    let guarded = || set(host, "vips4").is_some_and(|shown| shown.contains(&VIP.to_string()));
+    assert!((0..20).all(|_| guarded()), "while nothing is known");
+    node.engine.apply(vec![router(0, 1)]);
+    while set(host, "held4").is_none_or(|shown| !shown.contains(&VIP.to_string())) {
+        assert!(guarded());
+    }
+    drop(node);
+    // One that is told nothing does not guard for ever what the last one left.
+    let vips = Guarded { vips: [VIP.into()].into(), held: [].into() };
+    drop(host.run(move || Guard::install("windlass", &vips)).unwrap());
+    let _node = host.engine_with(|options| options.guard = true);
+    await_set(host, "vips4", false);
 }
 
 #[test]

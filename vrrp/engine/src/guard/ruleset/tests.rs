@@ -37,6 +37,8 @@ fn only_the_difference_is_told() {
                 change("add addresses to the set vips4", &["192.0.2.3"]),
                 change("delete addresses from the set held4", &["192.0.2.1"]),
                 change("add addresses to the set held6", &["2001:db8::1"]),
+                change("renew the set awake", &[]),
+                change("renew the set awake", &[]),
             ],
         ),
         (
@@ -71,6 +73,7 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
     let names: Vec<_> = chains.iter().map(|chain| chain.name).collect();
     for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
         match expression {
+            In(AWAKE) => {}
             In(name) => assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}"),
             Verdict(Goto(name)) => assert!(names.contains(name), "{name}"),
             _ => {}

@@ -73,7 +73,7 @@ impl Scene {
 
     /// Installs a guard on the node that knows no VIP.
     pub(super) fn install(&self) -> Guard {
-        self.node().run(|| Guard::install(TABLE)).expect("install the guard")
+        self.node().run(|| Guard::install(TABLE, &Guarded::default())).expect("install the guard")
     }
 
     /// Installs a guard on the node that guards the VIPs.
