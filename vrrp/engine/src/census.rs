@@ -10,33 +10,39 @@ use windlass_vrrp::Time;
 #[cfg(test)]
 mod tests;
 
-/// Time until the same thing is reported again.
-const REPEAT: Duration = Duration::from_mins(1);
-/// Most things remembered. Beyond it new ones wait until older ones were not seen for [`REPEAT`].
+/// Most things remembered. Beyond it new ones wait until older ones were not told for as long as they are told once.
 const LIMIT: usize = 1024;
 
-/// Remembers things seen, to report each once a minute.
+/// Remembers things seen, to act on each once in a while.
 pub(crate) struct Sightings<K> {
-    reported: HashMap<K, Time>,
+    told: HashMap<K, Time>,
+    repeat: Duration,
 }
 
 impl<K: Eq + Hash> Sightings<K> {
+    /// For reports: each thing once a minute.
     pub(crate) fn new() -> Self {
-        Self { reported: HashMap::new() }
+        Self::every(Duration::from_mins(1))
     }
 
-    /// Notes `seen` and tells whether to report it now.
+    /// Each thing once in this time.
+    pub(crate) fn every(repeat: Duration) -> Self {
+        Self { told: HashMap::new(), repeat }
+    }
+
+    /// Notes `seen` and tells whether to act on it now.
     pub(crate) fn note(&mut self, seen: K, now: Time) -> bool {
-        if self.reported.get(&seen).is_some_and(|&last| now.since(last) < REPEAT) {
+        let recently = |last: Time| now.since(last) < self.repeat;
+        if self.told.get(&seen).is_some_and(|last| recently(*last)) {
             return false;
         }
-        if self.reported.len() >= LIMIT {
-            self.reported.retain(|_, last| now.since(*last) < REPEAT);
-            if self.reported.len() >= LIMIT {
+        if self.told.len() >= LIMIT {
+            self.told.retain(|_, last| recently(*last));
+            if self.told.len() >= LIMIT {
                 return false;
             }
         }
-        self.reported.insert(seen, now);
+        self.told.insert(seen, now);
         true
     }
 }

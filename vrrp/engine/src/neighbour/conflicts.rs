@@ -20,14 +20,14 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Time between two defences of an address (RFC 5227 §2.4 (b), DEFEND_INTERVAL): two stations that both defend must not
 /// fill the LAN.
 const DEFEND: Duration = Duration::from_secs(10);
-/// Most claims, and most addresses defended of late, that are remembered.
+/// Most claims that are remembered.
 const LIMIT: usize = 1024;
 
 /// Foreign claims. `K` identifies the virtual router.
 pub(super) struct Conflicts<K> {
     pending: HashMap<(K, Claim), Time>,
     reported: Sightings<(K, Claim)>,
-    defended: HashMap<(K, IpAddr), Time>,
+    defended: Sightings<(K, IpAddr)>,
 }
 
 /// What to do about a claim.
@@ -43,7 +43,7 @@ pub(super) struct Conflict<K> {
 
 impl<K: Eq + Hash + Copy> Conflicts<K> {
     pub(super) fn new() -> Self {
-        Self { pending: HashMap::new(), reported: Sightings::new(), defended: HashMap::new() }
+        Self { pending: HashMap::new(), reported: Sightings::new(), defended: Sightings::every(DEFEND) }
     }
 
     /// Notes a claim to an address that the router is Active for.
@@ -72,7 +72,7 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
         for (router, claim) in ripe {
             if contested(router, &claim) {
                 let report = self.reported.note((router, claim), now);
-                let defend = self.defend((router, claim.address), now);
+                let defend = self.defended.note((router, claim.address), now);
                 conflicts.push(Conflict { router, claim, report, defend });
             }
         }
@@ -82,19 +82,5 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
     /// When [`Self::due`] may have something.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.pending.values().min().map(|since| *since + GRACE)
-    }
-
-    fn defend(&mut self, address: (K, IpAddr), now: Time) -> bool {
-        if self.defended.get(&address).is_some_and(|last| now.since(*last) < DEFEND) {
-            return false;
-        }
-        if self.defended.len() >= LIMIT {
-            self.defended.retain(|_, last| now.since(*last) < DEFEND);
-            if self.defended.len() >= LIMIT {
-                return false;
-            }
-        }
-        self.defended.insert(address, now);
-        true
     }
 }
