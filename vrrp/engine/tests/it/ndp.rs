@@ -18,6 +18,14 @@ fn text(mac: &[u8]) -> String {
     mac.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
+/// Waits until the observer's kernel has the VIP at this station.
+fn await_cached(observer: &Host, station: &Host) {
+    let wanted = text(&mac(station));
+    await_some("neighbour cache entry", || {
+        ip(observer, &format!("-6 neigh show {VIP6} dev eth0")).contains(&wanted).then_some(())
+    });
+}
+
 #[test]
 fn only_the_active_answers_solicitations_and_the_asking_kernel_believes_it() {
     if !require_root() {
@@ -76,18 +84,11 @@ fn a_cache_that_names_the_failed_active_is_corrected_by_the_next() {
         node.engine.apply(vec![router]);
     }
     nodes[0].await_state(State::Active);
-    let cached_at = |host: usize| {
-        let wanted = text(&mac(&lan.hosts[host]));
-        await_some("neighbour cache entry", || {
-            let known = ip(client, &format!("-6 neigh show {VIP6} dev eth0"));
-            known.contains(&wanted).then_some(())
-        });
-    };
     ask_for(client, VIP6.into());
-    cached_at(0);
+    await_cached(client, &lan.hosts[0]);
     lan.pull_cable(0);
     // The client asks nobody: the entry is changed by the announcement alone.
-    cached_at(1);
+    await_cached(client, &lan.hosts[1]);
 }
 
 #[test]
@@ -234,14 +235,8 @@ fn a_node_of_the_group_believes_the_announcement_of_the_next_active() {
         (states == [State::Backup, State::Active]).then_some(())
     });
     nodes[0].await_status("Active", |status| status.state == State::Active);
-    let cached_at = |host: usize| {
-        let wanted = text(&mac(&lan.hosts[host]));
-        await_some("neighbour cache entry", || {
-            ip(observer, &format!("-6 neigh show {VIP6} dev eth0")).contains(&wanted).then_some(())
-        });
-    };
     ask_for(observer, VIP6.into());
-    cached_at(0);
+    await_cached(observer, &lan.hosts[0]);
     lan.pull_cable(0);
-    cached_at(1);
+    await_cached(observer, &lan.hosts[1]);
 }
