@@ -160,13 +160,15 @@ impl Core {
             });
         }
         if stop {
+            // The duties stay with the helper threads: what is bound is still to be handed over.
             self.apply(Vec::new());
+            self.roster.ring();
         }
         self.links.retain(|_, link| !link.is_forgotten());
         if relinked {
             self.roster.publish_links(self.links.values().filter_map(|l| l.sockets().cloned()).collect());
         }
-        if std::mem::take(&mut self.ring) {
+        if std::mem::take(&mut self.ring) && !stop {
             self.roster.publish(self.links.values().flat_map(Link::duties).collect());
         }
         for question in letters.questions {

@@ -31,6 +31,9 @@ pub(crate) struct Duty {
     /// every advert; the others look at it before each thing they do, so that they fall silent when the timer thread demotes
     /// the router, and also when the whole process was frozen and they happen to run again first.
     tenure: AtomicU64,
+    /// Nanoseconds of the clock until which a router that has resigned leaves bound what is bound, for the peer that is about
+    /// to take over.
+    lingers: AtomicU64,
     /// Times the router became Active.
     takeovers: AtomicU64,
     /// Times another Active was heard and beaten.
@@ -79,6 +82,7 @@ impl Duty {
         Self {
             key,
             tenure: AtomicU64::new(0),
+            lingers: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
             contentions: AtomicU64::new(0),
             unheard: AtomicBool::new(true),
@@ -106,6 +110,21 @@ impl Duty {
     /// It is no longer Active. Timer thread.
     pub(crate) fn end(&self) {
         self.tenure.store(0, Ordering::Release);
+    }
+
+    /// It is about to resign: what is bound stays so until then. Timer thread.
+    pub(crate) fn linger(&self, until: Time) {
+        self.lingers.store(until.nanos(), Ordering::Release);
+    }
+
+    /// A peer has taken over: what is bound stays so no longer than until then. Neighbour thread.
+    pub(crate) fn let_go(&self, by: Time) {
+        self.lingers.fetch_min(by.nanos(), Ordering::AcqRel);
+    }
+
+    /// Whether it has resigned and nobody has taken over yet.
+    pub(crate) fn is_lingering(&self, now: Time) -> bool {
+        !self.holds(now) && now.nanos() < self.lingers.load(Ordering::Acquire)
     }
 
     /// It was contested and won. Timer thread.

@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::clock;
 use crate::config::RouterConfig;
@@ -21,6 +22,9 @@ use crate::realtime;
 use crate::sockets;
 use crate::status::{LinkStatus, RouterStatus};
 use crate::tag::AddressTag;
+
+/// Time between two looks at whether what is bound was handed over.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// How to run the engine. [`Options::new`] gives the defaults.
 #[non_exhaustive]
@@ -215,6 +219,9 @@ impl Drop for Engine {
         self.inbox.stop();
         if let Some(thread) = self.timer_thread.take() {
             let _ = thread.join();
+        }
+        while self.roster.duties().iter().any(|duty| duty.is_lingering(clock::now())) {
+            thread::sleep(LOOK);
         }
         self.roster.stop();
         self.links.stop();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, Expectation, Packet};
@@ -16,6 +17,10 @@ use crate::status::{RouterCounters, RouterStatus};
 use super::deadlines::Slot;
 use super::prepared::Prepared;
 use super::trust::Trust;
+
+/// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
+/// and this, in which the peer binds it.
+const HAND_OVER: Duration = Duration::from_millis(100);
 
 /// What carrying out actions needs.
 pub(super) struct Outside<'a> {
@@ -181,6 +186,9 @@ impl Instance {
     }
 
     pub(super) fn resign(&mut self, out: &mut Outside<'_>) {
+        if self.is_active() && !self.config.peers.is_empty() && !self.duty.in_place().is_empty() {
+            self.duty.linger(out.now + self.config.interval.duration() + HAND_OVER);
+        }
         self.router.shutdown(out.now);
         self.carry_out(out);
         self.duty.end();

@@ -13,7 +13,7 @@ use crate::duty::{Duty, Plan};
 pub(super) struct Claim {
     pub(super) duty: Arc<Duty>,
     pub(super) plan: Arc<Plan>,
-    /// Whether this node acts as Active.
+    /// Whether this node acts as Active, or has resigned and leaves bound what is bound.
     pub(super) active: bool,
     cleared: Arc<BTreeSet<IpAddr>>,
 }
@@ -21,7 +21,8 @@ pub(super) struct Claim {
 impl Claim {
     pub(super) fn of(duty: Arc<Duty>) -> Self {
         let (plan, cleared) = (duty.plan(), duty.cleared());
-        let active = duty.holds(clock::now());
+        let now = clock::now();
+        let active = duty.holds(now) || duty.is_lingering(now);
         Self { duty, plan, active, cleared }
     }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use windlass_vrrp::{Family, Time, wire};
 
@@ -17,6 +18,8 @@ use super::{Followed, Id, Neighbour, id_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
+/// Time that the announcement of one address takes, among many of a takeover.
+const ANNOUNCEMENT: Duration = Duration::from_micros(50);
 /// Longest frame that is read whole.
 const LONGEST: usize = 1514;
 
@@ -62,6 +65,11 @@ impl Neighbour<'_> {
         for id in self.routers_of(link, claim.address) {
             let now = clock::now();
             let Some(followed) = self.followed.get_mut(&id) else { continue };
+            if followed.duty.is_lingering(now) && !self.own.contains(claim.mac, now) {
+                let others = u32::try_from(followed.plan.addresses.len()).unwrap_or(u32::MAX);
+                followed.duty.let_go(now + ANNOUNCEMENT * others);
+                continue;
+            }
             if !followed.duty.holds(now) || self.own.contains(claim.mac, now) {
                 continue;
             }

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::process::Command;
 
-use windlass_engine::{Event, Hold, RouterConfig, State};
+use windlass_engine::{Event, Hold, Interval, Priority, RouterConfig, State};
 
-use crate::lab::{Host, Lan, VIP, address, await_some, require_root, router};
+use crate::lab::{Capture, Host, Lan, VIP, address, await_some, require_root, router};
 
 /// A router of the lab that binds its VIP.
 fn binding(host: usize, candidates: usize) -> RouterConfig {
@@ -53,6 +53,38 @@ fn the_vip_is_on_the_actives_interface_alone_and_moves_with_it() {
     assert_eq!(line(&lan.hosts[0], VIP.into(), 32), None, "let go before the end of the shutdown");
     two.await_state(State::Active);
     await_bound(&lan.hosts[1]);
+}
+
+#[test]
+fn a_leaver_keeps_the_vip_bound_until_its_successor_has_taken_over() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let (one, two) = (lan.hosts[0].engine(), lan.hosts[1].engine());
+    // The longest skew time there is: nearly an interval.
+    let successor = RouterConfig { priority: Priority::new(1).unwrap(), ..binding(1, 2) };
+    one.engine.apply(vec![RouterConfig { interval: Interval::SECOND, ..binding(0, 2) }]);
+    one.await_state(State::Active);
+    await_bound(&lan.hosts[0]);
+    two.engine.apply(vec![RouterConfig { interval: Interval::SECOND, ..successor }]);
+    two.await_status("Backup that knows the Active", |status| status.active.is_some());
+    let capture = Capture::on(&lan.hosts[1]);
+    let leaver = std::thread::spawn(move || one.engine.shutdown());
+    capture.await_frame("resignation", |frame| {
+        (frame.len() > 36 && frame[23] == 112 && frame[36] == 0).then_some(())
+    });
+    loop {
+        let bound = line(&lan.hosts[0], VIP.into(), 32).is_some();
+        // Looked at afterwards: it was not Active when the address was looked for.
+        if two.status().state == State::Active {
+            break;
+        }
+        assert!(bound, "nobody has the VIP");
+    }
+    await_bound(&lan.hosts[1]);
+    leaver.join().unwrap();
+    assert_eq!(line(&lan.hosts[0], VIP.into(), 32), None);
 }
 
 #[test]
