@@ -1,7 +1,7 @@
 //! Adverts as bytes (RFC 9568 §5, RFC 3768 §5), within IPv4 and IPv6.
 //!
 //! Three views of a packet: [`parse`] gives a [`Packet`] that passed every check or the [`Rejection`] of the first it
-//! failed; [`Advert`] is what we send ([`Template`] where it is signed); [`sighting`] recognises any VRRP or CARP router, whatever its version, so that its
+//! failed; [`Advert`] is what we send ([`Template`] where it is signed); [`sighting()`] recognises any VRRP or CARP router, whatever its version, so that its
 //! VRID is known to be taken.
 //!
 //! ```text

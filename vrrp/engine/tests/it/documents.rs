@@ -116,6 +116,15 @@ fn missing(sources: &Sources, document: &str) -> Vec<String> {
             missing.push(span.to_owned());
         }
     }
+    let table = &sources.files[Path::new("vrrp/src/router/tests/table.rs")];
+    let rows = document.split("table row").skip(1).flat_map(|after| {
+        after.trim_start_matches('s').split(['|', '`', ';']).next().unwrap_or_default().split(',')
+    });
+    for row in rows.map(|row| row.trim().trim_matches('"')).filter(|row| !row.is_empty()) {
+        if !table.contains(&format!("(\"{row}\", ")) {
+            missing.push(format!("table row {row}"));
+        }
+    }
     for cell in code_cells(document) {
         // A file before a semicolon is where the names after it are.
         for part in cell.split(';') {
@@ -162,11 +171,11 @@ fn the_documents_name_code_and_tests_that_exist() {
 fn a_name_that_is_gone_is_noticed() {
     let document = "
         Tests: `wire/tests/golden.rs`, `wire/gone.rs`, `golden::golden_vectors_are_emitted_and_parsed`,
-        `golden::a_test_that_is_gone`, `Checksum::Rfc5798`, `Checksum::Gone`, `ip -n one`, `fe80::1`.
+        `golden::a_test_that_is_gone`, `Checksum::Rfc5798`, `Checksum::Gone`, `ip -n one`, `fe80::1`, table rows T4, T99 |
         | Rule | Code | Test |
         | 1 | `wire.rs` `PROTOCOL`, `Gone`; `Priority` | `names here are not code` |
         | 2 | `wire.rs` `skew` | |";
     let gone = ["wire/gone.rs", "golden::a_test_that_is_gone", "Checksum::Gone"];
-    let displaced = ["Gone in wire.rs", "skew in wire.rs"];
+    let displaced = ["table row T99", "Gone in wire.rs", "skew in wire.rs"];
     assert_eq!(missing(&Sources::read(), document), [&gone[..], &displaced].concat());
 }
