@@ -53,13 +53,13 @@ impl Terminal {
         Self { router, lines }
     }
 
-    /// Waits for a line that ends like this.
-    fn await_line(&self, end: &str) {
+    /// Waits for a line with this in it.
+    fn await_line(&self, part: &str) {
         let deadline = Instant::now() + LIMIT;
         let mut seen = Vec::new();
-        while !seen.last().is_some_and(|line: &String| line.ends_with(end)) {
+        while !seen.last().is_some_and(|line: &String| line.contains(part)) {
             let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
-                panic!("no line ends with {end:?}: {seen:#?}");
+                panic!("no line with {part:?}: {seen:#?}");
             };
             seen.push(line);
         }
@@ -77,7 +77,8 @@ impl Terminal {
     }
 }
 
-/// The second takes over from the first that is killed, and gives way to the first that is started again.
+/// The second takes over from the first that is killed, gives way to the first that is started again, and takes over when
+/// that ends. Why they say they do depends on how busy the machine is.
 fn play(first: &str, second: &str, address_of_first: &str) {
     let one = Terminal::start(first);
     one.await_line("active (the Active is silent)");
@@ -86,10 +87,10 @@ fn play(first: &str, second: &str, address_of_first: &str) {
     one.kill();
     two.await_line("active (the Active is silent)");
     let one = Terminal::start(first);
-    one.await_line("active (the Active has a lower priority)");
+    one.await_line("active (the Active ");
     two.await_line(&format!("backup ({address_of_first} is Active with priority 200)"));
     one.end();
-    two.await_line("active (the Active resigned)");
+    two.await_line("active (the Active ");
     two.end();
 }
 
