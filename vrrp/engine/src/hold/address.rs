@@ -126,18 +126,19 @@ impl Addresses {
         permits: &dyn Fn(&Place) -> bool,
         route: &mut Route,
     ) -> Result<(), NetlinkError> {
+        let now = clock::now();
         self.obstacles.retain(|place, _| wanted.contains(place) && !self.bindings.holds(place));
         let mut free = BTreeSet::new();
         for place in wanted {
-            if let Some(objection) = self.occupants.objection(place) {
+            if let Some(objection) = self.objection(place, now) {
                 self.obstacles.insert(*place, objection);
             } else {
                 free.insert(*place);
             }
         }
-        self.bindings.forget(&free);
+        self.bindings.forget(&free, now);
         let lifetime = lifetime(free.len());
-        for chunk in self.bindings.steps(&free, clock::now()).chunks(CHUNK) {
+        for chunk in self.bindings.steps(&free, now).chunks(CHUNK) {
             let permitted = |step: &&Step| match step {
                 Step::Add(place) | Step::Renew(place) => permits(place),
                 Step::Remove(_) => true,
@@ -270,9 +271,18 @@ impl Addresses {
         self.obstacles.get(place).map(String::as_str)
     }
 
-    /// Why somebody else's address keeps ours from being bound, wanted or not.
-    pub(super) fn objection(&self, place: &Place) -> Option<String> {
-        self.occupants.objection(place)
+    /// Why others on this node keep it from being bound, wanted or not.
+    pub(super) fn objection(&self, place: &Place, now: Time) -> Option<String> {
+        let removed = || {
+            let address = place.address;
+            self.bindings.is_given_up(place, now).then(|| {
+                format!(
+                    "something on this node removed {address} from the interface again and again: find it (`ip monitor \
+                     address`; often it is the network's manager) and have it leave alone what it did not put there"
+                )
+            })
+        };
+        self.occupants.objection(place).or_else(removed)
     }
 
     /// Whether nothing is bound.
@@ -280,9 +290,9 @@ impl Addresses {
         self.bindings.bound().next().is_none()
     }
 
-    /// When there is something to do if nothing changes.
-    pub(super) fn due(&self) -> Option<Time> {
-        self.bindings.due()
+    /// When there is something to do if nothing changes until `now`.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        self.bindings.due(now)
     }
 
     fn order(&self, step: Step, lifetime: Duration) -> (netlink_packet_route::RouteNetlinkMessage, u16) {

@@ -17,6 +17,9 @@ const PER_LIFETIME: usize = 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
+/// Pause after a removal from which on the address is given up until its end: it had better be on another node.
+const GIVE_UP: Duration = Duration::from_secs(1);
+
 /// An address on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Place {
@@ -124,10 +127,15 @@ impl Bindings {
         self.bound.remove(place);
     }
 
-    /// What was refused or lost and is no longer wanted is forgotten.
-    pub(super) fn forget(&mut self, wanted: &BTreeSet<Place>) {
+    /// Whether others removed it so often that it is not bound again before a long pause ends.
+    pub(super) fn is_given_up(&self, place: &Place, now: Time) -> bool {
+        self.lost.get(place).is_some_and(|pause| now < pause.until && pause.next > GIVE_UP * 2)
+    }
+
+    /// What was refused and is no longer wanted is forgotten; what was lost, too, but only when it was long ago.
+    pub(super) fn forget(&mut self, wanted: &BTreeSet<Place>, now: Time) {
         self.refused.retain(|place, _| wanted.contains(place));
-        self.lost.retain(|place, _| wanted.contains(place));
+        self.lost.retain(|place, pause| wanted.contains(place) || now < pause.until + LAST_PAUSE);
     }
 
     /// What is bound.
@@ -140,9 +148,10 @@ impl Bindings {
         self.bound.contains_key(place)
     }
 
-    /// When there is something to do if nothing changes.
-    pub(super) fn due(&self) -> Option<Time> {
-        let lost = self.lost.iter().filter(|(place, _)| !self.bound.contains_key(place));
+    /// When there is something to do if nothing changes until `now`.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        let waits = |(place, pause): &(&Place, &Pause)| now < pause.until && !self.bound.contains_key(*place);
+        let lost = self.lost.iter().filter(waits);
         let pauses = self.refused.values().chain(lost.map(|(_, pause)| pause));
         self.bound.values().copied().chain(pauses.map(|pause| pause.until)).min()
     }

@@ -108,8 +108,9 @@ impl<'a> Holder<'a> {
             return Some(RETRY);
         }
         let guarding = self.guarding.as_ref().map(Guarding::due);
-        let due = self.addresses.due().into_iter().chain(self.report.due()).chain(guarding).min();
-        due.map(|due| due.since(clock::now()))
+        let now = clock::now();
+        let due = self.addresses.due(now).into_iter().chain(self.report.due()).chain(guarding).min();
+        due.map(|due| due.since(now))
     }
 
     fn settle(&mut self, claims: &[Claim]) -> Result<(), NetlinkError> {
@@ -172,7 +173,7 @@ impl<'a> Holder<'a> {
             let reason = self.addresses.obstacle(&place).filter(|_| wanted.contains(&place));
             self.report.address(claim, place.address, reason);
         }
-        let way = self.way(claim, &wanted, in_place.is_empty());
+        let way = self.way(claim, &wanted, in_place.is_empty(), now);
         self.report.way(&claim.duty.key, way, now);
         let news = *claim.duty.in_place() != in_place;
         if news {
@@ -181,9 +182,9 @@ impl<'a> Holder<'a> {
         news
     }
 
-    fn way(&self, claim: &Claim, wanted: &BTreeSet<Place>, nothing_held: bool) -> Way {
+    fn way(&self, claim: &Claim, wanted: &BTreeSet<Place>, nothing_held: bool, now: Time) -> Way {
         let objections: Option<Vec<String>> =
-            claim.places().map(|place| self.addresses.objection(&place)).collect();
+            claim.places().map(|place| self.addresses.objection(&place, now)).collect();
         if let Some(first) = objections.into_iter().flatten().next() {
             return Way::Barred(format!("{}: {first}", claim.duty.key));
         }

@@ -108,6 +108,33 @@ fn a_removed_vip_is_put_back_and_told() {
     }
 }
 
+/// A network manager that removes what it does not know, as often as it appears.
+#[test]
+fn where_the_vip_is_removed_again_and_again_another_node_gets_it() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let (one, two) = (lan.hosts[0].engine(), lan.hosts[1].engine());
+    one.engine.apply(vec![binding(0, 2)]);
+    one.await_state(State::Active);
+    two.engine.apply(vec![binding(1, 2)]);
+    two.await_state(State::Backup);
+    for _ in 0..6 {
+        await_bound(&lan.hosts[0]);
+        lan.hosts[0].ip(&format!("addr del {VIP}/32 dev eth0"));
+    }
+    let error = one.await_failure();
+    assert!(error.contains("removed 192.0.2.50 from the interface again and again"), "{error}");
+    two.await_state(State::Active);
+    await_bound(&lan.hosts[1]);
+    // It tries again by itself, and gives up at once if that was no good.
+    one.await_event("recovery", |event| matches!(event, Event::Recovered { .. }).then_some(()));
+    await_bound(&lan.hosts[0]);
+    lan.hosts[0].ip(&format!("addr del {VIP}/32 dev eth0"));
+    one.await_failure();
+}
+
 #[test]
 fn an_equal_address_of_another_is_left_alone_and_the_router_fails_by_name_until_it_is_gone() {
     if !require_root() {

@@ -23,7 +23,7 @@ fn what_is_wanted_is_added_then_renewed_within_a_third_of_its_lifetime_and_remov
     bindings.succeeded(&steps, SHORT, at(0));
     assert!(bindings.holds(&place(1)) && bindings.holds(&place(2)));
     assert_eq!(bindings.steps(&both, at(400)), []);
-    let due = bindings.due().unwrap();
+    let due = bindings.due(Time::default()).unwrap();
     assert!(due <= at(1000), "{due:?}");
     assert_eq!(bindings.steps(&both, due), [Step::Renew(place(1))]);
     assert_eq!(bindings.steps(&both, at(1000)), [Step::Renew(place(1)), Step::Renew(place(2))]);
@@ -44,7 +44,7 @@ fn a_refusal_is_told_once_and_tried_again_after_growing_pauses_while_others_go_o
     assert!(!bindings.refused(Step::Add(place(1)), at(100)), "the second is not");
     assert_eq!(bindings.steps(&wanted(&[place(1)]), at(299)), [Step::Remove(place(2))]);
     assert!(bindings.steps(&both, at(300)).contains(&Step::Add(place(1))));
-    bindings.forget(&wanted(&[]));
+    bindings.forget(&wanted(&[]), at(0));
     assert!(bindings.refused(Step::Add(place(1)), at(400)), "forgotten with the wish");
 }
 
@@ -58,7 +58,7 @@ fn what_somebody_else_removed_is_bound_again_at_once_and_then_after_growing_paus
         assert!(bindings.lost(place(1), at(lost)));
         if bound > lost {
             assert_eq!(bindings.steps(&one, at(bound - 1)), []);
-            assert_eq!(bindings.due(), Some(at(bound)));
+            assert_eq!(bindings.due(Time::default()), Some(at(bound)));
         }
         assert_eq!(bindings.steps(&one, at(bound)), [Step::Add(place(1))]);
         bindings.succeeded(&[Step::Add(place(1))], SHORT, at(bound));
@@ -66,6 +66,21 @@ fn what_somebody_else_removed_is_bound_again_at_once_and_then_after_growing_paus
     let quiet = 330 + 30_001;
     assert!(bindings.lost(place(1), at(quiet)));
     assert_eq!(bindings.steps(&one, at(quiet)), [Step::Add(place(1))], "left alone for long enough");
+}
+
+#[test]
+fn what_is_removed_again_and_again_is_given_up_for_the_longer_pauses_wanted_or_not() {
+    let mut bindings = Bindings::default();
+    let mut now = 0;
+    for pause in [0, 100, 200, 400, 800, 1600, 3200] {
+        bindings.succeeded(&[Step::Add(place(1))], SHORT, at(now));
+        assert!(bindings.lost(place(1), at(now)));
+        bindings.forget(&wanted(&[]), at(now));
+        assert_eq!(bindings.is_given_up(&place(1), at(now)), pause >= 1000, "for {pause} ms");
+        now += pause;
+        assert!(!bindings.is_given_up(&place(1), at(now)), "after {pause} ms");
+        assert_eq!(bindings.due(at(now)), None, "what is over is no cause to wake up");
+    }
 }
 
 #[test]
