@@ -20,6 +20,7 @@ use windlass_vrrp::{Family, wire};
 mod adverts;
 mod filter;
 mod frames;
+mod memberships;
 mod neighbour;
 mod obstacle;
 mod tally;
@@ -27,6 +28,7 @@ mod tally;
 pub(crate) use adverts::{AdvertSocket, Outlet, Room};
 pub(crate) use filter::VridSet;
 pub(crate) use frames::FrameSocket;
+pub(crate) use memberships::Memberships;
 pub(crate) use neighbour::NeighbourSocket;
 pub(crate) use obstacle::{obstacle, probe, source_obstacle};
 pub(crate) use tally::Tally;
@@ -64,6 +66,8 @@ pub(crate) struct FamilySockets {
     pub(crate) adverts: AdvertSocket,
     pub(crate) outlet: Outlet,
     pub(crate) census: AdvertSocket,
+    /// The kernel told of the membership when it was new: it would tell of its loss.
+    verifiable: bool,
 }
 
 /// A step of opening them that the kernel refused.
@@ -119,6 +123,33 @@ impl LinkSockets {
         let opening = self.opening(family);
         let refusal = || opening.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
         opening.sockets.get().ok_or_else(refusal)
+    }
+
+    /// Whether the kernel has forgotten that one of them joined the groups of VRRP: only new ones will hear them.
+    pub(crate) fn is_deaf(&self, memberships: &Memberships) -> bool {
+        self.deaf_families(memberships).next().is_some()
+    }
+
+    /// Leaves the groups whose memberships are lost, before others join them: closing a socket ends a membership of its
+    /// interface, whosever it is.
+    pub(crate) fn leave_lost(&self, memberships: &Memberships) {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        for (family, raw) in self.deaf_families(memberships) {
+            let extra = groups.keys().copied().filter(|group| Family::of(*group) == family);
+            for group in extra.chain([wire::default_group(family)]) {
+                for socket in [&raw.adverts, &raw.census] {
+                    // Fails where it was not joined.
+                    let _ = socket.leave(group, self.index);
+                }
+            }
+        }
+    }
+
+    fn deaf_families(&self, memberships: &Memberships) -> impl Iterator<Item = (Family, &FamilySockets)> {
+        [Family::V4, Family::V6].into_iter().filter_map(|family| {
+            let raw = self.opening(family).sockets.get().filter(|raw| raw.verifiable)?;
+            (!memberships.contains(self.index, wire::default_group(family))).then_some((family, raw))
+        })
     }
 
     fn opening(&self, family: Family) -> &Opening {
@@ -210,9 +241,12 @@ impl Opening {
 impl FamilySockets {
     fn open(interface: &str, index: u32, family: Family) -> Result<Self, OpenError> {
         let step = |what| move |source| OpenError { what, source };
+        let adverts = AdvertSocket::open(interface, index, family, &filter::nothing())
+            .map_err(step("open the socket that receives adverts"))?;
+        let verifiable = Memberships::read().contains(index, wire::default_group(family));
         Ok(Self {
-            adverts: AdvertSocket::open(interface, index, family, &filter::nothing())
-                .map_err(step("open the socket that receives adverts"))?,
+            adverts,
+            verifiable,
             outlet: Outlet::open(interface, index, family)
                 .map_err(step("open the socket that sends adverts"))?,
             census: AdvertSocket::open(interface, index, family, &filter::foreign(family, &VridSet::EMPTY))

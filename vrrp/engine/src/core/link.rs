@@ -29,6 +29,10 @@ pub(super) struct Link {
     /// `None` until the watcher has told.
     state: Option<LinkState>,
     routers: BTreeMap<Id, Instance>,
+    /// Which sockets are waited for, by family.
+    watched: [bool; 2],
+    /// VRIDs that they let through, by family.
+    divided: [Option<VridSet>; 2],
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
     strangers: Sightings<wire::Sighting>,
@@ -43,6 +47,8 @@ impl Link {
             name,
             state: None,
             routers: BTreeMap::new(),
+            watched: [false; 2],
+            divided: [None; 2],
             backlogs: [Backlog::new(0), Backlog::new(0)],
             strangers: Sightings::new(),
             tally: Arc::default(),
@@ -96,25 +102,21 @@ impl Link {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),
             (None, Some(_)) | (Some(_), None) => false,
         };
-        if !same {
-            if let Some(old) = old {
-                unwatch(old, context);
-            }
-            if let Some(new) = new.cloned() {
-                self.watch(&new, context);
-            }
-            if old.is_some() {
-                // The old sockets lead nowhere, and what peers know of the old link-layer address is void.
-                let replaced =
-                    format!("interface {} was replaced or got another link-layer address", self.name);
-                let replaced = usable(self.state.as_ref()).map(|_| replaced);
+        // Peers, and those who know its VIPs by the old link-layer address, are on the same LAN behind the same interface.
+        let stays = old.zip(new).is_some_and(|(old, new)| old.index == new.index);
+        if let Some(old) = old.filter(|_| !same) {
+            unwatch(old, context);
+            self.watched = [false; 2];
+            if !stays && new.is_some() {
+                let replaced = format!("interface {} was replaced by another of its name", self.name);
                 let mut out = context.outside(None);
                 for instance in self.routers.values_mut() {
-                    if let Some(replaced) = &replaced {
-                        instance.face(Err(replaced.clone()), &mut out);
-                    }
+                    instance.face(Err(replaced.clone()), &mut out);
                 }
             }
+        }
+        if let Some(new) = new.cloned() {
+            self.watch(&new, context);
         }
         self.divide();
         self.face(context);
@@ -128,10 +130,14 @@ impl Link {
         }
     }
 
-    /// Begins to read new sockets.
+    /// Begins to read those of these sockets that are not read yet: a family may come later than the other.
     fn watch(&mut self, sockets: &Arc<LinkSockets>, context: &mut Context<'_>) {
         for family in FAMILIES {
             let Ok(raw) = sockets.family(family) else { continue };
+            if std::mem::replace(&mut self.watched[index(family)], true) {
+                continue;
+            }
+            self.divided[index(family)] = None;
             // What came before is old: no router was running.
             raw.adverts.discard();
             self.backlogs[index(family)] = Backlog::new(raw.adverts.capacity());
@@ -146,15 +152,21 @@ impl Link {
     }
 
     /// Has the kernel sort adverts by the routers there are.
-    fn divide(&self) {
+    fn divide(&mut self) {
         let Some(sockets) = usable(self.state.as_ref()) else { return };
         for family in FAMILIES {
             let own: VridSet =
                 self.routers.keys().filter(|(of, _)| *of == family).map(|(_, vrid)| *vrid).collect();
-            if let Ok(raw) = sockets.family(family)
-                && let Err(error) = raw.divide(family, &own)
-            {
-                tracing::error!(interface = self.name, %family, %error, "cannot filter adverts");
+            let Ok(raw) = sockets.family(family) else { continue };
+            // Compiling filters takes longer than sending an advert.
+            if self.divided[index(family)] == Some(own) {
+                continue;
+            }
+            match raw.divide(family, &own) {
+                Ok(()) => self.divided[index(family)] = Some(own),
+                Err(error) => {
+                    tracing::error!(interface = self.name, %family, %error, "cannot filter adverts");
+                }
             }
         }
     }

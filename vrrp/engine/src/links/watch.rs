@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Groups, LinkState, Sources};
 use crate::interfaces::{InterfaceInfo, Interfaces};
-use crate::sockets::{LinkSockets, obstacle};
+use crate::sockets::{LinkSockets, Memberships, obstacle};
 
 /// What the watcher knows.
 #[derive(Default)]
@@ -29,6 +29,7 @@ impl Watch {
     /// Looks at the interfaces of these names; those whose state is another than before, with their state.
     pub(super) fn look(&mut self, wanted: &Groups, table: &Interfaces) -> Vec<(String, LinkState)> {
         let mut news = Vec::new();
+        let memberships = Memberships::read();
         let unwanted: Vec<String> =
             self.links.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for name in unwanted {
@@ -39,7 +40,18 @@ impl Watch {
         }
         for (name, groups) in wanted {
             let known = self.links.entry(name.clone()).or_default();
-            if let Some(state) = known.examine(name, table.get(name).as_ref(), groups, &mut self.retired) {
+            let found = table.get(name);
+            // Sockets are bound to an index: an interface made anew under the old name needs new ones.
+            let replaced = known.sockets.take_if(|sockets| {
+                found.as_ref().is_none_or(|info| (info.index, info.mac) != (sockets.index, sockets.mac))
+                    || sockets.is_deaf(&memberships)
+            });
+            let fresh = replaced.is_some();
+            if let Some(old) = &replaced {
+                old.leave_lost(&memberships);
+            }
+            self.retired.extend(replaced);
+            if let Some(state) = known.examine(name, found.as_ref(), groups, fresh) {
                 news.push((name.clone(), state));
             }
         }
@@ -54,21 +66,14 @@ impl Watch {
 }
 
 impl Known {
-    /// Opens what is missing and returns the new state if it is another than was told.
+    /// Opens what is missing and returns the new state if it is another than was told, or the sockets are `fresh`.
     fn examine(
         &mut self,
         name: &str,
         found: Option<&InterfaceInfo>,
         groups: &BTreeSet<IpAddr>,
-        retired: &mut Vec<Arc<LinkSockets>>,
+        fresh: bool,
     ) -> Option<LinkState> {
-        // Sockets are bound to an index: an interface made anew under the old name needs new ones.
-        let same = |sockets: &Arc<LinkSockets>| {
-            found.is_some_and(|i| (i.index, i.mac) == (sockets.index, sockets.mac))
-        };
-        let replaced = self.sockets.take_if(|sockets| !same(sockets));
-        let fresh = replaced.is_some();
-        retired.extend(replaced);
         self.refused = false;
         let (told, state) = match (obstacle(name, found), found) {
             (None, Some(info)) => self.usable(name, info),

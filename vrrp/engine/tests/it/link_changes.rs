@@ -139,7 +139,7 @@ fn a_source_address_that_goes_stops_the_router_by_name_until_it_is_back() {
 }
 
 #[test]
-fn another_link_layer_address_is_announced() {
+fn another_link_layer_address_is_announced_and_disturbs_no_router() {
     if !require_root() {
         return;
     }
@@ -151,7 +151,10 @@ fn another_link_layer_address_is_announced() {
         arp_about(VIP, 1)(frame).filter(|(_, from)| from.ends_with(&[0x99]))
     });
     assert_eq!(from, mac(&host));
-    node.await_status("Active", |status| status.state == State::Active && status.error.is_none());
+    let sent = node.status().counters.adverts_sent;
+    let status = node.await_status("adverts by the new sockets", |s| s.counters.adverts_sent >= sent + 3);
+    assert_eq!((status.state, status.error), (State::Active, None));
+    assert_eq!(status.counters.became_active, 1);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod flood;
 mod forwarding;
 mod frozen;
 mod guard;
+mod hearing;
 mod hold_address;
 mod hold_guard;
 mod hostile;
