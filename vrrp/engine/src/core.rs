@@ -16,8 +16,9 @@ use windlass_vrrp::Time;
 
 use crate::clock;
 use crate::config::RouterConfig;
+use crate::delivery::Sink;
 use crate::duty::Roster;
-use crate::event::{Event, Sink};
+use crate::event::Event;
 use crate::inbox::{Answer, Inbox};
 use crate::lateness::LatenessMeter;
 use crate::sockets::Room;

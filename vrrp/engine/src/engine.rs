@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock;
 use crate::config::RouterConfig;
 use crate::core::Core;
+use crate::delivery::{self, Delivery};
 use crate::duty::Roster;
-use crate::event::{Event, Sink};
+use crate::event::Event;
 use crate::hold;
 use crate::inbox::Inbox;
 use crate::interfaces::{self, Follower, InterfaceInfo};
@@ -29,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How to run the engine. [`Options::new`] gives the defaults.
 #[non_exhaustive]
 pub struct Options {
-    /// Called with every event from the engine's threads: must not block.
+    /// Called with every event, one after the other, from a thread of its own. It may take its time, panic or call the
+    /// engine: nothing waits for it. While it is behind by thousands, further events are lost, which is logged.
     pub on_event: Box<dyn Fn(Event) + Send + Sync>,
     /// Ask for real-time scheduling and locked memory; refused (as in most containers), the engine runs without and says
     /// so once. Default: yes.
@@ -111,10 +113,13 @@ pub enum StartError {
 pub struct Engine {
     inbox: Arc<Inbox>,
     links: Arc<Links>,
+    /// Held while orders are given: the timer thread and the watcher of the links must not follow two different callers.
+    orders: Mutex<()>,
     roster: Arc<Roster>,
     lateness: Arc<LatenessMeter>,
     timer_thread: Option<JoinHandle<()>>,
     helpers: Vec<JoinHandle<()>>,
+    delivery: Option<Delivery>,
 }
 
 impl Engine {
@@ -128,16 +133,22 @@ impl Engine {
         let mut engine = Self {
             inbox: Arc::new(Inbox::new().map_err(os)?),
             links: Arc::new(Links::new().map_err(os)?),
+            orders: Mutex::default(),
             roster: Arc::new(Roster::new().map_err(os)?),
             lateness: Arc::default(),
             timer_thread: None,
             helpers: Vec::new(),
+            delivery: None,
         };
         let Options { on_event, realtime, guard, table, tag, announcements } = options;
-        let sink = Sink::new(on_event);
+        let (sink, delivery) =
+            delivery::start(on_event).map_err(|source| StartError::Os { what: "start a thread", source })?;
+        engine.delivery = Some(delivery);
         let net_admin = realtime::may_administer_network();
         let (roster, events) = (Arc::clone(&engine.roster), sink.clone());
+        let resigning = Resigning(Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-neighbour", move || {
+            let _resigning = resigning;
             if realtime {
                 realtime::neighbour_thread();
             }
@@ -146,17 +157,23 @@ impl Engine {
         let (roster, inbox, events) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink.clone());
         let settings = hold::Settings { guard, table, net_admin, tag };
         engine.helpers.push(spawn("windlass-hold", move || {
+            let _resigning = Resigning(Arc::clone(&inbox));
             if realtime {
                 realtime::hold_thread();
             }
             hold::run(&roster, &inbox, &events, &settings);
         })?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
-        engine.helpers.push(spawn("windlass-links", move || links.run(follower, &inbox))?);
+        engine.helpers.push(spawn("windlass-links", move || {
+            let _resigning = Resigning(Arc::clone(&inbox));
+            links.run(follower, &inbox);
+        })?);
         let (roster, inbox) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox));
         let core = Core::new(roster, inbox, sink, Arc::clone(&engine.lateness), net_admin)
             .map_err(|source| StartError::Os { what: "create an epoll or timer descriptor", source })?;
+        let closing = Closing(Arc::clone(&engine.inbox));
         engine.timer_thread = Some(spawn("windlass-vrrp", move || {
+            let _closing = closing;
             if realtime {
                 realtime::timer_thread();
             }
@@ -173,6 +190,7 @@ impl Engine {
         for config in &desired {
             groups.entry(config.interface.clone()).or_default().extend(config.group());
         }
+        let _order = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         // The inbox first: routers that go must resign before their interface is let go.
         self.inbox.desire(desired);
         self.links.want_for_routers(groups);
@@ -198,6 +216,7 @@ impl Engine {
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.
     pub fn listen(&self, interfaces: &[String]) {
         let interfaces: BTreeSet<String> = interfaces.iter().cloned().collect();
+        let _order = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         self.inbox.census(interfaces.clone());
         self.links.want_for_census(interfaces);
     }
@@ -207,7 +226,8 @@ impl Engine {
         self.lateness.read()
     }
 
-    /// Resigns everything, lets go of all VIPs and joins the threads.
+    /// Resigns everything, lets go of all VIPs and joins the threads. Events until then are delivered before it returns,
+    /// unless [`Options::on_event`] blocks for more than a second or is what calls it.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -227,6 +247,34 @@ impl Drop for Engine {
         self.links.stop();
         for thread in self.helpers.drain(..) {
             let _ = thread.join();
+        }
+        // Last: with the threads the senders of events are gone.
+        if let Some(delivery) = self.delivery.take() {
+            delivery.finish();
+        }
+    }
+}
+
+/// Held by the timer thread: however it ends, nobody waits for its answers.
+struct Closing(Arc<Inbox>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Held by the others: without one of them an Active would be a black hole, so all routers resign if one panics.
+struct Resigning(Arc<Inbox>);
+
+impl Drop for Resigning {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!(
+                thread = thread::current().name(),
+                "a thread of the engine panicked: all virtual routers resign; start another engine"
+            );
+            self.0.stop();
         }
     }
 }

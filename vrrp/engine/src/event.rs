@@ -1,8 +1,6 @@
 //! What the engine reports.
 
-use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::Sighting;
@@ -113,25 +111,5 @@ impl Event {
     pub(crate) fn stranger(interface: &str, sighting: Sighting) -> Self {
         let Sighting { source, vrid, version, carp, .. } = sighting;
         Self::Stranger { interface: interface.to_owned(), vrid, source, version, carp }
-    }
-}
-
-/// Where events go, from whichever thread.
-#[derive(Clone)]
-pub(crate) struct Sink(Arc<dyn Fn(Event) + Send + Sync>);
-
-impl Sink {
-    pub(crate) fn new(on_event: Box<dyn Fn(Event) + Send + Sync>) -> Self {
-        Self(Arc::from(on_event))
-    }
-
-    pub(crate) fn tell(&self, event: Event) {
-        (self.0)(event);
-    }
-}
-
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sink")
     }
 }

@@ -11,8 +11,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
+use crate::delivery::Sink;
 use crate::duty::Roster;
-use crate::event::Sink;
 use crate::inbox::Inbox;
 use crate::tag::AddressTag;
 

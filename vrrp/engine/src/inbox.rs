@@ -12,6 +12,9 @@ use crate::config::{RouterConfig, RouterKey};
 use crate::links::LinkState;
 use crate::status::{LinkStatus, RouterStatus};
 
+#[cfg(test)]
+mod tests;
+
 /// Everything asked for since the timer thread last looked. Newer wishes replace older ones, so it cannot grow without
 /// bound: links report changes only, and who asks a question waits for the answer.
 #[derive(Default)]
@@ -23,6 +26,8 @@ pub(crate) struct Letters {
     pub(crate) obstacles: BTreeMap<RouterKey, Option<String>>,
     pub(crate) questions: Vec<SyncSender<Answer>>,
     pub(crate) stop: bool,
+    /// Nobody reads any more.
+    closed: bool,
 }
 
 /// Answer to a question.
@@ -64,9 +69,18 @@ impl Inbox {
         self.put(|letters| letters.stop = true);
     }
 
+    /// The timer thread has ended: who asks is not kept waiting for an answer.
+    pub(crate) fn close(&self) {
+        self.put(|letters| *letters = Letters { closed: true, ..Letters::default() });
+    }
+
     pub(crate) fn ask(&self) -> Receiver<Answer> {
         let (answer, answered) = sync_channel(1);
-        self.put(|letters| letters.questions.push(answer));
+        self.put(|letters| {
+            if !letters.closed {
+                letters.questions.push(answer);
+            }
+        });
         answered
     }
 

@@ -39,6 +39,7 @@
 //! | `windlass-neighbour` | answers ARP and neighbour discovery, probes, announces VIPs, paced, newest takeover first, hears foreign routers | delay an advert |
 //! | `windlass-hold` | puts VIPs on interfaces where so configured, keeps the guard | decide |
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
+//! | `windlass-events` | hands events to the user | keep another waiting |
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
@@ -46,6 +47,7 @@ mod census;
 mod clock;
 mod config;
 mod core;
+mod delivery;
 mod duty;
 mod engine;
 mod event;

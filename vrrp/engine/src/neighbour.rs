@@ -30,9 +30,9 @@ use windlass_vrrp::wire::Sighting;
 
 use crate::census::Sightings;
 use crate::clock;
+use crate::delivery::Sink;
 use crate::duty::{Duty, Plan, Roster};
 use crate::engine::Pacing;
-use crate::event::Sink;
 use crate::sockets::{LinkSockets, Room};
 
 mod announcer;

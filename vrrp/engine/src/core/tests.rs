@@ -53,7 +53,8 @@ fn core(interface: &str, host: u8, priority: u8) -> (Core, Arc<Inbox>) {
     let inbox = Arc::new(Inbox::new().unwrap());
     inbox.link(interface.to_owned(), LinkState::Usable { sockets, sources });
     inbox.desire(routers(interface, host, priority));
-    let (roster, sink) = (Arc::new(Roster::new().unwrap()), Sink::new(Box::new(|_| {})));
+    let (roster, (sink, _)) =
+        (Arc::new(Roster::new().unwrap()), crate::delivery::start(Box::new(|_| {})).unwrap());
     (Core::new(roster, Arc::clone(&inbox), sink, Arc::default(), true).unwrap(), inbox)
 }
 
@@ -100,9 +101,14 @@ fn allocations(core: &mut Core, state: State) -> u64 {
 #[test]
 fn sending_and_receiving_adverts_allocates_nothing() {
     in_namespace(|| {
-        for arguments in
-            ["link add name end-a type veth peer name end-b", "link set end-a up", "link set end-b up"]
-        {
+        // With addresses: what the kernel refuses to send is told, and telling costs.
+        for arguments in [
+            "link add name end-a type veth peer name end-b",
+            "link set end-a up",
+            "link set end-b up",
+            "addr add fe80::1/64 dev end-a nodad",
+            "addr add fe80::2/64 dev end-b nodad",
+        ] {
             assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
         }
         let ((mut active, inbox), (mut backup, _)) = (core("end-a", 1, 200), core("end-b", 2, 100));

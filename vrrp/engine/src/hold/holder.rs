@@ -14,7 +14,7 @@ use super::guarding::Guarding;
 use super::kernel::{Heard, Kernel};
 use super::report::{Report, Way};
 use crate::clock;
-use crate::event::Sink;
+use crate::delivery::Sink;
 use crate::inbox::Inbox;
 use crate::netlink::{NetlinkError, Route};
 

@@ -8,7 +8,8 @@ use windlass_vrrp::Time;
 
 use super::claim::Claim;
 use crate::config::RouterKey;
-use crate::event::{Event, Sink};
+use crate::delivery::Sink;
+use crate::event::Event;
 use crate::inbox::Inbox;
 
 /// How long a router stands back after the kernel refused all of its addresses.

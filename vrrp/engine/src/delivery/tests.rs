@@ -1,0 +1,49 @@
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use windlass_vrrp::Vrid;
+
+use super::*;
+use crate::config::RouterConfig;
+
+fn event(number: u8) -> Event {
+    let source = "192.0.2.1".parse().unwrap();
+    Event::Recovered { key: RouterConfig::new("eth0", Vrid::new(number).unwrap(), source).key() }
+}
+
+#[test]
+fn events_come_in_order_and_all_before_the_end_whatever_the_user_does_with_them() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let book = Arc::clone(&told);
+    let (sink, delivery) = start(Box::new(move |event| {
+        book.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        panic!("the user's mistake");
+    }))
+    .unwrap();
+    for number in 1..=9 {
+        sink.tell(event(number));
+    }
+    drop(sink);
+    delivery.finish();
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(*told, (1..=9).map(event).collect::<Vec<_>>());
+}
+
+#[test]
+fn nobody_waits_for_a_user_who_blocks_and_what_does_not_fit_is_counted() {
+    let (free, blocked) = channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let (sink, delivery) = start(Box::new(move |_| {
+        let _ = blocked.lock().unwrap().recv();
+    }))
+    .unwrap();
+    // One is with the user, or waits as well.
+    for _ in 0..LIMIT + 3 {
+        sink.tell(event(1));
+    }
+    let lost = sink.lost.load(Ordering::Relaxed);
+    assert!((2..=3).contains(&lost), "{lost}");
+    drop(sink);
+    delivery.finish();
+    drop(free);
+}
