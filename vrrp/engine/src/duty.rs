@@ -23,6 +23,9 @@ use windlass_vrrp::Time;
 use crate::config::{Hold, RouterKey};
 use crate::sockets::LinkSockets;
 
+#[cfg(test)]
+mod tests;
+
 /// The standing of a virtual router, shared by the threads.
 #[derive(Debug)]
 pub(crate) struct Duty {
@@ -99,12 +102,15 @@ impl Duty {
     pub(crate) fn take_over(&self, unheard: bool, until: Time) {
         self.unheard.store(unheard, Ordering::Relaxed);
         self.takeovers.fetch_add(1, Ordering::Relaxed);
-        self.extend(until);
+        self.tenure.store(until.nanos(), Ordering::Release);
     }
 
-    /// It stays Active until then. Timer thread.
-    pub(crate) fn extend(&self, until: Time) {
-        self.tenure.store(until.nanos(), Ordering::Release);
+    /// It stays Active until then. Whether it had lapsed meanwhile, so that another thread may have found it not to hold,
+    /// and must be told to look again. Timer thread.
+    pub(crate) fn extend(&self, until: Time, clock: impl FnOnce() -> Time) -> bool {
+        let before = self.tenure.swap(until.nanos(), Ordering::AcqRel);
+        // Read after the exchange: who looked before it, at whatever time, is included.
+        clock().nanos() >= before
     }
 
     /// It is no longer Active. Timer thread.

@@ -8,6 +8,7 @@ use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, Expectation, Packet};
 use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict};
 
+use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey, Transport};
 use crate::duty::{Duty, Plan};
 use crate::event::Event;
@@ -288,7 +289,8 @@ impl Instance {
         self.counters.resignations_sent += if resign { sent.packets } else { 0 };
         self.counters.send_errors += sent.errors;
         if self.duty.is_on() && self.is_active() {
-            self.duty.extend(self.tenure(out.now));
+            // This thread was held up between reading the clock and here: the others may have fallen silent.
+            *out.ring |= self.duty.extend(self.tenure(out.now), clock::now);
         }
     }
 

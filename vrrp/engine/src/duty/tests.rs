@@ -1,0 +1,33 @@
+use windlass_vrrp::Vrid;
+
+use super::*;
+use crate::config::RouterConfig;
+
+fn duty() -> Duty {
+    let config = RouterConfig::new("eth0", Vrid::new(1).unwrap(), "192.0.2.1".parse().unwrap());
+    let plan = Plan {
+        addresses: Arc::from([]),
+        hold: config.hold,
+        accept: false,
+        probe: None,
+        unicast_source: None,
+        link: None,
+    };
+    Duty::new(config.key(), plan)
+}
+
+fn at(nanos: u64) -> Time {
+    Time::from_nanos(nanos)
+}
+
+#[test]
+fn a_tenure_that_lapsed_before_it_was_extended_is_told() {
+    let duty = duty();
+    duty.take_over(true, at(100));
+    assert!(!duty.extend(at(200), || at(99)), "in time");
+    // A thread that looked at 200 found that it did not hold, and would not look again.
+    assert!(!duty.holds(at(200)));
+    assert!(duty.extend(at(300), || at(200)), "too late");
+    assert!(duty.holds(at(299)));
+    assert!(!duty.extend(at(400), || at(299)), "in time again");
+}
