@@ -26,6 +26,7 @@ use crate::sockets::Room;
 mod backlog;
 mod context;
 mod deadlines;
+mod grievances;
 mod instance;
 mod link;
 mod poller;

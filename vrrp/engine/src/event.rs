@@ -104,6 +104,22 @@ pub enum Event {
         /// Seconds its clock is ahead; negative if behind.
         seconds: i32,
     },
+    /// Adverts come in whose source is this router's own: another station has its address, or the LAN sends frames back.
+    /// They are ignored, so two nodes with one source address do not see each other and both become Active. At most once a
+    /// minute. In IPv4 the kernel drops such adverts (unless `accept_local` is set): there the two nodes' claims to the VIPs
+    /// tell of it, see [`Event::AddressConflict`].
+    SourceInUse {
+        /// The router.
+        key: RouterKey,
+    },
+    /// The kernel refuses this router's adverts: a peer that hears none takes over, and both are Active. Told at the third
+    /// in a row and each minute while that lasts.
+    AdvertsRefused {
+        /// The router.
+        key: RouterKey,
+        /// What is wrong and what helps.
+        error: String,
+    },
 }
 
 impl Event {

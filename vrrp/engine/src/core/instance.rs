@@ -16,6 +16,7 @@ use crate::sockets::LinkSockets;
 use crate::status::{RouterCounters, RouterStatus};
 
 use super::deadlines::Slot;
+use super::grievances::Grievances;
 use super::prepared::Prepared;
 use super::trust::Trust;
 
@@ -42,6 +43,7 @@ pub(super) struct Instance {
     /// Why its VIPs cannot be held, as the hold thread says.
     obstacle: Option<String>,
     counters: RouterCounters,
+    grievances: Grievances,
     expectation: Expectation,
     prepared: Prepared,
     trust: Trust,
@@ -62,6 +64,7 @@ impl Instance {
             error: None,
             obstacle: None,
             counters: RouterCounters::default(),
+            grievances: Grievances::new(),
             expectation: expectation(&config),
             prepared: Prepared::default(),
             trust: Trust::new(config.authentication.clone()),
@@ -215,6 +218,9 @@ impl Instance {
         };
         let was_active = self.is_active();
         let verdict = self.router.handle_advert(heard, out.now);
+        if verdict == Verdict::OwnAddress {
+            out.events.extend(self.grievances.own_source(&self.key, out.now));
+        }
         self.count(packet, verdict, was_active);
         self.carry_out(out);
         Ok(verdict)
@@ -288,6 +294,7 @@ impl Instance {
         self.counters.adverts_sent += sent.packets;
         self.counters.resignations_sent += if resign { sent.packets } else { 0 };
         self.counters.send_errors += sent.errors;
+        out.events.extend(self.grievances.sent(&self.key, sent.refusal.as_ref(), out.now));
         if self.duty.is_on() && self.is_active() {
             // This thread was held up between reading the clock and here: the others may have fallen silent.
             *out.ring |= self.duty.extend(self.tenure(out.now), clock::now);

@@ -1,6 +1,7 @@
 //! Adverts built before they are due.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::IpAddr;
 
 use socket2::SockAddr;
@@ -41,10 +42,12 @@ enum Via {
 }
 
 /// Packets sent and refused.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Sent {
     pub(super) packets: u64,
     pub(super) errors: u64,
+    /// Why the last one was refused.
+    pub(super) refusal: Option<io::Error>,
 }
 
 impl Prepared {
@@ -77,7 +80,11 @@ impl Prepared {
             });
             match outcome {
                 Some(Ok(())) => sent.packets += 1,
-                Some(Err(_)) | None => sent.errors += 1,
+                Some(Err(error)) => {
+                    sent.errors += 1;
+                    sent.refusal = Some(error);
+                }
+                None => sent.errors += 1,
             }
         }
         sent

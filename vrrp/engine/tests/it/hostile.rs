@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{Event, State};
 
-use crate::lab::{Host, Lan, address, await_some, require_root, router};
+use crate::lab::{Host, Lan, address, await_some, require_root, router, router_v6};
 
 /// Sends these messages as protocol 112 to the group, with this TTL.
 fn send(host: &Host, ttl: u32, messages: Vec<Vec<u8>>) {
@@ -111,4 +111,51 @@ fn garbage_is_counted_by_reason_and_harmless() {
     });
     assert_eq!(node.status().state, State::Active);
     assert_eq!(node.status().counters.became_active, 1);
+}
+
+#[test]
+fn two_nodes_with_one_source_address_are_told_of_it() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    for host in &lan.hosts {
+        host.ip("addr add fe80::1/64 dev eth0 nodad");
+    }
+    lan.hosts[1].ip("addr add 192.0.2.1/24 dev eth0");
+    let nodes = [0, 1].map(|host| {
+        let node = lan.hosts[host].engine();
+        node.engine.apply(vec![router(0, 2), router_v6(0, 2)]);
+        node
+    });
+    for node in nodes {
+        node.await_event("word of it", |event| matches!(event, Event::SourceInUse { .. }).then_some(()));
+        // In IPv4 the kernel drops what comes from an address of its own. Both claim the VIP, though.
+        node.await_event("a conflict", |event| match event {
+            Event::AddressConflict { address, .. } => address.is_ipv4().then_some(()),
+            _ => None,
+        });
+    }
+}
+
+#[test]
+fn adverts_that_a_packet_filter_refuses_are_told() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let rules = "add table ip t; add chain ip t out { type filter hook output priority 0; }; add rule ip t out ip protocol 112 drop";
+    let filtered = lan.hosts[0].run(move || std::process::Command::new("nft").arg(rules).status().unwrap());
+    assert!(filtered.success());
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 1)]);
+    let error = node.await_event("word of it", |event| match event {
+        Event::AdvertsRefused { error, .. } => Some(error.clone()),
+        _ => None,
+    });
+    assert!(
+        error.contains("VRID 7 for IPv4 on eth0") && error.contains("Operation not permitted"),
+        "{error}"
+    );
+    assert!(node.status().counters.send_errors >= 3);
 }
