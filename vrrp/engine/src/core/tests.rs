@@ -80,11 +80,15 @@ fn traffic(core: &Core) -> (u64, u64) {
     })
 }
 
-/// Allocations while at least 200 adverts were sent or received. On a busy machine routers may oversleep, and telling of
+/// Allocations while at least 200 adverts were sent or received, after as many: hearing a peer for the first time costs. On a busy machine routers may oversleep, and telling of
 /// that costs: then it is measured again.
 fn allocations(core: &mut Core, state: State) -> u64 {
     for _ in 0..50 {
         run_until(core, state);
+        let (found, _) = traffic(core);
+        while traffic(core).0 < found + 200 {
+            core.round();
+        }
         let (begun, tenures) = traffic(core);
         let mut allocations = 0;
         while traffic(core).0 < begun + 200 {
