@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use windlass_engine::{RouterConfig, State, Transport, Vrid};
 
 use crate::lab::{Capture, Lan, VIP, arp_about, mac, require_root, router};
-use crate::lab6::{neighbour_discovery, router6};
+use crate::lab6::{VIP6, neighbour_discovery, router6};
 
 /// The address that a gratuitous ARP request or an unsolicited neighbour advertisement announces.
 fn announced(frame: &[u8]) -> Option<IpAddr> {
@@ -118,4 +118,27 @@ fn a_unicast_peer_says_where_it_is_when_its_cable_is_plugged_in() {
         arp_about(crate::lab::address(0), 1)(frame).filter(|_| frame[28..32] == frame[38..42])
     });
     assert_eq!((to, at), (vec![0xff; 6], mac(&lan.hosts[0])));
+}
+
+/// RFC 9568 §6.4.2 (T4): an Active that is still there is to yield before anyone is told of another.
+#[test]
+fn the_first_advert_goes_before_the_first_announcement() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let routers = [router(0, 1), router6(&lan, 0, 1)];
+    let captures = [Capture::on(&lan.hosts[1]), Capture::on(&lan.hosts[1])];
+    let node = lan.hosts[0].engine();
+    node.engine.apply(routers.into());
+    // VIP, Ethertype, where the protocol number is.
+    let families = [(IpAddr::from(VIP), [0x08, 0x00], 23), (VIP6.into(), [0x86, 0xdd], 20)];
+    for (capture, (vip, ethertype, protocol)) in captures.iter().zip(families) {
+        let first = capture.await_frame("advert or announcement", |frame| {
+            let advert = frame.get(12..14)? == ethertype && frame.get(protocol)? == &112;
+            let announcement = announced(frame) == Some(vip);
+            (advert || announcement).then_some(if advert { "advert" } else { "announcement" })
+        });
+        assert_eq!(first, "advert", "{vip}");
+    }
 }
