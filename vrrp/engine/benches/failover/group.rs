@@ -62,7 +62,7 @@ impl Running {
             } else {
                 (in_a_row, since) = (0, Instant::now());
             }
-            if in_a_row >= 3 && client.answered_by(0, SERVES, since) {
+            if in_a_row >= 2 && client.answered_by(0, SERVES, since) {
                 return Ok(());
             }
         }

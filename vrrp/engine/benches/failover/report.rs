@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::group::Measured;
-use crate::setup::{Fault, Group, Stress, family_name};
+use crate::setup::{Fault, Group, Stress, System, family_name};
 use crate::shared::tenth;
 
 /// The median may be so much above its aim, in milliseconds.
@@ -38,15 +38,20 @@ impl Row {
         self.measured.iter().map(|one| one.lost).sum()
     }
 
-    /// What the median should not exceed, in milliseconds. A graceful stop loses nothing: its skew time does not count, as
-    /// the leaver may go on serving meanwhile.
-    fn aim_ms(&self) -> f64 {
+    /// What the median should not exceed, in milliseconds. `None`: a graceful stop should lose no request.
+    fn aim_ms(&self) -> Option<f64> {
         match self.fault {
             Fault::CablePull | Fault::Sigkill | Fault::Sigstop => {
-                self.group.bound_ms() - f64::from(self.group.interval_ms) / 2.0 + TOLERANCE_MS
+                Some(self.group.bound_ms() - f64::from(self.group.interval_ms) / 2.0 + TOLERANCE_MS)
             }
-            Fault::GracefulStop => TOLERANCE_MS,
+            Fault::GracefulStop => None,
         }
+    }
+
+    /// `None`: nothing was measured.
+    fn aim_met(&self) -> Option<bool> {
+        let median = self.median_ms()?;
+        Some(self.aim_ms().map_or(self.lost() == 0, |aim| median <= aim))
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -68,9 +73,25 @@ impl Row {
             "gaps_ms": in_order,
             "lost": self.lost(),
             "bound_ms": tenth(self.group.bound_ms()),
-            "aim_ms": tenth(self.aim_ms()),
-            "aim_met": self.median_ms().map(|median| median <= self.aim_ms()),
+            "aim_ms": self.aim_ms().map(tenth),
+            "aim_met": self.aim_met(),
         })
+    }
+
+    fn cell(&self) -> String {
+        let (median, gaps) = (self.median_ms(), self.gaps());
+        let (Some(median), Some(longest)) = (median, gaps.last()) else { return "failed".to_owned() };
+        let failed = if self.failures.is_empty() {
+            String::new()
+        } else {
+            format!(", {} failed", self.failures.len())
+        };
+        match self.fault {
+            Fault::CablePull | Fault::Sigkill | Fault::Sigstop => {
+                format!("{median:.1} ({longest:.1}){failed}")
+            }
+            Fault::GracefulStop => format!("{} lost, {longest:.1}{failed}", self.lost()),
+        }
     }
 
     pub(crate) fn line(&self) -> String {
@@ -78,7 +99,7 @@ impl Row {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
         let gaps = self.gaps();
         format!(
-            "{:10} {} {interval_ms:4} ms {:6} {:13} min {:>7} median {:>7} max {:>7} ms, lost {}, aim {:.1}{}",
+            "{:10} {} {interval_ms:4} ms {:6} {:13} min {:>7} median {:>7} max {:>7} ms, lost {}, aim {}{}",
             system.name(),
             family_name(family),
             self.stress.name(),
@@ -87,8 +108,49 @@ impl Row {
             number(self.median_ms()),
             number(gaps.last().copied()),
             self.lost(),
-            self.aim_ms(),
+            self.aim_ms().map_or("none lost".to_owned(), |aim| format!("{aim:.1} ms")),
             if self.failures.is_empty() { String::new() } else { format!(", FAILED {:?}", self.failures) },
         )
     }
+}
+
+/// Tables as `docs/benchmarks.md` has them: of a fault the median and the longest time, of a graceful stop the requests lost.
+pub(crate) fn print(rows: &[Row]) {
+    for stress in Stress::ALL {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.stress == stress).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        println!(
+            "\n{}:\n\n| interval | fault | family | aim | {} |",
+            stress.name(),
+            System::ALL.map(System::name).join(" | ")
+        );
+        println!("|---:|---|---|---:|{}", "---:|".repeat(System::ALL.len()));
+        let mut shown = Vec::new();
+        for row in &rows {
+            let Group { system: _, family, interval_ms } = row.group;
+            let kind = (interval_ms, row.fault.name(), family_name(family));
+            if shown.contains(&kind) {
+                continue;
+            }
+            shown.push(kind);
+            let cell = |system: System| {
+                let of = |other: &&&Row| {
+                    let group = other.group;
+                    let same = (group.interval_ms, other.fault.name(), family_name(group.family)) == kind;
+                    same && group.system == system
+                };
+                rows.iter().find(of).map_or("-".to_owned(), |row| row.cell())
+            };
+            let aim = row.aim_ms().map_or("0 lost".to_owned(), |aim| format!("{aim:.1}"));
+            println!(
+                "| {interval_ms} ms | {} | {} | {aim} | {} |",
+                kind.1,
+                kind.2,
+                System::ALL.map(cell).join(" | ")
+            );
+        }
+    }
+    println!();
 }

@@ -1,7 +1,7 @@
 //! What both benches need.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::gettid;
@@ -47,6 +47,14 @@ pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
+/// Makes it the caller's who ran this by sudo.
+fn give_back(path: &Path) {
+    let id = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if let Some(user) = id("SUDO_UID") {
+        std::os::unix::fs::chown(path, Some(user), id("SUDO_GID")).expect("give it to the caller");
+    }
+}
+
 /// Replaces those rows of `target/bench/<name>` that `ours` tells, keeps the others, and returns the path.
 pub(crate) fn write(name: &str, rows: Vec<Value>, ours: impl Fn(&Value) -> bool) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
@@ -59,5 +67,7 @@ pub(crate) fn write(name: &str, rows: Vec<Value>, ours: impl Fn(&Value) -> bool)
     all.extend(earlier.unwrap_or_default().into_iter().filter(|row| !ours(row)));
     let text = serde_json::to_string_pretty(&all).expect("rows are JSON") + "\n";
     fs::write(&file, text).unwrap_or_else(|error| panic!("writing {}: {error}", file.display()));
+    give_back(&folder);
+    give_back(&file);
     file
 }
