@@ -18,6 +18,8 @@ use super::{Followed, Id, Neighbour, id_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
+/// Time in which packets arrive that were sent before their sender had heard a peer's announcement.
+const ON_THE_WAY: Duration = Duration::from_millis(20);
 /// Time that the announcement of one address takes, among many of a takeover.
 const ANNOUNCEMENT: Duration = Duration::from_micros(50);
 /// Longest frame that is read whole.
@@ -67,7 +69,7 @@ impl Neighbour<'_> {
             let Some(followed) = self.followed.get_mut(&id) else { continue };
             if followed.duty.is_lingering(now) && !self.own.contains(claim.mac, now) {
                 let others = u32::try_from(followed.plan.addresses.len()).unwrap_or(u32::MAX);
-                followed.duty.let_go(now + ANNOUNCEMENT * others);
+                followed.duty.let_go(now + ON_THE_WAY + ANNOUNCEMENT * others);
                 continue;
             }
             if !followed.duty.holds(now) || self.own.contains(claim.mac, now) {
