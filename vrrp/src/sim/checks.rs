@@ -5,7 +5,7 @@ use crate::router::State;
 
 impl Lan {
     /// The routers of a frozen Active that another node took over because it was silent, and that node; not those whose
-    /// last advert to it was lost.
+    /// last advert to it was lost, nor those of whose silence its clock does not tell.
     pub(super) fn successors(&self, frozen: usize) -> Vec<(usize, usize)> {
         let successor = |router: usize| {
             let Slot { router: machine, seen, .. } = &self.nodes[frozen].slots[router];
@@ -16,7 +16,8 @@ impl Lan {
                     && !self.losses.lost_last(router, frozen, n, seen)
             };
             let mut others = (0..self.nodes.len()).filter(|&n| n != frozen && self.is_active(n, router));
-            let other = others.find(|&n| machine.state() == State::Active && took_over(n))?;
+            let aware = machine.state() == State::Active && !seen.is_unaware();
+            let other = others.find(|&n| aware && took_over(n))?;
             Some((router, other))
         };
         (0..self.nodes[frozen].slots.len()).filter_map(successor).collect()

@@ -86,14 +86,14 @@ impl Lan {
         let Condition::Frozen { how, since, inbox } = &mut self.nodes[node].condition else { return };
         let (how, asleep, waiting) = (*how, self.now.since(*since), std::mem::take(inbox));
         self.nodes[node].condition = Condition::Running;
-        let successors = match how {
+        match how {
             Freeze::Suspend => {
                 self.nodes[node].clock.stand_still(asleep);
-                // It cannot know.
-                Vec::new()
+                self.nodes[node].slots.iter_mut().for_each(|slot| slot.seen.suspended());
             }
-            Freeze::Process | Freeze::Machine => self.successors(node),
-        };
+            Freeze::Process | Freeze::Machine => {}
+        }
+        let successors = self.successors(node);
         self.check_tenures(node, &successors);
         for packet in waiting {
             self.hand_over(packet);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | lonely | a running Backup that has obeyed no advert for its Active_Down_Interval (after a resignation: Skew_Time) is Active. No fault excuses it. So a segment with a running router has an Active within 3·A + skew |
 //! | overlap | two Actives of one segment are one again as soon as an advert of the superior reaches the inferior: within its interval and the longest transit, counted from the last of these: both run, are Active and know their configuration; the last advert of the superior to the inferior was lost. Only lost adverts excuse more, each for one interval. So one-way faults excuse two Actives only if it is the inferior that does not hear |
-//! | tenure | a node that was frozen does not trust its tenure at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost |
+//! | tenure | a node that was frozen does not trust its tenure at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost, or if its clock has stood still since: it cannot know |
 //! | silence | nor is it Active or has it advertised when it has read what waited and looked at its timers |
 //! | obedience | a Backup that is to preempt obeys no advert of lower priority |
 //! | storm | one input makes a router send one advert at most |
@@ -109,6 +109,8 @@ pub(super) struct Seen {
     promoted: Option<(Reason, Option<IpAddr>, Time)>,
     /// When it last advertised.
     advertised: Time,
+    /// Its clock has stood still since.
+    unaware: bool,
     /// Since when it waits as Backup.
     listening_since: Time,
     learned: Option<Interval>,
@@ -123,6 +125,7 @@ impl Seen {
             active_since: None,
             promoted: None,
             advertised: Time::default(),
+            unaware: false,
             listening_since: Time::default(),
             learned: None,
             resigned: None,
@@ -141,7 +144,17 @@ impl Seen {
     }
 
     pub(super) fn advertised(&mut self, now: Time) {
-        self.advertised = now;
+        (self.advertised, self.unaware) = (now, false);
+    }
+
+    /// Its clock stood still.
+    pub(super) fn suspended(&mut self) {
+        self.unaware = true;
+    }
+
+    /// Whether it cannot know how long ago it advertised.
+    pub(super) fn is_unaware(&self) -> bool {
+        self.unaware
     }
 
     /// Its state changed; whether that was in order.

@@ -54,6 +54,28 @@ fn a_suspended_active_yields_to_the_first_advert_of_the_one_that_took_over() {
     }
 }
 
+/// Stopped again before it has advertised, it still does not know how long it was silent (seed 4711158445).
+#[test]
+fn a_suspended_active_that_is_frozen_again_is_excused_until_it_has_advertised() {
+    let millis = Duration::from_millis;
+    let mut lan = lan(&[200, 100]);
+    let count = adverts_since(&lan, Time::default());
+    while adverts_since(&lan, Time::default()) == count {
+        lan.run_for(millis(1));
+    }
+    lan.freeze(0, Freeze::Suspend);
+    lan.run_for(millis(300));
+    lan.thaw(0);
+    lan.freeze(0, Freeze::Machine);
+    lan.run_for(millis(80));
+    assert_eq!(lan.active(), [1]);
+    lan.thaw(0);
+    assert_eq!(lan.active(), [0, 1]);
+    lan.run_for(millis(200));
+    assert_eq!(lan.active(), [0]);
+    assert_settled(&lan);
+}
+
 #[test]
 fn routers_whose_clocks_differ_by_two_percent_do_not_disturb_each_other() {
     for (fast, slow) in [(0, 1), (1, 0)] {
