@@ -31,6 +31,8 @@ fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_it
     nodes[1].await_status("Backup that knows the Active", |status| {
         status.state == State::Backup && status.active == Some(crate::lab::source(0))
     });
+    // On a busy machine the second may have been Active for a moment; that is over.
+    nodes[1].forget_events();
 
     lan.pull_cable(0);
     assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveSilent);
@@ -67,7 +69,7 @@ fn of_three_routers_exactly_one_is_active_before_and_after_a_failure() {
     await_active(1, &[2]);
 }
 
-/// At 10 s the down timer is 30 s: only the resignation explains a takeover within the limit. On the way there the longer
+/// At 20 s the down timer is a minute: only the resignation explains a takeover within the limit. On the way there the longer
 /// interval, told at once, must not look like silence.
 #[test]
 fn a_router_that_is_taken_away_hands_over_at_once() {
@@ -78,7 +80,7 @@ fn a_router_that_is_taken_away_hands_over_at_once() {
     let (first, second) = active_and_backup(&lan);
 
     let slower = |n| windlass_engine::RouterConfig {
-        interval: Interval::from_millis(10_000).unwrap(),
+        interval: Interval::from_millis(20_000).unwrap(),
         ..router(n, 2)
     };
     let heard = second.status().counters.adverts_received;

@@ -1,4 +1,4 @@
-//! Fifty thousand adverts a second from somebody who is none of ours.
+//! Tens of thousands of adverts a second from somebody who is none of ours.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -7,11 +7,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use windlass_engine::{Reason, State};
+use windlass_engine::{Interval, Reason, RouterConfig, RouterStatus, State};
 
-use crate::lab::{Host, Lan, Node, await_some, require_root, router, source};
+use crate::lab::{Host, Lan, Node, await_some, one_at_a_time, require_root, router, source};
 
-const PER_MILLISECOND: u64 = 50;
+/// Adverts in a row. More at once, to catch up, and the kernel's queues would lose the peers' own.
+const BURST: u64 = 50;
+/// From one burst to the next.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Sends until it is dropped.
 struct Flood {
@@ -32,14 +35,14 @@ impl Flood {
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
             let group = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 18), 0).into();
-            let began = Instant::now();
+            let mut next = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                let due = u64::try_from(began.elapsed().as_millis()).unwrap() * PER_MILLISECOND;
-                while counted.load(Ordering::Relaxed) < due {
+                for _ in 0..BURST {
                     let _ = socket.send_to(&message, &group);
-                    counted.fetch_add(1, Ordering::Relaxed);
                 }
-                std::thread::sleep(Duration::from_millis(1));
+                counted.fetch_add(BURST, Ordering::Relaxed);
+                next = Instant::now().max(next + PAUSE);
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         });
         Self { stop, sent, thread: Some(thread) }
@@ -57,28 +60,34 @@ impl Drop for Flood {
     }
 }
 
-/// An Active and a Backup, and a third host that floods; neither moves, and a failover happens all the same.
-fn unmoved_by(message: Vec<u8>) -> [Node; 2] {
+/// An Active and a Backup, and a third host that floods; neither moves, and a failover happens all the same. Returns both, and how
+/// often at most the second may have told of the stranger: once a minute.
+fn unmoved_by(message: Vec<u8>, heard: impl Fn(&RouterStatus) -> bool) -> ([Node; 2], usize) {
+    let _turn = one_at_a_time();
     let lan = Lan::new(3);
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-    first.engine.apply(vec![router(0, 2)]);
-    second.engine.apply(vec![router(1, 2)]);
+    let slow = |n| RouterConfig { interval: Interval::SECOND, ..router(n, 2) };
+    first.engine.apply(vec![slow(0)]);
+    second.engine.apply(vec![slow(1)]);
     first.await_status("Active", |status| status.state == State::Active);
     second.await_status("Backup", |status| status.active == Some(source(0)));
     second.forget_events();
     let tenures = [&first, &second].map(|node| node.status().counters.became_active);
 
     let flood = Flood::from(&lan.hosts[2], message);
-    flood.await_sent(150_000);
+    let began = Instant::now();
+    flood.await_sent(50_000);
+    second.await_status("flood", heard);
     assert_eq!([&first, &second].map(|node| node.status().counters.became_active), tenures);
     assert_eq!(second.status().active, Some(source(0)));
     lan.pull_cable(0);
     assert_eq!(second.await_state(State::Active), Reason::ActiveSilent);
     drop(flood);
+    let minutes = began.elapsed().as_secs().div_ceil(60);
     for node in [&first, &second] {
         println!("lateness under the flood: {:?}", node.engine.lateness());
     }
-    [first, second]
+    ([first, second], usize::try_from(minutes).unwrap())
 }
 
 #[test]
@@ -88,9 +97,9 @@ fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     }
     // As in hostile.rs: VRID 7, priority 255.
     let message = vec![0x31, 7, 255, 1, 0, 100, 0x0d, 0x60, 192, 0, 2, 50];
-    let [_, second] = unmoved_by(message);
-    assert!(second.status().counters.strangers > 50_000);
-    assert_eq!(second.strangers_reported(), 1, "told once a minute");
+    // The kernel may lose some of them.
+    let ([_, second], minutes) = unmoved_by(message, |status| status.counters.strangers > 20_000);
+    assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 
 #[test]
@@ -100,8 +109,8 @@ fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
     }
     // VRID 9, otherwise the same.
     let message = vec![0x31, 9, 255, 1, 0, 100, 0x0d, 0x5e, 192, 0, 2, 50];
-    let [_, second] = unmoved_by(message);
+    let ([_, second], minutes) = unmoved_by(message, |_| true);
     assert_eq!(second.status().counters.strangers, 0);
     assert!(second.engine.links()[0].strangers > 0);
-    assert_eq!(second.strangers_reported(), 1, "told once a minute");
+    assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }

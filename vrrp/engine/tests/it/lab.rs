@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, unshare};
@@ -17,8 +17,9 @@ use windlass_engine::{
     Engine, Event, Interval, Options, Priority, Reason, RouterConfig, RouterStatus, State, Vrid,
 };
 
-/// Limit of every wait: generous, since the machine may be busy. Nothing depends on its length.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+/// Limit of every wait: generous, since the machine may be busy. Only that it is less than the engine's minute matters, after
+/// which it looks at, asks for and announces everything again without cause.
+pub(crate) const LIMIT: Duration = Duration::from_secs(45);
 /// The VIP of the tests.
 pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 50);
 
@@ -34,6 +35,13 @@ pub(crate) fn require_root() -> bool {
     );
     eprintln!("skipped: makes network namespaces and needs root (run with sudo)");
     false
+}
+
+/// Held by tests that want a processor for themselves: one at a time, so that the others can run beside it.
+pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // Another's failure is its own.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -149,11 +157,16 @@ pub(crate) fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, u8::try_from(host + 1).unwrap())
 }
 
-/// VRID 7 of `candidates` hosts at 100 ms, on the host with this index. Priorities fall with the index.
+/// Interval of the tests' routers: a process that waits for its turn for half a second has missed nothing.
+pub(crate) fn interval() -> Interval {
+    Interval::from_millis(300).unwrap()
+}
+
+/// VRID 7 of `candidates` hosts, on the host with this index. Priorities fall with the index.
 pub(crate) fn router(host: usize, candidates: usize) -> RouterConfig {
     RouterConfig {
         priority: Priority::new(240 - 60 * u8::try_from(host).unwrap()).unwrap(),
-        interval: Interval::from_millis(100).unwrap(),
+        interval: interval(),
         peers: (0..candidates).filter(|n| *n != host).map(|n| address(n).into()).collect(),
         addresses: BTreeSet::from([VIP.into()]),
         ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), address(host).into())

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 
-use windlass_engine::{Engine, Interval, Priority, RouterConfig, Vrid};
+use windlass_engine::{Engine, Priority, RouterConfig, Vrid};
 
-use crate::lab::{Host, Lan, await_some};
+use crate::lab::{Host, Lan, await_some, interval};
 
 /// The VIP of the tests for IPv6.
 pub(crate) const VIP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x50);
@@ -23,12 +23,12 @@ pub(crate) fn number(host: &Host, last: u16) {
     host.ip(&format!("addr add 2001:db8::{last:x}/64 dev eth0 nodad"));
 }
 
-/// VRID 7 for IPv6 of the first `candidates` hosts at 100 ms, on the host with this index. Priorities fall with the index.
+/// VRID 7 for IPv6 of the first `candidates` hosts, on the host with this index. Priorities fall with the index.
 pub(crate) fn router6(lan: &Lan, host: usize, candidates: usize) -> RouterConfig {
     let sources: Vec<IpAddr> = lan.hosts[..candidates].iter().map(|host| link_local(host).into()).collect();
     RouterConfig {
         priority: Priority::new(240 - 60 * u8::try_from(host).unwrap()).unwrap(),
-        interval: Interval::from_millis(100).unwrap(),
+        interval: interval(),
         peers: sources.iter().copied().filter(|source| *source != sources[host]).collect(),
         addresses: [VIP6.into()].into(),
         ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), sources[host])

@@ -3,9 +3,11 @@
 
 use std::fmt::Write;
 
-use windlass_engine::{Engine, Event, InterfaceInfo, Interval, RouterConfig, State, Unusable, Vrid};
+use windlass_engine::{Engine, Event, InterfaceInfo, RouterConfig, State, Unusable, Vrid};
 
-use crate::lab::{Capture, Host, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
+use crate::lab::{
+    Capture, Host, Lan, Node, VIP, arp_about, await_some, interval, mac, one_at_a_time, require_root, router,
+};
 
 /// A host with the interfaces `eth0` and its other end `far`, and the source of the tests' router.
 fn host() -> Host {
@@ -162,6 +164,7 @@ fn two_thousand_addresses_added_and_removed_at_once_disturb_no_router_and_nothin
     if !require_root() {
         return;
     }
+    let _turn = one_at_a_time();
     let host = host();
     let node = active_on(&host);
     for verb in ["add", "del"] {
@@ -242,7 +245,7 @@ const LINK_LOCAL: &str = "fe80::1";
 /// A router for IPv6 on `eth0`, alone.
 fn router_v6() -> RouterConfig {
     RouterConfig {
-        interval: Interval::from_millis(100).unwrap(),
+        interval: interval(),
         addresses: ["2001:db8::50".parse().unwrap()].into(),
         ..RouterConfig::new("eth0", Vrid::new(9).unwrap(), LINK_LOCAL.parse().unwrap())
     }

@@ -49,8 +49,11 @@ fn only_the_active_answers_solicitations_and_the_asking_kernel_believes_it() {
         });
         assert_eq!((flags, at), (0xe0, mac(&lan.hosts[0])), "router, solicited, override");
     }
-    let known = ip(client, &format!("-6 neigh show {VIP6} dev eth0"));
-    assert!(known.contains(&text(&mac(&lan.hosts[0]))) && known.contains("router"), "{known}");
+    let wanted = text(&mac(&lan.hosts[0]));
+    await_some("neighbour cache entry of a router", || {
+        let known = ip(client, &format!("-6 neigh show {VIP6} dev eth0"));
+        (known.contains(&wanted) && known.contains("router")).then_some(())
+    });
     assert!(nodes[0].status().counters.replies >= 3);
     assert_eq!(nodes[1].status().counters.replies, 0);
     assert!(!ip(&lan.hosts[0], "-6 addr show").contains(&VIP6.to_string()), "bound");

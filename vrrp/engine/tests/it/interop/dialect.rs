@@ -66,7 +66,7 @@ impl Dialect {
     pub(crate) fn interval_ms(self) -> u32 {
         match self {
             Self::V2Ipv4 => 1000,
-            Self::V3Ipv4 | Self::V3Ipv6 => 100,
+            Self::V3Ipv4 | Self::V3Ipv6 => 300,
         }
     }
 

@@ -18,9 +18,9 @@ fn in_version_3_a_backup_waits_by_the_interval_of_the_active() {
             let lan = site::lan(3);
             let client = &lan.hosts[2];
             let makers = if windlass_is_active { (Maker::Windlass, maker) } else { (maker, Maker::Windlass) };
-            let [mut active, backup] = group(dialect, [(makers.0, 200), (makers.1, 120)]);
+            let [mut active, mut backup] = group(dialect, [(makers.0, 200), (makers.1, 120)]);
             // Twice the Backup's own down timer and more.
-            active.interval_ms = 1000;
+            (active.interval_ms, backup.interval_ms) = (1000, 100);
             let active = Router::start(&lan, &active);
             Wire::tap(client).sole_speaker(case, dialect, active.source);
             let backup = Router::start(&lan, &backup);
