@@ -228,6 +228,18 @@ impl Guard {
         Ok(())
     }
 
+    /// Looks whether the table and its rules are there, and makes them anew if not. Cheap even while others change nftables
+    /// tables all the time; to be called each second or so.
+    pub fn glance(&mut self) -> Result<Checked, GuardError> {
+        let generation = self.generation()?;
+        if generation.is_some() && generation == self.generation && self.identity.is_some() {
+            return Ok(Checked::Intact);
+        }
+        let Some(found) = self.difference_of_rules()? else { return Ok(Checked::Intact) };
+        self.make(self.told.clone())?;
+        Ok(Checked::Restored { found })
+    }
+
     /// Looks whether the table is as it was left, and makes it anew if not; says that this process lives. Cheap while nobody
     /// changes any nftables table of the node; to be called every five seconds or so.
     pub fn check(&mut self) -> Result<Checked, GuardError> {
@@ -301,6 +313,19 @@ impl Guard {
 
     /// What is not as it was left.
     fn difference(&mut self) -> Result<Option<&'static str>, GuardError> {
+        if let Some(found) = self.difference_of_rules()? {
+            return Ok(Some(found));
+        }
+        for set in Set::ALL {
+            if !self.is_as_told(set)? {
+                return Ok(Some("the addresses in a set were changed"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is not as it was left, but for the addresses.
+    fn difference_of_rules(&mut self) -> Result<Option<&'static str>, GuardError> {
         let Some(known) = self.identity.take() else { return Ok(Some("its state was unknown")) };
         let Some(found) = self.identify()? else { return Ok(Some("it was gone or being changed")) };
         if found.table != known.table {
@@ -308,11 +333,6 @@ impl Guard {
         }
         if found != known {
             return Ok(Some("its rules were changed"));
-        }
-        for set in Set::ALL {
-            if !self.is_as_told(set)? {
-                return Ok(Some("the addresses in a set were changed"));
-            }
         }
         self.identity = Some(known);
         Ok(None)

@@ -9,8 +9,10 @@ use windlass_vrrp::Time;
 use super::claim::Claim;
 use crate::guard::{Checked, Guard, GuardError, Guarded};
 
-/// Time between two looks at whether somebody has changed the table.
-const CHECK: Duration = Duration::from_secs(5);
+/// Time between two looks at whether somebody has removed the table.
+const GLANCE: Duration = Duration::from_secs(1);
+/// Looks of which one is thorough.
+const CHECK: u32 = 5;
 /// Time until the next try after the guard was refused.
 const RETRY: Duration = Duration::from_secs(30);
 
@@ -21,6 +23,8 @@ pub(super) struct Guarding {
     told: Guarded,
     /// When there is something to do without a cause.
     due: Time,
+    /// Looks since the last thorough one.
+    glances: u32,
     /// What was said to be wrong: each thing is said once.
     said: Option<String>,
 }
@@ -28,7 +32,14 @@ pub(super) struct Guarding {
 impl Guarding {
     /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
     pub(super) fn new(table: String, now: Time) -> Self {
-        Self { table, guard: None, told: Guarded::default(), due: now + CHECK, said: None }
+        Self {
+            table,
+            guard: None,
+            told: Guarded::default(),
+            due: now + GLANCE * CHECK,
+            glances: 0,
+            said: None,
+        }
     }
 
     /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it.
@@ -86,17 +97,23 @@ impl Guarding {
     fn bring(&mut self, wanted: &Guarded, now: Time) -> Result<(), GuardError> {
         let guard = match self.guard.take() {
             Some(guard) => guard,
-            None => Guard::install(&self.table, wanted)?,
+            None => {
+                let guard = Guard::install(&self.table, wanted)?;
+                self.due = now + GLANCE;
+                guard
+            }
         };
         let guard = self.guard.insert(guard);
         if self.due <= now {
-            match guard.check()? {
+            self.glances = (self.glances + 1) % CHECK;
+            let checked = if self.glances == 0 { guard.check()? } else { guard.glance()? };
+            match checked {
                 Checked::Intact => {}
                 Checked::Restored { found } => {
                     tracing::warn!(table = self.table, found, "the nftables table of the VIPs was made anew");
                 }
             }
-            self.due = now + CHECK;
+            self.due = now + GLANCE;
         }
         guard.update(wanted)
     }
