@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use windlass_engine::{Interval, RouterConfig, State, Transport, Vrid};
+use windlass_engine::{Interval, RouterConfig, Transport, Vrid};
 
 use crate::lab::{Capture, Lan, VIP, arp_about, mac, one_at_a_time, require_root, router};
 use crate::lab6::{VIP6, neighbour_discovery, router6};
@@ -92,9 +92,7 @@ fn a_vip_is_announced_again_when_the_cable_is_plugged_in() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 1));
     lan.pull_cable(0);
     node.await_failure();
     let capture = Capture::on(&lan.hosts[1]);
@@ -111,9 +109,7 @@ fn a_unicast_peer_says_where_it_is_when_its_cable_is_plugged_in() {
     }
     let lan = Lan::new(2);
     let transport = Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![RouterConfig { transport, ..router(0, 2) }]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(RouterConfig { transport, ..router(0, 2) });
     lan.pull_cable(0);
     node.await_failure();
     let capture = Capture::on(&lan.hosts[1]);

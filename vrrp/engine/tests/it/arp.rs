@@ -63,9 +63,7 @@ fn a_vip_added_to_an_active_is_announced_and_a_removed_one_is_not_answered() {
     }
     let lan = Lan::new(2);
     let second: Ipv4Addr = "192.0.2.51".parse().unwrap();
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 1));
     let capture = Capture::on(&lan.hosts[1]);
     node.engine.apply(vec![RouterConfig { addresses: [second.into()].into(), ..router(0, 1) }]);
     let (_, at) = capture.await_frame("gratuitous ARP for the new VIP", arp_about(second, 1));
@@ -87,9 +85,7 @@ fn another_station_that_claims_a_vip_is_reported() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 1));
     // A foreign router of another VRID with the same address: it announces it in its own name.
     let thief = lan.hosts[1].engine();
     thief.engine.apply(vec![RouterConfig {
@@ -136,9 +132,7 @@ fn a_host_that_wants_the_vip_for_itself_is_told_that_it_is_taken() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let _node = lan.hosts[0].active(router(0, 1));
     let client = &lan.hosts[1];
     let capture = Capture::on(client);
     sender(client)(&request(&mac(client), Ipv4Addr::UNSPECIFIED, VIP));
@@ -152,9 +146,7 @@ fn a_storm_of_questions_for_other_addresses_does_not_starve_answers() {
     }
     let _turn = one_at_a_time();
     let lan = Lan::new(3);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 1));
     let (client, storm) = (&lan.hosts[1], &lan.hosts[2]);
     let (over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (shout, noise) = (sender(storm), request(&mac(storm), crate::lab::address(2), VIP_OF_NOBODY));

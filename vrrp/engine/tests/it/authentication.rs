@@ -228,9 +228,7 @@ fn a_clock_that_drifts_is_told_before_its_adverts_are_refused() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![slowly(authenticated(Mode::Enforce, keyring(&[1]), router(0, 2)))]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(slowly(authenticated(Mode::Enforce, keyring(&[1]), router(0, 2))));
     let signed = |ahead: u64| {
         let path = Path::V4 { source: address(1), destination: Ipv4Addr::new(224, 0, 0, 18) };
         let config = router(1, 2);

@@ -94,9 +94,7 @@ fn a_removed_vip_is_put_back_and_told() {
         return;
     }
     let lan = Lan::new(1);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![binding(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(binding(0, 1));
     await_bound(&lan.hosts[0]);
     for _ in 0..2 {
         lan.hosts[0].ip(&format!("addr del {VIP}/32 dev eth0"));

@@ -35,9 +35,7 @@ fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 1));
     send(&lan.hosts[1], 255, vec![rogue(); 3]);
     let seen = node.await_event("stranger", |event| match event {
         Event::Stranger { interface, vrid, source, version, carp, .. } => {
@@ -78,9 +76,7 @@ fn garbage_is_counted_by_reason_and_harmless() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 2)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 2));
     let mut garbage = vec![
         vec![],
         unhex("3107"),

@@ -47,9 +47,7 @@ fn a_source_that_the_interface_does_not_have_is_refused_before_anything_is_sent(
         return;
     }
     let lan = Lan::new(1);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router(0, 1));
     node.engine.apply(vec![RouterConfig { source: source(8), ..router(0, 1) }]);
     let error = node.await_failure();
     assert!(error.contains("does not have 192.0.2.9") && error.contains("but 192.0.2.1"), "{error}");

@@ -90,6 +90,14 @@ impl Host {
         self.engine_with(|_| ())
     }
 
+    /// Starts an engine in the namespace that runs this router, and waits until it is Active.
+    pub(crate) fn active(&self, router: RouterConfig) -> Node {
+        let node = self.engine();
+        node.engine.apply(vec![router]);
+        node.await_state(State::Active);
+        node
+    }
+
     /// Starts an engine in the namespace, with other options than the defaults.
     pub(crate) fn engine_with(&self, change: impl FnOnce(&mut Options)) -> Node {
         let (tell, events) = channel();

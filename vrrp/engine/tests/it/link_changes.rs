@@ -19,14 +19,6 @@ fn host() -> Host {
     host
 }
 
-/// The only router of the host, Active.
-fn active_on(host: &Host) -> Node {
-    let node = host.engine();
-    node.engine.apply(vec![router(0, 1)]);
-    node.await_state(State::Active);
-    node
-}
-
 fn await_recovery(node: &Node) {
     node.await_event("recovery", |event| matches!(event, Event::Recovered { .. }).then_some(()));
     node.await_state(State::Active);
@@ -56,7 +48,7 @@ fn a_router_stops_when_its_carrier_goes_and_runs_again_when_it_returns() {
         return;
     }
     let host = host();
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     for round in 1..=3 {
         host.ip("link set far down");
         await_halt(&node, "interface eth0 has no carrier: check its cable or peer");
@@ -74,7 +66,7 @@ fn an_interface_that_is_deleted_under_an_active_router_and_made_anew_is_used_aga
         return;
     }
     let host = host();
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     host.ip("link del eth0");
     await_halt(&node, "interface eth0 does not exist");
     let error = node.engine.links()[0].error.clone();
@@ -101,7 +93,7 @@ fn a_router_follows_its_interfaces_name_and_not_its_index() {
     host.ip("link add eth7 type veth peer name far7");
     host.ip("link set far7 up");
     host.ip("link set eth7 up");
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     host.ip("link set eth0 name lan0");
     await_halt(&node, "interface eth0 does not exist");
 
@@ -131,7 +123,7 @@ fn a_source_address_that_goes_stops_the_router_by_name_until_it_is_back() {
     }
     let host = host();
     host.ip("addr add 198.51.100.1/24 dev eth0");
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     host.ip("addr del 192.0.2.1/24 dev eth0");
     await_halt(&node, "eth0 does not have 192.0.2.1");
     let error = node.status().error;
@@ -146,7 +138,7 @@ fn another_link_layer_address_is_announced_and_disturbs_no_router() {
         return;
     }
     let host = host();
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     let capture = Capture::on(&host);
     host.ip("link set eth0 address 02:00:00:00:00:99");
     let (_, from) = capture.await_frame("gratuitous ARP from the new address", |frame| {
@@ -166,7 +158,7 @@ fn two_thousand_addresses_added_and_removed_at_once_disturb_no_router_and_nothin
     }
     let _turn = one_at_a_time();
     let host = host();
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     for verb in ["add", "del"] {
         let mut script = String::new();
         for n in 0..2000 {
@@ -283,7 +275,7 @@ fn an_ipv6_router_runs_on_an_interface_that_had_no_ipv6_when_it_was_opened() {
     let host = host();
     // Below the least that IPv6 needs.
     host.ip("link set eth0 mtu 1200");
-    let node = active_on(&host);
+    let node = host.active(router(0, 1));
     node.engine.apply(vec![router(0, 1), router_v6()]);
     node.await_failure();
     host.ip("link set eth0 mtu 1500");

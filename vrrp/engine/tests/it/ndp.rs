@@ -100,9 +100,7 @@ fn a_host_that_wants_the_vip_for_itself_is_told_that_it_is_taken() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router6(&lan, 0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router6(&lan, 0, 1));
     let client = &lan.hosts[1];
     await_some("answer to duplicate address detection", || {
         client.ip(&format!("addr add {VIP6}/64 dev eth0"));
@@ -121,9 +119,7 @@ fn another_station_that_claims_a_vip_is_reported() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router6(&lan, 0, 1)]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router6(&lan, 0, 1));
     // A foreign router of another VRID with the same address.
     let thief = lan.hosts[1].engine();
     thief.engine.apply(vec![RouterConfig {
@@ -149,9 +145,7 @@ fn a_vip_of_a_thousand_is_heard_by_its_group() {
     let addresses = (0..1000_u16).map(|n| [0x2001, 0xdb8, 0, 0, 0, 0, 1, n].into());
     let mut router = router6(&lan, 0, 1);
     router.addresses = addresses.map(|address: std::net::Ipv6Addr| address.into()).collect();
-    let node = lan.hosts[0].engine();
-    node.engine.apply(vec![router]);
-    node.await_state(State::Active);
+    let node = lan.hosts[0].active(router);
     for n in [0, 499, 999] {
         let vip = std::net::Ipv6Addr::from([0x2001, 0xdb8, 0, 0, 0, 0, 1, n]);
         let capture = Capture::on(client);
