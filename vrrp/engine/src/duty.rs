@@ -21,7 +21,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::Time;
 
 use crate::config::{Hold, RouterKey};
-use crate::sockets::LinkSockets;
+use crate::sockets::{LinkSockets, UnicastSocket};
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +46,7 @@ pub(crate) struct Duty {
     plan: Mutex<Arc<Plan>>,
     cleared: Mutex<Arc<BTreeSet<IpAddr>>>,
     in_place: Mutex<Arc<BTreeSet<IpAddr>>>,
+    unicast: Mutex<Option<Arc<UnicastSocket>>>,
     /// ARP requests and neighbour solicitations answered.
     pub(crate) replies: AtomicU64,
     /// Frames the kernel refused to send.
@@ -92,6 +93,7 @@ impl Duty {
             plan: Mutex::new(Arc::new(plan)),
             cleared: Mutex::default(),
             in_place: Mutex::default(),
+            unicast: Mutex::default(),
             replies: AtomicU64::new(0),
             send_errors: AtomicU64::new(0),
             announcements: AtomicU64::new(0),
@@ -182,6 +184,19 @@ impl Duty {
 
     pub(crate) fn set_in_place(&self, addresses: BTreeSet<IpAddr>) {
         *self.in_place.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
+    }
+
+    /// What hears who asks the virtual router MAC address, where a device has it. Set by the hold thread.
+    pub(crate) fn unicast(&self) -> Option<Arc<UnicastSocket>> {
+        self.unicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it is another than before.
+    pub(crate) fn set_unicast(&self, socket: Option<Arc<UnicastSocket>>) -> bool {
+        let mut known = self.unicast.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = known.as_ref().map(Arc::as_ptr) == socket.as_ref().map(Arc::as_ptr);
+        *known = socket;
+        !same
     }
 }
 

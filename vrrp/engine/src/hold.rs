@@ -1,4 +1,5 @@
-//! The thread `windlass-hold`: binds VIPs to interfaces for virtual routers that hold them by address.
+//! The thread `windlass-hold`: binds VIPs to interfaces for virtual routers that hold them by address, and to devices of
+//! their own for those that hold them by virtual MAC address ([`vmac`]).
 //!
 //! It compares what the duties say with what it did, at each ring, at each change that the kernel tells of, and when a
 //! lifetime is to be renewed. Right before each order that binds it looks whether the duty still holds.
@@ -25,6 +26,7 @@ mod kernel;
 mod occupants;
 mod orders;
 mod report;
+mod vmac;
 
 use claim::Claim;
 use holder::Holder;
@@ -52,8 +54,11 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
     loop {
         roster.hold_bell().hush();
         let stopping = roster.is_stopping();
-        let claims = if stopping { Vec::new() } else { claims(roster) };
-        let round = holder.round(&claims);
+        let mut claims = if stopping { Vec::new() } else { claims(roster) };
+        let mut round = holder.round(&mut claims);
+        while stopping && round.more {
+            round = holder.round(&mut claims);
+        }
         if round.news {
             roster.ring_neighbour();
         }

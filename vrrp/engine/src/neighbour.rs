@@ -33,7 +33,7 @@ use crate::clock;
 use crate::delivery::Sink;
 use crate::duty::{Duty, Plan, Roster};
 use crate::engine::Pacing;
-use crate::sockets::{LinkSockets, Room};
+use crate::sockets::{LinkSockets, Room, UnicastSocket};
 
 mod announcer;
 mod arp;
@@ -70,6 +70,8 @@ struct Followed {
     duty: Arc<Duty>,
     plan: Arc<Plan>,
     charge: Charge,
+    /// Hears who asks its virtual router MAC address.
+    unicast: Option<Arc<UnicastSocket>>,
 }
 
 /// The thread's state.
@@ -108,7 +110,7 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
     let mut patience = Duration::ZERO;
     while !roster.is_stopping() {
         let links = roster.links();
-        if wait(roster, &links, patience) {
+        if neighbour.wait(&links, patience) {
             // Hushed before looking: what changes from here on rings again.
             roster.neighbour_bell().hush();
             neighbour.follow_all();
@@ -118,6 +120,7 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
             neighbour.answer(link);
             neighbour.hear_routers(link);
         }
+        neighbour.answer_unicast();
         neighbour.settle_conflicts();
         let busy = neighbour.join_groups();
         let now = clock::now();
@@ -126,21 +129,23 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
     }
 }
 
-/// Waits for a frame, the bell or the next thing that is due; whether the bell rang.
-fn wait(roster: &Roster, links: &[Arc<LinkSockets>], patience: Duration) -> bool {
-    let mut descriptors = vec![PollFd::new(roster.neighbour_bell().as_fd(), PollFlags::POLLIN)];
-    for link in links {
-        descriptors.extend(link.neighbour.readable().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        descriptors.extend(link.families().map(|raw| PollFd::new(raw.census.as_fd(), PollFlags::POLLIN)));
-    }
-    match ppoll(&mut descriptors, Some(TimeSpec::from(patience)), None) {
-        Ok(_) => descriptors[0].any().unwrap_or(true),
-        // A signal, or memory is lacking: looking once too often does no harm.
-        Err(_) => true,
-    }
-}
-
 impl Neighbour<'_> {
+    /// Waits for a frame, the bell or the next thing that is due; whether the bell rang.
+    fn wait(&self, links: &[Arc<LinkSockets>], patience: Duration) -> bool {
+        let mut descriptors = vec![PollFd::new(self.roster.neighbour_bell().as_fd(), PollFlags::POLLIN)];
+        for link in links {
+            descriptors.extend(link.neighbour.readable().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            descriptors.extend(link.families().map(|raw| PollFd::new(raw.census.as_fd(), PollFlags::POLLIN)));
+        }
+        let unicast = self.followed.values().filter_map(|followed| followed.unicast.as_ref());
+        descriptors.extend(unicast.map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
+        match ppoll(&mut descriptors, Some(TimeSpec::from(patience)), None) {
+            Ok(_) => descriptors[0].any().unwrap_or(true),
+            // A signal, or memory is lacking: looking once too often does no harm.
+            Err(_) => true,
+        }
+    }
+
     /// When there is something to do without being told.
     fn deadline(&self, now: Time) -> Option<Time> {
         let probes = self.followed.values().filter_map(|followed| followed.charge.deadline());

@@ -6,6 +6,7 @@
 //! | `frames` | nothing | adverts from the virtual router MAC address | timer thread |
 //! | `census`, for each family | adverts of all other VRIDs (BPF) | nothing | neighbour thread |
 //! | `neighbour` | ARP, neighbour discovery | ARP, neighbour discovery | neighbour thread |
+//! | [`UnicastSocket`] of each device with a virtual router MAC address | ARP or neighbour discovery to it | nothing | neighbour thread |
 //!
 //! A flood of foreign adverts so never reaches the timer thread.
 
@@ -29,7 +30,7 @@ pub(crate) use adverts::{AdvertSocket, Outlet, Room};
 pub(crate) use filter::VridSet;
 pub(crate) use frames::FrameSocket;
 pub(crate) use memberships::Memberships;
-pub(crate) use neighbour::NeighbourSocket;
+pub(crate) use neighbour::{NeighbourSocket, UnicastSocket};
 pub(crate) use obstacle::{obstacle, probe, source_obstacle};
 pub(crate) use tally::Tally;
 

@@ -16,6 +16,10 @@ pub(super) struct Claim {
     /// Whether this node acts as Active, or has resigned and leaves bound what is bound.
     pub(super) active: bool,
     cleared: Arc<BTreeSet<IpAddr>>,
+    /// Index of the router's own device, if it has one.
+    pub(super) device: Option<u32>,
+    /// Whether that is up.
+    pub(super) open: bool,
 }
 
 impl Claim {
@@ -23,7 +27,7 @@ impl Claim {
         let (plan, cleared) = (duty.plan(), duty.cleared());
         let now = clock::now();
         let active = duty.holds(now) || duty.is_lingering(now);
-        Self { duty, plan, active, cleared }
+        Self { duty, plan, active, cleared, device: None, open: false }
     }
 
     /// Whether it binds its addresses to something.
@@ -48,7 +52,8 @@ impl Claim {
     pub(super) fn interface(&self) -> Option<u32> {
         match self.plan.hold {
             Hold::Address => self.plan.link.as_ref().map(|link| link.index),
-            Hold::Respond | Hold::Vmac => None,
+            Hold::Vmac => self.device.filter(|_| self.open),
+            Hold::Respond => None,
         }
     }
 
@@ -56,6 +61,13 @@ impl Claim {
     pub(super) fn places(&self) -> impl Iterator<Item = Place> {
         let interface = self.interface();
         let place = move |address: &IpAddr| interface.map(|interface| Place { interface, address: *address });
+        self.plan.addresses.iter().filter_map(place)
+    }
+
+    /// Where somebody else's equal address is in the way, wherever ours would be bound.
+    pub(super) fn contested(&self) -> impl Iterator<Item = Place> {
+        let link = self.plan.link.as_ref().filter(|_| self.binds()).map(|link| link.index);
+        let place = move |address: &IpAddr| link.map(|interface| Place { interface, address: *address });
         self.plan.addresses.iter().filter_map(place)
     }
 

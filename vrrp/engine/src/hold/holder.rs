@@ -13,7 +13,9 @@ use super::claim::Claim;
 use super::guarding::Guarding;
 use super::kernel::{Heard, Kernel};
 use super::report::{Report, Way};
+use super::vmac::{Devices, Obstacle};
 use crate::clock;
+use crate::config::RouterKey;
 use crate::delivery::Sink;
 use crate::inbox::Inbox;
 use crate::netlink::{NetlinkError, Route};
@@ -27,6 +29,7 @@ pub(super) struct Holder<'a> {
     /// Opened when the first router binds addresses.
     kernel: Option<Kernel>,
     addresses: Addresses,
+    devices: Devices,
     guarding: Option<Guarding>,
     report: Report<'a>,
 }
@@ -37,24 +40,35 @@ pub(super) struct Round {
     pub(super) news: bool,
     /// Netlink failed: the round is to be repeated.
     pub(super) failed: bool,
+    /// There is more to do than one round does.
+    pub(super) more: bool,
 }
 
 impl<'a> Holder<'a> {
     pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a Sink) -> Self {
         let addresses = Addresses::new(settings.tag.get());
+        let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
         let guarding = settings.guard.then(|| Guarding::new(settings.table.clone(), clock::now()));
-        Self { net_admin: settings.net_admin, kernel: None, addresses, guarding, report }
+        Self { net_admin: settings.net_admin, kernel: None, addresses, devices, guarding, report }
     }
 
     /// Removes what an earlier engine left behind.
-    pub(super) fn sweep(&self) {
+    pub(super) fn sweep(&mut self) {
         if !self.net_admin {
             return;
         }
-        match Route::open().and_then(|mut route| self.addresses.sweep(&mut route)) {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(count, "removed VIPs that an earlier engine had left on interfaces"),
+        let swept = Route::open()
+            .and_then(|mut route| Ok((self.addresses.sweep(&mut route)?, self.devices.sweep(&mut route)?)));
+        match swept {
+            Ok((0, 0)) => {}
+            Ok((addresses, devices)) => {
+                tracing::info!(
+                    addresses,
+                    devices,
+                    "removed VIPs that an earlier engine had left on interfaces"
+                );
+            }
             Err(error) => tracing::warn!(
                 %error,
                 "cannot look for VIPs that an earlier engine left on interfaces; they expire by themselves"
@@ -68,7 +82,7 @@ impl<'a> Holder<'a> {
     }
 
     /// Does what the claims say.
-    pub(super) fn round(&mut self, claims: &[Claim]) -> Round {
+    pub(super) fn round(&mut self, claims: &mut [Claim]) -> Round {
         if let Some(guarding) = &mut self.guarding {
             guarding.ahead(claims, clock::now());
         }
@@ -82,10 +96,10 @@ impl<'a> Holder<'a> {
         let keys: BTreeSet<_> = claims.iter().map(|claim| &claim.duty.key).collect();
         self.report.forget(&keys);
         let mut news = false;
-        for claim in claims {
+        for claim in claims.iter() {
             news |= self.publish(claim, now);
         }
-        Round { news, failed: outcome.is_err() }
+        Round { news, failed: outcome.is_err(), more: outcome.unwrap_or_default() }
     }
 
     /// Lets go of what is left when the last round has unbound everything.
@@ -107,49 +121,76 @@ impl<'a> Holder<'a> {
         if round.failed {
             return Some(RETRY);
         }
-        let guarding = self.guarding.as_ref().map(Guarding::due);
+        if round.more {
+            return Some(Duration::ZERO);
+        }
         let now = clock::now();
-        let due = self.addresses.due(now).into_iter().chain(self.report.due()).chain(guarding).min();
+        let guarding = self.guarding.as_ref().map(Guarding::due);
+        let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
+        let due = own.chain(self.report.due()).chain(guarding).min();
         due.map(|due| due.since(now))
     }
 
-    fn settle(&mut self, claims: &[Claim]) -> Result<(), NetlinkError> {
-        let needed = claims.iter().any(Claim::binds) || !self.addresses.is_empty();
+    /// Whether there is more to do.
+    fn settle(&mut self, claims: &mut [Claim]) -> Result<bool, NetlinkError> {
+        let needed =
+            claims.iter().any(Claim::binds) || !self.addresses.is_empty() || !self.devices.is_empty();
         let kernel = match self.kernel.take() {
             Some(kernel) => kernel,
             None if needed => {
                 let mut kernel = Kernel::open()?;
                 // From here on the monitor hears of changes: nothing is missed.
                 let lost = self.addresses.resync(&mut kernel.route, clock::now())?;
+                self.devices.resync(&mut kernel.route)?;
                 self.tell_lost(&lost, claims);
                 kernel
             }
-            None => return Ok(()),
+            None => return Ok(false),
         };
         let kernel = self.kernel.insert(kernel);
         let heard = kernel.hear()?;
-        let lost = Self::take(&mut self.addresses, kernel, &heard)?;
-        let wanted: BTreeMap<Place, &Claim> =
-            claims.iter().flat_map(|claim| claim.wanted().map(move |place| (place, claim))).collect();
+        let lost = Self::take(&mut self.addresses, &mut self.devices, kernel, &heard)?;
+        let active = |key: &RouterKey| {
+            let claim = claims.iter().find(|claim| claim.duty.key == *key);
+            claim.is_some_and(|claim| claim.duty.holds(clock::now()))
+        };
+        self.devices.prepare(claims, &active, &mut kernel.route)?;
+        for claim in claims.iter_mut() {
+            (claim.device, claim.open) = self.devices.of(claim);
+        }
+        let now = clock::now();
+        let free = |claim: &Claim, place: &Place| {
+            let near = claim.contested().find(|near| near.address == place.address);
+            near.is_none_or(|near| near == *place || self.addresses.objection(&near, now).is_none())
+        };
+        let wanted = |claim: &Claim| claim.wanted().filter(|place| free(claim, place)).collect::<Vec<_>>();
+        let wanted: BTreeMap<Place, &Claim> = claims
+            .iter()
+            .flat_map(|claim| wanted(claim).into_iter().map(move |place| (place, claim)))
+            .collect();
         let permits = |place: &Place| wanted.get(place).is_some_and(|claim| claim.duty.holds(clock::now()));
         self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut kernel.route)?;
+        let more = self.devices.release(&mut kernel.route)?;
         // The kernel tells of what was just ordered: taken in at once, it does not wake the thread.
         let heard = kernel.hear()?;
-        let lost_since = Self::take(&mut self.addresses, kernel, &heard)?;
+        let lost_since = Self::take(&mut self.addresses, &mut self.devices, kernel, &heard)?;
         self.tell_lost(&lost, claims);
         self.tell_lost(&lost_since, claims);
-        Ok(())
+        Ok(more)
     }
 
     fn take(
         addresses: &mut Addresses,
+        devices: &mut Devices,
         kernel: &mut Kernel,
         heard: &Heard,
     ) -> Result<Vec<Place>, NetlinkError> {
         let now = clock::now();
         if heard.lost {
+            devices.resync(&mut kernel.route)?;
             return addresses.resync(&mut kernel.route, now);
         }
+        heard.changes.iter().for_each(|change| devices.hear(change));
         Ok(heard.changes.iter().filter_map(|change| addresses.hear(change, now)).collect())
     }
 
@@ -169,24 +210,40 @@ impl<'a> Holder<'a> {
         let wanted: BTreeSet<Place> = claim.wanted().collect();
         let held = |place: &&Place| self.addresses.holds(place);
         let in_place: BTreeSet<_> = wanted.iter().filter(held).map(|place| place.address).collect();
-        for place in claim.places() {
-            let reason = self.addresses.obstacle(&place).filter(|_| wanted.contains(&place));
-            self.report.address(claim, place.address, reason);
+        for (place, near) in claim.places().zip(claim.contested()) {
+            let objection = self.objection(claim, &near, now);
+            let reason = self.addresses.obstacle(&place).or(objection.as_deref());
+            self.report.address(claim, place.address, reason.filter(|_| wanted.contains(&place)));
         }
         let way = self.way(claim, &wanted, in_place.is_empty(), now);
         self.report.way(&claim.duty.key, way, now);
-        let news = *claim.duty.in_place() != in_place;
-        if news {
+        let mut news = claim.duty.set_unicast(self.devices.socket_for(claim));
+        if *claim.duty.in_place() != in_place {
+            news = true;
             claim.duty.set_in_place(in_place);
         }
         news
     }
 
+    /// Why others on this node keep an address from being bound, on the router's interface or on its device.
+    fn objection(&self, claim: &Claim, near: &Place, now: Time) -> Option<String> {
+        let on_device = || {
+            let place = Place { interface: claim.device?, address: near.address };
+            self.addresses.objection(&place, now)
+        };
+        self.addresses.objection(near, now).or_else(on_device)
+    }
+
     fn way(&self, claim: &Claim, wanted: &BTreeSet<Place>, nothing_held: bool, now: Time) -> Way {
         let objections: Option<Vec<String>> =
-            claim.places().map(|place| self.addresses.objection(&place, now)).collect();
+            claim.contested().map(|near| self.objection(claim, &near, now)).collect();
         if let Some(first) = objections.into_iter().flatten().next() {
             return Way::Barred(format!("{}: {first}", claim.duty.key));
+        }
+        match self.devices.obstacle(claim) {
+            Some(Obstacle::Missing(reason)) => return Way::Barred(format!("{}: {reason}", claim.duty.key)),
+            Some(Obstacle::Closed(reason)) => return Way::Refused(format!("{}: {reason}", claim.duty.key)),
+            None => {}
         }
         let refusals: Option<Vec<(Place, &str)>> = wanted
             .iter()

@@ -51,7 +51,7 @@ impl Neighbour<'_> {
         let Some(id) = self.followed.iter().find(|(_, followed)| due(followed)).map(|(id, _)| *id) else {
             return false;
         };
-        let Some(Followed { duty, plan, charge }) = self.followed.get_mut(&id) else { return false };
+        let Some(Followed { duty, plan, charge, .. }) = self.followed.get_mut(&id) else { return false };
         let addresses = charge.probes(now, allowance);
         if let Some(link) = &plan.link {
             // Asked from the interface's own link-layer address: answers to a virtual router's are not received yet.
@@ -121,7 +121,7 @@ impl Neighbour<'_> {
 }
 
 /// Where the LAN is told that the router's addresses are.
-fn announced_mac(duty: &Duty, plan: &Plan, link: &LinkSockets) -> Mac {
+pub(super) fn announced_mac(duty: &Duty, plan: &Plan, link: &LinkSockets) -> Mac {
     match plan.hold {
         Hold::Respond | Hold::Address => link.mac,
         Hold::Vmac => duty.key.vrid.mac(duty.key.family),

@@ -127,11 +127,13 @@ impl Charge {
         self.active.is_some() && self.clearance.is_clear(address)
     }
 
-    /// Whether this thread answers who asks for this address: it is claimed and on no interface, where the kernel would.
+    /// Whether this thread answers who asks for this address: it is claimed, and not on the interface, where the kernel would.
     pub(super) fn answers(&self, address: IpAddr) -> bool {
         match self.hold {
             Hold::Respond => self.claims(address),
-            Hold::Address | Hold::Vmac => false,
+            Hold::Address => false,
+            // The device that it is on is mute.
+            Hold::Vmac => self.claims(address) && self.in_place.contains(&address),
         }
     }
 

@@ -39,7 +39,8 @@ impl Neighbour<'_> {
     /// Compares one duty with what was done.
     pub(super) fn follow(&mut self, id: Id) {
         let now = clock::now();
-        let Some(Followed { duty, plan, charge }) = self.followed.get_mut(&id) else { return };
+        let Some(Followed { duty, plan, charge, unicast }) = self.followed.get_mut(&id) else { return };
+        *unicast = duty.unicast();
         let seen = Seen {
             standing: duty.standing(now),
             addresses: &plan.addresses,
@@ -83,7 +84,7 @@ impl Neighbour<'_> {
         self.greetings.note(before.as_ref().map(|followed| &*followed.plan), &plan);
         let charge = before.map_or_else(Charge::default, |followed| followed.charge);
         self.by_address.extend(listing(id, &plan));
-        self.followed.insert(id, Followed { duty: Arc::clone(duty), plan, charge });
+        self.followed.insert(id, Followed { duty: Arc::clone(duty), plan, charge, unicast: None });
         true
     }
 
@@ -105,11 +106,11 @@ impl Neighbour<'_> {
         self.own.set(of_links.iter().map(|link| link.mac).chain(of_routers));
     }
 
-    /// Which groups the solicitations for VIPs come in. A bound address is the kernel's to listen for.
+    /// Which groups the solicitations for VIPs come in. An address on the interface is the kernel's to listen for.
     fn note_groups(&mut self) {
         let mut wanted: BTreeMap<LinkId, (u32, BTreeSet<Ipv6Addr>)> = BTreeMap::new();
         for Followed { plan, .. } in self.followed.values() {
-            if let (Some(link), Hold::Respond) = (&plan.link, plan.hold) {
+            if let (Some(link), Hold::Respond | Hold::Vmac) = (&plan.link, plan.hold) {
                 let groups = plan.addresses.iter().filter_map(|address| match address {
                     IpAddr::V4(_) => None,
                     IpAddr::V6(address) => Some(ndp::solicited_node(*address)),

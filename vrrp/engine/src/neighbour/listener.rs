@@ -11,6 +11,7 @@ use crate::clock;
 use crate::event::Event;
 use crate::sockets::{LinkSockets, is_empty};
 
+use super::announcer::announced_mac;
 use super::charge::LinkId;
 use super::clearance::Verdict;
 use super::heard::{Claim, Heard, Question};
@@ -45,6 +46,28 @@ impl Neighbour<'_> {
         }
     }
 
+    /// Likewise, of those who ask a virtual router MAC address.
+    pub(super) fn answer_unicast(&mut self) {
+        let sockets = self.followed.values().filter_map(|Followed { plan, unicast, .. }| {
+            Some((Arc::clone(plan.link.as_ref()?), Arc::clone(unicast.as_ref()?)))
+        });
+        let mut buffer = [0; LONGEST];
+        for (link, socket) in sockets.collect::<Vec<_>>() {
+            for _ in 0..PACKETS_A_ROUND {
+                match socket.receive(&mut buffer) {
+                    Ok(length) => {
+                        if let Some(heard) = Heard::parse(&buffer[..length]) {
+                            self.consider(&link, &heard);
+                        }
+                    }
+                    Err(error) if is_empty(&error) => break,
+                    // The device went down.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
     fn consider(&mut self, link: &Arc<LinkSockets>, heard: &Heard) {
         if let Some(claim) = heard.claim
             && self.consider_claim(id_of(link), claim)
@@ -61,6 +84,7 @@ impl Neighbour<'_> {
     /// Whether it was about an address that this node is to serve.
     fn consider_claim(&mut self, link: LinkId, claim: Claim) -> bool {
         if self.own.is_near(claim.mac) {
+            self.hand_over(link, claim);
             return false;
         }
         let mut ours = false;
@@ -88,14 +112,30 @@ impl Neighbour<'_> {
         ours
     }
 
+    /// A peer that has taken over from this node says so from the virtual MAC address, which is this node's as well.
+    fn hand_over(&self, link: LinkId, claim: Claim) {
+        let now = clock::now();
+        for id in self.routers_of(link, claim.address) {
+            let Some(Followed { duty, .. }) = self.followed.get(&id) else { continue };
+            if duty.is_lingering(now) && claim.mac == duty.key.vrid.mac(duty.key.family) {
+                duty.let_go(now + ON_THE_WAY + ANNOUNCEMENT * self.addresses_of(id));
+            }
+        }
+    }
+
+    fn addresses_of(&self, id: Id) -> u32 {
+        let count = self.followed.get(&id).map_or(0, |followed| followed.plan.addresses.len());
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
     fn consider_question(&self, link: &Arc<LinkSockets>, question: &Question) {
         let target = question.target();
         for id in self.routers_of(id_of(link), target) {
-            let Some(Followed { duty, charge, .. }) = self.followed.get(&id) else { continue };
+            let Some(Followed { duty, plan, charge, .. }) = self.followed.get(&id) else { continue };
             if !charge.answers(target) {
                 continue;
             }
-            let answer = question.answer(link.mac);
+            let answer = question.answer(announced_mac(duty, plan, link));
             if duty.holds(clock::now()) {
                 let counter = match link.neighbour.send(Family::of(target), &[answer.bytes()]) {
                     Ok(_) => &duty.replies,

@@ -1,4 +1,9 @@
 //! The packet sockets for ARP and neighbour discovery.
+//!
+//! | socket | hears | sends |
+//! |---|---|---|
+//! | [`NeighbourSocket`], of an interface | what is for it and for groups | all |
+//! | [`UnicastSocket`], of a device with a virtual router MAC address | what is for that address alone | nothing |
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,8 +27,8 @@ pub(crate) struct NeighbourSocket {
 impl NeighbourSocket {
     pub(super) fn open(index: u32) -> io::Result<Self> {
         Ok(Self {
-            arp: packet(index, libc::ETH_P_ARP, &arp_filter())?,
-            ndp: packet(index, libc::ETH_P_IPV6, &ndp_filter())?,
+            arp: packet(index, libc::ETH_P_ARP, &arp_filter(PACKET_MULTICAST))?,
+            ndp: packet(index, libc::ETH_P_IPV6, &ndp_filter(PACKET_MULTICAST))?,
         })
     }
 
@@ -50,6 +55,32 @@ impl NeighbourSocket {
     }
 }
 
+/// Hears ARP or neighbour discovery that is sent to a device's own link-layer address: hosts that know a VIP's ask there
+/// whether it is still true. What is for all comes by the interface that the device is on.
+#[derive(Debug)]
+pub(crate) struct UnicastSocket(Socket);
+
+impl UnicastSocket {
+    /// On the interface of this index.
+    pub(crate) fn open(index: u32, family: Family) -> io::Result<Self> {
+        Ok(Self(match family {
+            Family::V4 => packet(index, libc::ETH_P_ARP, &arp_filter(PACKET_HOST))?,
+            Family::V6 => packet(index, libc::ETH_P_IPV6, &ndp_filter(PACKET_HOST))?,
+        }))
+    }
+
+    /// Receives a frame. `WouldBlock` when there is none.
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(buffer)
+    }
+}
+
+impl AsFd for UnicastSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 fn packet(index: u32, protocol: i32, filter: &[SockFilter]) -> io::Result<Socket> {
     // Protocol 0 until it is bound: nothing is received before the filter is in place.
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
@@ -69,15 +100,17 @@ const JUMP_GREATER: u16 = 0x25;
 const JUMP_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const PACKET_TYPE: u32 = 0xffff_f004; // SKF_AD_OFF + SKF_AD_PKTTYPE
-const PACKET_MULTICAST: u32 = 2; // host 0, broadcast 1, multicast 2; above: others', outgoing
+// Host 0, broadcast 1, multicast 2; above: others', outgoing.
+const PACKET_HOST: u32 = 0;
+const PACKET_MULTICAST: u32 = 2;
 const WHOLE: u32 = 0xffff;
 
-/// Classic BPF: ARP requests and replies, sent to this station or to all; not what others sent each other (seen in
-/// promiscuous mode), not what we sent.
-fn arp_filter() -> [SockFilter; 7] {
+/// Classic BPF: ARP requests and replies, sent to this station or, up to `widest`, to all; not what others sent each other
+/// (seen in promiscuous mode), not what we sent.
+fn arp_filter(widest: u32) -> [SockFilter; 7] {
     [
         SockFilter::new(LOAD_BYTE, 0, 0, PACKET_TYPE),
-        SockFilter::new(JUMP_GREATER, 4, 0, PACKET_MULTICAST),
+        SockFilter::new(JUMP_GREATER, 4, 0, widest),
         SockFilter::new(LOAD_HALF, 0, 0, 20), // operation
         SockFilter::new(JUMP_EQUAL, 1, 0, 1),
         SockFilter::new(JUMP_EQUAL, 0, 1, 2),
@@ -87,10 +120,10 @@ fn arp_filter() -> [SockFilter; 7] {
 }
 
 /// Likewise: neighbour solicitations and advertisements that passed no router. Without extension headers, as all send them.
-fn ndp_filter() -> [SockFilter; 11] {
+fn ndp_filter(widest: u32) -> [SockFilter; 11] {
     [
         SockFilter::new(LOAD_BYTE, 0, 0, PACKET_TYPE),
-        SockFilter::new(JUMP_GREATER, 8, 0, PACKET_MULTICAST),
+        SockFilter::new(JUMP_GREATER, 8, 0, widest),
         SockFilter::new(LOAD_BYTE, 0, 0, 20), // next header
         SockFilter::new(JUMP_EQUAL, 0, 6, 58),
         SockFilter::new(LOAD_BYTE, 0, 0, 21), // hop limit

@@ -11,7 +11,7 @@ mod preemption;
 mod process;
 mod router;
 mod setup;
-mod site;
+pub(crate) mod site;
 mod trios;
 mod unicast;
 mod virtual_mac;

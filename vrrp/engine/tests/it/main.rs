@@ -22,6 +22,7 @@ mod guard;
 mod hearing;
 mod hold_address;
 mod hold_guard;
+mod hold_vmac;
 mod hostile;
 mod interfaces;
 mod interop;

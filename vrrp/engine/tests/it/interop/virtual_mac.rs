@@ -8,7 +8,6 @@ use crate::interop::wire::Wire;
 use crate::interop::{each, pairs, site};
 
 #[test]
-#[ignore = "the engine does not hold VIPs by the virtual MAC address"]
 fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
     let orders = [true, false];
     each(
