@@ -95,13 +95,11 @@ impl Guarding {
     }
 
     fn bring(&mut self, wanted: &Guarded, now: Time) -> Result<(), GuardError> {
-        let guard = match self.guard.take() {
-            Some(guard) => guard,
-            None => {
-                let guard = Guard::install(&self.table, wanted)?;
-                self.due = now + GLANCE;
-                guard
-            }
+        let guard = if let Some(guard) = self.guard.take() {
+            guard
+        } else {
+            self.due = now + GLANCE;
+            Guard::install(&self.table, wanted)?
         };
         let guard = self.guard.insert(guard);
         if self.due <= now {
