@@ -226,7 +226,8 @@ impl Engine {
         self.lateness.read()
     }
 
-    /// Resigns everything, lets go of all VIPs and joins the threads. Events until then are delivered before it returns,
+    /// Resigns everything, lets go of all VIPs and joins the threads. VIPs on an interface stay until a peer has announced
+    /// them, for the router's interval and 100 ms at most. Events until then are delivered before it returns,
     /// unless [`Options::on_event`] blocks for more than a second or is what calls it.
     pub fn shutdown(self) {
         drop(self);

@@ -78,7 +78,8 @@ pub enum Event {
         error: String,
     },
     /// Somebody on this node removed a VIP from its interface, as network managers do with addresses that they do not know.
-    /// It is put there again: at once, and after growing pauses if that goes on.
+    /// It is put there again: at once, and after growing pauses if that goes on. When they exceed a second the router is
+    /// given up for a while ([`Event::Failed`]), so that another node serves the VIP.
     AddressLost {
         /// The router.
         key: RouterKey,
