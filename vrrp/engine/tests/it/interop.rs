@@ -7,6 +7,7 @@ mod foreign;
 mod frr;
 mod keepalived;
 mod mismatches;
+mod places;
 mod preemption;
 mod process;
 mod router;
@@ -21,6 +22,7 @@ mod wire;
 use std::fmt::Debug;
 
 use crate::lab::require_root;
+use places::Places;
 
 /// Whether the test can run here: as root, with the peers installed. A skipped test says so, and fails where CI=true.
 fn require_peers() -> bool {
@@ -40,7 +42,10 @@ fn require_peers() -> bool {
     false
 }
 
-/// Runs every case at the same time, each on a LAN of its own, and names those that failed.
+/// Most LANs at a time, of all tests: with many more, the peers' daemons get in each other's way.
+static FREE_LANS: Places = Places::new(16);
+
+/// Runs the cases beside each other, each on a LAN of its own, and names those that failed.
 fn each<C: Debug + Send>(cases: impl IntoIterator<Item = C>, run: impl Fn(&str, C) + Sync) {
     if !require_peers() {
         return;
@@ -52,7 +57,13 @@ fn each<C: Debug + Send>(cases: impl IntoIterator<Item = C>, run: impl Fn(&str, 
             .map(|case| {
                 let name = format!("{case:?}");
                 let thread = name.clone();
-                (name, scope.spawn(move || run(&thread, case)))
+                (
+                    name,
+                    scope.spawn(move || {
+                        let _place = FREE_LANS.take();
+                        run(&thread, case);
+                    }),
+                )
             })
             .collect();
         running.into_iter().filter_map(|(name, case)| case.join().is_err().then_some(name)).collect()

@@ -108,6 +108,13 @@ impl Daemon {
         await_some("end of the daemon", || self.child.try_wait().unwrap());
     }
 
+    /// The interfaces as it sees them.
+    fn interfaces(&self) -> String {
+        let pid = self.child.id().to_string();
+        let shown = Command::new("nsenter").args(["-t", &pid, "-n", "ip", "-d", "-s", "address"]).output();
+        shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+    }
+
     /// The first and the last lines it printed, each once: they tell of the start and of the end.
     fn told(&self) -> String {
         let told = fs::read_to_string(&self.log).unwrap_or_default();
@@ -120,12 +127,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{} ended with:\n{}\n{}", self.log.display(), self.told(), self.interfaces());
+        }
         let _ = self.leash.kill();
         let _ = self.leash.wait();
         self.sigkill();
-        if std::thread::panicking() {
-            eprintln!("{} ended with:\n{}\n", self.log.display(), self.told());
-        }
     }
 }
 
