@@ -162,8 +162,11 @@ fn a_recorded_resignation_does_not_work_twice_not_even_after_a_change_of_keys() 
     let before = (tenures(&nodes), nodes[1].status().counters.resignations_received);
     send(&lan.hosts[2], vec![recorded.clone(); 3]);
     await_refused(&nodes[1], "auth_replay", 3);
-    nodes[1].engine.apply(vec![RouterConfig { authentication: None, ..config(1, &[1]) }]);
-    nodes[1].engine.apply(vec![config(1, &[2, 1])]);
+    for between in [RouterConfig { authentication: None, ..config(1, &[1]) }, config(1, &[2, 1])] {
+        nodes[1].engine.apply(vec![between]);
+        // Answered when it has been applied.
+        nodes[1].status();
+    }
     send(&lan.hosts[2], vec![recorded; 3]);
     await_refused(&nodes[1], "auth_replay", 6);
     let heard = nodes[1].status().counters.adverts_received;
