@@ -1,5 +1,8 @@
 //! VIPs on an interface while Active.
 
+mod lifetime;
+mod marks;
+
 use std::net::IpAddr;
 use std::process::Command;
 
