@@ -17,6 +17,8 @@ const LIMIT: usize = 1024;
 pub(crate) struct Sightings<K> {
     told: HashMap<K, Time>,
     repeat: Duration,
+    /// Until then no place becomes free: a flood of new things is not searched for old ones each time.
+    full_until: Time,
 }
 
 impl<K: Eq + Hash> Sightings<K> {
@@ -27,7 +29,7 @@ impl<K: Eq + Hash> Sightings<K> {
 
     /// Each thing once in this time.
     pub(crate) fn every(repeat: Duration) -> Self {
-        Self { told: HashMap::new(), repeat }
+        Self { told: HashMap::new(), repeat, full_until: Time::default() }
     }
 
     /// Notes `seen` and tells whether to act on it now.
@@ -37,8 +39,12 @@ impl<K: Eq + Hash> Sightings<K> {
             return false;
         }
         if self.told.len() >= LIMIT {
+            if now < self.full_until {
+                return false;
+            }
             self.told.retain(|_, last| recently(*last));
             if self.told.len() >= LIMIT {
+                self.full_until = self.told.values().min().map_or(now, |oldest| *oldest + self.repeat);
                 return false;
             }
         }

@@ -5,7 +5,8 @@
 //! deadlines, in this order, is what keeps a thread that was held up from taking over from an Active that was not silent;
 //! a queue that could not be read to its end is taken into account, see [`backlog`]. Sending own adverts waits for nothing.
 //!
-//! Nothing is allocated for an advert, sent or received, or for a timer.
+//! Nothing is allocated for an advert, sent or received (but for the first signed one of a peer), or for a timer; and no lock
+//! is waited for: what other threads are told and tell goes through atomics, an inbox that is only tried, and bells.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -174,8 +175,7 @@ impl Core {
             self.roster.publish(self.links.values().flat_map(Link::duties).collect());
         }
         for question in letters.questions {
-            // Who asked may have gone.
-            let _ = question.send(self.answer());
+            question.answer(self.answer());
         }
         stop
     }

@@ -1,4 +1,5 @@
-//! What the timer thread tells the threads that hold and announce VIPs, without a lock on its way.
+//! What the timer thread tells the threads that hold and announce VIPs, without a lock: one that a thread of lower priority
+//! holds would make it wait for whatever keeps that thread from running.
 //!
 //! Each virtual router has a [`Duty`]. The timer thread writes a few atomics in it and rings a bell; the others compare what
 //! they did with what the duty says, as often as they are rung: nothing can be lost or overtake.
@@ -13,10 +14,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, ArcSwapOption};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::Time;
 
@@ -43,10 +45,10 @@ pub(crate) struct Duty {
     contentions: AtomicU64,
     /// The present takeover is from nobody: no peer was ever heard as Active, so the addresses may be a stranger's.
     unheard: AtomicBool,
-    plan: Mutex<Arc<Plan>>,
-    cleared: Mutex<Arc<BTreeSet<IpAddr>>>,
-    in_place: Mutex<Arc<BTreeSet<IpAddr>>>,
-    unicast: Mutex<Option<Arc<UnicastSocket>>>,
+    plan: ArcSwap<Plan>,
+    cleared: ArcSwap<BTreeSet<IpAddr>>,
+    in_place: ArcSwap<BTreeSet<IpAddr>>,
+    unicast: ArcSwapOption<UnicastSocket>,
     /// ARP requests and neighbour solicitations answered.
     pub(crate) replies: AtomicU64,
     /// Frames the kernel refused to send.
@@ -90,10 +92,10 @@ impl Duty {
             takeovers: AtomicU64::new(0),
             contentions: AtomicU64::new(0),
             unheard: AtomicBool::new(true),
-            plan: Mutex::new(Arc::new(plan)),
-            cleared: Mutex::default(),
-            in_place: Mutex::default(),
-            unicast: Mutex::default(),
+            plan: ArcSwap::from_pointee(plan),
+            cleared: ArcSwap::default(),
+            in_place: ArcSwap::default(),
+            unicast: ArcSwapOption::empty(),
             replies: AtomicU64::new(0),
             send_errors: AtomicU64::new(0),
             announcements: AtomicU64::new(0),
@@ -161,50 +163,48 @@ impl Duty {
     }
 
     pub(crate) fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.plan.lock().unwrap_or_else(PoisonError::into_inner))
+        self.plan.load_full()
     }
 
     pub(crate) fn set_plan(&self, plan: Plan) {
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(plan);
+        self.plan.store(Arc::new(plan));
     }
 
     /// Addresses that may be claimed: nobody else answers for them. Set by the neighbour thread.
     pub(crate) fn cleared(&self) -> Arc<BTreeSet<IpAddr>> {
-        Arc::clone(&self.cleared.lock().unwrap_or_else(PoisonError::into_inner))
+        self.cleared.load_full()
     }
 
     pub(crate) fn set_cleared(&self, addresses: BTreeSet<IpAddr>) {
-        *self.cleared.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
+        self.cleared.store(Arc::new(addresses));
     }
 
     /// Addresses that are bound. Set by the hold thread.
     pub(crate) fn in_place(&self) -> Arc<BTreeSet<IpAddr>> {
-        Arc::clone(&self.in_place.lock().unwrap_or_else(PoisonError::into_inner))
+        self.in_place.load_full()
     }
 
     pub(crate) fn set_in_place(&self, addresses: BTreeSet<IpAddr>) {
-        *self.in_place.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
+        self.in_place.store(Arc::new(addresses));
     }
 
     /// What hears who asks the virtual router MAC address, where a device has it. Set by the hold thread.
     pub(crate) fn unicast(&self) -> Option<Arc<UnicastSocket>> {
-        self.unicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.unicast.load_full()
     }
 
     /// Whether it is another than before.
     pub(crate) fn set_unicast(&self, socket: Option<Arc<UnicastSocket>>) -> bool {
-        let mut known = self.unicast.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = known.as_ref().map(Arc::as_ptr) == socket.as_ref().map(Arc::as_ptr);
-        *known = socket;
-        !same
+        let new = socket.as_ref().map(Arc::as_ptr);
+        self.unicast.swap(socket).as_ref().map(Arc::as_ptr) != new
     }
 }
 
 /// All duties of the node, and the bells of the threads that follow them.
 #[derive(Debug)]
 pub(crate) struct Roster {
-    duties: Mutex<Arc<[Arc<Duty>]>>,
-    links: Mutex<Arc<[Arc<LinkSockets>]>>,
+    duties: ArcSwap<Vec<Arc<Duty>>>,
+    links: ArcSwap<Vec<Arc<LinkSockets>>>,
     stopping: AtomicBool,
     neighbour: Bell,
     hold: Bell,
@@ -213,32 +213,32 @@ pub(crate) struct Roster {
 impl Roster {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            duties: Mutex::new(Arc::from([])),
-            links: Mutex::new(Arc::from([])),
+            duties: ArcSwap::default(),
+            links: ArcSwap::default(),
             stopping: AtomicBool::new(false),
             neighbour: Bell::new()?,
             hold: Bell::new()?,
         })
     }
 
-    pub(crate) fn duties(&self) -> Arc<[Arc<Duty>]> {
-        Arc::clone(&self.duties.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn duties(&self) -> Arc<Vec<Arc<Duty>>> {
+        self.duties.load_full()
     }
 
     /// Replaces all duties, and rings.
-    pub(crate) fn publish(&self, duties: Arc<[Arc<Duty>]>) {
-        *self.duties.lock().unwrap_or_else(PoisonError::into_inner) = duties;
+    pub(crate) fn publish(&self, duties: Vec<Arc<Duty>>) {
+        self.duties.store(Arc::new(duties));
         self.ring();
     }
 
     /// All interfaces that can be used, with or without routers.
-    pub(crate) fn links(&self) -> Arc<[Arc<LinkSockets>]> {
-        Arc::clone(&self.links.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn links(&self) -> Arc<Vec<Arc<LinkSockets>>> {
+        self.links.load_full()
     }
 
     /// Replaces all interfaces, and rings.
-    pub(crate) fn publish_links(&self, links: Arc<[Arc<LinkSockets>]>) {
-        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = links;
+    pub(crate) fn publish_links(&self, links: Vec<Arc<LinkSockets>>) {
+        self.links.store(Arc::new(links));
         self.ring();
     }
 

@@ -198,12 +198,12 @@ impl Engine {
 
     /// The virtual routers as they are now, in the order of their keys.
     pub fn snapshot(&self) -> Vec<RouterStatus> {
-        self.inbox.ask().recv().map(|answer| answer.routers).unwrap_or_default()
+        self.inbox.ask(|answer| answer.routers.clone())
     }
 
     /// The interfaces listened on, with what was refused there.
     pub fn links(&self) -> Vec<LinkStatus> {
-        self.inbox.ask().recv().map(|answer| answer.links).unwrap_or_default()
+        self.inbox.ask(|answer| answer.links.clone())
     }
 
     /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name, without those that the engine

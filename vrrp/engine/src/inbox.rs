@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -24,13 +23,30 @@ pub(crate) struct Letters {
     pub(crate) links: Vec<(String, LinkState)>,
     /// Why routers' VIPs cannot be held; `None`: they can.
     pub(crate) obstacles: BTreeMap<RouterKey, Option<String>>,
-    pub(crate) questions: Vec<SyncSender<Answer>>,
+    pub(crate) questions: Vec<Question>,
     pub(crate) stop: bool,
     /// Nobody reads any more.
     closed: bool,
 }
 
+/// Waits for its answer, which is given without a lock. Dropped without one, it has an empty answer.
+pub(crate) struct Question(Arc<OnceLock<Answer>>);
+
+impl Question {
+    pub(crate) fn answer(self, answer: Answer) {
+        // Never answered before.
+        let _ = self.0.set(answer);
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.0.get_or_init(Answer::default);
+    }
+}
+
 /// Answer to a question.
+#[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) routers: Vec<RouterStatus>,
     pub(crate) links: Vec<LinkStatus>,
@@ -39,7 +55,7 @@ pub(crate) struct Answer {
 /// The inbox and the bell.
 pub(crate) struct Inbox {
     letters: Mutex<Letters>,
-    bell: EventFd,
+    pub(crate) bell: EventFd,
 }
 
 impl Inbox {
@@ -74,14 +90,17 @@ impl Inbox {
         self.put(|letters| *letters = Letters { closed: true, ..Letters::default() });
     }
 
-    pub(crate) fn ask(&self) -> Receiver<Answer> {
-        let (answer, answered) = sync_channel(1);
+    /// What there is to tell, once the timer thread has done all that was asked before; nothing once it has ended. Waits
+    /// for it.
+    pub(crate) fn ask<T>(&self, read: impl FnOnce(&Answer) -> T) -> T {
+        let answer = Arc::new(OnceLock::new());
+        let question = Question(Arc::clone(&answer));
         self.put(|letters| {
             if !letters.closed {
-                letters.questions.push(answer);
+                letters.questions.push(question);
             }
         });
-        answered
+        read(answer.wait())
     }
 
     /// Takes everything. Never waits: who has the inbox in hand rings the bell again afterwards.
@@ -99,7 +118,7 @@ impl Inbox {
         self.bell.as_fd()
     }
 
-    fn put(&self, change: impl FnOnce(&mut Letters)) {
+    pub(crate) fn put(&self, change: impl FnOnce(&mut Letters)) {
         change(&mut self.letters.lock().unwrap_or_else(PoisonError::into_inner));
         // Fails only when the counter is at its maximum, and then the bell rings already.
         let _ = self.bell.write(1);

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use windlass_vrrp::{Family, wire};
 
 mod adverts;
@@ -51,14 +52,14 @@ pub(crate) struct LinkSockets {
     pub(crate) neighbour: NeighbourSocket,
     pub(crate) tally: Arc<Tally>,
     /// Groups other than the default ones: joined, or why not.
-    groups: Mutex<BTreeMap<IpAddr, Result<(), String>>>,
+    groups: ArcSwap<BTreeMap<IpAddr, Result<(), String>>>,
 }
 
 /// The raw sockets of one family, or why there are none so far.
 #[derive(Debug, Default)]
 struct Opening {
     sockets: OnceLock<FamilySockets>,
-    refusal: Mutex<String>,
+    refusal: ArcSwap<String>,
 }
 
 /// The raw sockets of one family.
@@ -94,7 +95,7 @@ impl LinkSockets {
             neighbour: NeighbourSocket::open(index)
                 .map_err(step("open the packet sockets for ARP and neighbour discovery"))?,
             tally: Arc::default(),
-            groups: Mutex::default(),
+            groups: ArcSwap::default(),
         };
         sockets.complete();
         Ok(sockets)
@@ -115,14 +116,14 @@ impl LinkSockets {
 
     /// Whether the kernel refuses a family or a group.
     pub(crate) fn is_incomplete(&self) -> bool {
-        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.load();
         self.families().count() < 2 || groups.values().any(Result::is_err)
     }
 
     /// The raw sockets of a family, or why there are none.
     pub(crate) fn family(&self, family: Family) -> Result<&FamilySockets, String> {
         let opening = self.opening(family);
-        let refusal = || opening.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let refusal = || String::clone(&opening.refusal.load());
         opening.sockets.get().ok_or_else(refusal)
     }
 
@@ -134,7 +135,7 @@ impl LinkSockets {
     /// Leaves the groups whose memberships are lost, before others join them: closing a socket ends a membership of its
     /// interface, whosever it is.
     pub(crate) fn leave_lost(&self, memberships: &Memberships) {
-        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.groups.load();
         for (family, raw) in self.deaf_families(memberships) {
             let extra = groups.keys().copied().filter(|group| Family::of(*group) == family);
             for group in extra.chain([wire::default_group(family)]) {
@@ -179,23 +180,25 @@ impl LinkSockets {
     pub(crate) fn listen_to(&self, wanted: &BTreeSet<IpAddr>) -> bool {
         let extra = |group: &&IpAddr| **group != wire::default_group(Family::of(**group));
         let wanted: BTreeSet<IpAddr> = wanted.iter().filter(extra).copied().collect();
-        let known = self.groups.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.groups.load_full();
+        let mut groups = BTreeMap::clone(&known);
         let mut changed = false;
-        for (group, outcome) in &known {
+        for (group, outcome) in known.as_ref() {
             if !wanted.contains(group) {
                 if outcome.is_ok() {
                     // Closing the socket leaves them all.
                     let _ = self.each(*group, |socket, group| socket.leave(group, self.index));
                 }
-                self.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
+                groups.remove(group);
                 changed = true;
             }
         }
         for group in wanted.iter().filter(|group| !matches!(known.get(group), Some(Ok(())))) {
             let outcome = self.each(*group, |socket, group| socket.join(group, self.index));
             changed |= known.get(group) != Some(&outcome);
-            self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(*group, outcome);
+            groups.insert(*group, outcome);
         }
+        self.groups.store(Arc::new(groups));
         changed
     }
 
@@ -204,7 +207,7 @@ impl LinkSockets {
         if group == wire::default_group(Family::of(group)) {
             return Some(Ok(()));
         }
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner).get(&group).cloned()
+        self.groups.load().get(&group).cloned()
     }
 
     fn each(
@@ -230,9 +233,8 @@ impl Opening {
             Ok(sockets) => self.sockets.set(sockets).is_ok(),
             Err(source) => {
                 let reason = format!("interface {interface} cannot be used for {family}: {source}");
-                let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
-                let differs = *refusal != reason;
-                *refusal = reason;
+                let differs = **self.refusal.load() != reason;
+                self.refusal.store(Arc::new(reason));
                 differs
             }
         }

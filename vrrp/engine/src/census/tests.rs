@@ -19,3 +19,18 @@ fn a_flood_of_forged_things_is_bounded_and_forgotten() {
     assert!(!seen.note(9999, at(59)));
     assert!(seen.note(9999, at(60)));
 }
+
+#[test]
+fn when_all_places_are_taken_one_is_free_as_soon_as_the_oldest_is_forgotten() {
+    let mut seen = Sightings::new();
+    for n in 0..LIMIT {
+        assert!(seen.note(n, at(u64::from(n > 0))));
+    }
+    for second in 2..60 {
+        assert!(!seen.note(LIMIT, at(second)));
+    }
+    assert!(!seen.note(1, at(60)), "not before 61");
+    assert!(seen.note(LIMIT, at(60)));
+    assert!(!seen.note(LIMIT + 1, at(60)));
+    assert!(seen.note(1, at(61)));
+}

@@ -11,6 +11,9 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, SockFilter, S
 use windlass_vrrp::Family;
 use windlass_vrrp::wire::{self, Datagram, Path, Rejection};
 
+#[cfg(test)]
+mod tests;
+
 /// Room for the adverts of 255 routers for some seconds in which the engine is not run.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// What a small packet takes of it at least: the kernel's own structures count.
