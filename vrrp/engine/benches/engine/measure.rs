@@ -19,6 +19,9 @@ use crate::shared::{OBSERVER, own_path, real_time, setting, tenth, wanted};
 
 /// Host that takes no part.
 const WITNESS: usize = 2;
+/// From so many VIPs on their announcements, repeated for this long, would disturb.
+const MANY: usize = 1000;
+const CAMPAIGN: Duration = Duration::from_secs(7);
 /// Every wait.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -126,6 +129,9 @@ fn start(host: &Host, scratch: &Scratch, case: Case, node: usize) -> Daemon {
 /// Waits until the first node sends all adverts, the other none, and no announcements are due for a while.
 fn settle(case: Case, site: &Site, announcements: &Announcements) {
     let deadline = Instant::now() + LIMIT;
+    if case.all_vips() >= MANY {
+        std::thread::sleep(CAMPAIGN);
+    }
     let pause = (case.interval() * 4).max(Duration::from_secs(1));
     let expected = case.expected_in(pause);
     loop {

@@ -6,7 +6,7 @@ use windlass_engine::Family;
 
 /// Priorities of the node whose faults are measured and of its successor. The skew time is short: FRR computes it in whole
 /// hundredths of a second, so that a long one would be cut to nothing for FRR alone.
-pub(crate) const PRIORITIES: [u8; 2] = [254, 250];
+pub(crate) const PRIORITIES: [u8; 2] = [254, 253];
 /// VRID of every group.
 pub(crate) const VRID: u8 = 7;
 /// SCHED_FIFO priority of every router, in every row.
