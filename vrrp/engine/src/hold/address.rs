@@ -37,6 +37,9 @@ pub(super) struct Addresses {
     occupants: Occupants,
     /// Own removals that the kernel has not told of yet: not to be taken for another's.
     leaving: BTreeMap<Place, u32>,
+    /// Those that the kernel has told of. In IPv6 it does so some time after it has taken the order: a worker of its own
+    /// makes the route, and what comes before is not received.
+    told: BTreeSet<Place>,
     /// Why what is wanted is not bound.
     obstacles: BTreeMap<Place, String>,
 }
@@ -51,6 +54,7 @@ impl Addresses {
             bindings: Bindings::default(),
             occupants: Occupants::default(),
             leaving: BTreeMap::new(),
+            told: BTreeSet::new(),
             obstacles: BTreeMap::new(),
         }
     }
@@ -77,6 +81,7 @@ impl Addresses {
                 self.see_other(address);
             }
         }
+        self.told.clone_from(&ours);
         let gone: Vec<Place> = self.bindings.bound().filter(|place| !ours.contains(place)).copied().collect();
         Ok(gone.into_iter().filter(|place| self.bindings.lost(*place, now)).collect())
     }
@@ -87,6 +92,7 @@ impl Addresses {
             Change::Link(_) => None,
             Change::LinkGone(index) => {
                 self.occupants.leave_interface(*index);
+                self.told.retain(|place| place.interface != *index);
                 let gone: Vec<Place> =
                     self.bindings.bound().filter(|place| place.interface == *index).copied().collect();
                 for place in &gone {
@@ -96,6 +102,7 @@ impl Addresses {
             }
             Change::Address(address) if self.is_ours(address) => {
                 self.occupants.leave(place_of(address), address.prefix);
+                self.told.insert(place_of(address));
                 None
             }
             Change::Address(address) => {
@@ -104,6 +111,7 @@ impl Addresses {
             }
             Change::AddressGone(address) if self.is_ours(address) => {
                 let place = place_of(address);
+                self.told.remove(&place);
                 match self.leaving.get_mut(&place) {
                     Some(1) => drop(self.leaving.remove(&place)),
                     Some(count) => *count -= 1,
@@ -193,6 +201,7 @@ impl Addresses {
         for place in existing {
             let renewal = Step::Renew(*place);
             if ours.contains(place) {
+                self.told.insert(*place);
                 let (message, flags) = self.order(renewal, lifetime);
                 match route.request(message, flags) {
                     Ok(()) => self.succeed(&[renewal], lifetime, now),
@@ -261,9 +270,9 @@ impl Addresses {
         }
     }
 
-    /// Whether it is bound.
-    pub(super) fn holds(&self, place: &Place) -> bool {
-        self.bindings.holds(place)
+    /// Whether it is bound and the kernel receives on it.
+    pub(super) fn serves(&self, place: &Place) -> bool {
+        self.bindings.holds(place) && (place.address.is_ipv4() || self.told.contains(place))
     }
 
     /// Why what is wanted is not bound.

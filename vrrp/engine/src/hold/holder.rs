@@ -208,7 +208,7 @@ impl<'a> Holder<'a> {
             return false;
         }
         let wanted: BTreeSet<Place> = claim.wanted().collect();
-        let held = |place: &&Place| self.addresses.holds(place);
+        let held = |place: &&Place| self.addresses.serves(place);
         let in_place: BTreeSet<_> = wanted.iter().filter(held).map(|place| place.address).collect();
         for (place, near) in claim.places().zip(claim.contested()) {
             let objection = self.objection(claim, &near, now);
