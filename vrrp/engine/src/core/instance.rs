@@ -162,6 +162,12 @@ impl Instance {
         self.carry_out(out);
     }
 
+    /// Resigns if it is Active: what is in its way is not the interface, so its peers need not wait until they miss it.
+    pub(super) fn step_down(&mut self, out: &mut Outside<'_>) {
+        self.router.shutdown(out.now);
+        self.carry_out(out);
+    }
+
     fn start(&mut self, out: &mut Outside<'_>) {
         match self.router.state() {
             State::Initialize => {
@@ -181,6 +187,7 @@ impl Instance {
         self.config = config;
         // What cannot run as it is now configured stops before it says anything.
         if let Some(unfit) = self.unfit(net_admin) {
+            self.step_down(out);
             self.face(Err(unfit), out);
         }
         self.prepare();

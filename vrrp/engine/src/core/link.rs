@@ -176,7 +176,10 @@ impl Link {
         let (name, state) = (&self.name, self.state.as_ref());
         for instance in self.routers.values_mut() {
             let readiness = match instance.unfit(context.net_admin) {
-                Some(unfit) => Some(Err(unfit)),
+                Some(unfit) => {
+                    instance.step_down(&mut context.outside(usable(state).map(Arc::as_ref)));
+                    Some(Err(unfit))
+                }
                 None => readiness(name, state, instance.config()),
             };
             instance.equip(usable(state));
