@@ -105,6 +105,15 @@ pub enum Event {
         /// Seconds its clock is ahead; negative if behind.
         seconds: i32,
     },
+    /// A VIP that is answered for and bound nowhere ([`crate::Hold::Respond`]) is an address of the router's interface: the
+    /// kernel of this node answers for it in Backup, too, and clients reach two nodes. Told when it is found. Remove the
+    /// address, or make this node its owner (priority 255).
+    AddressOnInterface {
+        /// The router.
+        key: RouterKey,
+        /// The VIP.
+        address: IpAddr,
+    },
     /// Adverts come in whose source is this router's own: another station has its address, or the LAN sends frames back.
     /// They are ignored, so two nodes with one source address do not see each other and both become Active. At most once a
     /// minute. In IPv4 the kernel drops such adverts (unless `accept_local` is set): there the two nodes' claims to the VIPs

@@ -1,12 +1,13 @@
 //! One virtual router: its state machine and what its actions do.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, Expectation, Packet};
-use windlass_vrrp::{Action, Announce, Heard, Router, State, Time, Verdict};
+use windlass_vrrp::{Action, Announce, Heard, Priority, Router, State, Time, Verdict};
 
 use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey, Transport};
@@ -44,6 +45,8 @@ pub(super) struct Instance {
     obstacle: Option<String>,
     counters: RouterCounters,
     grievances: Grievances,
+    /// VIPs that the interface has, as told.
+    on_interface: Vec<IpAddr>,
     expectation: Expectation,
     prepared: Prepared,
     trust: Trust,
@@ -65,6 +68,7 @@ impl Instance {
             obstacle: None,
             counters: RouterCounters::default(),
             grievances: Grievances::new(),
+            on_interface: Vec::new(),
             expectation: expectation(&config),
             prepared: Prepared::default(),
             trust: Trust::new(config.authentication.clone()),
@@ -160,6 +164,22 @@ impl Instance {
             }
         }
         self.carry_out(out);
+    }
+
+    /// Tells of VIPs among the interface's own addresses: its node answers for them in every state.
+    pub(super) fn compare(&mut self, interface: &[IpAddr], events: &mut Vec<Event>) {
+        let answers = match self.config.hold {
+            Hold::Respond => self.config.priority != Priority::OWNER,
+            // Refused by the hold thread.
+            Hold::Address | Hold::Vmac => false,
+        };
+        let is_vip = |address: &&IpAddr| answers && self.config.addresses.contains(*address);
+        let found: Vec<IpAddr> = interface.iter().filter(is_vip).copied().collect();
+        let new = found.iter().filter(|address| !self.on_interface.contains(address));
+        events.extend(
+            new.map(|address| Event::AddressOnInterface { key: self.key.clone(), address: *address }),
+        );
+        self.on_interface = found;
     }
 
     /// Resigns if it is Active: what is in its way is not the interface, so its peers need not wait until they miss it.

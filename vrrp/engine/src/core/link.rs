@@ -183,6 +183,9 @@ impl Link {
                 None => readiness(name, state, instance.config()),
             };
             instance.equip(usable(state));
+            if let Some(LinkState::Usable { sources, .. }) = state {
+                instance.compare(&sources.usable, context.events);
+            }
             if let Some(readiness) = readiness {
                 instance.face(readiness, &mut context.outside(usable(state).map(Arc::as_ref)));
             }

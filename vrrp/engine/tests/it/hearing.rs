@@ -164,3 +164,28 @@ fn a_backup_hears_on_an_interface_made_anew_with_the_old_index_and_link_layer_ad
     lan.bridge.ip("link set port9 master br0 up");
     await_hearing(&nodes[1], &FAMILIES, "after the interface was made anew");
 }
+
+#[test]
+fn vips_are_asked_for_after_the_mtu_was_too_small_for_a_moment() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1).with_link_local();
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router_v6(0, 1)]);
+    let joined = || {
+        let groups = lan.hosts[0].run(|| std::fs::read_to_string("/proc/thread-self/net/igmp6").unwrap());
+        // Of fe80::50 and 2001:db8::50.
+        groups.contains("ff0200000000000000000001ff000050").then_some(())
+    };
+    await_some("group of the VIPs", joined);
+    at_once(
+        &lan.hosts[0],
+        "link set eth0 mtu 1200\nlink set eth0 mtu 1500\naddr add fe80::1/64 dev eth0 nodad\n".to_owned(),
+    );
+    await_some("group of the VIPs, again", joined);
+    // Closing the old sockets costs no membership.
+    let sent = node.status().counters.adverts_sent;
+    node.await_status("adverts of some seconds", |status| status.counters.adverts_sent >= sent + 30);
+    assert!(joined().is_some());
+}

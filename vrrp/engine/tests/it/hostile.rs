@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{Event, State};
 
-use crate::lab::{Host, Lan, address, await_some, require_root, router, router_v6};
+use crate::lab::{Host, Lan, VIP, address, await_some, require_root, router, router_v6};
 
 /// Sends these messages as protocol 112 to the group, with this TTL.
 fn send(host: &Host, ttl: u32, messages: Vec<Vec<u8>>) {
@@ -154,4 +154,25 @@ fn adverts_that_a_packet_filter_refuses_are_told() {
         "{error}"
     );
     assert!(node.status().counters.send_errors >= 3);
+}
+
+#[test]
+fn a_vip_that_is_an_address_of_the_interface_is_told() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let node = lan.hosts[0].engine();
+    node.engine.apply(vec![router(0, 1)]);
+    node.await_state(State::Active);
+    for _ in 0..2 {
+        lan.hosts[0].ip(&format!("addr add {VIP}/24 dev eth0"));
+        let told = node.await_event("word of it", |event| match event {
+            Event::AddressOnInterface { address, .. } => Some(*address),
+            _ => None,
+        });
+        assert_eq!(told, VIP);
+        lan.hosts[0].ip(&format!("addr del {VIP}/24 dev eth0"));
+    }
+    assert_eq!(node.status().counters.became_active, 1, "nothing else changes");
 }
