@@ -36,7 +36,7 @@ fn authenticated(mode: Mode, keyring: Keyring, config: RouterConfig) -> RouterCo
 
 /// A pace at which a busy machine does not miss adverts.
 fn slowly(config: RouterConfig) -> RouterConfig {
-    RouterConfig { interval: Interval::from_millis(300).unwrap(), ..config }
+    RouterConfig { interval: Interval::SECOND, ..config }
 }
 
 /// The first two hosts' engines, once the first is Active and the second hears it.
