@@ -13,24 +13,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nix::errno::Errno;
-use windlass_vrrp::{Family, Time};
+use windlass_vrrp::Time;
 
 use super::claim::Claim;
 use crate::clock;
 use crate::config::{Hold, RouterKey};
-use crate::netlink::{Change, Link, NetlinkError, Refusal, Route};
+use crate::netlink::{Change, Link, NetlinkError, Route};
 use crate::sockets::UnicastSocket;
 
 mod device;
+mod making;
 mod orders;
+mod refused;
 mod settings;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-use device::{Before, DeviceId, KIND, Mark, mark_of};
-use settings::Arp;
+use device::{Before, DeviceId, Mark, mark_of};
+use making::remember;
+use refused::let_go;
 use steps::{Refusals, Steps, Wishes, steps};
 
 /// The devices of this engine.
@@ -222,167 +224,6 @@ impl Devices {
         Ok(more)
     }
 
-    /// Sets interfaces back that no device needs.
-    fn restore_parents(&mut self, route: &mut Route) -> Result<(), NetlinkError> {
-        let used: BTreeSet<u32> =
-            self.known.keys().chain(self.of_routers.values()).map(|id| id.parent).collect();
-        let unused: Vec<(u32, Before)> =
-            self.before.extract_if(.., |index, _| !used.contains(index)).collect();
-        if unused.is_empty() {
-            return Ok(());
-        }
-        let links = route.links()?.entries;
-        for (index, before) in unused {
-            // Another engine's devices may need them still.
-            let needed = links.iter().any(|link| link.parent == Some(index) && is_some_engines(link));
-            let Some(link) = links.iter().find(|link| link.index == index && !needed) else { continue };
-            match Arp::read(&link.name).map(|arp| arp.restored(before)) {
-                Ok(changes) if changes.is_empty() => {}
-                Ok(changes) => {
-                    let (message, flags) = orders::set(index, &changes);
-                    let_go(route.request(message, flags))?;
-                }
-                Err(error) => tracing::warn!(interface = link.name, error, "cannot set it back as it was"),
-            }
-        }
-        Ok(())
-    }
-
-    fn make<'n>(
-        &mut self,
-        ids: &[DeviceId],
-        name_of: &dyn Fn(&DeviceId) -> &'n str,
-        route: &mut Route,
-    ) -> Result<(), NetlinkError> {
-        let mut made = Vec::new();
-        for id in ids {
-            if let Err(reason) = self.set_parent(*id, name_of(id), route)? {
-                self.refusals.note(*id, reason, clock::now());
-                continue;
-            }
-            let before = self.before.get(&id.parent).filter(|_| id.family == Family::V4);
-            let mark = Mark { tag: self.tag, before: before.copied().unwrap_or_default() };
-            let (message, flags) = orders::make(*id);
-            if let Some(refusal) = one(route.request(message, flags))? {
-                self.refusals.note(*id, refused_to_make(*id, name_of(id), &refusal), clock::now());
-                continue;
-            }
-            let (message, flags) = orders::mark(*id, mark.to_string());
-            let marking = one(route.request(message, flags))?;
-            let (message, flags) = orders::without_link_local(*id);
-            // Where IPv6 is off there is none to switch off.
-            let quiet = one(route.request(message, flags))?.filter(|_| id.family == Family::V6);
-            made.push((*id, marking.or(quiet).map_or(Ok(()), |refusal| Err(refused_to_set(*id, &refusal)))));
-        }
-        if made.is_empty() {
-            return Ok(());
-        }
-        let links = route.links()?.entries;
-        for (id, outcome) in made {
-            let Some(link) =
-                links.iter().find(|link| link.name == id.name() && link.parent == Some(id.parent))
-            else {
-                self.refusals.note(id, format!("{} is gone as soon as it was made", id.name()), clock::now());
-                continue;
-            };
-            let outcome = match outcome {
-                Ok(()) => Self::finish(id, link.index, name_of(&id), route)?,
-                Err(reason) => Err(reason),
-            };
-            match outcome {
-                Ok(socket) => {
-                    self.refusals.clear(id);
-                    let device = Device { index: link.index, up: link.up, socket: Arc::new(socket) };
-                    self.known.insert(id, device);
-                }
-                Err(reason) => {
-                    self.refusals.note(id, reason, clock::now());
-                    let (message, flags) = orders::remove(link.index);
-                    let_go(route.request(message, flags))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes a device that is there ready to be opened.
-    fn finish(
-        id: DeviceId,
-        index: u32,
-        parent: &str,
-        route: &mut Route,
-    ) -> Result<Result<UnicastSocket, String>, NetlinkError> {
-        let settings = match settings::of_device(parent) {
-            Ok(settings) => settings,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        for (message, flags) in [orders::mute(index), orders::set(index, &settings)] {
-            if let Some(refusal) = one(route.request(message, flags))? {
-                return Ok(Err(refused_to_set(id, &refusal)));
-            }
-        }
-        if let Err(reason) = settings::ignore_router_advertisements(&id.name(), id.family) {
-            return Ok(Err(reason));
-        }
-        Ok(UnicastSocket::open(index, id.family)
-            .map_err(|error| format!("cannot open a packet socket on {}: {error}", id.name())))
-    }
-
-    /// Sees to it that the parent leaves the VIPs to the engine. The inner error says why it cannot be.
-    fn set_parent(
-        &mut self,
-        id: DeviceId,
-        parent: &str,
-        route: &mut Route,
-    ) -> Result<Result<(), String>, NetlinkError> {
-        // In IPv6 an interface answers for its own addresses only.
-        if id.family == Family::V6 {
-            return Ok(Ok(()));
-        }
-        let (changes, before) = match Arp::read(parent) {
-            Ok(arp) => arp.needs(),
-            Err(reason) => return Ok(Err(reason)),
-        };
-        if changes.is_empty() {
-            return Ok(Ok(()));
-        }
-        let (message, flags) = orders::set(id.parent, &changes);
-        if let Some(refusal) = one(route.request(message, flags))? {
-            return Ok(Err(format!("cannot set arp_ignore and arp_announce of {parent}: {refusal}")));
-        }
-        remember(&mut self.before, id.parent, before);
-        Ok(Ok(()))
-    }
-
-    fn open(
-        &mut self,
-        id: DeviceId,
-        parent: &str,
-        permits: &dyn Fn() -> bool,
-        route: &mut Route,
-    ) -> Result<(), NetlinkError> {
-        // Network managers may have set it otherwise meanwhile.
-        let outcome = self.set_parent(id, parent, route)?;
-        let Some(device) = self.known.get_mut(&id) else { return Ok(()) };
-        let outcome = match outcome {
-            Ok(()) if !permits() => return Ok(()),
-            Ok(()) => {
-                let (message, flags) = orders::raise(device.index, true);
-                let refusal = one(route.request(message, flags))?;
-                refusal.map_or(Ok(()), |refusal| Err(refused_to_open(id, parent, &refusal)))
-            }
-            Err(reason) => Err(reason),
-        };
-        match outcome {
-            Ok(()) => {
-                device.up = true;
-                self.refusals.clear(id);
-            }
-            Err(reason) => self.refusals.note(id, reason, clock::now()),
-        }
-        Ok(())
-    }
-
     /// Index of the device of a router, and whether it is up.
     pub(super) fn of(&self, claim: &Claim) -> (Option<u32>, bool) {
         self.device(claim).map_or((None, false), |device| (Some(device.index), device.up))
@@ -430,79 +271,4 @@ fn is_vmac(claim: &Claim) -> bool {
 fn parents(claims: &[Claim]) -> BTreeMap<u32, String> {
     let links = claims.iter().filter_map(|claim| claim.plan.link.as_ref());
     links.map(|link| (link.index, link.name.clone())).collect()
-}
-
-/// The first that is known of an interface counts: later it is as the engine has set it.
-fn remember(known: &mut BTreeMap<u32, Before>, index: u32, before: Before) {
-    let known = known.entry(index).or_default();
-    known.arp_ignore = known.arp_ignore.or(before.arp_ignore);
-    known.arp_announce = known.arp_announce.or(before.arp_announce);
-}
-
-/// Whether it is an IPv4 device of an engine, whichever.
-fn is_some_engines(link: &Link) -> bool {
-    let marked = link.alias.as_ref().is_some_and(|alias| alias.parse::<Mark>().is_ok());
-    marked && link.kind.as_deref() == Some(KIND) && link.mac.is_some_and(|mac| mac[4] == 1)
-}
-
-/// Tells a refusal of one order from a failure of the socket.
-fn one(outcome: Result<(), NetlinkError>) -> Result<Option<Refusal>, NetlinkError> {
-    match outcome {
-        Ok(()) => Ok(None),
-        Err(NetlinkError::Refused(refusal)) => Ok(Some(refusal)),
-        Err(error @ (NetlinkError::AnswersLost | NetlinkError::Io { .. } | NetlinkError::Malformed(_))) => {
-            Err(error)
-        }
-    }
-}
-
-/// What is refused here is as good as done: the interface is gone.
-fn let_go(outcome: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
-    if let Some(refusal) = one(outcome)? {
-        tracing::debug!(%refusal, "the kernel did not let go of an interface");
-    }
-    Ok(())
-}
-
-fn refused_to_make(id: DeviceId, parent: &str, refusal: &Refusal) -> String {
-    let name = id.name();
-    let remedy = match refusal.errno {
-        Errno::EOPNOTSUPP => {
-            "the kernel has no macvlan devices: `modprobe macvlan` (CONFIG_MACVLAN), or hold the VIPs by `respond` or `address`"
-                .to_owned()
-        }
-        Errno::EEXIST => format!(
-            "there is an interface of that name without this engine's mark: `ip link del {name}` if nobody needs it"
-        ),
-        Errno::EBUSY | Errno::EINVAL => format!(
-            "{parent} cannot carry macvlan devices, as a port of a bridge, bond or team cannot: run the router on that \
-             instead, or hold the VIPs by `respond` or `address`"
-        ),
-        _ => "hold the VIPs by `respond` or `address` if that stays".to_owned(),
-    };
-    format!("cannot make the macvlan {name} on {parent}: {refusal}: {remedy}")
-}
-
-fn refused_to_set(id: DeviceId, refusal: &Refusal) -> String {
-    let name = id.name();
-    let remedy = match refusal.errno {
-        Errno::ENOENT => {
-            ": the kernel has no queueing discipline `blackhole` (CONFIG_NET_SCHED), without which the device would not be \
-             silent; hold the VIPs by `respond` or `address`"
-        }
-        _ => "",
-    };
-    format!("cannot set up the macvlan {name}: {refusal}{remedy}")
-}
-
-fn refused_to_open(id: DeviceId, parent: &str, refusal: &Refusal) -> String {
-    let name = id.name();
-    let remedy = match refusal.errno {
-        Errno::EADDRINUSE | Errno::EBUSY => format!(
-            ": another device on {parent} has the virtual router MAC address, as one of keepalived or FRR (`ip -d link`): \
-             remove it"
-        ),
-        _ => String::new(),
-    };
-    format!("cannot set the macvlan {name} up: {refusal}{remedy}")
 }

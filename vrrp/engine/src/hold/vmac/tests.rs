@@ -8,9 +8,9 @@ use windlass_vrrp::{Family, Time, Vrid};
 
 use super::device::{Before, DeviceId, Mark, mark_of};
 use super::orders::{Setting, set};
+use super::refused::{refused_to_make, refused_to_open, refused_to_set};
 use super::settings::Arp;
 use super::steps::{Refusals, Steps, Wishes, steps};
-use super::{refused_to_make, refused_to_open, refused_to_set};
 use crate::netlink::{Link, Refusal};
 
 const TAG: u8 = 0x57;
