@@ -65,7 +65,7 @@ impl NetlinkError {
     }
 
     /// The error number of a refusal.
-    #[allow(dead_code, reason = "callers tell refusals apart as they need")]
+    #[cfg(test)]
     pub(crate) fn errno(&self) -> Option<Errno> {
         match self {
             Self::Refused(refusal) => Some(refusal.errno),

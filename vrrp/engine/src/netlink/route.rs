@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NlasIterator, ParseableParametrized,
+    NetlinkMessage, NetlinkPayload, NlasIterator,
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
@@ -109,19 +109,6 @@ impl Route {
             }
         }
         Ok(answers.into_values().collect())
-    }
-
-    /// All messages that answer `message`, a `Get…`. A message that the library cannot read fails the whole: for
-    /// interfaces use [`Self::links`].
-    #[allow(dead_code, reason = "for what is neither an interface nor an address")]
-    pub(crate) fn dump(
-        &mut self,
-        message: &RouteNetlinkMessage,
-    ) -> Result<Dump<RouteNetlinkMessage>, NetlinkError> {
-        self.dump_as(message, |kind, payload| {
-            let parsed = RouteNetlinkMessage::parse_with_param(payload, kind);
-            parsed.map(Some).map_err(|error| NetlinkError::Malformed(error.to_string()))
-        })
     }
 
     /// All interfaces, in the order of their indexes.
