@@ -11,6 +11,8 @@ use crate::guard::{Checked, Guard, GuardError, Guarded};
 
 /// Time between two looks at whether somebody has removed the table.
 const GLANCE: Duration = Duration::from_secs(1);
+/// Longest time between two looks, where somebody removes it again and again.
+const LONGEST: Duration = Duration::from_secs(5);
 /// Looks of which one is thorough.
 const CHECK: u32 = 5;
 /// Time until the next try after the guard was refused.
@@ -25,6 +27,8 @@ pub(super) struct Guarding {
     due: Time,
     /// Looks since the last thorough one.
     glances: u32,
+    /// Time until the next look.
+    pause: Duration,
     /// What was said to be wrong: each thing is said once.
     said: Option<String>,
 }
@@ -38,6 +42,7 @@ impl Guarding {
             told: Guarded::default(),
             due: now + GLANCE * CHECK,
             glances: 0,
+            pause: GLANCE,
             said: None,
         }
     }
@@ -106,12 +111,21 @@ impl Guarding {
             self.glances = (self.glances + 1) % CHECK;
             let checked = if self.glances == 0 { guard.check()? } else { guard.glance()? };
             match checked {
-                Checked::Intact => {}
+                Checked::Intact => self.pause = GLANCE,
                 Checked::Restored { found } => {
-                    tracing::warn!(table = self.table, found, "the nftables table of the VIPs was made anew");
+                    if self.pause == GLANCE {
+                        tracing::warn!(
+                            table = self.table,
+                            found,
+                            "the nftables table of the VIPs was made anew; if that is needed again and again it is not said each \
+                             time, but something on this node (another engine with this table's name, a firewall that flushes \
+                             all tables) works against it"
+                        );
+                    }
+                    self.pause = (self.pause * 2).min(LONGEST);
                 }
             }
-            self.due = now + GLANCE;
+            self.due = now + self.pause;
         }
         guard.update(wanted)
     }
