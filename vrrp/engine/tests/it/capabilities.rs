@@ -16,11 +16,12 @@ fn engine_process() {
     if std::env::var_os(MARK).is_none() {
         return;
     }
-    let options = Options::new(|event| match event {
+    let mut options = Options::new(|event| match event {
         Event::StateChanged { key, state, .. } => println!("\n{MARK} {key}: {state}"),
         Event::Failed { error, .. } => println!("\n{MARK} {error}"),
         _ => {}
     });
+    options.guard = true;
     match Engine::start(options) {
         Ok(engine) => {
             let address = RouterConfig { hold: Hold::Address, vrid: Vrid::new(8).unwrap(), ..router(0, 1) };
