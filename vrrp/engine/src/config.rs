@@ -105,10 +105,14 @@ pub enum Hold {
     /// A killed or frozen process falls silent at once and leaves nothing behind.
     #[default]
     Respond,
-    /// On the interface, with a short lifetime that is renewed while Active, so that the kernel removes it if the process
-    /// dies. For services of the host itself.
+    /// On the interface, as /32 or /128 without a route, in IPv6 never a source. Its lifetime of 3 s (longer for more than
+    /// 1,024 addresses) is renewed while Active, so that the kernel removes it if the process dies or is frozen. For services
+    /// of the host itself. Needs CAP_NET_ADMIN. An equal address that is not this engine's is left alone: the router fails.
     Address,
-    /// On a macvlan with the virtual router's MAC address, which moves with it: ARP caches need not change (RFC 9568 §7.3).
+    /// On a macvlan device with the virtual router's MAC address, which moves with it: neighbour caches need not change (RFC
+    /// 9568 §7.3). Lifetime as with [`Hold::Address`]. Needs CAP_NET_ADMIN, macvlan in the kernel, a LAN that lets a second MAC
+    /// address through each port, and an interface that is no port of a bridge, bond or team. For IPv4, `arp_ignore` and
+    /// `arp_announce` of the interface are set, and put back at the end.
     Vmac,
 }
 
