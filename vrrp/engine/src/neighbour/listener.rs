@@ -49,15 +49,16 @@ impl Neighbour<'_> {
     /// Likewise, of those who ask a virtual router MAC address.
     pub(super) fn answer_unicast(&mut self) {
         let sockets = self.followed.values().filter_map(|Followed { plan, unicast, .. }| {
-            Some((Arc::clone(plan.link.as_ref()?), Arc::clone(unicast.as_ref()?)))
+            Some((plan.link.clone(), Arc::clone(unicast.as_ref()?)))
         });
         let mut buffer = [0; LONGEST];
         for (link, socket) in sockets.collect::<Vec<_>>() {
             for _ in 0..PACKETS_A_ROUND {
                 match socket.receive(&mut buffer) {
                     Ok(length) => {
-                        if let Some(heard) = Heard::parse(&buffer[..length]) {
-                            self.consider(&link, &heard);
+                        // Read also while the interface cannot be used: what is left unread would wake this thread for ever.
+                        if let (Some(link), Some(heard)) = (&link, Heard::parse(&buffer[..length])) {
+                            self.consider(link, &heard);
                         }
                     }
                     Err(error) if is_empty(&error) => break,

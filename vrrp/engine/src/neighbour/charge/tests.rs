@@ -130,7 +130,7 @@ fn a_removed_address_is_let_go_at_once() {
 }
 
 #[test]
-fn a_bound_address_is_announced_when_it_is_in_place_and_answered_by_the_kernel_but_for_the_virtual_mac() {
+fn a_bound_address_is_announced_when_it_is_in_place_and_answered_by_the_kernel() {
     for hold in [Hold::Address, Hold::Vmac] {
         let mut scene = Scene::new(hold);
         let both = addresses(0..2);
