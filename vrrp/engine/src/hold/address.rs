@@ -15,6 +15,9 @@ use super::orders::order;
 use crate::clock;
 use crate::netlink::{Address, Change, NetlinkError, Refusal, Route};
 
+#[cfg(test)]
+mod tests;
+
 /// Steps between two looks at whether they are still permitted.
 const CHUNK: usize = 64;
 
