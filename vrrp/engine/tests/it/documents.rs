@@ -161,7 +161,7 @@ fn code_cells(document: &str) -> Vec<&str> {
 #[test]
 fn the_documents_name_code_and_tests_that_exist() {
     let sources = Sources::read();
-    for name in ["rfc9568.md", "auth.md", "interop.md"] {
+    for name in ["rfc9568.md", "auth.md", "interop.md", "virtual-mac.md"] {
         let document = fs::read_to_string(sources.root.join("docs").join(name)).unwrap();
         assert_eq!(missing(&sources, &document), Vec::<String>::new(), "{name}");
     }
