@@ -49,9 +49,11 @@ impl Frr {
         self.zebra.sigkill();
     }
 
-    /// vrrpd takes its leave; zebra, which sets the devices for it, goes last.
+    /// vrrpd takes its leave; zebra, which sets the devices for it, goes last. On a busy machine it may not come to take this one
+    /// down, and its host would answer on.
     pub(crate) fn stop(&mut self) {
         self.vrrpd.stop();
+        self.zebra.ip(&["link", "set", "vrrp0", "down"]);
     }
 }
 

@@ -108,11 +108,11 @@ impl Daemon {
         await_some("end of the daemon", || self.child.try_wait().unwrap());
     }
 
-    /// The interfaces as it sees them.
-    fn interfaces(&self) -> String {
+    /// What `ip` says with these arguments where the daemon is.
+    pub(crate) fn ip(&self, arguments: &[&str]) -> String {
         let pid = self.child.id().to_string();
-        let shown = Command::new("nsenter").args(["-t", &pid, "-n", "ip", "-d", "-s", "address"]).output();
-        shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+        let said = Command::new("nsenter").args(["-t", &pid, "-n", "ip"]).args(arguments).output();
+        said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
     }
 
     /// The first and the last lines it printed, each once: they tell of the start and of the end.
@@ -128,7 +128,12 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{} ended with:\n{}\n{}", self.log.display(), self.told(), self.interfaces());
+            eprintln!(
+                "{} ended with:\n{}\n{}",
+                self.log.display(),
+                self.told(),
+                self.ip(&["-d", "-s", "address"])
+            );
         }
         let _ = self.leash.kill();
         let _ = self.leash.wait();
