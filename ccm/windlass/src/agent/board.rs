@@ -141,6 +141,20 @@ pub(crate) fn log(event: &Event) {
                 "the address is not announced: another station answers for it; asking again each minute"
             );
         }
-        _ => tracing::info!(?event, "event of the VRRP engine"),
+        Event::AddressOnInterface { key, address } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface, %address,
+            "the virtual IP is an address of this node's interface: this node answers for it in Backup, too; remove it \
+             there, or give the Service another address"
+        ),
+        Event::SourceInUse { key } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface,
+            "adverts come in from this node's own address: another station has it, or the LAN sends frames back; \
+             two nodes with one address both become Active"
+        ),
+        Event::AdvertsRefused { key, error } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface, %error,
+            "the kernel refuses adverts: another node takes over, and both are Active; let IP protocol 112 out"
+        ),
+        _ => tracing::warn!(?event, "event of the VRRP engine"),
     }
 }
