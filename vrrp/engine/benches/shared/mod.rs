@@ -61,6 +61,7 @@ pub(crate) fn write(name: &str, rows: Vec<Value>, ours: impl Fn(&Value) -> bool)
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
     let folder = target.join("bench");
     fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("making {}: {error}", folder.display()));
+    let folder = folder.canonicalize().unwrap_or(folder);
     let file = folder.join(name);
     let earlier = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Vec<Value>>(&bytes).ok());
     let mut all = rows;
