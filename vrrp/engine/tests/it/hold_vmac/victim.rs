@@ -125,6 +125,14 @@ fn a_killed_process_falls_silent_at_once_its_vip_goes_by_itself_and_its_device_i
 
         victim.signal(Signal::SIGKILL);
         victim.child.wait().unwrap();
+        // Parted from each other, the client between them: what the dead router's host would say is all that it sees.
+        lan.part(0, true);
+        lan.part(1, true);
+        let tap = Tap::on(host);
+        // While the VIP is still bound.
+        for _ in 0..3 {
+            provoke(client, family);
+        }
         assert_eq!(peer.await_state(State::Active), windlass_engine::Reason::ActiveSilent);
         asking.await_answer(1);
         let entry = neighbour(client, family);
@@ -132,10 +140,6 @@ fn a_killed_process_falls_silent_at_once_its_vip_goes_by_itself_and_its_device_i
         await_vip(host, family, false);
         await_device(host, &name, true);
 
-        // Parted from each other, the client between them: what the dead router's host would say is all that it sees.
-        lan.part(0, true);
-        lan.part(1, true);
-        let tap = Tap::on(host);
         for _ in 0..3 {
             provoke(client, family);
         }
