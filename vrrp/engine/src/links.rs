@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -15,33 +15,16 @@ use nix::sys::time::TimeSpec;
 use crate::clock;
 use crate::duty::Bell;
 use crate::inbox::Inbox;
-use crate::interfaces::{Follower, Unusable};
-use crate::sockets::LinkSockets;
+use crate::interfaces::Follower;
 
+mod state;
 mod watch;
 
+pub(crate) use state::{LinkState, Sources};
 use watch::Watch;
 
 /// Time until sockets that could not be opened, or not closed, are looked at again.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// What an interface can do.
-#[derive(Clone, Debug)]
-pub(crate) enum LinkState {
-    /// Carry routers.
-    Usable { sockets: Arc<LinkSockets>, sources: Sources },
-    /// Nothing, for this reason.
-    Unusable(String),
-    /// Nobody wants it any more.
-    Unwanted,
-}
-
-/// Addresses that adverts can be sent from, and those that cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Sources {
-    pub(crate) usable: Vec<IpAddr>,
-    pub(crate) unusable: Vec<(Ipv6Addr, Unusable)>,
-}
 
 /// Groups to listen to, by interface.
 type Groups = BTreeMap<String, BTreeSet<IpAddr>>;

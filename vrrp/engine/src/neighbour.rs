@@ -32,7 +32,7 @@ use crate::census::Sightings;
 use crate::clock;
 use crate::delivery::Sink;
 use crate::duty::{Duty, Plan, Roster};
-use crate::engine::Pacing;
+use crate::options::Pacing;
 use crate::sockets::{LinkSockets, Room, UnicastSocket};
 
 mod announcer;

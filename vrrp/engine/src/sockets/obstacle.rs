@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_vrrp::{Family, wire};
 
-use crate::engine::StartError;
 use crate::interfaces::{InterfaceInfo, Unusable};
 use crate::links::Sources;
+use crate::options::StartError;
 
 /// Opens and closes one socket of each kind, to know at the start what is not permitted.
 pub(crate) fn probe() -> Result<(), StartError> {
