@@ -1,5 +1,7 @@
 //! Where time is read.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use nix::time::{ClockId, clock_gettime};
 use windlass_vrrp::Time;
 use windlass_vrrp::auth::WallTime;
@@ -13,7 +15,25 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// The wall clock (UTC), for authentication alone: it may be set.
+/// Our clock and the wall clock, by which the kernel stamps packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Clocks {
+    pub(crate) now: Time,
+    /// Nanoseconds by which the wall clock is ahead (wrapping). It changes only when the wall clock is set: both are
+    /// slewed alike.
+    pub(crate) ahead: u64,
+}
+
+/// Reads both.
+pub(crate) fn both() -> Clocks {
+    let now = now();
+    // The wall clock second: a thread that is held up in between takes a packet for older than it is, never for younger.
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let wall = u64::try_from(wall).unwrap_or(u64::MAX);
+    Clocks { now, ahead: wall.wrapping_sub(now.nanos()) }
+}
+
+/// The wall clock (UTC), for authentication: it may be set.
 pub(crate) fn wall() -> WallTime {
-    std::time::SystemTime::now().into()
+    SystemTime::now().into()
 }

@@ -1,14 +1,23 @@
 //! Up to which instant all adverts that had arrived at a socket were read.
 //!
 //! The Active may have spoken in time although its advert still waits behind others: a Backup's deadline is believed only
-//! when everything that had arrived by then was read. A socket is a queue that holds a limited number of packets, so this
-//! ends also under a flood that never lets it run empty: after so many packets were read as it can hold, all that had
-//! arrived when the counting began were among them.
+//! when everything that had arrived by then was read. An empty queue tells that. Of one that a flood never lets run empty,
+//! the packet that comes next does: the kernel stamps packets when they arrive, and all older ones were read. The stamps are
+//! the wall clock's; while it is not sure that this was not set meanwhile, what counts is that a queue holds a limited number
+//! of packets: after so many were read, all that had arrived when the counting began were among them.
+
+use std::time::Duration;
 
 use windlass_vrrp::Time;
 
+use crate::clock::Clocks;
+
 #[cfg(test)]
 mod tests;
+
+/// By how much stamps may be wrong: two CPUs need not queue in the order in which they stamped, and two clocks are not read
+/// at one instant.
+const TOLERANCE: Duration = Duration::from_millis(1);
 
 /// What is known of one socket's queue.
 #[derive(Debug)]
@@ -16,30 +25,53 @@ pub(super) struct Backlog {
     /// Most packets that the queue holds.
     capacity: usize,
     read_through: Time,
-    /// Since when packets are counted, and how many are still to be read; `None`: it was empty when last looked at.
-    counting: Option<(Time, usize)>,
+    /// `None`: it was empty when last looked at.
+    counting: Option<Count>,
+    /// How far the wall clock was ahead at an instant before everything that waits arrived.
+    ahead: u64,
+}
+
+/// Packets are counted.
+#[derive(Debug)]
+struct Count {
+    since: Clocks,
+    /// Still to be read.
+    left: usize,
 }
 
 impl Backlog {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, read_through: Time::default(), counting: None }
+    /// A queue that was empty.
+    pub(super) fn new(capacity: usize, looked: Clocks) -> Self {
+        Self { capacity, read_through: Time::default(), counting: None, ahead: looked.ahead }
     }
 
     /// The queue was read until it was empty, beginning at `began`.
-    pub(super) fn emptied(&mut self, began: Time) {
-        self.read_through = began;
+    pub(super) fn emptied(&mut self, began: Clocks) {
+        self.read_through = self.read_through.max(began.now);
         self.counting = None;
+        self.ahead = began.ahead;
     }
 
     /// So many packets were read, beginning at `began`, and there may be more.
-    pub(super) fn read(&mut self, count: usize, began: Time) {
-        let (since, left) = self.counting.unwrap_or((began, self.capacity));
-        if count < left {
-            self.counting = Some((since, left - count));
+    pub(super) fn read(&mut self, count: usize, began: Clocks) {
+        let counting = self.counting.get_or_insert(Count { since: began, left: self.capacity });
+        if count < counting.left {
+            counting.left -= count;
         } else {
             // All that has arrived by `began` is among the next ones.
-            self.read_through = since;
-            self.counting = Some((began, self.capacity));
+            self.read_through = self.read_through.max(counting.since.now);
+            self.ahead = counting.since.ahead;
+            *counting = Count { since: began, left: self.capacity };
+        }
+    }
+
+    /// The packet to be read next was stamped so by the kernel: the wall clock, in nanoseconds since 1970. `looked` are the
+    /// clocks after that.
+    pub(super) fn next_is_of(&mut self, stamp: u64, looked: Clocks) {
+        let arrived = stamp.wrapping_sub(looked.ahead);
+        if is_close(self.ahead, looked.ahead) && arrived <= looked.now.nanos() {
+            let sure = arrived.saturating_sub(nanos(TOLERANCE));
+            self.read_through = self.read_through.max(Time::from_nanos(sure));
         }
     }
 
@@ -50,4 +82,13 @@ impl Backlog {
             None => self.read_through.max(looked),
         }
     }
+}
+
+/// Whether the wall clock was not set between two looks.
+fn is_close(one: u64, other: u64) -> bool {
+    one.wrapping_sub(other).min(other.wrapping_sub(one)) <= nanos(TOLERANCE)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

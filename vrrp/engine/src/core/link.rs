@@ -8,6 +8,7 @@ use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{Family, Time, Verdict};
 
 use crate::census::Sightings;
+use crate::clock::{self, Clocks};
 use crate::config::RouterConfig;
 use crate::duty::Duty;
 use crate::event::Event;
@@ -49,7 +50,7 @@ impl Link {
             routers: BTreeMap::new(),
             watched: [false; 2],
             divided: [None; 2],
-            backlogs: [Backlog::new(0), Backlog::new(0)],
+            backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
             strangers: Sightings::new(),
             tally: Arc::default(),
         }
@@ -139,8 +140,9 @@ impl Link {
             }
             self.divided[index(family)] = None;
             // What came before is old: no router was running.
+            let began = clock::both();
             raw.adverts.discard();
-            self.backlogs[index(family)] = Backlog::new(raw.adverts.capacity());
+            self.backlogs[index(family)] = Backlog::new(raw.adverts.capacity(), began);
             if let Err(error) = context.poller.add(raw.adverts.descriptor(), self.id.token(family)) {
                 tracing::error!(interface = self.name, %family, %error, "cannot wait for adverts");
             }
@@ -213,18 +215,30 @@ impl Link {
     pub(super) fn receive_adverts(&mut self, family: Family, room: &mut Room, context: &mut Context<'_>) {
         let Some(sockets) = self.sockets().cloned() else { return };
         let Ok(raw) = sockets.family(family) else { return };
+        let began = Clocks { now: context.now, ..clock::both() };
         for _ in 0..BUDGET {
             match raw.adverts.receive(room) {
                 Ok(Ok(datagram)) => self.handle_datagram(&sockets, &datagram, context),
                 Ok(Err(rejection)) => sockets.tally.reject(rejection),
                 Err(error) if is_empty(&error) => {
-                    return self.backlogs[index(family)].emptied(context.now);
+                    return self.backlogs[index(family)].emptied(began);
                 }
                 // Another error (as: the interface went down) is taken from the socket by reading it.
                 Err(_) => {}
             }
         }
-        self.backlogs[index(family)].read(BUDGET, context.now);
+        let backlog = &mut self.backlogs[index(family)];
+        match raw.adverts.next_stamp(room) {
+            // Told by this alone: a socket that is empty is not read in the next round.
+            Err(error) if is_empty(&error) => backlog.emptied(began),
+            Err(_) => backlog.read(BUDGET, began),
+            Ok(stamp) => {
+                backlog.read(BUDGET, began);
+                if let Some(stamp) = stamp {
+                    backlog.next_is_of(stamp, clock::both());
+                }
+            }
+        }
     }
 
     fn handle_datagram(&mut self, sockets: &LinkSockets, datagram: &Datagram<'_>, context: &mut Context<'_>) {

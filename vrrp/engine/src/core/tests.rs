@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::process::Command;
 
 use windlass_vrrp::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
-use windlass_vrrp::wire::{AddressList, Advert, Checksum, GROUP_V4, Path};
+use windlass_vrrp::wire::{AddressList, Advert, Checksum, GROUP_V4, GROUP_V6, Path};
 use windlass_vrrp::{Family, Interval, Priority, State, Version, Vrid};
 
 use super::*;
@@ -12,7 +12,7 @@ use crate::config::{Hold, RouterConfig};
 use crate::interfaces;
 use crate::links::{LinkState, Sources};
 use crate::netlink::tests::in_namespace;
-use crate::sockets::LinkSockets;
+use crate::sockets::{LinkSockets, Outlet};
 use crate::status::RouterStatus;
 
 const VRIDS: u8 = 20;
@@ -133,9 +133,24 @@ fn sending_and_receiving_adverts_allocates_nothing() {
     });
 }
 
-/// An advert from this host's address, with VRID 1.
-fn advert(host: u8) -> Vec<u8> {
-    let path = Path::V4 { source: [192, 0, 2, host].into(), destination: GROUP_V4 };
+fn path(family: Family, host: u8) -> Path {
+    match family {
+        Family::V4 => Path::V4 { source: [192, 0, 2, host].into(), destination: GROUP_V4 },
+        Family::V6 => {
+            let source = [0xfe80, 0, 0, 0, 0, 0, 0, u16::from(host)].into();
+            Path::V6 { source, destination: GROUP_V6 }
+        }
+    }
+}
+
+/// Sends adverts from these hosts' addresses, with VRID 1.
+fn send(outlet: &Outlet, family: Family, hosts: impl IntoIterator<Item = u8>) {
+    for host in hosts {
+        outlet.send(&advert(path(family, host)), &outlet.target(path(family, host))).unwrap();
+    }
+}
+
+fn advert(path: Path) -> Vec<u8> {
     let advert = Advert {
         path,
         ttl: 255,
@@ -147,27 +162,38 @@ fn advert(host: u8) -> Vec<u8> {
     advert.datagram(Version::V3, Checksum::Rfc9568)
 }
 
+/// A Backup with VRID 1 on one end of the cable, when it is due to take over, and the sockets of the other end.
+fn backup(family: Family) -> (Core, Time, LinkSockets) {
+    let mut configs = routers("end-b", 2, 100).into_iter();
+    let config = configs.find(|config| config.family() == family).unwrap();
+    let (mut backup, _inbox) = core("end-b", 2, vec![RouterConfig { addresses: BTreeSet::new(), ..config }]);
+    assert!(!backup.round());
+    let (due, _) = backup.deadlines.first().expect("a Backup's deadline");
+    (backup, due, LinkSockets::open("end-a", end_a(), [0; 6], 1500).unwrap())
+}
+
+fn sleep_beyond(time: Time) {
+    while clock::now() <= time {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a Backup that is run now, this long after it was due, would listen once more in any case.
+fn is_overslept(due: Time) -> bool {
+    clock::now().since(due) > Duration::from_millis(300)
+}
+
 /// A Backup whose thread was held up until just after its deadline: did it stay Backup, when the advert that it waited for
 /// had arrived in time, behind this many others? `None`: the test was itself held up for so long that the Backup would
 /// listen once more in any case.
 fn stays_backup(behind: usize) -> Option<bool> {
-    let config = RouterConfig { addresses: BTreeSet::new(), ..routers("end-b", 2, 100).remove(0) };
-    let (mut backup, _inbox) = core("end-b", 2, vec![config]);
-    assert!(!backup.round());
-    let (due, _) = backup.deadlines.first().expect("a Backup's deadline");
-    let ends = LinkSockets::open("end-a", end_a(), [0; 6], 1500).unwrap();
+    let (mut backup, due, ends) = backup(Family::V4);
     let outlet = &ends.family(Family::V4).unwrap().outlet;
-    let target = outlet.target(Path::V4 { source: [192, 0, 2, 1].into(), destination: GROUP_V4 });
-    for _ in 0..behind {
-        outlet.send(&advert(77), &target).unwrap();
-    }
-    outlet.send(&advert(1), &target).unwrap();
-    while clock::now() <= due {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    send(outlet, Family::V4, std::iter::repeat_n(77, behind).chain([1]));
+    sleep_beyond(due);
     let mut stayed = true;
     for _ in 0..10_000 {
-        if clock::now().since(due) > Duration::from_millis(300) {
+        if is_overslept(due) {
             return None;
         }
         backup.round();
@@ -194,6 +220,47 @@ fn an_advert_that_waits_is_read_before_its_absence_is_believed() {
             let stayed = (0..20).find_map(|_| stays_backup(behind));
             assert_eq!(stayed, Some(true), "behind {behind} adverts");
         }
+    });
+}
+
+/// A Backup that was due before more strangers came than a round reads: did it take over in the first round, and how many
+/// were read by then? `None` as above.
+fn takes_over_before_strangers(family: Family) -> Option<(u64, u64)> {
+    let (mut backup, due, ends) = backup(family);
+    let outlet = &ends.family(family).unwrap().outlet;
+    // What was stamped within a millisecond is not believed to have come in order.
+    sleep_beyond(due + Duration::from_millis(2));
+    send(outlet, family, [77; 1000]);
+    backup.round();
+    let counters = statuses(&backup).remove(0).counters;
+    (!is_overslept(due)).then_some((counters.became_active, counters.strangers))
+}
+
+#[test]
+fn a_silence_that_a_flood_followed_is_believed_before_the_flood_is_read() {
+    in_namespace(|| {
+        lay_cable();
+        for family in [Family::V4, Family::V6] {
+            let taken = (0..20).find_map(|_| takes_over_before_strangers(family));
+            assert_eq!(taken, Some((1, 256)), "{family}");
+        }
+    });
+}
+
+/// A Backup that was due after exactly as many strangers came as a round reads: did it take over in the first round?
+fn takes_over_behind_a_full_round() -> Option<u64> {
+    let (mut backup, due, ends) = backup(Family::V4);
+    send(&ends.family(Family::V4).unwrap().outlet, Family::V4, [77; 256]);
+    sleep_beyond(due);
+    backup.round();
+    (!is_overslept(due)).then(|| statuses(&backup).remove(0).counters.became_active)
+}
+
+#[test]
+fn a_queue_that_held_no_more_than_a_round_reads_is_known_to_be_empty() {
+    in_namespace(|| {
+        lay_cable();
+        assert_eq!((0..20).find_map(|_| takes_over_behind_a_full_round()), Some(1));
     });
 }
 

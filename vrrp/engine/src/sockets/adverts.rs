@@ -31,7 +31,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new() -> Self {
-        let control = nix::cmsg_space!(libc::c_int, libc::in6_pktinfo);
+        let control = nix::cmsg_space!(libc::timespec, libc::c_int, libc::in6_pktinfo);
         Self { bytes: vec![0; LONGEST].into_boxed_slice(), control }
     }
 }
@@ -65,6 +65,9 @@ impl AdvertSocket {
                 setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
             }
         }
+        // The kernel begins to stamp a moment after the machine's first such socket asks for it; until then, what arrives is
+        // stamped when it is looked at.
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         // Beyond net.core.rmem_max where that is permitted.
         if sockopt::RcvBufForce.set(&socket, &RECEIVE_BUFFER).is_err() {
             socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
@@ -116,6 +119,21 @@ impl AdvertSocket {
             return Ok(Err(Rejection::IpHeader));
         };
         Ok(Ok(Datagram { source, destination, ttl, payload: &room.bytes[..length] }))
+    }
+
+    /// When the packet arrived that is received next, by the wall clock in nanoseconds since 1970; `None` if that is not told.
+    /// `WouldBlock` when there is none.
+    pub(crate) fn next_stamp(&self, room: &mut Room) -> io::Result<Option<u64>> {
+        let mut parts = [IoSliceMut::new(&mut room.bytes[..1])];
+        let peeked =
+            recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut room.control), MsgFlags::MSG_PEEK)?;
+        Ok(peeked.cmsgs()?.find_map(|message| match message {
+            ControlMessageOwned::ScmTimestampns(stamp) => {
+                let (seconds, nanos) = (u64::try_from(stamp.tv_sec()), u64::try_from(stamp.tv_nsec()));
+                seconds.ok()?.checked_mul(1_000_000_000)?.checked_add(nanos.ok()?)
+            }
+            _ => None,
+        }))
     }
 
     /// Replaces the filter.

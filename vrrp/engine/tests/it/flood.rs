@@ -1,15 +1,15 @@
 //! Tens of thousands of adverts a second from somebody who is none of ours.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{Interval, Reason, RouterConfig, RouterStatus, State};
 
-use crate::lab::{Host, Lan, Node, await_some, one_at_a_time, require_root, router, source};
+use crate::flooder::Flooder;
+use crate::lab::{Host, Lan, Node, address, await_some, one_at_a_time, require_root, router, source};
 
 /// Adverts in a row. More at once, to catch up, and the kernel's queues would lose the peers' own.
 const BURST: u64 = 50;
@@ -24,22 +24,15 @@ struct Flood {
 }
 
 impl Flood {
-    fn from(host: &Host, message: Vec<u8>) -> Self {
-        let socket = host.run(|| {
-            let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(112))).unwrap();
-            socket.bind_device(Some(b"eth0")).unwrap();
-            socket.set_multicast_ttl_v4(255).unwrap();
-            socket
-        });
+    /// From this host, in the name of `source`.
+    fn from(host: &Host, source: Ipv4Addr, vrid: u8, priority: u8) -> Self {
+        let flooder = host.run(move || Flooder::new(source, vrid, priority));
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&sent));
         let thread = std::thread::spawn(move || {
-            let group = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 18), 0).into();
             let mut next = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                for _ in 0..BURST {
-                    let _ = socket.send_to(&message, &group);
-                }
+                flooder.send(BURST);
                 counted.fetch_add(BURST, Ordering::Relaxed);
                 next = Instant::now().max(next + PAUSE);
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -60,9 +53,16 @@ impl Drop for Flood {
     }
 }
 
-/// An Active and a Backup, and a third host that floods; neither moves, and a failover happens all the same. Returns both, and how
-/// often at most the second may have told of the stranger: once a minute.
-fn unmoved_by(message: Vec<u8>, heard: impl Fn(&RouterStatus) -> bool) -> ([Node; 2], usize) {
+/// Address of the host that floods.
+const STRANGER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
+
+/// An Active and a Backup, and a third host that floods, in the name of an address, with a VRID and a priority; neither moves, and a
+/// failover happens all the same. Returns both, how often at most the second may have told of the stranger (once a minute), and
+/// why it took over.
+fn unmoved_by(
+    (claimed, vrid, priority): (Ipv4Addr, u8, u8),
+    heard: impl Fn(&RouterStatus) -> bool,
+) -> ([Node; 2], usize, Reason) {
     let _turn = one_at_a_time();
     let lan = Lan::new(3);
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
@@ -74,20 +74,20 @@ fn unmoved_by(message: Vec<u8>, heard: impl Fn(&RouterStatus) -> bool) -> ([Node
     second.forget_events();
     let tenures = [&first, &second].map(|node| node.status().counters.became_active);
 
-    let flood = Flood::from(&lan.hosts[2], message);
+    let flood = Flood::from(&lan.hosts[2], claimed, vrid, priority);
     let began = Instant::now();
     flood.await_sent(50_000);
     second.await_status("flood", heard);
     assert_eq!([&first, &second].map(|node| node.status().counters.became_active), tenures);
     assert_eq!(second.status().active, Some(source(0)));
     lan.pull_cable(0);
-    assert_eq!(second.await_state(State::Active), Reason::ActiveSilent);
+    let reason = second.await_state(State::Active);
     drop(flood);
     let minutes = began.elapsed().as_secs().div_ceil(60);
     for node in [&first, &second] {
         println!("lateness under the flood: {:?}", node.engine.lateness());
     }
-    ([first, second], usize::try_from(minutes).unwrap())
+    ([first, second], usize::try_from(minutes).unwrap(), reason)
 }
 
 #[test]
@@ -95,10 +95,10 @@ fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     if !require_root() {
         return;
     }
-    // As in hostile.rs: VRID 7, priority 255.
-    let message = vec![0x31, 7, 255, 1, 0, 100, 0x0d, 0x60, 192, 0, 2, 50];
     // The kernel may lose some of them.
-    let ([_, second], minutes) = unmoved_by(message, |status| status.counters.strangers > 20_000);
+    let ([_, second], minutes, reason) =
+        unmoved_by((STRANGER, 7, 255), |status| status.counters.strangers > 20_000);
+    assert_eq!(reason, Reason::ActiveSilent);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 
@@ -107,12 +107,23 @@ fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
     if !require_root() {
         return;
     }
-    // VRID 9, otherwise the same.
-    let message = vec![0x31, 9, 255, 1, 0, 100, 0x0d, 0x5e, 192, 0, 2, 50];
-    let ([_, second], minutes) = unmoved_by(message, |_| true);
+    let ([_, second], minutes, reason) = unmoved_by((STRANGER, 9, 255), |_| true);
+    assert_eq!(reason, Reason::ActiveSilent);
     assert_eq!(second.status().counters.strangers, 0);
     assert!(second.engine.links()[0].strangers > 0);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
+}
+
+#[test]
+fn a_flood_of_lower_priority_in_the_name_of_the_active_neither_hastens_nor_prevents_a_failover() {
+    if !require_root() {
+        return;
+    }
+    let ([first, second], _, reason) =
+        unmoved_by((address(0), 7, 100), |status| status.counters.adverts_received > 20_000);
+    // The last that was heard was inferior.
+    assert_eq!(reason, Reason::Preempted);
+    assert_eq!([&first, &second].map(Node::strangers_reported), [0, 0]);
 }
 
 /// The longest that adverts may be missed: three intervals and the skew of priority 180. From before the cable is pulled
@@ -128,8 +139,7 @@ fn under_a_flood_a_failover_takes_no_longer_than_the_active_down_interval() {
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
     first.engine.apply(vec![router(0, 2)]);
     second.engine.apply(vec![router(1, 2)]);
-    let message = vec![0x31, 7, 255, 1, 0, 100, 0x0d, 0x60, 192, 0, 2, 50];
-    let flood = Flood::from(&lan.hosts[2], message);
+    let flood = Flood::from(&lan.hosts[2], STRANGER, 7, 255);
     flood.await_sent(10_000);
     let interval = router(0, 2).interval.duration();
     let bound = interval * 3 + interval * (256 - 180) / 256;

@@ -16,6 +16,7 @@ mod events;
 mod example;
 mod families;
 mod flood;
+mod flooder;
 mod forwarding;
 mod frozen;
 mod guard;
