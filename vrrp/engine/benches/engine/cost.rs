@@ -14,9 +14,18 @@ pub(crate) struct Used {
 
 impl Used {
     pub(crate) fn by(process: Pid) -> Self {
+        Self::by_threads(process, |_| true)
+    }
+
+    /// Only by those of its threads whose name is wanted.
+    pub(crate) fn by_threads(process: Pid, wanted: impl Fn(&str) -> bool) -> Self {
         let folder = format!("/proc/{process}/task");
         let tasks = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder}: {error}"));
         let nanos = tasks.flatten().filter_map(|task| {
+            let name = fs::read_to_string(task.path().join("comm")).ok()?;
+            if !wanted(name.trim_end()) {
+                return None;
+            }
             // The first number: nanoseconds on a CPU, exact, where `stat` counts ticks.
             let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
             text.split(' ').next()?.parse::<u64>().ok()

@@ -3,7 +3,8 @@
 //! Two hosts with the same virtual routers, each by a process of its own, and an observer, on as many segments as the number
 //! of virtual routers needs (250 on each). Figures of a case: CPU time and memory of the Active's and of the Backup's process
 //! while nothing happens; then the Active is killed, half an interval after one of its adverts, and the observer notes when
-//! each VIP is announced by the other for the first time. A last case lets one process send as many adverts as it can.
+//! each VIP is announced by the other for the first time. Then the same of one virtual router while a third host sends 50,000
+//! adverts a second (`flood-50000`). A last case lets one process send as many adverts as it can (`flat-out`).
 //!
 //! Settings (environment): ROUNDS (faults of each case, 3), CASES (a list of names as `10000-vips-v4-respond`; all), REST
 //! (seconds over which CPU time is taken, 5).
@@ -19,6 +20,8 @@ use std::process::ExitCode;
 #[allow(dead_code, reason = "made for the tests")]
 mod process;
 
+#[path = "../../tests/it/flooder.rs"]
+mod flooder;
 #[path = "../../tests/it/lab.rs"]
 #[allow(dead_code, reason = "made for the tests")]
 mod lab;
@@ -29,6 +32,7 @@ mod shared;
 mod announcements;
 mod case;
 mod cost;
+mod flood;
 mod measure;
 mod report;
 mod routers;
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some(routers::ROLE) => routers::run(&arguments[1..]),
+        Some(flood::ROLE) => flood::run(&arguments[1..]),
         Some("--bench") => return bench(),
         Some(_) | None => println!("runs by `make bench-engine` (cargo bench --bench engine)"),
     }

@@ -10,6 +10,7 @@ use windlass_engine::Hold;
 use crate::announcements::Announcements;
 use crate::case::Case;
 use crate::cost::{Used, memory_mb};
+use crate::flood;
 use crate::interop::process::{Daemon, Scratch};
 use crate::lab::Host;
 use crate::report::line;
@@ -19,7 +20,7 @@ use crate::shared::site::{Site, source};
 use crate::shared::{OBSERVER, own_path, real_time, setting, tenth, wanted};
 
 /// Host that takes no part.
-const WITNESS: usize = 2;
+pub(crate) const WITNESS: usize = 2;
 /// From so many VIPs on their announcements, repeated for this long, would disturb.
 const MANY: usize = 1000;
 const CAMPAIGN: Duration = Duration::from_secs(7);
@@ -37,6 +38,9 @@ pub(crate) fn all() -> Vec<Value> {
         let rest = begin.elapsed() * (count - done) / done;
         println!("bench: {done} of {count}, about {} s to go: {}", rest.as_secs(), line(&row));
         rows.push(row);
+    }
+    if wanted("CASES", flood::CASE) {
+        rows.extend(flood::all());
     }
     if wanted("CASES", "flat-out") {
         let row = flat_out(Case::flat_out());
@@ -93,7 +97,7 @@ fn measure(case: Case) -> Value {
 }
 
 /// Kills the Active; when the first and the last VIP were announced, in milliseconds, and how many were not.
-fn fail_over(
+pub(crate) fn fail_over(
     case: Case,
     active: &Daemon,
     adverts: &Adverts,
@@ -119,7 +123,7 @@ fn fail_over(
     (first, last, case.all_vips() - heard.len())
 }
 
-fn start(host: &Host, scratch: &Scratch, case: Case, node: usize) -> Daemon {
+pub(crate) fn start(host: &Host, scratch: &Scratch, case: Case, node: usize) -> Daemon {
     let program = own_path();
     let arguments = arguments(case, node);
     let mut command = vec!["chrt", "-o", "0", program.as_str()];
@@ -128,7 +132,7 @@ fn start(host: &Host, scratch: &Scratch, case: Case, node: usize) -> Daemon {
 }
 
 /// Waits until the first node sends all adverts, the other none, and no announcements are due for a while.
-fn settle(case: Case, site: &Site, announcements: &Announcements) {
+pub(crate) fn settle(case: Case, site: &Site, announcements: &Announcements) {
     let deadline = Instant::now() + LIMIT;
     if case.all_vips() >= MANY {
         std::thread::sleep(CAMPAIGN);
@@ -158,7 +162,7 @@ fn settle(case: Case, site: &Site, announcements: &Announcements) {
 }
 
 /// Frames that a host has sent: its adverts and announcements.
-fn adverts_sent(host: &Host) -> u64 {
+pub(crate) fn adverts_sent(host: &Host) -> u64 {
     let text =
         host.run(|| fs::read_to_string("/proc/thread-self/net/dev").expect("counters of the interfaces"));
     let sent = text.lines().filter_map(|line| {
@@ -190,7 +194,7 @@ fn flat_out(case: Case) -> Value {
     })
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied().map(tenth)
 }

@@ -30,10 +30,36 @@ pub(crate) fn print(rows: &[Value]) {
             row["last_vip_ms"],
         );
     }
+    let floods: Vec<&Value> = rows.iter().filter(|row| row["measure"] == "flood").collect();
+    if !floods.is_empty() {
+        print_floods(&floods);
+    }
     for row in rows.iter().filter(|row| row["measure"] == "adverts") {
         println!(
             "\nOne process sent {} adverts a second ({} were wanted) with {} % of a CPU.",
             row["adverts_per_second"], row["wanted_per_second"], row["cpu_percent"]
+        );
+    }
+}
+
+fn print_floods(rows: &[&Value]) {
+    println!(
+        "\n| flood in the name of | adverts a second | failover (min, median, max) | bound | timer thread, Active | Backup | unwanted moves | lines told |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    for row in rows {
+        println!(
+            "| {} | {} | {}, {}, {} ms | {} ms | {} % | {} % | {} | {} |",
+            text(row, "flood"),
+            row["adverts_per_second"],
+            row["failover_min_ms"],
+            row["failover_median_ms"],
+            row["failover_max_ms"],
+            row["bound_ms"],
+            row["timer_cpu_percent"],
+            row["backup_timer_cpu_percent"],
+            row["unwanted_moves"],
+            row["log_lines"],
         );
     }
 }

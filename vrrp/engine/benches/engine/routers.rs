@@ -36,10 +36,12 @@ pub(crate) fn run(arguments: &[String]) {
     let mut end = SigSet::empty();
     end.add(Signal::SIGTERM);
     end.thread_block().expect("block SIGTERM");
-    let options = Options::new(|event| {
-        if let Event::Failed { key, error } = event {
-            eprintln!("{key}: {error}");
-        }
+    // Of many, printing all would take time.
+    let talkative = case.routers == 1;
+    let options = Options::new(move |event| match event {
+        Event::Failed { key, error } => eprintln!("{key}: {error}"),
+        other if talkative => eprintln!("{other:?}"),
+        _ => {}
     });
     let engine = Engine::start(options).expect("start the engine");
     engine.apply(configuration(case, number(node)));

@@ -1,0 +1,178 @@
+//! A failover while somebody sends 50,000 adverts a second.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use windlass_engine::Family;
+
+use crate::announcements::Announcements;
+use crate::case::Case;
+use crate::cost::Used;
+use crate::flooder::Flooder;
+use crate::interop::process::{Daemon, Scratch};
+use crate::measure::{WITNESS, adverts_sent, fail_over, median, settle, start};
+use crate::shared::adverts::Adverts;
+use crate::shared::site::{Site, ipv4};
+use crate::shared::{own_path, setting, tenth};
+
+/// The argument that makes this program one that floods.
+pub(crate) const ROLE: &str = "flood";
+/// Its name among the cases.
+pub(crate) const CASE: &str = "flood-50000";
+/// A little more, so that it is not less.
+const RATE: u64 = 51_000;
+/// Between two bursts.
+const PAUSE: Duration = Duration::from_micros(500);
+/// Most adverts at once, to catch up: the kernel's queues must not lose those of the routers.
+const BURST: u64 = 300;
+/// For which the rate and CPU time are taken.
+const LOOK: Duration = Duration::from_secs(2);
+const TIMER_THREAD: &str = "windlass-vrrp";
+/// Skew and three intervals of the successor.
+const BOUND: f64 = 302.3;
+
+/// Whose adverts they pretend to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    None,
+    /// A router with another VRID.
+    Foreign,
+    /// A router with the same VRID and the highest priority that is no peer.
+    Stranger,
+    /// The Active, with a lower priority.
+    Active,
+    /// The Backup, with a lower priority.
+    Backup,
+}
+
+const KINDS: [Kind; 5] = [Kind::None, Kind::Foreign, Kind::Stranger, Kind::Active, Kind::Backup];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Foreign => "another VRID",
+            Self::Stranger => "a stranger",
+            Self::Active => "the Active's address",
+            Self::Backup => "the Backup's address",
+        }
+    }
+
+    /// Source, VRID, priority.
+    fn claim(self) -> Option<(Ipv4Addr, u8, u8)> {
+        match self {
+            Self::None => None,
+            Self::Foreign => Some((ipv4(0, WITNESS), 99, 255)),
+            Self::Stranger => Some((ipv4(0, WITNESS), 1, 255)),
+            Self::Active => Some((ipv4(0, 0), 1, 100)),
+            Self::Backup => Some((ipv4(0, 1), 1, 100)),
+        }
+    }
+}
+
+/// Floods until it is killed.
+pub(crate) fn run(arguments: &[String]) {
+    let kind = KINDS.into_iter().find(|kind| arguments == [kind.name()]);
+    let Some((source, vrid, priority)) = kind.and_then(Kind::claim) else {
+        panic!("flood: {arguments:?}: wanted is one of {KINDS:?}")
+    };
+    let flooder = Flooder::new(source, vrid, priority);
+    let (began, mut done) = (Instant::now(), 0);
+    loop {
+        let due = u64::try_from(began.elapsed().as_micros()).unwrap() * RATE / 1_000_000;
+        let burst = (due - done).min(BURST);
+        flooder.send(burst);
+        done += burst;
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The rows, one for each kind.
+pub(crate) fn all() -> Vec<Value> {
+    let case = Case {
+        routers: 1,
+        vips: 1,
+        interval_ms: 100,
+        family: Family::V4,
+        hold: windlass_engine::Hold::Respond,
+    };
+    KINDS.into_iter().map(|kind| measure(case, kind)).collect()
+}
+
+fn measure(case: Case, kind: Kind) -> Value {
+    let site = Site::new(3, 1);
+    let scratch = Scratch::new();
+    let announcements = Announcements::on(&site.hosts[WITNESS], case.family);
+    let adverts = Adverts::on(&site.hosts[WITNESS], case.family);
+    let mut nodes = [0, 1].map(|number| start(&site.hosts[number], &scratch, case, number));
+    let (mut rates, mut taken, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut unwanted, rounds) = (0, setting("ROUNDS", 3));
+    for _ in 0..rounds {
+        settle(case, &site, &announcements);
+        let tenures = log(&scratch).became_active;
+        let program = own_path();
+        let flood = kind.claim().map(|_| {
+            // Ordinary, but before whatever else runs: it is to reach its rate.
+            let command = ["chrt", "-o", "0", "nice", "-n", "-19", program.as_str(), ROLE, kind.name()];
+            Daemon::start(&site.hosts[WITNESS], &scratch, "flood", &command)
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        let (sent, began) = (adverts_sent(&site.hosts[WITNESS]), Instant::now());
+        let before = [0, 1].map(|node: usize| timer_thread(nodes[node].pid()));
+        std::thread::sleep(LOOK);
+        let after = [0, 1].map(|node: usize| timer_thread(nodes[node].pid()));
+        #[expect(clippy::cast_precision_loss, reason = "some thousands")]
+        let sent = (adverts_sent(&site.hosts[WITNESS]) - sent) as f64;
+        rates.push(sent / began.elapsed().as_secs_f64());
+        for node in [0, 1] {
+            cpu[node].push(after[node].percent_since(before[node]));
+        }
+        unwanted += log(&scratch).became_active - tenures;
+        taken.extend(fail_over(case, &nodes[0], &adverts, &announcements).0);
+        drop(flood);
+        nodes[0].sigkill();
+        nodes[0] = start(&site.hosts[0], &scratch, case, 0);
+    }
+    let [active_cpu, backup_cpu] = cpu.map(median);
+    let row = json!({
+        "measure": "flood",
+        "case": CASE,
+        "flood": kind.name(),
+        "rounds": rounds,
+        "interval_ms": case.interval_ms,
+        "adverts_per_second": median(rates).map(f64::round),
+        "failovers": taken.len(),
+        "failover_min_ms": taken.iter().copied().min_by(f64::total_cmp).map(tenth),
+        "failover_median_ms": median(taken.clone()),
+        "failover_max_ms": taken.iter().copied().max_by(f64::total_cmp).map(tenth),
+        "bound_ms": BOUND,
+        "timer_cpu_percent": active_cpu,
+        "backup_timer_cpu_percent": backup_cpu,
+        "unwanted_moves": unwanted,
+        "log_lines": log(&scratch).others,
+    });
+    println!("bench: {}", crate::report::line(&row));
+    row
+}
+
+fn timer_thread(process: Pid) -> Used {
+    Used::by_threads(process, |name| name == TIMER_THREAD)
+}
+
+/// What the Backup told.
+struct Log {
+    became_active: usize,
+    /// Neither of these nor of the opposite.
+    others: usize,
+}
+
+fn log(scratch: &Scratch) -> Log {
+    let text = fs::read_to_string(scratch.path("node1.log")).expect("what the node printed");
+    let (changes, others): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with("StateChanged"));
+    let became_active = changes.iter().filter(|line| line.contains("state: Active")).count();
+    Log { became_active, others: others.len() }
+}
