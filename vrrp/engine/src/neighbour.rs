@@ -156,7 +156,7 @@ impl Neighbour<'_> {
     }
 }
 
-/// Identifies an interface's sockets while they are held.
+/// Identifies an interface's sockets.
 fn id_of(link: &Arc<LinkSockets>) -> LinkId {
-    Arc::as_ptr(link).addr()
+    link.serial
 }

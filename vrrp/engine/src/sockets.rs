@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -42,6 +42,8 @@ pub(crate) type Mac = [u8; 6];
 /// for RCU): not on the timer thread.
 #[derive(Debug)]
 pub(crate) struct LinkSockets {
+    /// No others of this process have or had it.
+    pub(crate) serial: u64,
     pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) mac: Mac,
@@ -83,8 +85,10 @@ pub(crate) struct OpenError {
 impl LinkSockets {
     /// Opens them. A family that the kernel refuses leaves the other one usable: see [`Self::complete`].
     pub(crate) fn open(interface: &str, index: u32, mac: Mac, mtu: usize) -> Result<Self, OpenError> {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
         let step = |what| move |source| OpenError { what, source };
         let sockets = Self {
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             name: interface.to_owned(),
             index,
             mac,

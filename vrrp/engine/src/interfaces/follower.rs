@@ -45,7 +45,7 @@ impl Follower {
         &self.table
     }
 
-    /// Takes in what has changed, and the whole if that is due; whether the table is another than before.
+    /// Takes in what has changed, and the whole if that is due; whether the table is another than before, or was meanwhile.
     pub(crate) fn follow(&mut self, now: Time) -> bool {
         let mut changed = self.take_notices(now);
         if self.resync_at <= now {
@@ -89,7 +89,8 @@ impl Follower {
             tracing::debug!("notices of changes to the interfaces were lost; listing them");
             self.resync_at = now;
         }
-        changed
+        // What was lost may leave the table as it was and yet have cost the sockets something.
+        changed || lost
     }
 
     fn resync(&mut self, now: Time) -> Result<bool, NetlinkError> {

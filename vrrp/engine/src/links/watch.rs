@@ -38,13 +38,19 @@ impl Watch {
             }
             news.push((name, LinkState::Unwanted));
         }
+        for old in &self.retired {
+            old.leave_lost(&memberships);
+        }
+        // The kernel's list is read in pieces, and what others leave meanwhile may hide an entry: looked at twice.
+        let is_deaf =
+            |sockets: &LinkSockets| sockets.is_deaf(&memberships) && sockets.is_deaf(&Memberships::read());
         for (name, groups) in wanted {
             let known = self.links.entry(name.clone()).or_default();
             let found = table.get(name);
             // Sockets are bound to an index: an interface made anew under the old name needs new ones.
             let replaced = known.sockets.take_if(|sockets| {
                 found.as_ref().is_none_or(|info| (info.index, info.mac) != (sockets.index, sockets.mac))
-                    || sockets.is_deaf(&memberships)
+                    || is_deaf(sockets)
             });
             let fresh = replaced.is_some();
             if let Some(old) = &replaced {

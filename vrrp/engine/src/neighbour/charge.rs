@@ -16,8 +16,8 @@ use super::clearance::{Clearance, Verdict};
 #[cfg(test)]
 mod tests;
 
-/// Identifies the sockets of an interface while they are held.
-pub(super) type LinkId = usize;
+/// Identifies the sockets of an interface: their serial number.
+pub(super) type LinkId = u64;
 
 /// What a duty says at this instant.
 #[derive(Clone, Copy, Debug)]

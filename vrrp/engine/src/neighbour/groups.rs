@@ -1,13 +1,22 @@
 //! The solicited-node groups of an interface's VIPs. Joining them opens the interface's filter for their solicitations and
 //! makes the kernel tell switches that snoop MLD.
+//!
+//! A socket whose membership the kernel has forgotten (see [`Memberships`]) does not know it, and ends another's when it
+//! leaves. So groups are left, not merely closed, before others join them, and what was joined is compared with what the
+//! kernel says a little later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_vrrp::Time;
+
+use crate::sockets::Memberships;
+
+#[cfg(test)]
+mod tests;
 
 /// Groups joined or left before looking for something more urgent.
 const CHANGES_A_ROUND: usize = 32;
@@ -15,6 +24,11 @@ const CHANGES_A_ROUND: usize = 32;
 const GROUPS_A_SOCKET: usize = 128;
 /// Time until a group is tried again that could not be joined.
 const RETRY: Duration = Duration::from_secs(10);
+/// Time until what was joined is compared with what the kernel says; doubled while it says otherwise, up to the longest.
+const FIRST_CHECK: Duration = Duration::from_secs(1);
+const LONGEST_CHECK: Duration = Duration::from_mins(1);
+/// The group of all nodes, in which every interface with IPv6 is.
+const ALL_NODES: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
 
 /// The groups of one interface. Left when it is dropped.
 #[derive(Debug)]
@@ -29,6 +43,9 @@ pub(super) struct Groups {
     to_leave: Vec<Ipv6Addr>,
     /// When to try again what failed.
     retry: Option<Time>,
+    /// When to ask the kernel, and after how long the next time.
+    check: Option<Time>,
+    patience: Duration,
 }
 
 impl Groups {
@@ -41,6 +58,8 @@ impl Groups {
             to_join: Vec::new(),
             to_leave: Vec::new(),
             retry: None,
+            check: None,
+            patience: FIRST_CHECK,
         }
     }
 
@@ -56,12 +75,19 @@ impl Groups {
             self.retry = None;
             self.compare();
         }
+        if self.check.is_some_and(|check| check <= now) {
+            self.check = None;
+            self.believe(&Memberships::read());
+        }
         for _ in 0..CHANGES_A_ROUND {
             if let Some(group) = self.to_leave.pop() {
                 self.leave(group);
             } else if let Some(group) = self.to_join.pop() {
-                if let Err(error) = self.join(group) {
-                    self.give_up(&error, group, now);
+                match self.join(group) {
+                    Ok(()) => {
+                        self.check.get_or_insert(now + self.patience);
+                    }
+                    Err(error) => self.give_up(&error, group, now),
                 }
             } else {
                 return false;
@@ -72,7 +98,24 @@ impl Groups {
 
     /// When [`Self::step`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.retry
+        self.retry.into_iter().chain(self.check).min()
+    }
+
+    /// Joins again what the kernel says was lost.
+    fn believe(&mut self, memberships: &Memberships) {
+        // Without IPv6 there are no memberships, and new sockets are on their way. Or the kernel does not tell at all.
+        if !memberships.contains(self.index, ALL_NODES) {
+            return;
+        }
+        let is_lost = |group: &&Ipv6Addr| !memberships.contains(self.index, IpAddr::V6(**group));
+        let lost: Vec<Ipv6Addr> = self.joined.keys().filter(is_lost).copied().collect();
+        self.patience = if lost.is_empty() { FIRST_CHECK } else { (self.patience * 2).min(LONGEST_CHECK) };
+        for group in lost {
+            self.leave(group);
+            if self.wanted.contains(&group) {
+                self.to_join.push(group);
+            }
+        }
     }
 
     fn compare(&mut self) {
@@ -110,6 +153,15 @@ impl Groups {
             // Fails only if the interface is gone, and the membership with it.
             let _ = socket.leave_multicast_v6(&group, self.index);
             *count -= 1;
+        }
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        // Closing the sockets does not do it while a child process that was just forked has them too.
+        for group in self.joined.keys().copied().collect::<Vec<_>>() {
+            self.leave(group);
         }
     }
 }

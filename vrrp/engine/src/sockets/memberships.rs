@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[cfg(test)]
@@ -20,8 +21,7 @@ impl Memberships {
     /// Asks the kernel, in the network namespace of the calling thread. What it does not tell is missing.
     pub(crate) fn read() -> Self {
         // Not /proc/net: that is the process's first thread's.
-        let text =
-            |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+        let text = |file: &str| read(&format!("/proc/thread-self/net/{file}")).unwrap_or_default();
         Self(v4(&text("igmp")).chain(v6(&text("igmp6"))).collect())
     }
 
@@ -29,6 +29,13 @@ impl Memberships {
     pub(crate) fn contains(&self, index: u32, group: IpAddr) -> bool {
         self.0.contains(&(index, group))
     }
+}
+
+/// Reads in as few pieces as the kernel lets.
+fn read(file: &str) -> io::Result<String> {
+    let mut text = String::with_capacity(1 << 16);
+    fs::File::open(file)?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Lines of interfaces that begin with the index, each followed by indented lines of groups.
