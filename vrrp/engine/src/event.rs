@@ -57,8 +57,9 @@ pub enum Event {
         /// Link-layer address of the other station.
         mac: [u8; 6],
     },
-    /// A VIP is not claimed: another station answered when it was probed for before its first use. Asked again each
-    /// minute; the VIP is claimed as soon as nobody answers.
+    /// A VIP is not claimed: another station answered when it was probed for before its first use. Asked again each second
+    /// for ten seconds, for a holder that is about to let go of it, and then each minute; told at most once a minute. The
+    /// VIP is claimed as soon as nobody answers.
     AddressTaken {
         /// The router that was to serve it.
         key: RouterKey,

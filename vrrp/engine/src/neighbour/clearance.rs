@@ -6,7 +6,7 @@
 //!    │ first claim                                              ▲
 //!    ▼                                  nobody answered         │
 //! Probing ──────────────────────────────────────────────────────┘
-//!    │ ▲ a minute later
+//!    │ ▲ a second later, for the first ten seconds, then a minute later
 //!    ▼ │
 //!  Taken (another station answered)
 //! ```
@@ -23,8 +23,12 @@ mod tests;
 /// Probes sent for an address, spread over the time it is probed for. More would cost the first claim time; a packet lost
 /// twice on a LAN is rare, and a conflict that is seen later is reported all the same.
 const PROBES: u32 = 2;
-/// Time until an address that is taken is asked for again.
+/// Time until an address that is taken is asked for again, and is told of again.
 const RETRY: Duration = Duration::from_mins(1);
+/// How long it is asked for sooner: a VIP that moves from one virtual router to another is held by the old one's Active
+/// until that has learnt of it too.
+const EAGER: Duration = Duration::from_secs(10);
+const EAGER_RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -34,12 +38,22 @@ enum Stage {
     Probing {
         sent: u32,
         due: Time,
+        /// Another station had it when it was asked for before.
+        rival: Option<Rival>,
     },
     Clear,
     /// Another station has it.
     Taken {
         retry: Time,
+        rival: Rival,
     },
+}
+
+/// When another station was found to have an address, and when that was told last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rival {
+    found: Time,
+    told: Time,
 }
 
 /// The addresses of one virtual router.
@@ -56,7 +70,7 @@ pub(super) struct Clearance {
 /// What a claim of another station means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Nothing: the address is not asked for.
+    /// Nothing: the address is not asked for, or that it is taken was told less than a minute ago.
     Irrelevant,
     /// The address was asked for, and it is taken.
     Taken,
@@ -82,7 +96,7 @@ impl Clearance {
         for stage in self.stages.values_mut() {
             let next = match (*stage, probe) {
                 (Stage::Clear, _) | (Stage::Probing { .. } | Stage::Taken { .. }, Some(_)) => continue,
-                (Stage::Unproven, Some(_)) => Stage::Probing { sent: 0, due: now },
+                (Stage::Unproven, Some(_)) => Stage::Probing { sent: 0, due: now, rival: None },
                 (Stage::Unproven | Stage::Probing { .. } | Stage::Taken { .. }, None) => Stage::Clear,
             };
             *stage = next;
@@ -108,9 +122,9 @@ impl Clearance {
         let Some(probe) = self.probe.filter(|_| self.open > 0) else { return Vec::new() };
         let mut ask = Vec::new();
         for (address, stage) in &mut self.stages {
-            let sent = match *stage {
-                Stage::Probing { sent, due } if due <= now => sent,
-                Stage::Taken { retry } if retry <= now => 0,
+            let (sent, rival) = match *stage {
+                Stage::Probing { sent, due, rival } if due <= now => (sent, rival),
+                Stage::Taken { retry, rival } if retry <= now => (0, Some(rival)),
                 Stage::Unproven | Stage::Clear | Stage::Probing { .. } | Stage::Taken { .. } => continue,
             };
             if sent == PROBES {
@@ -118,7 +132,7 @@ impl Clearance {
                 self.open -= 1;
                 self.changed = true;
             } else if ask.len() < limit {
-                *stage = Stage::Probing { sent: sent + 1, due: now + probe / PROBES };
+                *stage = Stage::Probing { sent: sent + 1, due: now + probe / PROBES, rival };
                 ask.push(*address);
             }
         }
@@ -129,9 +143,14 @@ impl Clearance {
     pub(super) fn heard(&mut self, address: IpAddr, now: Time) -> Verdict {
         let Some(stage) = self.stages.get_mut(&address) else { return Verdict::Irrelevant };
         match stage {
-            Stage::Probing { .. } => {
-                *stage = Stage::Taken { retry: now + RETRY };
-                Verdict::Taken
+            Stage::Probing { rival, .. } => {
+                let is_due = |rival: &Rival| now.since(rival.told) >= RETRY;
+                let tell = rival.as_ref().is_none_or(is_due);
+                let found = rival.map_or(now, |rival| rival.found);
+                let told = rival.filter(|_| !tell).map_or(now, |rival| rival.told);
+                let pause = if now.since(found) < EAGER { EAGER_RETRY } else { RETRY };
+                *stage = Stage::Taken { retry: now + pause, rival: Rival { found, told } };
+                if tell { Verdict::Taken } else { Verdict::Irrelevant }
             }
             Stage::Unproven | Stage::Taken { .. } => Verdict::Irrelevant,
             Stage::Clear => Verdict::Conflict,
@@ -165,7 +184,7 @@ impl Clearance {
         }
         let deadlines = self.stages.values().filter_map(|stage| match stage {
             Stage::Probing { due, .. } => Some(*due),
-            Stage::Taken { retry } => Some(*retry),
+            Stage::Taken { retry, .. } => Some(*retry),
             Stage::Unproven | Stage::Clear => None,
         });
         deadlines.min()

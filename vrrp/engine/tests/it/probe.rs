@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use windlass_engine::{Event, Reason, RouterConfig, State};
+use windlass_engine::{Event, Reason, RouterConfig, State, Vrid};
 
 use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
 use crate::lab6::{VIP6, advertisement_of, ask_for, neighbour_discovery, number, router6};
@@ -90,6 +90,32 @@ fn an_address_of_ipv6_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free(
     start_again(&node, router);
     let (_, _, at) = capture.await_frame("advertisement of the VIP", advertisement_of(VIP6));
     assert_eq!(at, mac(&lan.hosts[0]));
+}
+
+#[test]
+fn a_vip_that_moves_to_another_nodes_virtual_router_waits_for_the_old_holder_and_not_for_a_minute() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let old = lan.hosts[0].active(router(0, 1));
+    let with = |vips: &[&str]| RouterConfig {
+        vrid: Vrid::new(8).unwrap(),
+        probe: Some(PROBE),
+        addresses: vips.iter().map(|vip| vip.parse().unwrap()).collect(),
+        ..router(1, 1)
+    };
+    let new = lan.hosts[1].active(with(&["192.0.2.51"]));
+    // The new one learns of the move first.
+    new.engine.apply(vec![with(&["192.0.2.50", "192.0.2.51"])]);
+    assert_eq!(await_taken(&new), (VIP.into(), mac(&lan.hosts[0])));
+    let capture = Capture::on(&lan.hosts[0]);
+    let other = ["192.0.2.52".parse().unwrap()].into();
+    old.engine.apply(vec![RouterConfig { addresses: other, ..router(0, 1) }]);
+    let at = mac(&lan.hosts[1]);
+    capture.await_frame("claim of the new holder", |frame| {
+        arp_about(VIP, 1)(frame).filter(|(_, claimant)| *claimant == at)
+    });
 }
 
 #[test]

@@ -51,22 +51,43 @@ fn a_takeover_from_a_peer_or_without_probe_waits_for_nothing() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_asked_for_each_minute_until_it_is_free() {
+fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free() {
     let mut clearance = listed(2);
     let all = addresses(2);
     clearance.claim(Some(PROBE), at(0));
     assert_eq!(clearance.due(at(0), 10), all);
     assert_eq!(clearance.heard(all[0], at(50)), Verdict::Taken);
     assert_eq!(clearance.heard(all[0], at(51)), Verdict::Irrelevant, "told once");
-    assert_eq!(run(&mut clearance, 60_000), [(200, 1)]);
+    assert_eq!(run(&mut clearance, 1049), [(200, 1)]);
     assert_eq!(clearance.cleared().collect::<Vec<_>>(), [all[1]]);
-    // The other station is still there after a minute, and gone after two.
-    assert_eq!(run(&mut clearance, 60_050), [(60_050, 1)]);
-    assert_eq!(clearance.heard(all[0], at(60_060)), Verdict::Taken);
-    assert_eq!(run(&mut clearance, 120_459), [(120_060, 1), (120_260, 1)]);
+    // The other station is still there after a second, and gone after two.
+    assert_eq!(run(&mut clearance, 1050), [(1050, 1)]);
+    assert_eq!(clearance.heard(all[0], at(1060)), Verdict::Irrelevant, "told a second ago");
+    assert_eq!(run(&mut clearance, 2459), [(2060, 1), (2260, 1)]);
     assert!(!clearance.is_clear(all[0]));
-    run(&mut clearance, 120_460);
+    run(&mut clearance, 2460);
     assert!(clearance.is_clear(all[0]));
+}
+
+#[test]
+fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
+    let mut clearance = listed(1);
+    let vip = addresses(1)[0];
+    clearance.claim(Some(PROBE), at(0));
+    let (mut asked, mut told) = (Vec::new(), Vec::new());
+    while let Some(due) = clearance.deadline().filter(|due| *due <= at(200_000)) {
+        assert_eq!(clearance.due(due, 10), [vip]);
+        let answer = due + Duration::from_millis(10);
+        asked.push(due.nanos() / 1_000_000);
+        match clearance.heard(vip, answer) {
+            Verdict::Taken => told.push(answer.nanos() / 1_000_000),
+            Verdict::Irrelevant => {}
+            Verdict::Conflict => panic!("claimed at {due:?}"),
+        }
+    }
+    assert_eq!(asked[..4], [0, 1010, 2020, 3030], "each second");
+    assert_eq!(asked[9..], [9090, 10_100, 70_110, 130_120, 190_130], "for ten seconds, then each minute");
+    assert_eq!(told, [10, 70_120, 130_130, 190_140]);
 }
 
 #[test]
