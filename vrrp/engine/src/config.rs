@@ -1,6 +1,6 @@
 //! What the engine is told to run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -38,9 +38,10 @@ pub struct RouterConfig {
     /// Source of its adverts, an address of the interface, and with it the router's family. In IPv6 a link-local address.
     pub source: IpAddr,
     /// The other candidates' addresses, from which their adverts come: only those are obeyed. With none it becomes Active
-    /// alone.
+    /// alone. Without the own source.
     pub peers: BTreeSet<IpAddr>,
-    /// The VIPs it serves while Active, any number, of its family. With none it still elects, ready for the first.
+    /// The VIPs it serves while Active, any number, of its family, and no other router's on this interface: of two that have
+    /// one in common the one with the higher VRID fails. With none it still elects, ready for the first.
     pub addresses: BTreeSet<IpAddr>,
     /// How its adverts reach the peers.
     pub transport: Transport,
@@ -159,6 +160,9 @@ impl RouterConfig {
         if let Some(address) = self.addresses.iter().chain(&self.peers).find(foreign) {
             return Err(ConfigError::Family { key: key(), address: *address, own: self.source });
         }
+        if self.peers.contains(&self.source) {
+            return Err(ConfigError::OwnPeer { key: key(), own: self.source });
+        }
         if let IpAddr::V6(source) = self.source
             && !source.is_unicast_link_local()
             && matches!(self.transport, Transport::Multicast { .. })
@@ -222,6 +226,28 @@ impl RouterConfig {
     }
 }
 
+/// Of routers on one interface that have a VIP in common, all but the one with the lowest VRID, whichever of them was there
+/// first: so all nodes choose the same. With the reason.
+pub(crate) fn disputes(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> {
+    // Of several with one key the last counts.
+    let routers: BTreeMap<RouterKey, &RouterConfig> =
+        routers.iter().map(|router| (router.key(), router)).collect();
+    let mut owners: HashMap<(&str, IpAddr), Vrid> = HashMap::new();
+    let mut disputes = BTreeMap::new();
+    for (key, router) in &routers {
+        let place = |address: &IpAddr| (router.interface.as_str(), *address);
+        let shared =
+            router.addresses.iter().find_map(|address| Some((address, owners.get(&place(address))?)));
+        if let Some((address, owner)) = shared {
+            let (key, address, owner) = (key.clone(), *address, *owner);
+            disputes.insert(key.clone(), ConfigError::SharedAddress { key, address, owner }.to_string());
+        } else {
+            owners.extend(router.addresses.iter().map(|address| (place(address), router.vrid)));
+        }
+    }
+    disputes
+}
+
 /// Why a virtual router cannot be run as it is configured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -245,6 +271,26 @@ pub enum ConfigError {
         address: IpAddr,
         /// The source.
         own: IpAddr,
+    },
+    /// It would wait for adverts that only it sends, or take those that it hears for its own.
+    #[error("{key}: its peers contain {own}, its own source: name only the other candidates' addresses")]
+    OwnPeer {
+        /// The router.
+        key: RouterKey,
+        /// The source.
+        own: IpAddr,
+    },
+    /// Each would be Active for it by itself, at worst on two nodes.
+    #[error(
+        "{key}: {address} is a VIP of VRID {owner} on this interface, too: take it out of one of the two"
+    )]
+    SharedAddress {
+        /// The router.
+        key: RouterKey,
+        /// The VIP.
+        address: IpAddr,
+        /// The router that serves it: the one with the lowest VRID.
+        owner: Vrid,
     },
     /// RFC 9568 §5.1.2.1.
     #[error(

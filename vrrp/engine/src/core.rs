@@ -16,7 +16,7 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 use crate::clock;
-use crate::config::RouterConfig;
+use crate::config::{RouterConfig, RouterKey};
 use crate::delivery::Sink;
 use crate::duty::Roster;
 use crate::event::Event;
@@ -27,6 +27,7 @@ use crate::sockets::Room;
 mod backlog;
 mod context;
 mod deadlines;
+mod ears;
 mod grievances;
 mod instance;
 mod link;
@@ -45,6 +46,8 @@ use poller::Poller;
 const BELL: u64 = 0;
 /// Until a Backup's deadline is looked at again that passed while adverts waited to be read.
 const AGAIN: Duration = Duration::from_micros(20);
+/// Until the kernel is asked again for what it refused.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The thread's state.
 pub(crate) struct Core {
@@ -52,6 +55,8 @@ pub(crate) struct Core {
     next_link: LinkId,
     deadlines: Deadlines<(LinkId, Id)>,
     poller: Poller,
+    /// When to ask the kernel again for what it refused.
+    retry: Option<Time>,
     roster: Arc<Roster>,
     inbox: Arc<Inbox>,
     lateness: Arc<LatenessMeter>,
@@ -80,6 +85,7 @@ impl Core {
             next_link: LinkId::FIRST,
             deadlines: Deadlines::new(),
             poller,
+            retry: None,
             roster,
             inbox,
             lateness,
@@ -99,9 +105,12 @@ impl Core {
     /// Waits and does what there is; whether to stop.
     fn round(&mut self) -> bool {
         let deadline = self.deadlines.first().map(|(due, _)| due);
-        let now = self.poller.wait(deadline);
+        let now = self.poller.wait(deadline.into_iter().chain(self.retry).min());
         let rung = self.receive(now);
         self.act_on_deadlines(now);
+        if self.retry.is_some_and(|due| due <= now) {
+            self.listen_again(now);
+        }
         if std::mem::take(&mut self.ring) {
             self.roster.ring();
         }
@@ -143,6 +152,16 @@ impl Core {
         }
     }
 
+    /// Asks the kernel again for what it refused.
+    fn listen_again(&mut self, now: Time) {
+        let Self { links, poller, deadlines, net_admin, ring, events, .. } = self;
+        for link in links.values_mut().filter(|link| link.is_deaf()) {
+            let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+            link.listen_again(&mut context);
+        }
+        self.retry = self.links.values().any(Link::is_deaf).then(|| now + RETRY);
+    }
+
     /// Does what other threads ask for; whether to stop.
     fn read_letters(&mut self) -> bool {
         let letters = self.inbox.take();
@@ -152,7 +171,7 @@ impl Core {
             self.link_id(&name);
         }
         if let Some(desired) = letters.desired.filter(|_| !stop) {
-            self.apply(desired);
+            self.apply(desired, letters.disputes);
         }
         for (name, state) in letters.links {
             self.with_link(&name, |link, context| link.change_state(state, context));
@@ -164,10 +183,13 @@ impl Core {
         }
         if stop {
             // The duties stay with the helper threads: what is bound is still to be handed over.
-            self.apply(Vec::new());
+            self.apply(Vec::new(), BTreeMap::new());
             self.roster.ring();
         }
         self.links.retain(|_, link| !link.is_forgotten());
+        if self.retry.is_none() && self.links.values().any(Link::is_deaf) {
+            self.retry = Some(clock::now() + RETRY);
+        }
         if relinked {
             self.roster.publish_links(self.links.values().filter_map(|l| l.sockets().cloned()).collect());
         }
@@ -180,8 +202,12 @@ impl Core {
         stop
     }
 
-    /// Runs exactly these routers.
-    fn apply(&mut self, desired: Vec<RouterConfig>) {
+    /// Runs exactly these routers but for the `disputes`, which fail with these reasons.
+    fn apply(&mut self, desired: Vec<RouterConfig>, disputes: BTreeMap<RouterKey, String>) {
+        let mut disputes_by_link: BTreeMap<String, BTreeMap<Id, String>> = BTreeMap::new();
+        for (RouterKey { interface, family, vrid }, dispute) in disputes {
+            disputes_by_link.entry(interface).or_default().insert((family, vrid), dispute);
+        }
         let mut by_link: BTreeMap<String, BTreeMap<Id, RouterConfig>> = BTreeMap::new();
         for config in desired {
             let id = (config.family(), config.vrid);
@@ -191,7 +217,8 @@ impl Core {
         let names: BTreeSet<String> = known.chain(by_link.keys().cloned()).collect();
         for name in names {
             let routers = by_link.remove(&name).unwrap_or_default();
-            self.with_link(&name, |link, context| link.apply(routers, context));
+            let disputes = disputes_by_link.remove(&name).unwrap_or_default();
+            self.with_link(&name, |link, context| link.apply(routers, disputes, context));
         }
     }
 

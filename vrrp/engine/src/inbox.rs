@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::config::{RouterConfig, RouterKey};
+use crate::config::{self, RouterConfig, RouterKey};
 use crate::links::LinkState;
 use crate::status::{LinkStatus, RouterStatus};
 
@@ -19,6 +19,8 @@ mod tests;
 #[derive(Default)]
 pub(crate) struct Letters {
     pub(crate) desired: Option<Vec<RouterConfig>>,
+    /// Those of them that cannot run beside the others, and why.
+    pub(crate) disputes: BTreeMap<RouterKey, String>,
     pub(crate) census: Option<BTreeSet<String>>,
     pub(crate) links: Vec<(String, LinkState)>,
     /// Why routers' VIPs cannot be held; `None`: they can.
@@ -65,7 +67,12 @@ impl Inbox {
     }
 
     pub(crate) fn desire(&self, routers: Vec<RouterConfig>) {
-        self.put(|letters| letters.desired = Some(routers));
+        // Here, by who asks: the timer thread has no time for it.
+        let disputes = config::disputes(&routers);
+        self.put(|letters| {
+            letters.desired = Some(routers);
+            letters.disputes = disputes;
+        });
     }
 
     pub(crate) fn census(&self, interfaces: BTreeSet<String>) {

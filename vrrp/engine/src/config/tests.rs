@@ -22,6 +22,13 @@ fn what_cannot_run_is_refused_with_the_router_the_value_and_the_remedy() {
              for each family",
         ),
         (
+            RouterConfig {
+                peers: ["192.0.2.2", "192.0.2.1"].map(|peer| peer.parse().unwrap()).into(),
+                ..v4.clone()
+            },
+            "VRID 1 for IPv4 on eth0: its peers contain 192.0.2.1, its own source: name only the other candidates' addresses",
+        ),
+        (
             router("2001:db8::1"),
             "VRID 1 for IPv6 on eth0: its source 2001:db8::1 is not link-local, as adverts to an IPv6 group must be: use \
              the interface's fe80:: address",
@@ -60,5 +67,25 @@ fn a_secret_is_never_shown() {
     let hex = "636f727265637420686f727365";
     for form in [secret, &bytes, hex] {
         assert!(!shown.contains(form), "{shown}");
+    }
+}
+
+#[test]
+fn routers_that_share_a_vip_on_an_interface_are_told_from_those_that_do_not() {
+    let with = |vrid: u8, interface: &str, vips: &[u8]| RouterConfig {
+        addresses: vips.iter().map(|n| IpAddr::from([192, 0, 2, *n])).collect(),
+        ..RouterConfig::new(interface, Vrid::new(vrid).unwrap(), [192, 0, 2, 1].into())
+    };
+    for (routers, refused) in [
+        (vec![with(1, "eth0", &[50]), with(2, "eth0", &[51])], vec![]),
+        (vec![with(1, "eth0", &[50]), with(2, "eth1", &[50])], vec![]),
+        (vec![with(2, "eth0", &[50]), with(1, "eth0", &[50, 51])], vec![2]),
+        // One that is refused takes nothing from others.
+        (vec![with(1, "eth0", &[50]), with(2, "eth0", &[50, 51]), with(3, "eth0", &[51])], vec![2]),
+        // Of several with one key the last counts.
+        (vec![with(1, "eth0", &[50]), with(1, "eth0", &[]), with(2, "eth0", &[50])], vec![]),
+    ] {
+        let found: Vec<u8> = disputes(&routers).into_keys().map(|key| key.vrid.get()).collect();
+        assert_eq!(found, refused, "{routers:#?}");
     }
 }

@@ -18,6 +18,7 @@ use crate::status::{LinkStatus, RouterStatus};
 
 use super::backlog::Backlog;
 use super::context::{Context, Id, LinkId};
+use super::ears::Ear;
 use super::instance::Instance;
 
 /// Most packets read from a socket in one round: a flood must not keep own adverts waiting for more than a millisecond.
@@ -30,10 +31,10 @@ pub(super) struct Link {
     /// `None` until the watcher has told.
     state: Option<LinkState>,
     routers: BTreeMap<Id, Instance>,
-    /// Which sockets are waited for, by family.
-    watched: [bool; 2],
-    /// VRIDs that they let through, by family.
-    divided: [Option<VridSet>; 2],
+    /// By family.
+    ears: [Ear; 2],
+    /// Routers with a VIP that another has, and what is wrong with that.
+    disputes: BTreeMap<Id, String>,
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
     strangers: Sightings<wire::Sighting>,
@@ -48,8 +49,8 @@ impl Link {
             name,
             state: None,
             routers: BTreeMap::new(),
-            watched: [false; 2],
-            divided: [None; 2],
+            ears: Default::default(),
+            disputes: BTreeMap::new(),
             backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
             strangers: Sightings::new(),
             tally: Arc::default(),
@@ -69,8 +70,13 @@ impl Link {
         self.routers.is_empty() && matches!(self.state, Some(LinkState::Unwanted))
     }
 
-    /// Runs exactly these routers.
-    pub(super) fn apply(&mut self, mut desired: BTreeMap<Id, RouterConfig>, context: &mut Context<'_>) {
+    /// Runs exactly these routers but for the `disputes`, which fail with these reasons.
+    pub(super) fn apply(
+        &mut self,
+        mut desired: BTreeMap<Id, RouterConfig>,
+        disputes: BTreeMap<Id, String>,
+        context: &mut Context<'_>,
+    ) {
         let (name, state) = (&self.name, self.state.as_ref());
         let net_admin = context.net_admin;
         self.routers.retain(|id, instance| {
@@ -81,7 +87,10 @@ impl Link {
                 return false;
             };
             // Nothing may be sent from a source that is not there: the obstacle first.
-            if let Some(Err(obstacle)) = readiness(name, state, &config) {
+            if let Some(dispute) = disputes.get(id) {
+                instance.step_down(&mut out);
+                instance.face(Err(dispute.clone()), &mut out);
+            } else if let Some(Err(obstacle)) = readiness(name, state, &config) {
                 instance.face(Err(obstacle), &mut out);
             }
             instance.reconfigure(config, net_admin, &mut out);
@@ -90,6 +99,7 @@ impl Link {
         for (id, config) in desired {
             self.routers.insert(id, Instance::new(config, context.deadlines.add((self.id, id))));
         }
+        self.disputes = disputes;
         *context.ring = true;
         self.divide();
         self.face(context);
@@ -107,7 +117,7 @@ impl Link {
         let stays = old.zip(new).is_some_and(|(old, new)| old.index == new.index);
         if let Some(old) = old.filter(|_| !same) {
             unwatch(old, context);
-            self.watched = [false; 2];
+            self.ears = Default::default();
             if !stays && new.is_some() {
                 let replaced = format!("interface {} was replaced by another of its name", self.name);
                 let mut out = context.outside(None);
@@ -131,21 +141,39 @@ impl Link {
         }
     }
 
+    /// Whether the kernel refuses something without which routers do not hear: [`Self::listen_again`] later.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.ears.iter().any(Ear::is_refused)
+    }
+
+    /// Asks the kernel again for what it refused.
+    pub(super) fn listen_again(&mut self, context: &mut Context<'_>) {
+        if let Some(sockets) = self.sockets().cloned() {
+            self.watch(&sockets, context);
+        }
+        self.divide();
+        self.face(context);
+    }
+
     /// Begins to read those of these sockets that are not read yet: a family may come later than the other.
     fn watch(&mut self, sockets: &Arc<LinkSockets>, context: &mut Context<'_>) {
         for family in FAMILIES {
             let Ok(raw) = sockets.family(family) else { continue };
-            if std::mem::replace(&mut self.watched[index(family)], true) {
+            if self.ears[index(family)].is_watched() {
                 continue;
             }
-            self.divided[index(family)] = None;
             // What came before is old: no router was running.
             let began = clock::both();
             raw.adverts.discard();
             self.backlogs[index(family)] = Backlog::new(raw.adverts.capacity(), began);
-            if let Err(error) = context.poller.add(raw.adverts.descriptor(), self.id.token(family)) {
-                tracing::error!(interface = self.name, %family, %error, "cannot wait for adverts");
-            }
+            let answer = context.poller.add(raw.adverts.descriptor(), self.id.token(family));
+            self.ears[index(family)].watched(answer.map_err(|error| {
+                format!(
+                    "interface {}: adverts for {family} cannot be waited for: {error}; tried again each second. If no \
+                     space is left, raise fs.epoll.max_user_watches",
+                    self.name
+                )
+            }));
         }
         if !Arc::ptr_eq(&sockets.tally, &self.tally) {
             sockets.tally.inherit(&self.tally);
@@ -160,29 +188,38 @@ impl Link {
             let own: VridSet =
                 self.routers.keys().filter(|(of, _)| *of == family).map(|(_, vrid)| *vrid).collect();
             let Ok(raw) = sockets.family(family) else { continue };
+            let ear = &mut self.ears[index(family)];
             // Compiling filters takes longer than sending an advert.
-            if self.divided[index(family)] == Some(own) {
+            if ear.is_divided(own) {
                 continue;
             }
-            match raw.divide(family, &own) {
-                Ok(()) => self.divided[index(family)] = Some(own),
-                Err(error) => {
-                    tracing::error!(interface = self.name, %family, %error, "cannot filter adverts");
-                }
-            }
+            let answer = raw.divide(family, &own);
+            ear.divided(
+                own,
+                answer.map_err(|error| {
+                    format!(
+                        "interface {}: adverts for {family} cannot be sorted by VRID: {error}; tried again each second. If \
+                         memory is lacking, raise net.core.optmem_max",
+                        self.name
+                    )
+                }),
+            );
         }
     }
 
     /// Starts and stops routers according to what the interface can do.
     fn face(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
-        for instance in self.routers.values_mut() {
-            let readiness = match instance.unfit(context.net_admin) {
-                Some(unfit) => {
+        for (id, instance) in &mut self.routers {
+            let hearing = self.ears[index(id.0)].hears(id.1);
+            let unfit = instance.unfit(context.net_admin).or_else(|| self.disputes.get(id).cloned());
+            let readiness = match (unfit, readiness(name, state, instance.config()), hearing) {
+                (Some(reason), _, _) | (None, Some(Ok(())), Some(Err(reason))) => {
                     instance.step_down(&mut context.outside(usable(state).map(Arc::as_ref)));
-                    Some(Err(unfit))
+                    Some(Err(reason))
                 }
-                None => readiness(name, state, instance.config()),
+                (None, Some(Ok(())), hearing) => hearing,
+                (None, readiness, _) => readiness,
             };
             instance.equip(usable(state));
             if let Some(LinkState::Usable { sources, .. }) = state {

@@ -293,3 +293,82 @@ fn a_thread_that_has_the_inbox_in_hand_keeps_nobody_waiting() {
         });
     });
 }
+
+/// The first router of each family, alone.
+fn loners() -> Vec<RouterConfig> {
+    let firsts = routers("end-a", 1, 200).into_iter().filter(|config| config.vrid == Vrid::MIN);
+    firsts.map(|config| RouterConfig { peers: BTreeSet::new(), ..config }).collect()
+}
+
+/// Rounds that wait for nothing, until the statuses are such.
+fn run_until_all(core: &mut Core, what: &str, there: impl Fn(&[RouterStatus]) -> bool) -> Vec<RouterStatus> {
+    let limit = clock::now() + Duration::from_secs(30);
+    while clock::now() < limit {
+        let all = statuses(core);
+        if there(&all) {
+            return all;
+        }
+        core.inbox.bell.write(1).unwrap();
+        core.round();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("not {what}: {:#?}", statuses(core));
+}
+
+fn are_active(all: &[RouterStatus]) -> bool {
+    !all.is_empty() && all.iter().all(|status| status.state == State::Active && status.error.is_none())
+}
+
+#[test]
+fn a_router_whose_adverts_cannot_be_waited_for_does_not_run_until_they_can() {
+    in_namespace(|| {
+        lay_cable();
+        let (mut core, inbox) = core("end-a", 1, loners());
+        let letters = inbox.take();
+        let LinkState::Usable { sockets, .. } = &letters.links[0].1 else { panic!("usable") };
+        let sockets = Arc::clone(sockets);
+        inbox.put(|all| *all = letters);
+        let adverts = sockets.family(Family::V4).unwrap().adverts.descriptor();
+        // The kernel refuses a descriptor that is there.
+        core.poller.add(adverts, u64::MAX - 1).unwrap();
+        let all = run_until_all(&mut core, "one deaf and one Active", |all| {
+            all.len() == 2 && all[0].error.is_some() && are_active(&all[1..])
+        });
+        let error = all[0].error.as_deref().unwrap();
+        assert!(
+            error.contains("interface end-a: adverts for IPv4 cannot be waited for: File exists"),
+            "{error}"
+        );
+        // Tried again, in vain.
+        let retry = core.retry.expect("a time to try again");
+        run_until_all(&mut core, "tried again", |_| clock::now() > retry + Duration::from_millis(200));
+        let deaf = statuses(&core).remove(0);
+        assert_eq!((deaf.state, deaf.counters.became_active), (State::Initialize, 0));
+        core.poller.remove(adverts);
+        run_until_all(&mut core, "all Active", are_active);
+        assert_eq!(core.retry, None);
+    });
+}
+
+#[test]
+fn of_two_routers_with_one_vip_the_one_with_the_higher_vrid_is_refused_by_name() {
+    in_namespace(|| {
+        lay_cable();
+        let first = loners().remove(0);
+        let second =
+            RouterConfig { vrid: Vrid::new(2).unwrap(), addresses: [source(4, 102)].into(), ..first.clone() };
+        let greedy = RouterConfig { addresses: [source(4, 101), source(4, 102)].into(), ..first.clone() };
+        let (mut core, inbox) = core("end-a", 1, vec![first.clone(), second.clone()]);
+        run_until_all(&mut core, "both Active", |all| all.len() == 2 && are_active(all));
+        inbox.desire(vec![second.clone(), greedy]);
+        let all = run_until_all(&mut core, "one refused", |all| all[1].error.is_some());
+        assert!(are_active(&all[..1]), "{all:#?}");
+        assert_eq!((all[1].state, all[1].counters.resignations_sent > 0), (State::Initialize, true));
+        assert_eq!(
+            all[1].error.as_deref().unwrap(),
+            "VRID 2 for IPv4 on end-a: 192.0.2.102 is a VIP of VRID 1 on this interface, too: take it out of one of the two"
+        );
+        inbox.desire(vec![first, second]);
+        run_until_all(&mut core, "both Active again", are_active);
+    });
+}

@@ -13,6 +13,11 @@ pub(crate) struct VridSet([u32; 8]);
 impl VridSet {
     pub(crate) const EMPTY: Self = Self([0; 8]);
 
+    /// Whether it is one of them.
+    pub(crate) fn contains(&self, vrid: Vrid) -> bool {
+        self.0[usize::from(vrid.get() >> 5)] & (1 << (vrid.get() & 31)) != 0
+    }
+
     fn insert(&mut self, vrid: Vrid) {
         self.0[usize::from(vrid.get() >> 5)] |= 1 << (vrid.get() & 31);
     }

@@ -24,7 +24,12 @@ fn engine_process() {
     options.guard = true;
     match Engine::start(options) {
         Ok(engine) => {
-            let address = RouterConfig { hold: Hold::Address, vrid: Vrid::new(8).unwrap(), ..router(0, 1) };
+            let address = RouterConfig {
+                hold: Hold::Address,
+                vrid: Vrid::new(8).unwrap(),
+                addresses: [[192, 0, 2, 51].into()].into(),
+                ..router(0, 1)
+            };
             engine.apply(vec![address, router(0, 1)]);
             std::io::stdin().read_line(&mut String::new()).unwrap();
         }

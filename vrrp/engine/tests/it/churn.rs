@@ -13,8 +13,11 @@ fn configuration(host: usize, round: u8) -> Vec<RouterConfig> {
     let mut own = router(host, 2);
     own.addresses.extend((0..round % 5).map(|n| IpAddr::from([192, 0, 2, 100 + n])));
     own.preempt = round.is_multiple_of(2);
-    let passing =
-        (0..round % 3).map(|n| RouterConfig { vrid: Vrid::new(20 + n).unwrap(), ..router(host, 2) });
+    let passing = (0..round % 3).map(|n| RouterConfig {
+        vrid: Vrid::new(20 + n).unwrap(),
+        addresses: [[192, 0, 2, 120 + n].into()].into(),
+        ..router(host, 2)
+    });
     [own].into_iter().chain(passing).collect()
 }
 
