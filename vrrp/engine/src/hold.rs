@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
+use crate::clock;
 use crate::delivery::Sink;
 use crate::duty::Roster;
 use crate::inbox::Inbox;
@@ -31,8 +32,11 @@ mod vmac;
 use claim::Claim;
 use holder::Holder;
 
-/// Shortest pause between two rounds without cause: renewals that are due soon after one another go together.
-const BREATH: Duration = Duration::from_millis(50);
+/// A round with thousands of addresses takes time, and the kernel tells of each by itself, of IPv6 ones long after the order.
+/// So after a round its news must wait for this many times as long as the round took; a ring need not.
+const REST: u32 = 3;
+/// Longest time that the kernel's news wait.
+const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// What the thread is told at the start.
 #[derive(Debug)]
@@ -52,6 +56,7 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
     let mut holder = Holder::new(settings, inbox, events);
     holder.sweep();
     loop {
+        let begun = clock::now();
         roster.hold_bell().hush();
         let stopping = roster.is_stopping();
         let mut claims = if stopping { Vec::new() } else { claims(roster) };
@@ -66,7 +71,8 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
             return holder.end();
         }
         holder.afterwards(&claims);
-        wait(roster, &holder, holder.patience(&round));
+        let rest = (clock::now().since(begun) * REST).min(LONGEST_REST);
+        wait(roster, &holder, holder.patience(&round), rest);
     }
 }
 
@@ -74,16 +80,27 @@ fn claims(roster: &Roster) -> Vec<Claim> {
     roster.duties().iter().map(|duty| Claim::of(Arc::clone(duty))).collect()
 }
 
-/// Waits for a ring, a change told by the kernel, or until there is something to do without either.
-fn wait(roster: &Roster, holder: &Holder<'_>, patience: Option<Duration>) {
-    let mut descriptors = vec![PollFd::new(roster.hold_bell().as_fd(), PollFlags::POLLIN)];
+/// Waits for a ring, after `rest` also for what the kernel tells, or until there is something to do without either.
+fn wait(roster: &Roster, holder: &Holder<'_>, patience: Option<Duration>, rest: Duration) {
+    let ring = PollFd::new(roster.hold_bell().as_fd(), PollFlags::POLLIN);
+    if poll(&mut [ring.clone()], Some(rest)) {
+        return;
+    }
+    let mut descriptors = vec![ring];
     descriptors.extend(holder.hearing().map(|monitor| PollFd::new(monitor, PollFlags::POLLIN)));
-    match ppoll(&mut descriptors, patience.map(|patience| TimeSpec::from(patience.max(BREATH))), None) {
-        Ok(_) | Err(Errno::EINTR) => {}
+    poll(&mut descriptors, patience.map(|patience| patience.saturating_sub(rest)));
+}
+
+/// Whether one of them is ready in time.
+fn poll(descriptors: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
+    match ppoll(descriptors, limit.map(TimeSpec::from), None) {
+        Ok(ready) => ready > 0,
+        Err(Errno::EINTR) => false,
         // Only memory can lack: a pause is better than a spin.
         Err(error) => {
             tracing::error!(%error, "cannot wait for something to hold");
-            std::thread::sleep(BREATH);
+            std::thread::sleep(LONGEST_REST);
+            false
         }
     }
 }

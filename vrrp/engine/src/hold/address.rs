@@ -302,6 +302,11 @@ impl Addresses {
         self.bindings.bound().next().is_none()
     }
 
+    /// Shortest pause between two rounds without cause.
+    pub(super) fn breath(&self) -> Duration {
+        self.bindings.breath()
+    }
+
     /// When there is something to do if nothing changes until `now`.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         self.bindings.due(now)

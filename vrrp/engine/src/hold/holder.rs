@@ -116,19 +116,19 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Until there is something to do without a cause; `None`: never.
+    /// Until there is something to do without a cause; `None`: never. Renewals that are due soon after one another go together.
     pub(super) fn patience(&self, round: &Round) -> Option<Duration> {
         if round.failed {
             return Some(RETRY);
         }
         if round.more {
-            return Some(Duration::ZERO);
+            return Some(self.addresses.breath());
         }
         let now = clock::now();
         let guarding = self.guarding.as_ref().map(Guarding::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let due = own.chain(self.report.due()).chain(guarding).min();
-        due.map(|due| due.since(now))
+        due.map(|due| due.since(now).max(self.addresses.breath()))
     }
 
     /// Whether there is more to do.
