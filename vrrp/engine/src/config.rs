@@ -107,7 +107,7 @@ pub enum Hold {
     #[default]
     Respond,
     /// On the interface, as /32 or /128 without a route, in IPv6 never a source. Its lifetime of 3 s (longer for more than
-    /// 1,024 addresses) is renewed while Active, so that the kernel removes it if the process dies or is frozen. For services
+    /// 1,024 addresses of IPv4 or 256 of IPv6, 10 min at most) is renewed while Active, so that the kernel removes it if the process dies or is frozen. For services
     /// of the host itself. Needs CAP_NET_ADMIN. An equal address that is not this engine's is left alone: the router fails.
     Address,
     /// On a macvlan device with the virtual router's MAC address, which moves with it: neighbour caches need not change (RFC

@@ -148,7 +148,7 @@ impl Addresses {
             }
         }
         self.bindings.forget(&free, now);
-        let lifetime = lifetime(free.len());
+        let lifetime = lifetime(&free);
         for chunk in self.bindings.steps(&free, now).chunks(CHUNK) {
             let permitted = |step: &&Step| match step {
                 Step::Add(place) | Step::Renew(place) => permits(place),

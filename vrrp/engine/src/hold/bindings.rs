@@ -11,8 +11,13 @@ mod tests;
 
 /// Lifetime of a bound address. The kernel removes it when this process no longer renews it: killed, frozen or cut off.
 const LIFETIME: Duration = Duration::from_secs(3);
-/// Addresses that the shortest lifetime serves; more live proportionally longer, so that renewing costs the same.
-const PER_LIFETIME: usize = 1024;
+/// Addresses that the shortest lifetime serves; more live longer, so that renewing stays cheap. In IPv6 the kernel goes through
+/// all addresses at each renewal: twice as many cost four times as much.
+const IPV4_PER_LIFETIME: usize = 1024;
+const IPV6_PER_LIFETIME: usize = 256;
+const LONGEST_LIFETIME: Duration = Duration::from_secs(600);
+/// Longest time in which renewals are gathered.
+const LONGEST_BREATH: Duration = Duration::from_millis(500);
 /// First pause after a refusal; doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
@@ -55,9 +60,14 @@ struct Pause {
     next: Duration,
 }
 
-/// Lifetime when this many addresses are bound.
-pub(super) fn lifetime(addresses: usize) -> Duration {
-    LIFETIME * u32::try_from(addresses.div_ceil(PER_LIFETIME).max(1)).unwrap_or(u32::MAX)
+/// Lifetime when these are bound.
+pub(super) fn lifetime<'a>(places: impl IntoIterator<Item = &'a Place>) -> Duration {
+    let (mut v4, mut v6) = (0_usize, 0_usize);
+    for place in places {
+        *(if place.address.is_ipv4() { &mut v4 } else { &mut v6 }) += 1;
+    }
+    let times = v4.div_ceil(IPV4_PER_LIFETIME).max(v6.div_ceil(IPV6_PER_LIFETIME).saturating_pow(2)).max(1);
+    LIFETIME.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX)).min(LONGEST_LIFETIME)
 }
 
 impl Bindings {
@@ -143,9 +153,9 @@ impl Bindings {
         self.bound.keys()
     }
 
-    /// Time in which renewals are gathered, a small part of what is left when they are due: 50 ms for up to 1024 addresses.
+    /// Time in which renewals are gathered, a small part of what is left when they are due: 50 ms with few addresses.
     pub(super) fn breath(&self) -> Duration {
-        lifetime(self.bound.len()) / 60
+        (lifetime(self.bound.keys()) / 60).min(LONGEST_BREATH)
     }
 
     /// Whether it is bound.
