@@ -36,7 +36,7 @@ use holder::Holder;
 /// So after a round its news must wait for this many times as long as the round took; a ring need not.
 const REST: u32 = 3;
 /// Longest time that the kernel's news wait.
-const LONGEST_REST: Duration = Duration::from_millis(250);
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// What the thread is told at the start.
 #[derive(Debug)]

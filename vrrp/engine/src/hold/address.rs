@@ -20,6 +20,9 @@ mod tests;
 
 /// Steps between two looks at whether they are still permitted.
 const CHUNK: usize = 64;
+/// Time after which a round ends, so that what is bound is announced while the kernel, which takes the longer the more there
+/// are, binds the rest.
+const TURN: Duration = Duration::from_millis(100);
 
 /// How this engine's addresses are told from others'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,13 +133,13 @@ impl Addresses {
     }
 
     /// Binds exactly `wanted`, as far as others' addresses and the kernel let it. `permits` is asked right before each order
-    /// that binds.
+    /// that binds. Whether there is more to do.
     pub(super) fn settle(
         &mut self,
         wanted: &BTreeSet<Place>,
         permits: &dyn Fn(&Place) -> bool,
         route: &mut Route,
-    ) -> Result<(), NetlinkError> {
+    ) -> Result<bool, NetlinkError> {
         let now = clock::now();
         self.obstacles.retain(|place, _| wanted.contains(place) && !self.bindings.holds(place));
         let mut free = BTreeSet::new();
@@ -149,7 +152,13 @@ impl Addresses {
         }
         self.bindings.forget(&free, now);
         let lifetime = lifetime(&free);
-        for chunk in self.bindings.steps(&free, now).chunks(CHUNK) {
+        let steps = self.bindings.steps(&free, now);
+        let mut rest = steps.len();
+        for chunk in steps.chunks(CHUNK) {
+            if clock::now().since(now) > TURN {
+                break;
+            }
+            rest -= chunk.len();
             let permitted = |step: &&Step| match step {
                 Step::Add(place) | Step::Renew(place) => permits(place),
                 Step::Remove(_) => true,
@@ -157,7 +166,7 @@ impl Addresses {
             let steps: Vec<Step> = chunk.iter().filter(permitted).copied().collect();
             self.carry_out(steps, lifetime, route)?;
         }
-        Ok(())
+        Ok(rest > 0)
     }
 
     fn carry_out(

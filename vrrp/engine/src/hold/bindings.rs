@@ -15,7 +15,7 @@ const LIFETIME: Duration = Duration::from_secs(3);
 /// all addresses at each renewal: twice as many cost four times as much.
 const IPV4_PER_LIFETIME: usize = 1024;
 const IPV6_PER_LIFETIME: usize = 256;
-const LONGEST_LIFETIME: Duration = Duration::from_secs(600);
+const LONGEST_LIFETIME: Duration = Duration::from_mins(10);
 /// Longest time in which renewals are gathered.
 const LONGEST_BREATH: Duration = Duration::from_millis(500);
 /// First pause after a refusal; doubled up to the last.
@@ -71,18 +71,21 @@ pub(super) fn lifetime<'a>(places: impl IntoIterator<Item = &'a Place>) -> Durat
 }
 
 impl Bindings {
-    /// What is to be done now so that exactly `wanted` is bound: removals first, as another node may have taken over.
+    /// What is to be done now so that exactly `wanted` is bound: removals first, as another node may have taken over, then
+    /// what would expire, then what is new.
     pub(super) fn steps(&self, wanted: &BTreeSet<Place>, now: Time) -> Vec<Step> {
         let gone = self.bound.keys().filter(|place| !wanted.contains(place));
         let mut steps: Vec<Step> = gone.copied().map(Step::Remove).collect();
+        let mut new = Vec::new();
         for place in wanted {
             match self.bound.get(place) {
                 Some(due) if *due <= now => steps.push(Step::Renew(*place)),
                 Some(_) => {}
                 None if self.pauses(place).any(|pause| pause.until > now) => {}
-                None => steps.push(Step::Add(*place)),
+                None => new.push(Step::Add(*place)),
             }
         }
+        steps.append(&mut new);
         steps
     }
 

@@ -122,7 +122,7 @@ impl<'a> Holder<'a> {
             return Some(RETRY);
         }
         if round.more {
-            return Some(self.addresses.breath());
+            return Some(Duration::ZERO);
         }
         let now = clock::now();
         let guarding = self.guarding.as_ref().map(Guarding::due);
@@ -169,8 +169,9 @@ impl<'a> Holder<'a> {
             .flat_map(|claim| wanted(claim).into_iter().map(move |place| (place, claim)))
             .collect();
         let permits = |place: &Place| wanted.get(place).is_some_and(|claim| claim.duty.holds(clock::now()));
-        self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut kernel.route)?;
-        let more = self.devices.release(&mut kernel.route)?;
+        let mut more =
+            self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut kernel.route)?;
+        more |= self.devices.release(&mut kernel.route)?;
         // The kernel tells of what was just ordered: taken in at once, it does not wake the thread.
         let heard = kernel.hear()?;
         let lost_since = Self::take(&mut self.addresses, &mut self.devices, kernel, &heard)?;

@@ -112,3 +112,11 @@ fn many_addresses_live_longer_so_that_renewing_stays_cheap() {
         assert_eq!(lifetime(&places), Duration::from_secs(seconds), "{four} of IPv4, {six} of IPv6");
     }
 }
+
+#[test]
+fn what_would_expire_comes_before_what_is_new() {
+    let mut bindings = Bindings::default();
+    bindings.succeeded(&[Step::Add(place(1)), Step::Add(place(3))], SHORT, at(0));
+    let steps = bindings.steps(&wanted(&[place(2), place(3)]), at(2000));
+    assert_eq!(steps, [Step::Remove(place(1)), Step::Renew(place(3)), Step::Add(place(2))]);
+}
