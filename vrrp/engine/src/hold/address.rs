@@ -22,7 +22,7 @@ mod tests;
 const CHUNK: usize = 64;
 /// Time after which a round ends, so that what is bound is announced while the kernel, which takes the longer the more there
 /// are, binds the rest.
-const TURN: Duration = Duration::from_millis(100);
+const TURN: Duration = Duration::from_millis(250);
 
 /// How this engine's addresses are told from others'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
