@@ -71,11 +71,8 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
             return holder.end();
         }
         holder.afterwards(&claims);
-        let rest = if round.more {
-            Duration::ZERO
-        } else {
-            (clock::now().since(begun) * REST).min(LONGEST_REST)
-        };
+        let rest =
+            if round.more { Duration::ZERO } else { (clock::now().since(begun) * REST).min(LONGEST_REST) };
         wait(roster, &holder, holder.patience(&round), rest);
     }
 }
