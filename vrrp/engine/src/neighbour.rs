@@ -62,6 +62,10 @@ use schedule::Schedule;
 /// Longest wait: nothing is due.
 const IDLE: Duration = Duration::from_hours(1);
 
+/// Between two looks at the census: a flood of foreign adverts, of which the kernel may drop most, must not wake the thread
+/// for each of them.
+const CENSUS_PAUSE: Duration = Duration::from_millis(10);
+
 /// Identifies a duty while it is held: its address in memory.
 type Id = usize;
 
@@ -88,6 +92,8 @@ struct Neighbour<'a> {
     greetings: Greetings,
     own: OwnMacs,
     strangers: Sightings<(String, Sighting)>,
+    /// Until then the census waits.
+    census_due: Time,
     room: Room,
 }
 
@@ -105,6 +111,7 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
         greetings: Greetings::default(),
         own: OwnMacs::default(),
         strangers: Sightings::new(),
+        census_due: Time::default(),
         room: Room::new(),
     };
     let mut patience = Duration::ZERO;
@@ -118,8 +125,8 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
         neighbour.announce();
         for link in links.iter() {
             neighbour.answer(link);
-            neighbour.hear_routers(link);
         }
+        neighbour.take_census(&links);
         neighbour.answer_unicast();
         neighbour.settle_conflicts();
         let busy = neighbour.join_groups();
@@ -132,10 +139,12 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
 impl Neighbour<'_> {
     /// Waits for a frame, the bell or the next thing that is due; whether the bell rang.
     fn wait(&self, links: &[Arc<LinkSockets>], patience: Duration) -> bool {
+        let hears_routers = self.census_due <= clock::now();
         let mut descriptors = vec![PollFd::new(self.roster.neighbour_bell().as_fd(), PollFlags::POLLIN)];
         for link in links {
             descriptors.extend(link.neighbour.readable().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-            descriptors.extend(link.families().map(|raw| PollFd::new(raw.census.as_fd(), PollFlags::POLLIN)));
+            let census = link.families().filter(|_| hears_routers);
+            descriptors.extend(census.map(|raw| PollFd::new(raw.census.as_fd(), PollFlags::POLLIN)));
         }
         let unicast = self.followed.values().filter_map(|followed| followed.unicast.as_ref());
         descriptors.extend(unicast.map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
@@ -152,7 +161,8 @@ impl Neighbour<'_> {
         let frames = probes.chain(self.schedule.deadline()).min();
         // What is due waits for its turn.
         let frames = frames.map(|due| due.max(self.pace.next(now)));
-        frames.into_iter().chain(self.conflicts.deadline()).chain(self.groups_deadline()).min()
+        let census = Some(self.census_due).filter(|due| *due > now);
+        frames.into_iter().chain(self.conflicts.deadline()).chain(self.groups_deadline()).chain(census).min()
     }
 }
 

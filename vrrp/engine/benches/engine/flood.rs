@@ -4,7 +4,6 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 use windlass_engine::Family;
 
@@ -31,6 +30,7 @@ const BURST: u64 = 300;
 /// For which the rate and CPU time are taken.
 const LOOK: Duration = Duration::from_secs(2);
 const TIMER_THREAD: &str = "windlass-vrrp";
+const NEIGHBOUR_THREAD: &str = "windlass-neighb";
 /// Skew and three intervals of the successor.
 const BOUND: f64 = 302.3;
 
@@ -108,7 +108,7 @@ fn measure(case: Case, kind: Kind) -> Value {
     let announcements = Announcements::on(&site.hosts[WITNESS], case.family);
     let adverts = Adverts::on(&site.hosts[WITNESS], case.family);
     let mut nodes = [0, 1].map(|number| start(&site.hosts[number], &scratch, case, number));
-    let (mut rates, mut taken, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut rates, mut taken, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new(), Vec::new()]);
     let (mut unwanted, rounds) = (0, setting("ROUNDS", 3));
     for _ in 0..rounds {
         settle(case, &site, &announcements);
@@ -121,14 +121,17 @@ fn measure(case: Case, kind: Kind) -> Value {
         });
         std::thread::sleep(Duration::from_secs(1));
         let (sent, began) = (adverts_sent(&site.hosts[WITNESS]), Instant::now());
-        let before = [0, 1].map(|node: usize| timer_thread(nodes[node].pid()));
+        let [active, backup] = [0, 1].map(|node: usize| nodes[node].pid());
+        let threads = [(active, TIMER_THREAD), (backup, TIMER_THREAD), (backup, NEIGHBOUR_THREAD)];
+        let look = || threads.map(|(process, name)| Used::by_threads(process, |thread| thread == name));
+        let before = look();
         std::thread::sleep(LOOK);
-        let after = [0, 1].map(|node: usize| timer_thread(nodes[node].pid()));
+        let after = look();
         #[expect(clippy::cast_precision_loss, reason = "some thousands")]
         let sent = (adverts_sent(&site.hosts[WITNESS]) - sent) as f64;
         rates.push(sent / began.elapsed().as_secs_f64());
-        for node in [0, 1] {
-            cpu[node].push(after[node].percent_since(before[node]));
+        for ((cpu, before), after) in cpu.iter_mut().zip(before).zip(after) {
+            cpu.push(after.percent_since(before));
         }
         unwanted += log(&scratch).became_active - tenures;
         taken.extend(fail_over(case, &nodes[0], &adverts, &announcements).0);
@@ -136,7 +139,7 @@ fn measure(case: Case, kind: Kind) -> Value {
         nodes[0].sigkill();
         nodes[0] = start(&site.hosts[0], &scratch, case, 0);
     }
-    let [active_cpu, backup_cpu] = cpu.map(median);
+    let [active_cpu, backup_cpu, neighbour_cpu] = cpu.map(median);
     let row = json!({
         "measure": "flood",
         "case": CASE,
@@ -151,15 +154,12 @@ fn measure(case: Case, kind: Kind) -> Value {
         "bound_ms": BOUND,
         "timer_cpu_percent": active_cpu,
         "backup_timer_cpu_percent": backup_cpu,
+        "backup_neighbour_cpu_percent": neighbour_cpu,
         "unwanted_moves": unwanted,
         "log_lines": log(&scratch).others,
     });
     println!("bench: {}", crate::report::line(&row));
     row
-}
-
-fn timer_thread(process: Pid) -> Used {
-    Used::by_threads(process, |name| name == TIMER_THREAD)
 }
 
 /// What the Backup told.

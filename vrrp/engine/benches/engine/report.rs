@@ -44,12 +44,12 @@ pub(crate) fn print(rows: &[Value]) {
 
 fn print_floods(rows: &[&Value]) {
     println!(
-        "\n| flood in the name of | adverts a second | failover (min, median, max) | bound | timer thread, Active | Backup | unwanted moves | lines told |"
+        "\n| flood in the name of | adverts a second | failover (min, median, max) | bound | timer thread, Active | Backup | neighbour thread, Backup | unwanted moves | lines told |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     for row in rows {
         println!(
-            "| {} | {} | {}, {}, {} ms | {} ms | {} % | {} % | {} | {} |",
+            "| {} | {} | {}, {}, {} ms | {} ms | {} % | {} % | {} % | {} | {} |",
             text(row, "flood"),
             row["adverts_per_second"],
             row["failover_min_ms"],
@@ -58,6 +58,7 @@ fn print_floods(rows: &[&Value]) {
             row["bound_ms"],
             row["timer_cpu_percent"],
             row["backup_timer_cpu_percent"],
+            row["backup_neighbour_cpu_percent"],
             row["unwanted_moves"],
             row["log_lines"],
         );

@@ -15,7 +15,7 @@ use super::announcer::announced_mac;
 use super::charge::LinkId;
 use super::clearance::Verdict;
 use super::heard::{Claim, Heard, Question};
-use super::{Followed, Id, Neighbour, id_of};
+use super::{CENSUS_PAUSE, Followed, Id, Neighbour, id_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
@@ -178,11 +178,27 @@ impl Neighbour<'_> {
         }
     }
 
-    /// Hears routers whose VRID is not configured on the interface.
-    pub(super) fn hear_routers(&mut self, link: &LinkSockets) {
+    /// Hears routers whose VRID is not configured on their interface, unless it did so a moment ago.
+    pub(super) fn take_census(&mut self, links: &[Arc<LinkSockets>]) {
+        let now = clock::now();
+        if now < self.census_due {
+            return;
+        }
+        for link in links {
+            if self.hear_routers(link) {
+                self.census_due = now + CENSUS_PAUSE;
+            }
+        }
+    }
+
+    /// Whether there were any.
+    fn hear_routers(&mut self, link: &LinkSockets) -> bool {
+        let mut heard = false;
         for raw in link.families() {
             for _ in 0..PACKETS_A_ROUND {
-                match raw.census.receive(&mut self.room) {
+                let received = raw.census.receive(&mut self.room);
+                heard |= !received.as_ref().is_err_and(is_empty);
+                match received {
                     Ok(Ok(datagram)) => {
                         if let Err(rejection) = wire::parse(&datagram, |_| None) {
                             link.tally.reject(rejection);
@@ -199,6 +215,7 @@ impl Neighbour<'_> {
                 }
             }
         }
+        heard
     }
 
     /// Joins and leaves groups; whether there is more to do at once.
