@@ -34,7 +34,8 @@ impl Case {
             }
         }
         // Linux goes through all addresses of the node for each IPv6 address that is bound: so many are not bound in time.
-        let feasible = |case: &Self| case.vips < 10_000 || case.family == Family::V4 || case.hold != Hold::Address;
+        let feasible =
+            |case: &Self| case.vips < 10_000 || case.family == Family::V4 || case.hold != Hold::Address;
         // Each once, where it comes first.
         (0..all.len()).filter(|&n| !all[..n].contains(&all[n])).map(|n| all[n]).filter(feasible).collect()
     }
