@@ -138,7 +138,7 @@ pub(crate) fn log(event: &Event) {
             let mac = super::network::mac(*mac);
             tracing::warn!(
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
-                "the address is not announced: another station answers for it; asking again each minute"
+                "the address is not announced: another station answers for it; asking again until it does not"
             );
         }
         Event::AddressOnInterface { key, address } => tracing::warn!(
