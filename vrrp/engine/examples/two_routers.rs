@@ -41,7 +41,7 @@
 //! ```
 //!
 //! Arguments: interface, VRID, priority, advertisement interval in milliseconds, source address, the peer's address, VIP.
-//! Prints each event after the seconds of the monotonic clock; ends, and resigns, when its standard input ends.
+//! Prints each event after the seconds since the machine started; ends, and resigns, when its standard input ends.
 
 use std::error::Error;
 use std::io::{Read, stdin};
