@@ -129,8 +129,7 @@ impl Core {
             number += 1;
             rung |= token == BELL;
             let Some((id, family)) = context::addressee(token) else { continue };
-            let Self { links, poller, deadlines, net_admin, ring, events, room, .. } = self;
-            let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+            let (links, room, mut context) = self.parts(now);
             if let Some(link) = links.get_mut(&id) {
                 link.receive_adverts(family, room, &mut context);
             }
@@ -142,8 +141,7 @@ impl Core {
         while let Some((due, (link_id, id))) = self.deadlines.first()
             && due <= now
         {
-            let Self { links, poller, deadlines, net_admin, ring, events, .. } = self;
-            let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+            let (links, _, mut context) = self.parts(now);
             let acted =
                 links.get_mut(&link_id).and_then(|link| link.handle_timeout(id, now + AGAIN, &mut context));
             if let Some(due) = acted {
@@ -154,9 +152,8 @@ impl Core {
 
     /// Asks the kernel again for what it refused.
     fn listen_again(&mut self, now: Time) {
-        let Self { links, poller, deadlines, net_admin, ring, events, .. } = self;
+        let (links, _, mut context) = self.parts(now);
         for link in links.values_mut().filter(|link| link.is_deaf()) {
-            let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
             link.listen_again(&mut context);
         }
         self.retry = self.links.values().any(Link::is_deaf).then(|| now + RETRY);
@@ -224,12 +221,16 @@ impl Core {
 
     fn with_link(&mut self, name: &str, act: impl FnOnce(&mut Link, &mut Context<'_>)) {
         let id = self.link_id(name);
-        let Self { links, poller, deadlines, net_admin, ring, events, .. } = self;
-        let now = clock::now();
-        let mut context = Context { now, net_admin: *net_admin, events, ring, deadlines, poller };
+        let (links, _, mut context) = self.parts(clock::now());
         if let Some(link) = links.get_mut(&id) {
             act(link, &mut context);
         }
+    }
+
+    /// The links, room to receive, and what a link has of the thread while it is at work.
+    fn parts(&mut self, now: Time) -> (&mut BTreeMap<LinkId, Link>, &mut Room, Context<'_>) {
+        let Self { links, room, poller, deadlines, net_admin, ring, events, .. } = self;
+        (links, room, Context { now, net_admin: *net_admin, events, ring, deadlines, poller })
     }
 
     /// The link of this name, made if it is new.
