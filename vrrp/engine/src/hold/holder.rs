@@ -196,8 +196,18 @@ impl<'a> Holder<'a> {
     }
 
     fn tell_lost(&self, lost: &[Place], claims: &[Claim]) {
+        if lost.is_empty() {
+            return;
+        }
+        // Whatever removes one address may have removed thousands.
+        let mut by_place: BTreeMap<Place, &Claim> = BTreeMap::new();
+        for claim in claims {
+            for place in claim.wanted() {
+                by_place.entry(place).or_insert(claim);
+            }
+        }
         for place in lost {
-            if let Some(claim) = claims.iter().find(|claim| claim.wanted().any(|wanted| wanted == *place)) {
+            if let Some(claim) = by_place.get(place) {
                 self.report.lost(claim, place.address);
             }
         }
