@@ -26,6 +26,7 @@ mod holder;
 mod kernel;
 mod occupants;
 mod orders;
+mod pause;
 mod report;
 mod vmac;
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
+use super::pause::{self, Pause};
+
 #[cfg(test)]
 mod tests;
 
@@ -18,9 +20,8 @@ const IPV6_PER_LIFETIME: usize = 256;
 const LONGEST_LIFETIME: Duration = Duration::from_mins(10);
 /// Longest time in which renewals are gathered.
 const LONGEST_BREATH: Duration = Duration::from_millis(500);
-/// First pause after a refusal; doubled up to the last.
+/// First pause after a refusal.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Pause after a removal from which on the address is given up until its end: it had better be on another node.
 const GIVE_UP: Duration = Duration::from_secs(1);
@@ -52,12 +53,6 @@ pub(super) struct Bindings {
     refused: BTreeMap<Place, Pause>,
     /// What others removed lately.
     lost: BTreeMap<Place, Pause>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Pause {
-    until: Time,
-    next: Duration,
 }
 
 /// Lifetime when these are bound.
@@ -116,8 +111,7 @@ impl Bindings {
             Step::Add(place) | Step::Renew(place) => {
                 self.bound.remove(&place);
                 let pause = self.refused.get(&place).map_or(FIRST_PAUSE, |pause| pause.next);
-                let next = (pause * 2).min(LAST_PAUSE);
-                self.refused.insert(place, Pause { until: now + pause, next }).is_none()
+                self.refused.insert(place, Pause::new(pause, FIRST_PAUSE, now)).is_none()
             }
         }
     }
@@ -128,10 +122,9 @@ impl Bindings {
         if self.bound.remove(&place).is_none() {
             return false;
         }
-        let recent = self.lost.get(&place).filter(|pause| now < pause.until + LAST_PAUSE);
-        let (pause, next) = recent
-            .map_or((Duration::ZERO, FIRST_PAUSE), |recent| (recent.next, (recent.next * 2).min(LAST_PAUSE)));
-        self.lost.insert(place, Pause { until: now + pause, next });
+        let recent = self.lost.get(&place).filter(|pause| now < pause.until + pause::LONGEST);
+        let pause = recent.map_or(Duration::ZERO, |recent| recent.next);
+        self.lost.insert(place, Pause::new(pause, FIRST_PAUSE, now));
         true
     }
 
@@ -148,7 +141,7 @@ impl Bindings {
     /// What was refused and is no longer wanted is forgotten; what was lost, too, but only when it was long ago.
     pub(super) fn forget(&mut self, wanted: &BTreeSet<Place>, now: Time) {
         self.refused.retain(|place, _| wanted.contains(place));
-        self.lost.retain(|place, pause| wanted.contains(place) || now < pause.until + LAST_PAUSE);
+        self.lost.retain(|place, pause| wanted.contains(place) || now < pause.until + pause::LONGEST);
     }
 
     /// What is bound.

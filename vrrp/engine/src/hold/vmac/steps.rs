@@ -6,10 +6,10 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 use super::device::DeviceId;
+use crate::hold::pause::Pause;
 
-/// First pause after a refusal; doubled up to the last.
+/// First pause after a refusal.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
 /// Devices made in one round, and those closed or removed: the kernel lets all processors pass by for each of the latter,
 /// and addresses that are to be renewed must not wait for long.
 const MADE_A_ROUND: usize = 16;
@@ -73,15 +73,14 @@ pub(super) struct Refusals(BTreeMap<DeviceId, Refusal>);
 #[derive(Debug)]
 struct Refusal {
     reason: String,
-    until: Time,
-    next: Duration,
+    pause: Pause,
 }
 
 impl Refusals {
     /// It cannot be had; it is tried again after a pause.
     pub(super) fn note(&mut self, id: DeviceId, reason: String, now: Time) {
-        let pause = self.0.get(&id).map_or(FIRST_PAUSE, |refusal| refusal.next);
-        self.0.insert(id, Refusal { reason, until: now + pause, next: (pause * 2).min(LAST_PAUSE) });
+        let length = self.0.get(&id).map_or(FIRST_PAUSE, |refusal| refusal.pause.next);
+        self.0.insert(id, Refusal { reason, pause: Pause::new(length, FIRST_PAUSE, now) });
     }
 
     /// It was had.
@@ -101,10 +100,10 @@ impl Refusals {
 
     /// When something is to be tried again, if that is yet to come: what was due is tried when it is wanted.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        self.0.values().map(|refusal| refusal.until).filter(|until| *until > now).min()
+        self.0.values().map(|refusal| refusal.pause.until).filter(|until| *until > now).min()
     }
 
     fn wait(&self, id: DeviceId, now: Time) -> bool {
-        self.0.get(&id).is_some_and(|refusal| now < refusal.until)
+        self.0.get(&id).is_some_and(|refusal| now < refusal.pause.until)
     }
 }
