@@ -62,6 +62,7 @@ mod neighbour;
 mod netlink;
 mod options;
 mod realtime;
+mod receive_buffer;
 mod sockets;
 mod status;
 mod sys;

@@ -22,6 +22,7 @@ use windlass_vrrp::{Family, wire};
 mod adverts;
 mod filter;
 mod frames;
+mod mac;
 mod memberships;
 mod neighbour;
 mod obstacle;
@@ -30,13 +31,11 @@ mod tally;
 pub(crate) use adverts::{AdvertSocket, Outlet, Room};
 pub(crate) use filter::VridSet;
 pub(crate) use frames::FrameSocket;
+pub(crate) use mac::{Mac, group_mac, group_mac_v6};
 pub(crate) use memberships::Memberships;
 pub(crate) use neighbour::{NeighbourSocket, UnicastSocket};
 pub(crate) use obstacle::{obstacle, probe, source_obstacle};
 pub(crate) use tally::Tally;
-
-/// A link-layer address.
-pub(crate) type Mac = [u8; 6];
 
 /// The sockets of one interface. Opening and closing them and joining groups may wait in the kernel (for the routing lock,
 /// for RCU): not on the timer thread.
@@ -267,6 +266,9 @@ impl FamilySockets {
         self.census.filter(&filter::foreign(family, own))
     }
 }
+
+/// Of what adverts are sent by. Highest that needs no capability: the first band of the default queueing discipline.
+const SEND_PRIORITY: i32 = 6;
 
 /// Whether an error means that there is nothing to read now.
 pub(crate) fn is_empty(error: &io::Error) -> bool {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::IpAddr;
 
 use socket2::SockAddr;
 use windlass_vrrp::auth::TRAILER;
@@ -10,7 +9,7 @@ use windlass_vrrp::wire::{self, AddressList, Advert, Path, Template};
 use windlass_vrrp::{Family, Priority, Vrid};
 
 use crate::config::{Hold, RouterConfig, Transport};
-use crate::sockets::{LinkSockets, Mac};
+use crate::sockets::{LinkSockets, Mac, group_mac};
 
 use super::trust::Trust;
 
@@ -135,19 +134,4 @@ fn header(to: Mac, vrid: Vrid, family: Family) -> Vec<u8> {
         Family::V6 => [0x86, 0xdd],
     };
     [&to[..], &vrid.mac(family), &ethertype].concat()
-}
-
-/// Link-layer address of a group (RFC 1112 §6.4, RFC 2464 §7).
-fn group_mac(group: IpAddr) -> Option<Mac> {
-    match group {
-        IpAddr::V4(group) if group.is_multicast() => {
-            let [_, b, c, d] = group.octets();
-            Some([0x01, 0x00, 0x5e, b & 0x7f, c, d])
-        }
-        IpAddr::V6(group) if group.is_multicast() => {
-            let [.., a, b, c, d] = group.octets();
-            Some([0x33, 0x33, a, b, c, d])
-        }
-        IpAddr::V4(_) | IpAddr::V6(_) => None,
-    }
 }

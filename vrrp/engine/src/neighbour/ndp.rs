@@ -9,6 +9,8 @@
 
 use std::net::Ipv6Addr;
 
+use crate::sockets::group_mac_v6;
+
 use super::frame::{Frame, Mac};
 use super::heard::{Claim, Heard, Question};
 
@@ -93,13 +95,13 @@ pub(super) fn answer(mac: Mac, target: Ipv6Addr, asker: Ipv6Addr, asker_mac: Mac
 
 /// An unsolicited advertisement to all nodes (T1; RFC 4861 §7.2.6).
 pub(super) fn announce(target: Ipv6Addr, mac: Mac) -> Frame {
-    advertisement(group_mac(ALL_NODES), ALL_NODES, target, ROUTER | OVERRIDE, mac)
+    advertisement(group_mac_v6(ALL_NODES), ALL_NODES, target, ROUTER | OVERRIDE, mac)
 }
 
 /// Asks whether somebody has `target`, without claiming it (RFC 4862 §5.4.2).
 pub(super) fn probe(target: Ipv6Addr, mac: Mac) -> Frame {
     let group = solicited_node(target);
-    let mut frame = Frame::new(OPTIONS, group_mac(group), mac, ETHERTYPE);
+    let mut frame = Frame::new(OPTIONS, group_mac_v6(group), mac, ETHERTYPE);
     frame.put(ICMP, &[SOLICITATION]);
     frame.put(ICMP + 8, &target.octets());
     finish(frame, Ipv6Addr::UNSPECIFIED, group)
@@ -128,12 +130,6 @@ fn finish(mut frame: Frame, source: Ipv6Addr, destination: Ipv6Addr) -> Frame {
 
 fn ip(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?))
-}
-
-/// Ethernet address of a group (RFC 2464 §7).
-fn group_mac(group: Ipv6Addr) -> Mac {
-    let [.., a, b, c, d] = group.octets();
-    [0x33, 0x33, a, b, c, d]
 }
 
 fn is_solicited_node(group: Ipv6Addr) -> bool {

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, recv, send};
+
+use crate::receive_buffer;
 
 use super::NetlinkError;
 
@@ -22,12 +24,9 @@ pub(super) struct Socket {
 
 impl Socket {
     /// Opens it, with a receive buffer of about this many bytes.
-    pub(super) fn open(groups: &[u32], receive_buffer: usize) -> io::Result<Self> {
+    pub(super) fn open(groups: &[u32], buffer: usize) -> io::Result<Self> {
         let mut inner = netlink_sys::Socket::new(NETLINK_ROUTE)?;
-        // Beyond net.core.rmem_max only with CAP_NET_ADMIN; without, as much as that allows.
-        if setsockopt(&inner, sockopt::RcvBufForce, &receive_buffer).is_err() {
-            setsockopt(&inner, sockopt::RcvBuf, &receive_buffer)?;
-        }
+        receive_buffer::enlarge(&inner, buffer)?;
         inner.bind_auto()?;
         inner.connect(&netlink_sys::SocketAddr::new(0, 0))?;
         for group in groups {

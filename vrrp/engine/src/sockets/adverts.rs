@@ -4,12 +4,13 @@ use std::io::{self, IoSliceMut, Read};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SetSockOpt, SockaddrIn6, recvmsg, setsockopt, sockopt,
-};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, setsockopt, sockopt};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, SockFilter, Socket, Type};
 use windlass_vrrp::Family;
 use windlass_vrrp::wire::{self, Datagram, Path, Rejection};
+
+use super::SEND_PRIORITY;
+use crate::receive_buffer;
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,6 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const LEAST_CHARGE: usize = 512;
 /// Longest advert: IPv6 with 255 addresses. A longer packet is cut and refused.
 const LONGEST: usize = 8 + 255 * 16 + 128;
-/// Highest that needs no capability: the first band of the default queueing discipline.
-const SEND_PRIORITY: i32 = 6;
 
 /// Where a packet is received.
 pub(crate) struct Room {
@@ -68,10 +67,7 @@ impl AdvertSocket {
         // The kernel begins to stamp a moment after the machine's first such socket asks for it; until then, what arrives is
         // stamped when it is looked at.
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-        // Beyond net.core.rmem_max where that is permitted.
-        if sockopt::RcvBufForce.set(&socket, &RECEIVE_BUFFER).is_err() {
-            socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-        }
+        receive_buffer::enlarge(&socket, RECEIVE_BUFFER)?;
         let capacity = socket.recv_buffer_size()? / LEAST_CHARGE;
         // A raw socket receives from birth: what came in before it was bound may be another interface's.
         for _ in 0..1024 {

@@ -5,10 +5,8 @@ use std::io;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
+use super::SEND_PRIORITY;
 use crate::sys;
-
-/// The first band of the default queueing discipline.
-const SEND_PRIORITY: i32 = 6;
 
 /// Sends frames by one interface; receives nothing.
 #[derive(Debug)]

@@ -8,10 +8,10 @@
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use nix::sys::socket::{SetSockOpt, sockopt};
 use socket2::{Domain, SockFilter, Socket, Type};
 use windlass_vrrp::Family;
 
+use crate::receive_buffer;
 use crate::sys;
 
 /// Room for the questions of a whole LAN after a power cut, while the engine is not run. A short frame takes some 800 bytes.
@@ -85,10 +85,7 @@ fn packet(index: u32, protocol: i32, filter: &[SockFilter]) -> io::Result<Socket
     // Protocol 0 until it is bound: nothing is received before the filter is in place.
     let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
     socket.set_nonblocking(true)?;
-    // Beyond net.core.rmem_max where that is permitted.
-    if sockopt::RcvBufForce.set(&socket, &RECEIVE_BUFFER).is_err() {
-        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
-    }
+    receive_buffer::enlarge(&socket, RECEIVE_BUFFER)?;
     socket.attach_filter(filter)?;
     sys::bind_packet(&socket, protocol, index)?;
     Ok(socket)

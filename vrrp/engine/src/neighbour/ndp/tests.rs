@@ -17,7 +17,7 @@ fn claim(address: Ipv6Addr, mac: Mac) -> Claim {
 
 /// A message within IPv6 and Ethernet, from THEIRS, with a right checksum.
 fn packet(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> Vec<u8> {
-    let mut frame = [&group_mac(destination)[..], &THEIRS, &[0x86, 0xdd, 0x60, 0, 0, 0, 0]].concat();
+    let mut frame = [&group_mac_v6(destination)[..], &THEIRS, &[0x86, 0xdd, 0x60, 0, 0, 0, 0]].concat();
     frame.extend([u8::try_from(message.len()).unwrap(), 58, 255]);
     frame.extend(source.octets());
     frame.extend(destination.octets());
