@@ -39,9 +39,7 @@ fn the_vip_is_on_the_actives_interface_alone_and_moves_with_it() {
         return;
     }
     let lan = Lan::new(2);
-    let (one, two) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-    one.engine.apply(vec![binding(0, 2)]);
-    one.await_state(State::Active);
+    let (one, two) = (lan.hosts[0].active(binding(0, 2)), lan.hosts[1].engine());
     let bound = await_bound(&lan.hosts[0]);
     assert!(bound.contains("scope global dynamic noprefixroute"), "{bound}");
     let lifetime = bound.split("valid_lft ").nth(1).and_then(|rest| rest.split("sec").next()?.parse().ok());
@@ -117,9 +115,7 @@ fn where_the_vip_is_removed_again_and_again_another_node_gets_it() {
         return;
     }
     let lan = Lan::new(2);
-    let (one, two) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-    one.engine.apply(vec![binding(0, 2)]);
-    one.await_state(State::Active);
+    let (one, two) = (lan.hosts[0].active(binding(0, 2)), lan.hosts[1].engine());
     two.engine.apply(vec![binding(1, 2)]);
     two.await_state(State::Backup);
     for _ in 0..6 {

@@ -29,9 +29,7 @@ fn traffic_follows_the_vip_while_the_clients_neighbour_entry_stays() {
             serve(host, family, n);
         }
         let heard = claims_until_mark(Capture::on(client), family.vip());
-        let (one, two) = (lan.hosts[0].engine(), lan.hosts[1].engine());
-        one.engine.apply(vec![config(family, 0, 2)]);
-        one.await_state(State::Active);
+        let (one, two) = (lan.hosts[0].active(config(family, 0, 2)), lan.hosts[1].engine());
         two.engine.apply(vec![config(family, 1, 2)]);
         let asking = Client::on(client, family);
         await_answer(client, &asking, family, 0);

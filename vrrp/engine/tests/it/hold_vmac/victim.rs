@@ -11,7 +11,7 @@ use windlass_engine::{Engine, Event, Options, State};
 use super::scene::{
     Client, Family, addresses, await_device, await_vip, config, device, lan, neighbour, parameter, serve,
 };
-use crate::lab::{Host, await_some, require_root};
+use crate::lab::{Host, Lan, Node, await_some, require_root};
 use crate::lab6::ask_for;
 
 const MARK: &str = "WINDLASS_TEST_VICTIM";
@@ -110,16 +110,7 @@ fn a_killed_process_falls_silent_at_once_its_vip_goes_by_itself_and_its_device_i
     for family in Family::BOTH {
         let lan = lan(3);
         let (host, client) = (&lan.hosts[0], &lan.hosts[2]);
-        for (n, host) in (0..2).zip(&lan.hosts) {
-            serve(host, family, n);
-        }
-        let mut victim = Victim::start(host, family);
-        victim.await_line("active");
-        let peer = lan.hosts[1].engine();
-        peer.engine.apply(vec![config(family, 1, 2)]);
-        peer.await_status("Backup of the other", |status| status.active.is_some());
-        let asking = Client::on(client, family);
-        asking.await_answer(0);
+        let (mut victim, peer, asking) = serving(&lan, family);
         let name = family.device(host);
         await_device(host, &name, true);
 
@@ -167,16 +158,7 @@ fn a_frozen_process_is_silent_and_listens_before_it_takes_its_place_back() {
     for family in Family::BOTH {
         let lan = lan(3);
         let (host, client) = (&lan.hosts[0], &lan.hosts[2]);
-        for (n, host) in (0..2).zip(&lan.hosts) {
-            serve(host, family, n);
-        }
-        let mut victim = Victim::start(host, family);
-        victim.await_line("active");
-        let peer = lan.hosts[1].engine();
-        peer.engine.apply(vec![config(family, 1, 2)]);
-        peer.await_status("Backup of the other", |status| status.active.is_some());
-        let asking = Client::on(client, family);
-        asking.await_answer(0);
+        let (mut victim, peer, asking) = serving(&lan, family);
         victim.signal(Signal::SIGSTOP);
         peer.await_state(State::Active);
         asking.await_answer(1);
@@ -191,6 +173,21 @@ fn a_frozen_process_is_silent_and_listens_before_it_takes_its_place_back() {
         let entry = neighbour(client, family);
         assert!(entry.contains(family.virtual_mac()), "{entry}");
     }
+}
+
+/// The victim, Active on the first host, its Backup on the second, and a client on the third that it has answered.
+fn serving(lan: &Lan, family: Family) -> (Victim, Node, Client) {
+    for (n, host) in (0..2).zip(&lan.hosts) {
+        serve(host, family, n);
+    }
+    let mut victim = Victim::start(&lan.hosts[0], family);
+    victim.await_line("active");
+    let peer = lan.hosts[1].engine();
+    peer.engine.apply(vec![config(family, 1, 2)]);
+    peer.await_status("Backup of the other", |status| status.active.is_some());
+    let asking = Client::on(&lan.hosts[2], family);
+    asking.await_answer(0);
+    (victim, peer, asking)
 }
 
 /// The client asks for the VIP as one that has never heard of it.

@@ -18,6 +18,12 @@ pub(crate) enum Maker {
 impl Maker {
     /// The peers.
     pub(crate) const FOREIGN: [Self; 2] = [Self::Keepalived, Self::Frr];
+    /// One of each in a group: each is best, second and last once.
+    pub(crate) const ORDERS: [[Self; 3]; 3] = [
+        [Self::Windlass, Self::Keepalived, Self::Frr],
+        [Self::Keepalived, Self::Frr, Self::Windlass],
+        [Self::Frr, Self::Windlass, Self::Keepalived],
+    ];
 
     /// Source of the adverts of such a router on the host with this index: FRR's for IPv6 come from its macvlan device.
     pub(crate) fn source(self, dialect: Dialect, host: usize) -> IpAddr {

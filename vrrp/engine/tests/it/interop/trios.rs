@@ -7,15 +7,9 @@ use crate::interop::setup::{Maker, group};
 use crate::interop::wire::Wire;
 use crate::interop::{each, pairs, site};
 
-const ORDERS: [[Maker; 3]; 3] = [
-    [Maker::Windlass, Maker::Keepalived, Maker::Frr],
-    [Maker::Keepalived, Maker::Frr, Maker::Windlass],
-    [Maker::Frr, Maker::Windlass, Maker::Keepalived],
-];
-
 #[test]
 fn of_one_router_of_each_maker_the_best_that_lives_is_active() {
-    each(pairs(&Dialect::ALL, &ORDERS), |case, (dialect, [first, second, third])| {
+    each(pairs(&Dialect::ALL, &Maker::ORDERS), |case, (dialect, [first, second, third])| {
         let lan = site::lan(4);
         let client = &lan.hosts[3];
         let setups = group(dialect, [(first, 200), (second, 150), (third, 100)]);

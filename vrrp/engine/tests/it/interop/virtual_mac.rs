@@ -37,33 +37,31 @@ fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
 
 #[test]
 fn of_one_router_of_each_maker_the_best_that_lives_has_the_virtual_mac_address() {
-    let orders = [
-        [Maker::Windlass, Maker::Keepalived, Maker::Frr],
-        [Maker::Keepalived, Maker::Frr, Maker::Windlass],
-        [Maker::Frr, Maker::Windlass, Maker::Keepalived],
-    ];
-    each(pairs(&[Dialect::V3Ipv4, Dialect::V3Ipv6], &orders), |case, (dialect, [first, second, third])| {
-        let lan = site::lan(4);
-        let client = &lan.hosts[3];
-        let setups = group(dialect, [(first, 200), (second, 150), (third, 100)]);
-        let routers = setups.map(|mut setup| {
-            setup.virtual_mac = true;
-            Router::start(&lan, &setup)
-        });
-        let await_active = |what: &str, router: &Router| {
-            let case = format!("{case}, {what}");
-            let said = Wire::tap(client).sole_speaker(&case, dialect, router.source);
-            assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
-            await_sole_answer(&case, client, dialect.vip(), dialect.virtual_mac());
-        };
-        await_active("all alive", &routers[0]);
-        lan.pull_cable(0);
-        await_active("the Active died", &routers[1]);
-        lan.pull_cable(1);
-        await_active("the second died", &routers[2]);
-        lan.plug_cable(1);
-        await_active("the second is back", &routers[1]);
-        lan.plug_cable(0);
-        await_active("all are back", &routers[0]);
-    });
+    each(
+        pairs(&[Dialect::V3Ipv4, Dialect::V3Ipv6], &Maker::ORDERS),
+        |case, (dialect, [first, second, third])| {
+            let lan = site::lan(4);
+            let client = &lan.hosts[3];
+            let setups = group(dialect, [(first, 200), (second, 150), (third, 100)]);
+            let routers = setups.map(|mut setup| {
+                setup.virtual_mac = true;
+                Router::start(&lan, &setup)
+            });
+            let await_active = |what: &str, router: &Router| {
+                let case = format!("{case}, {what}");
+                let said = Wire::tap(client).sole_speaker(&case, dialect, router.source);
+                assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
+                await_sole_answer(&case, client, dialect.vip(), dialect.virtual_mac());
+            };
+            await_active("all alive", &routers[0]);
+            lan.pull_cable(0);
+            await_active("the Active died", &routers[1]);
+            lan.pull_cable(1);
+            await_active("the second died", &routers[2]);
+            lan.plug_cable(1);
+            await_active("the second is back", &routers[1]);
+            lan.plug_cable(0);
+            await_active("all are back", &routers[0]);
+        },
+    );
 }
