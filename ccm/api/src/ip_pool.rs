@@ -1,6 +1,6 @@
 //! `IPPool`: the addresses an admin lets Windlass give to Services.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,12 +30,54 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct IPPoolSpec {
-    /// CIDRs (`192.0.2.0/28`, every address usable) and inclusive ranges (`192.0.2.10-192.0.2.20`).
+    /// CIDRs (`192.0.2.0/28`, every address usable), inclusive ranges (`192.0.2.10-192.0.2.20`) and single addresses.
     #[schemars(schema_with = "crate::validation::address_ranges")]
     pub addresses: Vec<String>,
+    /// What is left out of `addresses`, written as they are. A Service that has one of these already keeps it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::excluded_ranges")]
+    pub exclude: Vec<String>,
     /// Whether Services that name no pool may get an address from here.
     #[serde(default = "yes")]
     pub auto_assign: bool,
+    /// Gives nothing new; what was given stays.
+    #[serde(default)]
+    pub disabled: bool,
+    /// Which addresses are not given because some equipment treats them specially.
+    #[serde(default)]
+    pub avoid_reserved: AvoidReserved,
+    /// Pools are searched in ascending order of this number; of equal ones, those that select their Services first, then
+    /// by name.
+    #[serde(default = "default_priority")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub priority: i32,
+    /// Namespaces whose Services may use the pool, besides those that `namespaceSelectors` select. With both empty, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::namespaces")]
+    pub namespaces: Vec<String>,
+    /// Namespaces whose Services may use the pool, by label: one selector that matches is enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub namespace_selectors: Vec<LabelSelector>,
+    /// Services that may use the pool, by label: one selector that matches is enough; with none, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub service_selectors: Vec<LabelSelector>,
+    /// Which of its free addresses is given first.
+    #[serde(default)]
+    pub allocation_order: AllocationOrder,
+    /// How long an address that was released is not given to another Service, in seconds: stale neighbour tables, DNS
+    /// and clients must not reach a stranger.
+    #[serde(default = "default_quarantine")]
+    #[schemars(range(min = 0, max = 86_400))]
+    pub quarantine_seconds: u32,
+    /// What becomes of Services whose address is taken out of every pool.
+    #[serde(default)]
+    pub on_removal: OnRemoval,
+    /// Whether addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the
+    /// selectors above let use the pool. Who may write that field may take any address of the pool (CVE-2020-8554).
+    #[serde(default, rename = "allowExternalIPs")]
+    pub allow_external_ips: bool,
     /// Interface that announces these addresses on every node. Default: the one whose subnet holds the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::validation::interface_name")]
@@ -45,6 +87,64 @@ pub struct IPPoolSpec {
     #[serde(default = "default_interval")]
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,
+}
+
+impl Default for IPPoolSpec {
+    /// A pool of no address with every other field as if it were left out.
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            exclude: Vec::new(),
+            auto_assign: yes(),
+            disabled: false,
+            avoid_reserved: AvoidReserved::default(),
+            priority: default_priority(),
+            namespaces: Vec::new(),
+            namespace_selectors: Vec::new(),
+            service_selectors: Vec::new(),
+            allocation_order: AllocationOrder::default(),
+            quarantine_seconds: default_quarantine(),
+            on_removal: OnRemoval::default(),
+            allow_external_ips: false,
+            interface: None,
+            advertisement_interval_milliseconds: default_interval(),
+        }
+    }
+}
+
+/// Addresses that are not given although they are in the pool.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AvoidReserved {
+    /// Every address is given.
+    #[default]
+    None,
+    /// The first and the last address of each IPv4 CIDR up to /30, and the first of each IPv6 CIDR up to /126 (the
+    /// subnet-router anycast address, RFC 4291 §2.6.1).
+    Subnet,
+    /// Those, and every IPv4 address that ends in .0 or .255.
+    SubnetAndClassC,
+}
+
+/// Which free address is given first.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AllocationOrder {
+    /// The lowest.
+    #[default]
+    Lowest,
+    /// The highest.
+    Highest,
+    /// One never given, lowest first; with none left, the one released the longest ago.
+    LeastRecentlyUsed,
+}
+
+/// What becomes of a Service whose address its pool no longer holds, nor any other.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnRemoval {
+    /// It keeps the address; a condition says so.
+    #[default]
+    Keep,
+    /// It is given another, which works before the old one is withdrawn.
+    Move,
 }
 
 /// What the pool holds now.
@@ -73,10 +173,21 @@ pub struct AddressCounts {
     pub assigned: i64,
     /// Addresses that can be given.
     pub available: i64,
+    /// Addresses that cannot be given for now: released a moment ago, or taken by another station of the LAN.
+    #[serde(default)]
+    pub quarantined: i64,
 }
 
 fn yes() -> bool {
     true
+}
+
+fn default_priority() -> i32 {
+    100
+}
+
+fn default_quarantine() -> u32 {
+    60
 }
 
 fn default_interval() -> u32 {

@@ -15,9 +15,13 @@ mod validation;
 mod virtual_ip;
 mod virtual_router;
 
-pub use ip_pool::{AddressCounts, IPPool, IPPoolSpec, IPPoolStatus};
-pub use node_network::{ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
-pub use virtual_ip::{ServiceRef, VirtualIP, VirtualIPSpec, VirtualIPStatus, virtual_ip_name};
+pub use ip_pool::{
+    AddressCounts, AllocationOrder, AvoidReserved, IPPool, IPPoolSpec, IPPoolStatus, OnRemoval,
+};
+pub use node_network::{DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
+pub use virtual_ip::{
+    Quarantine, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec, VirtualIPStatus, virtual_ip_name,
+};
 pub use virtual_router::{RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus};
 
 /// Condition on a [`VirtualIP`]: `True` while some node answers for the address.
@@ -28,11 +32,30 @@ pub const CONDITION_READY: &str = "Ready";
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 
-/// Annotation of a Service: the address it wants, as `192.0.2.10`. As `spec.loadBalancerIP`, which Kubernetes has
-/// deprecated; both may be set if they agree.
+/// Condition on a Service: whether it has the addresses it asks for, with the reason.
+pub const CONDITION_ADDRESS_ALLOCATED: &str = "windlass.dev/AddressAllocated";
+/// `reason` of [`CONDITION_ANNOUNCED`] = `False`: another station of the LAN has the address.
+pub const REASON_ADDRESS_TAKEN: &str = "AddressTaken";
+
+/// `spec.loadBalancerClass` of Services that Windlass always serves.
+pub const LOAD_BALANCER_CLASS: &str = "windlass.dev/windlass";
+
+/// Annotation of a Service: the addresses it wants, as `192.0.2.10` or `192.0.2.10, 2001:db8::10`. As
+/// `spec.loadBalancerIP`, which Kubernetes has deprecated; both may be set if they agree.
 pub const ANNOTATION_ADDRESSES: &str = "windlass.dev/addresses";
-/// Annotation of a Service: the `IPPool` that its address must come from.
+/// Annotation of a Service: the `IPPool` that its addresses must come from.
 pub const ANNOTATION_POOL: &str = "windlass.dev/pool";
+/// Annotation of a Service: how many addresses of each of its families it wants, `"1"` to `"8"`. They are kept on
+/// different nodes as far as there are nodes.
+pub const ANNOTATION_ADDRESS_COUNT: &str = "windlass.dev/address-count";
+/// Annotation of a Service: it may share its address with Services that have the same key and other ports.
+pub const ANNOTATION_SHARING_KEY: &str = "windlass.dev/sharing-key";
+/// Annotation of a Service: other namespaces, as `a, b`, whose Services may share its address. Both sides must name each
+/// other.
+pub const ANNOTATION_SHARE_WITH: &str = "windlass.dev/share-with";
+/// Annotation of a `VirtualIP` with the value `"true"`: its Services may be given another address although its pool does
+/// not say `onRemoval: Move`, once no pool holds it any more.
+pub const ANNOTATION_ALLOW_MOVE: &str = "windlass.dev/allow-move";
 
 /// Every custom resource definition of the group, in a fixed order.
 pub fn all_crds()

@@ -1,7 +1,7 @@
 //! `NodeNetwork`: what a node's agent sees of its network. Observed, not wished for, and kept in `spec` as `CSINode`
 //! keeps its own: one writer, no status subresource needed.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -37,6 +37,23 @@ pub struct NodeNetworkSpec {
     #[serde(default)]
     #[schemars(length(max = 4096))]
     pub foreign_routers: Vec<ForeignRouter>,
+    /// Virtual IPs that another station of the LAN has or claims, as this node saw it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub duplicates: Vec<DuplicateAddress>,
+}
+
+/// A virtual IP that somebody else uses.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct DuplicateAddress {
+    /// Interface on which it was seen.
+    pub interface: String,
+    /// The address.
+    #[schemars(schema_with = "crate::validation::ip_address")]
+    pub address: IpAddr,
+    /// Link-layer address of the other station.
+    pub mac: String,
 }
 
 /// One interface of the node.
@@ -50,6 +67,10 @@ pub struct InterfaceInfo {
     /// Addresses with their prefix length, as `192.0.2.11/24`; the primary address of each family first.
     #[schemars(length(max = 256))]
     pub addresses: Vec<String>,
+    /// IPv6 link-local address: source of the interface's IPv6 adverts (RFC 9568 §5.1.2.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::validation::optional_ipv6_address")]
+    pub link_local: Option<Ipv6Addr>,
 }
 
 /// A VRRP or CARP router that is not ours.

@@ -17,7 +17,14 @@ const UNUSABLE: [&str; 6] =
 /// Two mistakes are beyond CEL and are found by the controller, which says so in the pool's condition `Ready`: an
 /// inverted IPv6 range (CEL does not order addresses, and reads no hexadecimal numbers), and a range that merely spans
 /// an unusable block.
-pub(crate) fn address_ranges(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn address_ranges(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = excluded_ranges(generator);
+    schema.insert("minItems".to_owned(), 1.into());
+    schema
+}
+
+/// As [`address_ranges`], but it may be empty.
+pub(crate) fn excluded_ranges(_: &mut SchemaGenerator) -> Schema {
     let is_range = format!("self.contains('-') && isIP({FIRST}) && isIP({LAST})");
     let is_cidr = "!self.contains('-') && isCIDR(self.trim())";
     let same_family = format!("ip({FIRST}).family() == ip({LAST}).family()");
@@ -32,7 +39,6 @@ pub(crate) fn address_ranges(_: &mut SchemaGenerator) -> Schema {
     };
     json_schema!({
         "type": "array",
-        "minItems": 1,
         "maxItems": 64,
         "x-kubernetes-list-type": "set",
         "items": {
@@ -82,6 +88,25 @@ pub(crate) fn address_ranges(_: &mut SchemaGenerator) -> Schema {
 const UNUSABLE_MESSAGE: &str = "'address range \"' + self + '\" includes unspecified, loopback, multicast or \
     broadcast addresses, which cannot be given to a Service: leave them out'";
 
+/// Names of namespaces.
+pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "set",
+        "items": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 63,
+            "x-kubernetes-validations": [{
+                "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                "messageExpression": "'\"' + self + '\" cannot be the name of a namespace: it has lower-case letters, \
+                    digits and \"-\" only, and begins and ends with a letter or digit'",
+            }],
+        },
+    })
+}
+
 /// Name of a network interface (Linux: IFNAMSIZ is 16 with the closing zero; no `/`, no blank, not `.` or `..`).
 pub(crate) fn interface_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -126,11 +151,12 @@ pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A claim never changes hands: whoever held the address would be given another one.
-pub(crate) fn first_owner() -> serde_json::Value {
+/// A claim never changes hands at once: whoever held the address would be given another one. Services that share an
+/// address may join and leave.
+pub(crate) fn an_owner_stays() -> serde_json::Value {
     serde_json::json!({
-        "rule": "self[0] == oldSelf[0]",
-        "message": "the first owner of a VirtualIP never changes: delete the VirtualIP to free its address",
+        "rule": "self.exists(one, oldSelf.exists(old, old.uid == one.uid))",
+        "message": "one owner of a VirtualIP must stay: delete the VirtualIP to free its address",
     })
 }
 
@@ -142,6 +168,19 @@ pub(crate) fn ip_address(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [
             { "rule": "isIP(self)", "messageExpression": "'address \"' + self + '\" is not an IP address'" },
         ],
+    })
+}
+
+/// An IPv6 address, or none.
+pub(crate) fn optional_ipv6_address(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "nullable": true,
+        "maxLength": 45,
+        "x-kubernetes-validations": [{
+            "rule": "isIP(self) && ip(self).family() == 6",
+            "messageExpression": "'address \"' + self + '\" is not an IPv6 address'",
+        }],
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Router", "type": "string", "jsonPath": ".spec.virtualRouter"}"#,
     printcolumn = r#"{"name": "Announced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announced\")].status"}"#,
     printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.activeNode"}"#,
+    printcolumn = r#"{"name": "Quarantine", "type": "string", "jsonPath": ".spec.quarantine.reason", "priority": 1}"#,
+    printcolumn = r#"{"name": "Until", "type": "date", "jsonPath": ".spec.quarantine.until", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
 )]
 #[serde(rename_all = "camelCase")]
@@ -37,12 +39,38 @@ pub struct VirtualIPSpec {
     pub address: IpAddr,
     /// Name of the `IPPool` it was taken from.
     pub pool: String,
-    /// The Services that own it; the first one claimed it.
-    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::first_owner()]))]
+    /// The Services that own it, those that share it in the order in which they joined. In quarantine, the last one.
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::an_owner_stays()]))]
     pub owners: Vec<ServiceRef>,
     /// Name of the `VirtualRouter` that carries it; absent until one is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_router: Option<String>,
+    /// Set while nobody has the address and nobody may be given it: no agent announces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Quarantine>,
+}
+
+/// Why an address is kept back, and for how long.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Quarantine {
+    /// What put it there.
+    pub reason: QuarantineReason,
+    /// When it ends: the object is deleted then, and the address can be given again.
+    pub until: Time,
+    /// One sentence for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub message: String,
+}
+
+/// What puts an address into quarantine.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuarantineReason {
+    /// Its last Service let go of it; only that Service (by namespace and name) gets it back before the end.
+    Released,
+    /// Another station of the LAN has it.
+    AddressTaken,
 }
 
 /// A Service, by name and by UID: a Service that was deleted and made again is another one.
@@ -50,10 +78,13 @@ pub struct VirtualIPSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ServiceRef {
     /// Namespace of the Service.
+    #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
     /// Name of the Service.
+    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// `metadata.uid` of the Service.
+    #[schemars(length(min = 1, max = 64))]
     pub uid: String,
 }
 

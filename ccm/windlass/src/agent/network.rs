@@ -54,6 +54,7 @@ pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<Interf
                 name: interface.name.clone(),
                 mac: mac(interface.mac),
                 addresses: v4.chain(v6).collect(),
+                link_local: None,
             }
         })
         .filter(|interface| !interface.addresses.is_empty())

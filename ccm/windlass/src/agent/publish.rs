@@ -102,6 +102,7 @@ impl Publisher {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             interfaces: network::interfaces(&found),
             foreign_routers,
+            duplicates: Vec::new(),
         })
     }
 

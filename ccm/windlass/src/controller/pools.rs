@@ -122,6 +122,7 @@ pub(crate) fn status(
             total: shown(counts.total),
             assigned: shown(counts.assigned),
             available: shown(counts.available()),
+            quarantined: 0,
         })
     };
     let (value, reason, message) = match reviewed.problems.first() {

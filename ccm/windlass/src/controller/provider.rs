@@ -56,6 +56,7 @@ impl Metal {
             pool: pool.clone().unwrap_or_default(),
             owners: vec![owner.clone()],
             virtual_router: None,
+            quarantine: None,
         };
         let object = VirtualIP::new(&name, spec);
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");

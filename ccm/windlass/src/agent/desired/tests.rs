@@ -31,6 +31,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
         pool: "lan".to_owned(),
         owners: vec![owner],
         virtual_router: router.map(str::to_owned),
+        quarantine: None,
     };
     Arc::new(VirtualIP::new(&virtual_ip_name(address), spec))
 }

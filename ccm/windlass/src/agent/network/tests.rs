@@ -44,6 +44,7 @@ fn interfaces_are_reported_by_name_primary_address_first_without_link_local_ones
         name: name.to_owned(),
         mac: "02:00:00:00:ab:01".to_owned(),
         addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+        link_local: None,
     };
     assert_eq!(
         got,

@@ -56,6 +56,7 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
         pool: "lan".into(),
         owners: vec![ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() }],
         virtual_router: Some("a".into()),
+        quarantine: None,
     };
     let mut vip = VirtualIP::new("192.0.2.200", spec);
     vip.metadata.uid = Some("uid-v".into());

@@ -16,6 +16,7 @@ fn vip(address: &str, owner_name: &str, uid: &str, version: u64) -> VirtualIP {
         pool: "p".into(),
         owners: vec![owner(owner_name)],
         virtual_router: None,
+        quarantine: None,
     };
     let mut vip = VirtualIP::new(&windlass_api::virtual_ip_name(spec.address), spec);
     vip.metadata.uid = Some(uid.into());

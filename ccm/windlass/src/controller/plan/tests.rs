@@ -50,6 +50,7 @@ impl Cluster {
             name: (*name).into(),
             mac: "02:00:00:00:00:01".into(),
             addresses: addresses.iter().map(|&address| address.into()).collect(),
+            link_local: None,
         });
         let foreign_routers = foreign.iter().map(|(interface, vrid)| ForeignRouter {
             interface: (*interface).into(),
@@ -61,6 +62,7 @@ impl Cluster {
             agent_version: "t".into(),
             interfaces: interfaces.collect(),
             foreign_routers: foreign_routers.collect(),
+            duplicates: Vec::new(),
         };
         self.input.networks.retain(|network| network.name_any() != node);
         self.input.networks.push(Arc::new(NodeNetwork::new(node, spec)));
@@ -76,6 +78,7 @@ impl Cluster {
             pool: pool.into(),
             owners: vec![ServiceRef { namespace: "ns".into(), name: "s".into(), uid: address.into() }],
             virtual_router: None,
+            quarantine: None,
         };
         self.input.vips.push(Arc::new(VirtualIP::new(&virtual_ip_name(spec.address), spec)));
     }

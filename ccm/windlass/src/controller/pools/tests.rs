@@ -104,7 +104,7 @@ fn status_shows_counts_and_keeps_the_time_of_the_last_transition() {
         Family::V6 => Counts { total: 1 << 96, assigned: 0 },
     };
     let first = status(None, Some(3), one, counts, at(EARLY));
-    assert_eq!(first.ipv4, Some(AddressCounts { total: 4, assigned: 1, available: 3 }));
+    assert_eq!(first.ipv4, Some(AddressCounts { total: 4, assigned: 1, available: 3, quarantined: 0 }));
     assert_eq!(first.ipv6.as_ref().map(|counts| counts.total), Some(i64::MAX), "more than can be shown");
     assert_eq!(
         (first.conditions[0].status.as_str(), first.conditions[0].reason.as_str()),
