@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::apiserver::{EVENT_TIMEOUT, describe};
 
 /// A repeated event is counted on the earlier one for this long.
-pub(crate) const SERIES: Duration = Duration::from_mins(10);
+pub const SERIES: Duration = Duration::from_mins(10);
 /// The API server refuses longer messages (bytes).
 const MAX_MESSAGE: usize = 1024;
 /// Events waiting to be written. When it is full, further ones are dropped: they must never slow a sync down.
@@ -29,7 +29,7 @@ const QUEUE: usize = 4096;
 
 /// `type` of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum EventKind {
+pub enum EventKind {
     /// Nothing to worry about.
     Normal,
     /// Something the user should see.
@@ -62,7 +62,7 @@ struct Written {
 
 /// Writes events, one call each.
 #[derive(Clone)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     client: Client,
     component: String,
     written: Arc<Mutex<HashMap<SeriesKey, Written>>>,
@@ -70,12 +70,12 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A recorder whose events say that they come from `component`.
-    pub(crate) fn new(client: Client, component: &str) -> Self {
+    pub fn new(client: Client, component: &str) -> Self {
         Self { client, component: component.to_owned(), written: Arc::default() }
     }
 
     /// Writes an event on `object`, or counts it on the one that says the same.
-    pub(crate) async fn publish(
+    pub async fn publish(
         &self,
         object: &ObjectReference,
         kind: EventKind,
@@ -147,13 +147,13 @@ struct Request {
 
 /// Hands events to a task that writes them, in order, so that no sync waits for them.
 #[derive(Debug, Clone)]
-pub(crate) struct EventSink {
+pub struct EventSink {
     queue: mpsc::Sender<Request>,
 }
 
 impl EventSink {
     /// The sink, and the task behind it that the caller must run until `token` is cancelled or the sink is dropped.
-    pub(crate) fn new(recorder: Recorder, token: CancellationToken) -> (Self, impl Future<Output = ()>) {
+    pub fn new(recorder: Recorder, token: CancellationToken) -> (Self, impl Future<Output = ()>) {
         let (queue, mut requests) = mpsc::channel::<Request>(QUEUE);
         let task = async move {
             loop {
@@ -178,7 +178,7 @@ impl EventSink {
     }
 
     /// Queues an event; never waits.
-    pub(crate) fn send(
+    pub fn send(
         &self,
         object: ObjectReference,
         kind: EventKind,

@@ -1,7 +1,7 @@
 //! `k8s.io/cloud-provider` for Rust: provider traits and the controllers that keep Kubernetes' contract with them.
 
 mod apiserver;
-mod events;
+pub mod events;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod lease;
@@ -11,8 +11,8 @@ mod provider;
 mod queue;
 pub mod service;
 mod store;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "fake"))]
+pub mod testing;
 mod watch;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};

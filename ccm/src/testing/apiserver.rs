@@ -6,31 +6,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
+use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use super::faults::{Cut, Dice, Fate, Faults, Weather};
 use super::patches;
+
+/// When the first object was made, in seconds since 1970.
+const EPOCH: i64 = 1_767_225_600;
 
 /// A write, as it arrived.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Write {
-    pub(crate) verb: &'static str,
+pub struct Write {
+    /// `create`, `update`, `patch` or `delete`.
+    pub verb: &'static str,
     /// `services/default/web/status`.
-    pub(crate) path: String,
-    pub(crate) body: Value,
+    pub path: String,
+    /// What was sent.
+    pub body: Value,
 }
 
 impl Write {
     /// `type reason message` of an event, `None` for any other write.
-    pub(crate) fn event(&self) -> Option<String> {
+    pub fn event(&self) -> Option<String> {
         let text = |field: &str| self.body[field].as_str().unwrap_or_default().to_owned();
         (self.verb == "create" && self.path.starts_with("events/"))
             .then(|| format!("{} {} {}", text("type"), text("reason"), text("message")))
     }
 }
 
+/// Errors that single writes are answered with.
 type Fault = (&'static str, String, u16);
 
 #[derive(Default)]
@@ -40,36 +48,86 @@ struct Inner {
     objects: BTreeMap<String, Value>,
     history: Vec<(u64, &'static str, String, Value)>,
     writes: Vec<Write>,
-    faults: Vec<Fault>,
+    refusals: Vec<Fault>,
+    faults: Faults,
+    clients: u64,
     silent: bool,
 }
 
 /// The API server; clones are the same one.
 #[derive(Clone, Default)]
-pub(crate) struct ApiServer {
+pub struct ApiServer {
     inner: Arc<Mutex<Inner>>,
     changed: Arc<Notify>,
 }
 
 impl ApiServer {
-    pub(crate) fn client(&self) -> Client {
+    /// A client in the namespace `default`.
+    pub fn client(&self) -> Client {
+        self.numbered_client().0
+    }
+
+    /// A client, and the number by which it can be cut off.
+    pub fn numbered_client(&self) -> (Client, u64) {
+        let number = {
+            let mut inner = self.lock();
+            inner.clients += 1;
+            inner.clients
+        };
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
-            async move { Ok::<_, std::convert::Infallible>(server.answer(request).await) }
+            async move { Ok::<_, std::convert::Infallible>(server.meet(number, request).await) }
         });
-        Client::new(service, "default")
+        (Client::new(service, "default"), number)
+    }
+
+    /// The client is cut off at its write after the next `at` ones (events do not count): no request of it arrives or is
+    /// answered after that.
+    pub fn cut_at_write(&self, client: u64, at: usize, cut: Cut) {
+        self.lock().faults.cut(client, at, cut);
+    }
+
+    /// The client is cut off.
+    pub fn cut_off(&self, client: u64) {
+        self.lock().faults.cut_off_now(client);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether the client is cut off.
+    pub fn is_cut_off(&self, client: u64) -> bool {
+        self.lock().faults.is_cut_off(client)
+    }
+
+    /// What happens to requests from now on, by a repeatable sequence.
+    pub fn set_weather(&self, weather: Weather, seed: u64) {
+        let mut inner = self.lock();
+        inner.faults.weather = weather;
+        inner.faults.dice = Dice::new(seed);
+    }
+
+    /// Waits until something is written.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// All objects of one plural, as `virtualips`.
+    pub fn list(&self, plural: &str) -> Vec<Value> {
+        let prefix = format!("{plural}/");
+        let inner = self.lock();
+        let of_kind = inner.objects.iter().filter(|(key, _)| key.starts_with(&prefix));
+        of_kind.map(|(_, object)| object.clone()).collect()
     }
 
     /// Creates or replaces an object, as a user would.
-    pub(crate) fn put(&self, object: Value) {
+    pub fn put(&self, object: Value) {
         let key = key_of(&object);
         self.lock().store(&key, object);
         self.changed.notify_waiters();
     }
 
     /// Merges a change into an object, as a user would.
-    pub(crate) fn edit(&self, key: &str, change: &Value) {
+    pub fn edit(&self, key: &str, change: &Value) {
         {
             let mut inner = self.lock();
             let mut object = inner.objects[key].clone();
@@ -80,41 +138,43 @@ impl ApiServer {
     }
 
     /// Deletes an object as the API server does: with finalizers it is only marked.
-    pub(crate) fn delete(&self, key: &str) {
+    pub fn delete(&self, key: &str) {
         self.edit(key, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Value> {
+    /// An object by its key, as `services/default/web` or `nodes//n1`.
+    pub fn get(&self, key: &str) -> Option<Value> {
         self.lock().objects.get(key).cloned()
     }
 
     /// The next write of this verb whose path starts like this is answered with an error.
-    pub(crate) fn fail(&self, verb: &'static str, path: &str, code: u16) {
-        self.lock().faults.push((verb, path.to_owned(), code));
+    pub fn fail(&self, verb: &'static str, path: &str, code: u16) {
+        self.lock().refusals.push((verb, path.to_owned(), code));
     }
 
     /// From now on no request is answered, or all are again.
-    pub(crate) fn set_silent(&self, silent: bool) {
+    pub fn set_silent(&self, silent: bool) {
         self.lock().silent = silent;
         self.changed.notify_waiters();
     }
 
     /// The writes so far, and forgets them.
-    pub(crate) fn take_writes(&self) -> Vec<Write> {
+    pub fn take_writes(&self) -> Vec<Write> {
         std::mem::take(&mut self.lock().writes)
     }
 
-    pub(crate) fn writes(&self) -> Vec<Write> {
+    /// The writes so far.
+    pub fn writes(&self) -> Vec<Write> {
         self.lock().writes.clone()
     }
 
     /// The events written so far, in order.
-    pub(crate) fn events(&self) -> Vec<String> {
+    pub fn events(&self) -> Vec<String> {
         self.lock().writes.iter().filter_map(Write::event).collect()
     }
 
     /// Waits until `condition` holds, at most 20 minutes of the test's virtual time.
-    pub(crate) async fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
+    pub async fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
         let limit = tokio::time::Instant::now() + Duration::from_mins(20);
         while !condition(self) {
             assert!(
@@ -130,6 +190,53 @@ impl ApiServer {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the way to the API server and back does to a request.
+    async fn meet(&self, client: u64, request: Request<Body>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let watches = request.uri().query().unwrap_or_default().contains("watch=true");
+        if watches {
+            let response = self.answer(request).await;
+            self.stay_if_cut_off(client).await;
+            return response;
+        }
+        self.delay().await;
+        self.stay_if_cut_off(client).await;
+        let counts = request.method() != Method::GET && !path.contains("/events");
+        let cut = if counts { self.lock().faults.write(client) } else { None };
+        if cut == Some(Cut::Before) {
+            self.changed.notify_waiters();
+            return std::future::pending().await;
+        }
+        let fate = self.lock().faults.fate();
+        if let Fate::Refused(code) = fate {
+            return respond(code, &failure(code, "refused, as the test orders"));
+        }
+        let response = self.answer(request).await;
+        self.delay().await;
+        if cut.is_some() {
+            self.changed.notify_waiters();
+        }
+        self.stay_if_cut_off(client).await;
+        if fate == Fate::Lost { respond(500, &failure(500, "lost, as the test orders")) } else { response }
+    }
+
+    async fn stay_if_cut_off(&self, client: u64) {
+        if self.is_cut_off(client) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn delay(&self) {
+        let delay = {
+            let faults = &mut self.lock().faults;
+            let longest = faults.weather.delay_ms;
+            if longest == 0 { 0 } else { faults.dice.below(longest + 1) }
+        };
+        if delay > 0 {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+        }
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
@@ -155,13 +262,7 @@ impl ApiServer {
         self.changed.notify_waiters();
         match answer {
             Ok(value) => respond(200, &value),
-            Err((code, message)) => {
-                let status = json!({
-                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
-                    "reason": match code { 404 => "NotFound", 409 => "Conflict", 422 => "Invalid", _ => "InternalError" }
-                });
-                respond(code, &status)
-            }
+            Err((code, message)) => respond(code, &failure(code, &message)),
         }
     }
 
@@ -208,12 +309,14 @@ impl Inner {
             Method::POST => ("create", ""),
             Method::PUT => ("update", ""),
             Method::PATCH => ("patch", path.strip_suffix("/status").map_or("", |_| "status")),
+            Method::DELETE => ("delete", ""),
             _ => return Err((405, format!("{method} is not supported"))),
         };
         self.writes.push(Write { verb, path: path.to_owned(), body: body.clone() });
-        if let Some(at) = self.faults.iter().position(|(v, p, _)| *v == verb && path.starts_with(p.as_str()))
+        if let Some(at) =
+            self.refusals.iter().position(|(v, p, _)| *v == verb && path.starts_with(p.as_str()))
         {
-            let (_, _, code) = self.faults.remove(at);
+            let (_, _, code) = self.refusals.remove(at);
             return Err((code, format!("fault {code}")));
         }
         let key = path.strip_suffix("/status").unwrap_or(path).to_owned();
@@ -222,9 +325,12 @@ impl Inner {
             if self.objects.contains_key(&key) {
                 return Err((409, format!("{key} already exists")));
             }
-            return Ok(self.store(&key, body));
+            return Ok(self.store(&key, self.born(body)));
         }
         let current = self.objects.get(&key).cloned().ok_or((404, format!("{key} not found")))?;
+        if verb == "delete" {
+            return self.delete(&key, current, &body["preconditions"]);
+        }
         let mut next = if verb == "update" { body.clone() } else { current.clone() };
         if verb == "patch" && strategic {
             patches::strategic(&mut next, &body).map_err(|reason| (422, reason))?;
@@ -255,6 +361,38 @@ impl Inner {
         }))
     }
 
+    /// What the API server sets in a new object: its UID, and a creation time that orders objects by age.
+    fn born(&self, mut object: Value) -> Value {
+        let next = self.version + 1;
+        let created = i64::try_from(next).ok().and_then(|next| Timestamp::from_second(EPOCH + next).ok());
+        let metadata = &mut object["metadata"];
+        if metadata["uid"].is_null() {
+            metadata["uid"] = json!(format!("uid-{next}"));
+        }
+        if metadata["creationTimestamp"].is_null() {
+            metadata["creationTimestamp"] = json!(created.unwrap_or_default().to_string());
+        }
+        if is_custom(&object) {
+            object.as_object_mut().map(|fields| fields.remove("status"));
+        }
+        object
+    }
+
+    fn delete(&mut self, key: &str, current: Value, conditions: &Value) -> Result<Value, (u16, String)> {
+        for field in ["uid", "resourceVersion"] {
+            let asked = &conditions[field];
+            if !asked.is_null() && *asked != current["metadata"][field] {
+                return Err((409, format!("{key}: the precondition {field} failed")));
+            }
+        }
+        let mut going = current;
+        if going["metadata"]["deletionTimestamp"].is_null() {
+            going["metadata"]["deletionTimestamp"] =
+                json!(Timestamp::from_second(EPOCH).unwrap_or_default().to_string());
+        }
+        Ok(self.store(key, going))
+    }
+
     fn store(&mut self, key: &str, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -282,16 +420,24 @@ fn admit(current: &Value, next: &mut Value, body: &Value, subresource: &str) -> 
     if asked.is_some_and(|version| *version != current["metadata"]["resourceVersion"]) {
         return Err((409, "the object has been modified".to_owned()));
     }
+    let uid = body.pointer("/metadata/uid").filter(|uid| !uid.is_null());
+    if uid.is_some_and(|uid| *uid != current["metadata"]["uid"]) {
+        return Err((409, "the object has another UID".to_owned()));
+    }
     let count = |object: &Value| {
         object.pointer("/metadata/finalizers").map_or(0, |list| list.as_array().map_or(0, Vec::len))
     };
     if !current["metadata"]["deletionTimestamp"].is_null() && count(next) > count(current) {
         return Err((422, "no new finalizers can be added if the object is being deleted".to_owned()));
     }
-    match (current["kind"].as_str(), subresource) {
-        (Some("Service" | "Node"), "status") => next["spec"] = current["spec"].clone(),
-        (Some("Service" | "Node"), _) => next["status"] = current["status"].clone(),
+    let has_status = is_custom(current) || matches!(current["kind"].as_str(), Some("Service" | "Node"));
+    match subresource {
+        "status" if has_status => next["spec"] = current["spec"].clone(),
+        _ if has_status => next["status"] = current["status"].clone(),
         _ => {}
+    }
+    if current["kind"] == "VirtualIP" {
+        an_owner_stays(current, next)?;
     }
     let provider_id = &current["spec"]["providerID"];
     if current["kind"] == "Node" && !provider_id.is_null() && *provider_id != next["spec"]["providerID"] {
@@ -311,6 +457,32 @@ fn admit(current: &Value, next: &mut Value, body: &Value, subresource: &str) -> 
         }
     }
     Ok(())
+}
+
+/// As the CRD's own rule has it.
+fn an_owner_stays(current: &Value, next: &Value) -> Result<(), (u16, String)> {
+    let owners = |object: &Value| object["spec"]["owners"].as_array().cloned().unwrap_or_default();
+    let before = owners(current);
+    if owners(next).iter().any(|one| before.iter().any(|old| old["uid"] == one["uid"])) {
+        return Ok(());
+    }
+    Err((422, "one owner of a VirtualIP must stay: delete the VirtualIP to free its address".to_owned()))
+}
+
+fn is_custom(object: &Value) -> bool {
+    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("windlass.dev/"))
+}
+
+fn failure(code: u16, message: &str) -> Value {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
+            "reason": reason, "metadata": {} })
 }
 
 /// `/api/v1/namespaces/default/services/web/status` → `services/default/web/status`; `/api/v1/nodes/n1` → `nodes//n1`.

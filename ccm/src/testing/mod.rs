@@ -1,13 +1,14 @@
 //! What the tests share: objects, an API server in memory, and waiting on conditions.
 
-pub(crate) mod apiserver;
+pub mod apiserver;
+pub mod faults;
 mod patches;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use serde_json::{Value, json};
 
 /// A Service of type LoadBalancer in namespace `default`, with UID `uid-<name>` and one TCP port.
-pub(crate) fn lb(name: &str) -> Value {
+pub fn lb(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}") },
@@ -21,7 +22,7 @@ pub(crate) fn lb(name: &str) -> Value {
 }
 
 /// A ready node with a provider ID.
-pub(crate) fn node(name: &str) -> Value {
+pub fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "uid": format!("uid-{name}") },
@@ -31,15 +32,17 @@ pub(crate) fn node(name: &str) -> Value {
 }
 
 /// `base` with `changes` merged in (RFC 7396: `null` removes).
-pub(crate) fn with(mut base: Value, changes: &Value) -> Value {
+pub fn with(mut base: Value, changes: &Value) -> Value {
     patches::merge(&mut base, changes);
     base
 }
 
-pub(crate) fn service(value: Value) -> Service {
+/// A Service from its JSON.
+pub fn service(value: Value) -> Service {
     serde_json::from_value(value).expect("a Service")
 }
 
-pub(crate) fn node_object(value: Value) -> Node {
+/// A Node from its JSON.
+pub fn node_object(value: Value) -> Node {
     serde_json::from_value(value).expect("a Node")
 }
