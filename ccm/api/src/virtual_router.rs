@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One VRRP virtual router: it carries any number of virtual IPs.
+/// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "windlass.dev",
@@ -51,7 +51,8 @@ pub struct RankedNode {
     /// VRRP priority, 1 to 254. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
     #[schemars(schema_with = "crate::validation::backup_priority")]
     pub priority: u8,
-    /// The node's primary address on the segment: source of its adverts.
+    /// Source of its adverts: the node's primary address on the segment, in IPv6 its interface's link-local address
+    /// (RFC 9568 §5.1.2.1). Its family is that of the virtual router.
     #[schemars(schema_with = "crate::validation::ip_address")]
     pub address: IpAddr,
     /// The node's interface on the segment.

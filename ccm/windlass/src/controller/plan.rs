@@ -1,26 +1,33 @@
 //! Which virtual router carries which VIP, and which nodes elect its owner. Pure: the same input gives the same plan, and
 //! a plan made from its own result is that result.
 //!
-//! - A segment is an IPv4 subnet that nodes have an interface in; its candidates are those nodes.
+//! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
+//!   family by itself.
 //! - A VIP goes to a segment that holds its address (or to the interface its pool names), there to the virtual router
-//!   with the fewest VIPs, and stays for as long as that router has candidates.
-//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes.
+//!   whose first node has the fewest VIPs of the same Service, of those to the one with the fewest VIPs, and stays for as
+//!   long as that router has candidates.
+//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
+//!   and where a healthy node is first in none while a Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
+//! - A VIP in quarantine is nobody's: it is planned for as if it did not exist.
 
 mod ranking;
 mod segment;
+mod spread;
+mod unplaced;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use kube::ResourceExt as _;
 use windlass_api::{
-    DEFAULT_ADVERTISEMENT_INTERVAL_MS, NodeNetwork, RankedNode, VirtualIP, VirtualRouter, VirtualRouterSpec,
+    DEFAULT_ADVERTISEMENT_INTERVAL_MS, NodeNetwork, VirtualIP, VirtualRouter, VirtualRouterSpec,
 };
 
 use segment::{Candidate, Segments};
+use spread::Spread;
+pub(crate) use unplaced::Unplaced;
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
@@ -32,12 +39,8 @@ pub(crate) struct PoolPlan {
     pub(crate) interval_ms: u32,
 }
 
-impl Default for PoolPlan {
-    /// For a pool that is gone.
-    fn default() -> Self {
-        Self { interface: None, interval_ms: DEFAULT_ADVERTISEMENT_INTERVAL_MS }
-    }
-}
+/// For a pool that is gone.
+static GONE: PoolPlan = PoolPlan { interface: None, interval_ms: DEFAULT_ADVERTISEMENT_INTERVAL_MS };
 
 /// The cluster, as far as it matters here.
 #[derive(Debug, Clone, Default)]
@@ -49,55 +52,6 @@ pub(crate) struct Input {
     pub(crate) networks: Vec<Arc<NodeNetwork>>,
     /// Nodes by name, and whether they are in the stable node set (service-contract S-24): the others rank below.
     pub(crate) nodes: BTreeMap<String, bool>,
-}
-
-/// Why no virtual router carries a VIP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unplaced {
-    /// IPv6.
-    Family(IpAddr),
-    /// No node's subnet holds the address.
-    NoSegment { address: Ipv4Addr, pool: String },
-    /// No node has the interface that the pool names.
-    NoInterface { interface: String, pool: String },
-    /// Every VRID is in use on the segment.
-    NoVrid { segment: String },
-}
-
-impl Unplaced {
-    /// Reason for a condition.
-    pub(crate) const fn reason(&self) -> &'static str {
-        match self {
-            Self::Family(_) => "FamilyNotAnnounced",
-            Self::NoSegment { .. } => "NoSegment",
-            Self::NoInterface { .. } => "NoInterface",
-            Self::NoVrid { .. } => "NoVRID",
-        }
-    }
-}
-
-impl fmt::Display for Unplaced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Family(address) => {
-                write!(f, "{address} is not announced: this version announces IPv4 only")
-            }
-            Self::NoSegment { address, pool } => write!(
-                f,
-                "{address} is in no subnet of any node with a Windlass agent: give pool {pool:?} addresses of the \
-                 nodes' subnet, or name the interface in its spec.interface"
-            ),
-            Self::NoInterface { interface, pool } => write!(
-                f,
-                "no node with a Windlass agent has an IPv4 subnet on interface {interface:?}, which pool {pool:?} \
-                 names: correct its spec.interface"
-            ),
-            Self::NoVrid { segment } => write!(
-                f,
-                "all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment"
-            ),
-        }
-    }
 }
 
 /// What the cluster should look like.
@@ -114,10 +68,42 @@ pub(crate) struct Plan {
 /// A router while the plan is made.
 struct Work {
     spec: VirtualRouterSpec,
+    /// Its `spec.segment`, unless hands wrote something else there.
+    segment: Option<IpNet>,
     /// Interface that its VIPs' pools name, if any.
     interface: Option<String>,
     interval_ms: Option<u32>,
     vips: usize,
+}
+
+impl Work {
+    fn new(spec: VirtualRouterSpec) -> Self {
+        let segment = spec.segment.parse().ok();
+        Self { spec, segment, interface: None, interval_ms: None, vips: 0 }
+    }
+
+    fn interval_ms(&self) -> u32 {
+        self.interval_ms.unwrap_or(self.spec.advertisement_interval_milliseconds)
+    }
+
+    /// Who is first in its ranking.
+    fn first(&self) -> Option<&str> {
+        self.spec.nodes.first().map(|node| node.name.as_str())
+    }
+
+    /// Who is first of those that are healthy now.
+    fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
+        let healthy = self.spec.nodes.iter().find(|node| nodes.get(&node.name) == Some(&true));
+        healthy.map_or_else(|| self.first(), |node| Some(&node.name))
+    }
+}
+
+/// Where VIPs of one kind can go.
+struct Venue {
+    segment: IpNet,
+    candidates: Vec<Candidate>,
+    /// Names of the routers that fit.
+    routers: Vec<String>,
 }
 
 /// Makes the plan.
@@ -125,56 +111,59 @@ pub(crate) fn plan(input: &Input) -> Plan {
     Planner::new(input).run()
 }
 
+/// VIPs with an equal one of these have a [`Venue`] in common.
+type Kind<'a> = (IpNet, Option<&'a str>, u32);
+
 struct Planner<'a> {
     input: &'a Input,
     segments: Segments,
     routers: BTreeMap<String, Work>,
+    spread: Spread<'a>,
+    venues: HashMap<Kind<'a>, Venue>,
 }
 
 impl<'a> Planner<'a> {
     fn new(input: &'a Input) -> Self {
-        let routers = distinct(&input.routers);
-        let work = |router: &Arc<VirtualRouter>| Work {
-            spec: router.spec.clone(),
-            interface: None,
-            interval_ms: None,
-            vips: 0,
-        };
+        let routers = distinct(&input.routers).into_iter();
         Self {
             input,
             segments: Segments::new(&input.networks, &input.nodes),
-            routers: routers.into_iter().map(|router| (router.name_any(), work(router))).collect(),
+            routers: routers.map(|router| (router.name_any(), Work::new(router.spec.clone()))).collect(),
+            spread: Spread::default(),
+            venues: HashMap::new(),
         }
     }
 
     fn run(mut self) -> Plan {
         let mut plan = Plan::default();
-        let mut vips: Vec<&Arc<VirtualIP>> =
-            self.input.vips.iter().filter(|vip| vip.metadata.deletion_timestamp.is_none()).collect();
+        let is_wanted =
+            |vip: &VirtualIP| vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
+        let mut vips: Vec<&'a VirtualIP> =
+            self.input.vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)).collect();
         // Oldest first, as they came.
         vips.sort_by_cached_key(|vip| {
             (vip.metadata.creation_timestamp.as_ref().map(|time| time.0), vip.spec.address)
         });
         let mut homeless = Vec::new();
         for vip in vips {
-            let pool = self.input.pools.get(&vip.spec.pool).cloned().unwrap_or_default();
-            match vip.spec.virtual_router.as_ref().filter(|router| self.stays(vip, &pool, router)) {
-                Some(router) => self.put(vip, &pool, router.clone(), &mut plan),
+            let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
+            match vip.spec.virtual_router.as_ref().filter(|router| self.stays(vip, pool, router)) {
+                Some(router) => self.put(vip, pool, router.clone(), &mut plan),
                 None => homeless.push((vip, pool)),
             }
         }
         for (vip, pool) in homeless {
-            match self.place(vip, &pool) {
-                Ok(router) => self.put(vip, &pool, router, &mut plan),
+            match self.place(vip, pool) {
+                Ok(router) => self.put(vip, pool, router, &mut plan),
                 Err(why) => drop(plan.unplaced.insert(vip.name_any(), why)),
             }
         }
         self.routers.retain(|_, router| router.vips > 0);
         for router in self.routers.values_mut() {
-            router.spec.advertisement_interval_milliseconds =
-                router.interval_ms.unwrap_or(router.spec.advertisement_interval_milliseconds);
-            let segment = self.segments.candidates(&router.spec.segment, router.interface.as_deref());
-            let nodes = ranking::refreshed(&router.spec, &segment, &self.segments, &self.input.nodes);
+            router.spec.advertisement_interval_milliseconds = router.interval_ms();
+            let Some(segment) = router.segment else { continue };
+            let candidates = self.segments.candidates(segment, router.interface.as_deref());
+            let nodes = ranking::refreshed(&router.spec, &candidates, &self.segments, &self.input.nodes);
             // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
             if !nodes.is_empty() {
                 router.spec.nodes = nodes;
@@ -186,12 +175,13 @@ impl<'a> Planner<'a> {
 
     /// A VIP stays while its router has a candidate, or no other segment would take it.
     fn stays(&self, vip: &VirtualIP, pool: &PoolPlan, router: &str) -> bool {
-        let Some(router) = self.routers.get(router) else { return false };
-        !self.segments.candidates(&router.spec.segment, pool.interface.as_deref()).is_empty()
-            || self.segment(vip, pool).is_err()
+        let Some(segment) = self.routers.get(router).and_then(|router| router.segment) else { return false };
+        segment.addr().is_ipv4() == vip.spec.address.is_ipv4()
+            && (self.segments.has_candidates(segment, pool.interface.as_deref())
+                || self.segment(vip, pool).is_err())
     }
 
-    fn put(&mut self, vip: &VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan) {
+    fn put(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan) {
         if let Some(work) = self.routers.get_mut(&router) {
             work.vips += 1;
             if work.interface.is_none() {
@@ -203,81 +193,139 @@ impl<'a> Planner<'a> {
                     Some(work.interval_ms.map_or(known.interval_ms, |old| old.min(known.interval_ms)));
             }
         }
+        self.spread.note(vip, &router);
         plan.carriers.insert(vip.name_any(), router);
     }
 
-    /// The segment for a VIP without one, with its candidates.
-    fn segment(&self, vip: &VirtualIP, pool: &PoolPlan) -> Result<(String, Vec<Candidate>), Unplaced> {
-        let IpAddr::V4(address) = vip.spec.address else { return Err(Unplaced::Family(vip.spec.address)) };
+    /// The segment for a VIP without one.
+    fn segment(&self, vip: &VirtualIP, pool: &PoolPlan) -> Result<IpNet, Unplaced> {
+        let address = vip.spec.address;
         self.segments.find(address, pool.interface.as_deref()).ok_or_else(|| {
             let pool_name = vip.spec.pool.clone();
-            match &pool.interface {
-                Some(interface) => Unplaced::NoInterface { interface: interface.clone(), pool: pool_name },
-                None => Unplaced::NoSegment { address, pool: pool_name },
+            match (&pool.interface, self.segments.find_mute(address)) {
+                (_, Some(segment)) => Unplaced::LinkLocal { address, segment },
+                (Some(interface), None) => {
+                    Unplaced::Interface { address, interface: interface.clone(), pool: pool_name }
+                }
+                (None, None) => Unplaced::Segment { address, pool: pool_name },
             }
         })
     }
 
     /// The router for a VIP without one; made if need be.
-    fn place(&mut self, vip: &VirtualIP, pool: &PoolPlan) -> Result<String, Unplaced> {
-        let (segment, candidates) = self.segment(vip, pool)?;
+    fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlan) -> Result<String, Unplaced> {
+        let segment = self.segment(vip, pool)?;
+        let kind = (segment, pool.interface.as_deref(), pool.interval_ms);
+        let venue = match self.venues.remove(&kind) {
+            Some(venue) => venue,
+            None => self.venue(segment, pool),
+        };
+        let chosen = self.choose(vip, pool, &venue);
+        match chosen {
+            Choice::Router(name) => {
+                self.venues.insert(kind, venue);
+                Ok(name)
+            }
+            Choice::Made(name) => {
+                // It may fit elsewhere, too.
+                self.venues.clear();
+                Ok(name)
+            }
+            Choice::NoVrid => Err(Unplaced::Vrid { segment }),
+        }
+    }
+
+    fn venue(&self, segment: IpNet, pool: &PoolPlan) -> Venue {
+        let candidates = self.segments.candidates(segment, pool.interface.as_deref());
         let interfaces: BTreeMap<&str, &str> =
             candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
         let fits = |router: &Work| {
-            let same = |node: &RankedNode| {
-                interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
-            };
-            router.spec.segment == segment
-                && router.interval_ms.unwrap_or(router.spec.advertisement_interval_milliseconds)
-                    == pool.interval_ms
-                && router.spec.nodes.iter().all(same)
+            router.segment == Some(segment)
+                && router.interval_ms() == pool.interval_ms
+                && router.spec.nodes.iter().all(|node| {
+                    interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
+                })
         };
-        let least = self
-            .routers
-            .iter()
-            .filter(|(_, router)| fits(router))
-            .min_by_key(|(name, router)| (router.vips, (*name).clone()))
-            .map(|(name, router)| (name.clone(), router.vips));
-        let wanted = candidates.iter().filter(|one| one.healthy).count().max(1);
-        let count = self.routers.values().filter(|router| fits(router) && router.vips > 0).count();
-        match least {
-            Some((name, vips)) if vips == 0 || count >= wanted => Ok(name),
-            Some((name, _)) => Ok(self.add(&segment, &candidates, pool).unwrap_or(name)),
-            None => self.add(&segment, &candidates, pool).ok_or(Unplaced::NoVrid { segment }),
+        let routers = self.routers.iter().filter(|(_, router)| fits(router));
+        let routers = routers.map(|(name, _)| name.clone()).collect();
+        Venue { segment, candidates, routers }
+    }
+
+    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, venue: &Venue) -> Choice {
+        // VIPs of the same Services, by the node that is first where they are: now, and when all nodes are well.
+        let (mut now, mut well) = (BTreeMap::new(), BTreeMap::new());
+        for (router, count) in self.spread.siblings(vip) {
+            let Some(router) = self.routers.get(router) else { continue };
+            if let Some(node) = router.first_healthy(&self.input.nodes) {
+                *now.entry(node).or_insert(0) += count;
+            }
+            if let Some(node) = router.first() {
+                *well.entry(node).or_insert(0) += count;
+            }
+        }
+        let at = |counts: &BTreeMap<&str, usize>, node: Option<&str>| {
+            node.and_then(|node| counts.get(node)).copied().unwrap_or(0)
+        };
+        let siblings = |router: &Work| {
+            if now.is_empty() {
+                return (0, 0);
+            }
+            (at(&now, router.first_healthy(&self.input.nodes)), at(&well, router.first()))
+        };
+        let fitting = || venue.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
+        let least = fitting().map(|(name, router)| (siblings(router), router.vips, name)).min();
+        let healthy = || venue.candidates.iter().filter(|one| one.healthy);
+        if let Some(((siblings, _), vips, name)) = least {
+            let enough = vips == 0
+                || fitting().filter(|(_, router)| router.vips > 0).count() >= healthy().count().max(1);
+            let best = healthy().map(|one| at(&now, Some(&one.node))).min();
+            if enough && best.is_none_or(|best| siblings <= best) {
+                return Choice::Router(name.clone());
+            }
+        }
+        let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
+        match (self.add(venue, pool, &siblings), least) {
+            (Some(made), _) => Choice::Made(made),
+            (None, Some((_, _, name))) => Choice::Router(name.clone()),
+            (None, None) => Choice::NoVrid,
         }
     }
 
     /// Makes a router, if the segment has a VRID left.
-    fn add(&mut self, segment: &str, candidates: &[Candidate], pool: &PoolPlan) -> Option<String> {
-        let vrid = self.free_vrid(segment, candidates)?;
+    fn add(&mut self, venue: &Venue, pool: &PoolPlan, siblings: &BTreeMap<String, usize>) -> Option<String> {
+        let vrid = self.free_vrid(venue)?;
         let others: Vec<&VirtualRouterSpec> = self
             .routers
             .values()
-            .filter(|router| router.vips > 0 && router.spec.segment == segment)
+            .filter(|router| router.vips > 0 && router.segment == Some(venue.segment))
             .map(|router| &router.spec)
             .collect();
+        let segment = venue.segment.to_string();
         let spec = VirtualRouterSpec {
             vrid,
-            segment: segment.to_owned(),
             advertisement_interval_milliseconds: pool.interval_ms,
-            nodes: ranking::new(vrid, candidates, &others),
+            nodes: ranking::new(vrid, &venue.candidates, &others, siblings),
+            segment,
         };
-        let name = format!("v4-{}-{vrid}", segment.replace('/', "-"));
-        let work =
-            Work { spec, interface: pool.interface.clone(), interval_ms: Some(pool.interval_ms), vips: 0 };
+        let name = router_name(venue.segment, vrid);
+        let interface = pool.interface.clone();
+        let work = Work { interface, interval_ms: Some(pool.interval_ms), ..Work::new(spec) };
         self.routers.insert(name.clone(), work);
         Some(name)
     }
 
-    /// The lowest VRID from 64 on, then from 1, that no router of ours and no stranger uses on the same links.
-    fn free_vrid(&self, segment: &str, candidates: &[Candidate]) -> Option<u8> {
+    /// The lowest VRID from 64 on, then from 1, that no router of ours and no stranger of the family uses on the same
+    /// links.
+    fn free_vrid(&self, venue: &Venue) -> Option<u8> {
+        let is_ipv4 = venue.segment.addr().is_ipv4();
         let links: BTreeSet<(&str, &str)> =
-            candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
+            venue.candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
         let mut used = BTreeSet::new();
-        for Work { spec, .. } in self.routers.values() {
+        for Work { spec, segment, .. } in self.routers.values() {
+            let other_family = segment.is_some_and(|segment| segment.addr().is_ipv4() != is_ipv4);
             let shares =
                 spec.nodes.iter().any(|node| links.contains(&(node.name.as_str(), node.interface.as_str())));
-            if shares || spec.segment == segment {
+            if !other_family && (shares || *segment == Some(venue.segment)) {
                 used.insert(spec.vrid);
             }
         }
@@ -286,12 +334,29 @@ impl<'a> Planner<'a> {
             let heard = network.spec.foreign_routers.iter();
             used.extend(
                 heard
+                    .filter(|router| router.source.is_ipv4() == is_ipv4)
                     .filter(|router| links.contains(&(node.as_str(), router.interface.as_str())))
                     .map(|router| router.vrid),
             );
         }
         (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
     }
+}
+
+/// What a VIP is given.
+enum Choice {
+    /// A router that was there.
+    Router(String),
+    /// A new one.
+    Made(String),
+    /// There is none, and none can be made.
+    NoVrid,
+}
+
+/// Name of a router: `v4-192.0.2.0-24-64`, `v6-2001-db8---64-64`.
+fn router_name(segment: IpNet, vrid: u8) -> String {
+    let family = if segment.addr().is_ipv4() { "v4" } else { "v6" };
+    format!("{family}-{}-{vrid}", segment.to_string().replace(['/', ':'], "-"))
 }
 
 /// The routers that count. Of several with one VRID on one segment, which only hands make, agents take part in the oldest

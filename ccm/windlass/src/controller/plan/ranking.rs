@@ -26,16 +26,23 @@ const MOST_OTHERS: usize = LOW as usize;
 
 /// The ranking of a new router beside `others` of its segment.
 ///
-/// First is who is first in the fewest of them; second, who in the fewest follows that first, so that a dead node's
-/// share spreads; then a fixed order of the VRID's own.
-pub(crate) fn new(vrid: u8, candidates: &[Candidate], others: &[&VirtualRouterSpec]) -> Vec<RankedNode> {
+/// First is who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these who is first in the
+/// fewest of the others; second, who in the fewest follows that first, so that a dead node's share spreads; then a fixed
+/// order of the VRID's own.
+pub(crate) fn new(
+    vrid: u8,
+    candidates: &[Candidate],
+    others: &[&VirtualRouterSpec],
+    siblings: &BTreeMap<String, usize>,
+) -> Vec<RankedNode> {
     let mut order: Vec<&Candidate> = candidates.iter().collect();
     order.sort_by_cached_key(|one| (!one.healthy, weight(vrid, &one.node)));
     let at = |router: &VirtualRouterSpec, place: usize| router.nodes.get(place).map(|node| node.name.clone());
     let firsts = |one: &Candidate| {
         others.iter().filter(|router| at(router, 0).as_deref() == Some(one.node.as_str())).count()
     };
-    raise(&mut order, 0, |one| (usize::from(!one.healthy), firsts(one)));
+    let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
+    raise(&mut order, 0, |one| (!one.healthy, siblings(one), firsts(one)));
     let first = order.first().map(|one| one.node.clone());
     let seconds = |one: &Candidate, same_first: bool| {
         let second = |router: &&&VirtualRouterSpec| {
@@ -81,8 +88,8 @@ pub(crate) fn refreshed(
 }
 
 fn ranked(candidate: &Candidate) -> RankedNode {
-    let Candidate { node, interface, address, healthy: _ } = candidate;
-    RankedNode { name: node.clone(), priority: 0, address: *address, interface: interface.clone() }
+    let Candidate { node, interface, source, healthy: _ } = candidate;
+    RankedNode { name: node.clone(), priority: 0, address: *source, interface: interface.clone() }
 }
 
 /// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 119

@@ -1,31 +1,39 @@
-//! Segments: the IPv4 subnets that nodes have an interface in.
+//! Segments: the subnets of either family that nodes have an interface in.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use kube::ResourceExt as _;
-use windlass_api::NodeNetwork;
+use windlass_api::{InterfaceInfo, NodeNetwork};
 
 /// Longer prefixes hold no neighbours: such an address is a host route.
-const LONGEST_PREFIX: u8 = 30;
+const fn longest_prefix(net: &IpNet) -> u8 {
+    match net {
+        IpNet::V4(_) => 30,
+        IpNet::V6(_) => 126,
+    }
+}
 
 /// A node's place on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) node: String,
     pub(crate) interface: String,
-    /// Its primary address there.
-    pub(crate) address: IpAddr,
+    /// Where its adverts come from: its primary address there, in IPv6 the interface's link-local one.
+    pub(crate) source: IpAddr,
     /// In the stable node set.
     pub(crate) healthy: bool,
 }
 
 /// All segments.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Segments {
-    subnets: BTreeMap<Ipv4Net, Vec<Candidate>>,
+    subnets: BTreeMap<IpNet, Vec<Candidate>>,
+    /// IPv6 subnets on interfaces without a link-local address: nobody can send adverts there.
+    mute: BTreeSet<IpNet>,
     /// Nodes whose network is known.
     reported: BTreeSet<String>,
 }
@@ -33,29 +41,38 @@ pub(crate) struct Segments {
 impl Segments {
     /// The segments of nodes that exist.
     pub(crate) fn new(networks: &[Arc<NodeNetwork>], nodes: &BTreeMap<String, bool>) -> Self {
-        let mut subnets = BTreeMap::<Ipv4Net, Vec<Candidate>>::new();
-        let mut reported = BTreeSet::new();
+        let mut segments = Self::default();
         for network in networks {
             let node = network.name_any();
             let Some(&healthy) = nodes.get(&node) else { continue };
-            reported.insert(node.clone());
             for interface in &network.spec.interfaces {
-                for address in &interface.addresses {
-                    // IPv6, or not an address at all: not a segment of this version.
-                    let Ok(net) = address.parse::<Ipv4Net>() else { continue };
-                    if net.prefix_len() > LONGEST_PREFIX {
-                        continue;
-                    }
-                    subnets.entry(net.trunc()).or_default().push(Candidate {
-                        node: node.clone(),
-                        interface: interface.name.clone(),
-                        address: IpAddr::V4(net.addr()),
-                        healthy,
-                    });
-                }
+                segments.add(&node, interface, healthy);
             }
+            segments.reported.insert(node);
         }
-        Self { subnets, reported }
+        segments
+    }
+
+    fn add(&mut self, node: &str, interface: &InterfaceInfo, healthy: bool) {
+        for address in &interface.addresses {
+            let Ok(net) = address.parse::<IpNet>() else { continue };
+            if net.prefix_len() > longest_prefix(&net) {
+                continue;
+            }
+            let source = match net {
+                IpNet::V4(net) => Some(IpAddr::V4(net.addr())),
+                // Every link has this subnet, which is another one on each.
+                IpNet::V6(net) if net.addr().is_unicast_link_local() => continue,
+                IpNet::V6(_) => interface.link_local.map(IpAddr::V6),
+            };
+            let Some(source) = source else {
+                self.mute.insert(net.trunc());
+                continue;
+            };
+            let (node, interface) = (node.to_owned(), interface.name.clone());
+            let candidate = Candidate { node, interface, source, healthy };
+            self.subnets.entry(net.trunc()).or_default().push(candidate);
+        }
     }
 
     /// Whether the node has said what its network is.
@@ -64,37 +81,45 @@ impl Segments {
     }
 
     /// The candidates of `segment`, each node once, on `interface` if one is named.
-    pub(crate) fn candidates(&self, segment: &str, interface: Option<&str>) -> Vec<Candidate> {
-        let Ok(net) = segment.parse::<Ipv4Net>() else { return Vec::new() };
-        self.on(net, interface)
-    }
-
-    fn on(&self, net: Ipv4Net, interface: Option<&str>) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, segment: IpNet, interface: Option<&str>) -> Vec<Candidate> {
         let mut seen = BTreeSet::new();
-        let all = self.subnets.get(&net).into_iter().flatten();
-        all.filter(|one| interface.is_none_or(|name| name == one.interface))
-            .filter(|one| seen.insert(one.node.as_str()))
-            .cloned()
-            .collect()
+        self.places(segment, interface).filter(|one| seen.insert(one.node.as_str())).cloned().collect()
     }
 
-    /// The segment for `address`: the smallest subnet that holds it. With an `interface` named, a subnet there will do
-    /// even if it does not hold the address, the one of most nodes first.
-    pub(crate) fn find(
-        &self,
-        address: Ipv4Addr,
-        interface: Option<&str>,
-    ) -> Option<(String, Vec<Candidate>)> {
+    /// Whether `segment` has a candidate.
+    pub(crate) fn has_candidates(&self, segment: IpNet, interface: Option<&str>) -> bool {
+        self.places(segment, interface).next().is_some()
+    }
+
+    fn places<'a>(
+        &'a self,
+        segment: IpNet,
+        interface: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Candidate> {
+        let all = self.subnets.get(&segment).into_iter().flatten();
+        all.filter(move |one| interface.is_none_or(|name| name == one.interface))
+    }
+
+    /// The segment for `address`: the smallest subnet that holds it. With an `interface` named, a subnet of its family
+    /// there will do even if it does not hold the address, the one of most nodes first.
+    pub(crate) fn find(&self, address: IpAddr, interface: Option<&str>) -> Option<IpNet> {
+        let holds = |net: &IpNet| net.contains(&address);
         self.subnets
             .keys()
-            .map(|net| (*net, self.on(*net, interface)))
-            .filter(|(net, candidates)| {
-                !candidates.is_empty() && (interface.is_some() || net.contains(&address))
+            .filter(|net| holds(net) || interface.is_some() && net.addr().is_ipv4() == address.is_ipv4())
+            .filter(|net| self.has_candidates(**net, interface))
+            .max_by_key(|net| {
+                if holds(net) {
+                    (true, usize::from(net.prefix_len()), Reverse(**net))
+                } else {
+                    (false, self.candidates(**net, interface).len(), Reverse(**net))
+                }
             })
-            .max_by_key(|(net, candidates)| {
-                let holds = net.contains(&address);
-                (holds, if holds { net.prefix_len() } else { 0 }, candidates.len(), std::cmp::Reverse(*net))
-            })
-            .map(|(net, candidates)| (net.to_string(), candidates))
+            .copied()
+    }
+
+    /// A subnet that holds `address` and nobody can send adverts in.
+    pub(crate) fn find_mute(&self, address: IpAddr) -> Option<IpNet> {
+        self.mute.iter().find(|net| net.contains(&address)).copied()
     }
 }

@@ -6,18 +6,41 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Vip(u8),
-    RemoveVip(u8),
+    Vip { last: u8, family: Family, services: Vec<u8> },
+    RemoveVip { last: u8, family: Family },
+    Quarantine { last: u8, family: Family },
     Node { number: u8, healthy: bool },
     RemoveNode(u8),
     Network { number: u8, subnet: u8 },
     Stranger { number: u8, vrid: u8 },
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    fn vip(self, last: u8) -> String {
+        match self {
+            Self::V4 => format!("192.0.2.{last}"),
+            Self::V6 => format!("2001:db8:2::{last}"),
+        }
+    }
+}
+
+fn family() -> impl Strategy<Value = Family> {
+    prop_oneof![Just(Family::V4), Just(Family::V6)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
+    let vip = || (100..130u8, family());
+    let services = prop::collection::vec(0..6u8, 1..3);
     prop_oneof![
-        5 => (100..140u8).prop_map(Step::Vip),
-        3 => (100..140u8).prop_map(Step::RemoveVip),
+        5 => (vip(), services).prop_map(|((last, family), services)| Step::Vip { last, family, services }),
+        2 => vip().prop_map(|(last, family)| Step::RemoveVip { last, family }),
+        1 => vip().prop_map(|(last, family)| Step::Quarantine { last, family }),
         2 => (1..7u8, any::<bool>()).prop_map(|(number, healthy)| Step::Node { number, healthy }),
         1 => (1..7u8).prop_map(Step::RemoveNode),
         3 => (1..7u8, 0..2u8).prop_map(|(number, subnet)| Step::Network { number, subnet }),
@@ -26,22 +49,27 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn take(cluster: &mut Cluster, step: &Step) {
-    let subnet = |subnet: u8, number: u8| format!("192.0.{}.{number}/24", 2 + subnet);
+    let subnets = |subnet: u8, number: u8| {
+        [format!("192.0.{}.{number}/24", 2 + subnet), format!("2001:db8:{}::{number}/64", 2 + subnet)]
+    };
     match *step {
-        Step::Vip(last) => {
-            let address = format!("192.0.2.{last}");
+        Step::Vip { last, family, ref services } => {
+            let address = family.vip(last);
             cluster.remove_vip(&address);
-            cluster.vip(&address);
+            let services: Vec<String> = services.iter().map(|number| format!("s{number}")).collect();
+            cluster.vip_for("p", &address, &services.iter().map(String::as_str).collect::<Vec<_>>());
         }
-        Step::RemoveVip(last) => cluster.remove_vip(&format!("192.0.2.{last}")),
+        Step::RemoveVip { last, family } => cluster.remove_vip(&family.vip(last)),
+        Step::Quarantine { last, family } => cluster.quarantine(&family.vip(last)),
         Step::Node { number, healthy } => cluster.node(&format!("n{number}"), healthy),
         Step::RemoveNode(number) => drop(cluster.input.nodes.remove(&format!("n{number}"))),
         Step::Network { number, subnet: at } => {
-            cluster.network(&format!("n{number}"), "eth0", &[&subnet(at, number)]);
+            let [v4, v6] = subnets(at, number);
+            cluster.network(&format!("n{number}"), "eth0", &[&v4, &v6]);
         }
         Step::Stranger { number, vrid } => {
-            let address = subnet(0, number);
-            cluster.networks(&format!("n{number}"), &[("eth0", &[&address])], &[("eth0", vrid)]);
+            let [v4, v6] = subnets(0, number);
+            cluster.networks(&format!("n{number}"), &[("eth0", &[&v4, &v6])], &[("eth0", vrid)]);
         }
     }
 }
@@ -57,7 +85,13 @@ proptest! {
             let after = cluster.plan();
             for vip in &cluster.input.vips {
                 let name = vip.name_any();
-                prop_assert!(after.carriers.contains_key(&name) != after.unplaced.contains_key(&name), "{}", name);
+                let (carried, unplaced) = (after.carriers.get(&name), after.unplaced.contains_key(&name));
+                let expected = usize::from(vip.spec.quarantine.is_none());
+                prop_assert_eq!(usize::from(carried.is_some()) + usize::from(unplaced), expected, "{}", name);
+                if let Some(router) = carried {
+                    let of_family = |node: &RankedNode| node.address.is_ipv6() == vip.spec.address.is_ipv6();
+                    prop_assert!(after.routers[router].nodes.iter().all(of_family), "{} in {}", name, router);
+                }
             }
             let mut vrids = BTreeSet::new();
             for (name, router) in &after.routers {

@@ -1,0 +1,51 @@
+//! Why no virtual router carries a VIP.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+/// What a VIP lacks for a virtual router to carry it, in words for its condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unplaced {
+    /// No node's subnet holds the address.
+    #[error(
+        "{address} is in no subnet of any node with a Windlass agent: give pool {pool:?} addresses of the nodes' subnet, \
+         or name the interface in its spec.interface"
+    )]
+    Segment { address: IpAddr, pool: String },
+    /// No node has the interface that the pool names.
+    #[error(
+        "no node with a Windlass agent has an {} subnet on interface {interface:?}, which pool {pool:?} names: correct its \
+         spec.interface",
+        family(*.address)
+    )]
+    Interface { address: IpAddr, interface: String, pool: String },
+    /// IPv6 is off on the interfaces, but for addresses that somebody set.
+    #[error(
+        "{address} is in {segment}, where no node's interface has a link-local address, which adverts for IPv6 come from: \
+         let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
+    )]
+    LinkLocal { address: IpAddr, segment: IpNet },
+    /// Every VRID is in use on the segment.
+    #[error("all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment")]
+    Vrid { segment: IpNet },
+}
+
+impl Unplaced {
+    /// Reason for a condition.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Segment { .. } => "NoSegment",
+            Self::Interface { .. } => "NoInterface",
+            Self::LinkLocal { .. } => "NoLinkLocalAddress",
+            Self::Vrid { .. } => "NoVRID",
+        }
+    }
+}
+
+const fn family(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    }
+}
