@@ -1,20 +1,20 @@
 //! From the cluster's objects to the virtual routers this node takes part in. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 use windlass_api::{VirtualIP, VirtualRouter};
 use windlass_engine::{RouterConfig, RouterKey};
-use windlass_vrrp::{Interval, Priority, Vrid};
+use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
 #[cfg(test)]
 mod tests;
 
-/// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP within
-/// milliseconds, and a new Service should not wait long for its address.
+/// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP and
+/// neighbour solicitations within milliseconds, and a new Service should not wait long for its address.
 const PROBE: Duration = Duration::from_millis(60);
 
 /// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
@@ -29,12 +29,13 @@ pub(crate) struct Assignment {
     /// This node's priority, 1 to 254.
     pub(crate) priority: u8,
     pub(crate) interval_milliseconds: u32,
-    /// This node's address on the segment, source of its adverts.
-    pub(crate) source: Ipv4Addr,
+    /// Source of this node's adverts: its address on the segment, in IPv6 its interface's link-local one. Its family is
+    /// that of the virtual router.
+    pub(crate) source: IpAddr,
     /// The other candidates' addresses: only their adverts are obeyed.
-    pub(crate) peers: BTreeSet<Ipv4Addr>,
+    pub(crate) peers: BTreeSet<IpAddr>,
     /// The virtual IPs.
-    pub(crate) addresses: BTreeSet<Ipv4Addr>,
+    pub(crate) addresses: BTreeSet<IpAddr>,
 }
 
 impl Assignment {
@@ -62,14 +63,16 @@ impl Assignment {
                 "'{name}' is no name of a Linux interface: 1 to 15 characters without '/' or space"
             ));
         }
-        Ok(RouterConfig {
+        let config = RouterConfig {
             priority,
             interval,
-            peers: self.peers.iter().copied().map(IpAddr::V4).collect(),
-            addresses: self.addresses.iter().copied().map(IpAddr::V4).collect(),
+            peers: self.peers.clone(),
+            addresses: self.addresses.clone(),
             probe: Some(PROBE),
-            ..RouterConfig::new(name.clone(), vrid, self.source.into())
-        })
+            ..RouterConfig::new(name.clone(), vrid, self.source)
+        };
+        config.check().map_err(|error| error.to_string())?;
+        Ok(config)
     }
 }
 
@@ -84,29 +87,26 @@ pub(crate) struct Problem {
 /// What this node is to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Desired {
-    /// By interface and VRID; every one has at least one address and a valid [`Assignment::config`].
+    /// By interface, family and VRID; every one has at least one address and a valid [`Assignment::config`].
     pub(crate) assignments: Vec<Assignment>,
     /// What was left out.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// The virtual routers that `node` takes part in, in the order of their interfaces and VRIDs.
+/// The virtual routers that `node` takes part in, in the order of their interfaces, families and VRIDs.
 ///
-/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is being deleted
-/// is not announced: its Service is gone and its address may be given to another any moment.
+/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is being deleted or
+/// is in quarantine is not announced: it is no Service's, and may be given to another.
 pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V]) -> Desired
 where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
     let mut problems = Vec::new();
-    let mut carried: HashMap<&str, Vec<(&VirtualIP, IpAddr)>> = HashMap::new();
-    for vip in vips.iter().map(AsRef::as_ref) {
-        if vip.metadata.deletion_timestamp.is_some() {
-            continue;
-        }
+    let mut carried: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
+    for vip in vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)) {
         if let Some(router) = &vip.spec.virtual_router {
-            carried.entry(router).or_default().push((vip, vip.spec.address));
+            carried.entry(router).or_default().push(vip);
         }
     }
 
@@ -123,18 +123,14 @@ where
         }
         let Some(own) = router.spec.nodes.iter().find(|candidate| candidate.name == node) else { continue };
         let object = format!("VirtualRouter {name}");
-        let IpAddr::V4(source) = own.address else {
-            let reason =
-                format!("this node's address {} is IPv6: this version announces IPv4 only", own.address);
-            problems.push(Problem { object, reason });
-            continue;
-        };
-        let candidates: BTreeSet<Ipv4Addr> =
-            router.spec.nodes.iter().filter_map(|candidate| ipv4(candidate.address)).collect();
+        let source = own.address;
+        let candidates: BTreeSet<IpAddr> =
+            router.spec.nodes.iter().map(|candidate| candidate.address).collect();
         let mut addresses = BTreeSet::new();
-        for (vip, address) in carried.get(name.as_str()).into_iter().flatten() {
-            match announceable(*address, &candidates) {
-                Ok(address) => {
+        for vip in carried.get(name.as_str()).into_iter().flatten() {
+            let address = vip.spec.address;
+            match announceable(address, source, &candidates) {
+                Ok(()) => {
                     addresses.insert(address);
                 }
                 Err(reason) => {
@@ -152,7 +148,7 @@ where
             priority: own.priority,
             interval_milliseconds: router.spec.advertisement_interval_milliseconds,
             source,
-            peers: candidates.into_iter().filter(|address| *address != source).collect(),
+            peers: candidates.into_iter().filter(|address| is_peer(*address, source)).collect(),
             addresses,
         };
         let key = match assignment.config() {
@@ -176,23 +172,35 @@ where
     Desired { assignments: assignments.into_values().collect(), problems }
 }
 
-fn ipv4(address: IpAddr) -> Option<Ipv4Addr> {
-    match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    }
+/// Whether some Service has it.
+pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
+    vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none()
 }
 
-/// Refuses what would harm the segment: answering ARP for a node's own address, or for what is no host's address.
-fn announceable(address: IpAddr, candidates: &BTreeSet<Ipv4Addr>) -> Result<Ipv4Addr, String> {
-    let Some(v4) = ipv4(address) else {
-        return Err(format!("{address} is IPv6: this version announces IPv4 only"));
+/// Whether another candidate's address is one whose adverts this node can hear.
+fn is_peer(address: IpAddr, source: IpAddr) -> bool {
+    address != source && Family::of(address) == Family::of(source)
+}
+
+/// Refuses what would harm the segment: answering for a node's own address, or for what is no host's address.
+fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) -> Result<(), String> {
+    if Family::of(address) != Family::of(source) {
+        return Err(format!(
+            "{address} is of another family than its virtual router, whose adverts come from {source}: remove its \
+             spec.virtualRouter"
+        ));
+    }
+    let nobodys = match address {
+        IpAddr::V4(address) => address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
     };
-    if v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast() {
-        return Err(format!("{v4} is no address of a host: take it out of the pool"));
+    if nobodys || address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+        return Err(format!(
+            "{address} is no address that a host of the LAN can be reached at: take it out of the pool"
+        ));
     }
-    if candidates.contains(&v4) {
-        return Err(format!("{v4} is a node's own address: take it out of the pool"));
+    if candidates.contains(&address) {
+        return Err(format!("{address} is a node's own address: take it out of the pool"));
     }
-    Ok(v4)
+    Ok(())
 }

@@ -41,20 +41,22 @@ pub(crate) fn is_the_nodes(name: &str) -> bool {
     name != "lo" && !NOT_THE_NODES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The interfaces to report, by name, without link-local IPv6 addresses: every link has those, they tell no segment.
+/// The interfaces to report, by name. Link-local IPv6 addresses are not among their addresses: every link has those, they
+/// tell no segment. The lowest of them is the source of adverts.
 pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<InterfaceInfo> {
     let mut interfaces: Vec<InterfaceInfo> = found
         .iter()
         .filter(|interface| is_the_nodes(&interface.name))
         .map(|interface| {
             let v4 = interface.ipv4.iter().map(|(address, length)| format!("{address}/{length}"));
-            let v6 = interface.ipv6.iter().filter(|(address, _)| !address.is_unicast_link_local());
-            let v6 = v6.map(|(address, length)| format!("{address}/{length}"));
+            let (link_local, v6): (Vec<_>, Vec<_>) =
+                interface.ipv6.iter().partition(|(address, _)| address.is_unicast_link_local());
+            let v6 = v6.into_iter().map(|(address, length)| format!("{address}/{length}"));
             InterfaceInfo {
                 name: interface.name.clone(),
                 mac: mac(interface.mac),
                 addresses: v4.chain(v6).collect(),
-                link_local: None,
+                link_local: link_local.into_iter().map(|(address, _)| address).min(),
             }
         })
         .filter(|interface| !interface.addresses.is_empty())

@@ -10,7 +10,7 @@ use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPStatus, VirtualRoute
 use windlass_engine::RouterKey;
 
 use super::board::ActivePeriod;
-use super::desired::Assignment;
+use super::desired::{Assignment, is_wanted};
 
 #[cfg(test)]
 mod tests;
@@ -108,8 +108,7 @@ where
     }
     for vip in vips.iter().map(AsRef::as_ref) {
         let Some(carried) = vip.spec.virtual_router.as_deref().and_then(find) else { continue };
-        let ours = matches!(vip.spec.address, std::net::IpAddr::V4(v4) if carried.assignment.addresses.contains(&v4));
-        if !ours || vip.metadata.deletion_timestamp.is_some() {
+        if !is_wanted(vip) || !carried.assignment.addresses.contains(&vip.spec.address) {
             continue;
         }
         let status = vip.status.clone().unwrap_or_default();

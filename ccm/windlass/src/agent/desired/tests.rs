@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use windlass_api::{RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name};
+use windlass_api::{
+    Quarantine, QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
+};
 
 use super::*;
 
@@ -39,7 +41,9 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
 const NODES: &[(&str, u8, &str)] =
     &[("n1", 200, "192.0.2.11"), ("n2", 150, "192.0.2.12"), ("n3", 100, "192.0.2.13")];
 
-fn set(addresses: &[&str]) -> BTreeSet<Ipv4Addr> {
+const NODES6: &[(&str, u8, &str)] = &[("n1", 200, "fe80::11"), ("n2", 150, "fe80::12")];
+
+fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
     addresses.iter().map(|address| address.parse().unwrap()).collect()
 }
 
@@ -64,6 +68,19 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
 }
 
 #[test]
+fn a_router_is_of_the_family_of_its_nodes_addresses_and_both_families_may_have_one_vrid() {
+    let routers = [router("v4", 64, NODES), router("v6", 64, NODES6)];
+    let vips = [vip("2001:db8::200", Some("v6")), vip("192.0.2.200", Some("v4"))];
+    let got = desired("n1", &routers, &vips);
+    assert_eq!(got.problems, []);
+    let [v4, v6] = &got.assignments[..] else { panic!("{got:?}") };
+    assert_eq!((v4.virtual_router.as_str(), v6.virtual_router.as_str()), ("v4", "v6"));
+    let config = v6.config().unwrap();
+    assert_eq!((config.source, config.family()), ("fe80::11".parse().unwrap(), Family::V6));
+    assert_eq!((config.peers, config.addresses), (set(&["fe80::12"]), set(&["2001:db8::200"])));
+}
+
+#[test]
 fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
     let deleting_vip = {
         let mut vip = VirtualIP::clone(&vip("192.0.2.200", Some("a")));
@@ -75,8 +92,16 @@ fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
         router.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         Arc::new(router)
     };
+    let quarantined_vip = {
+        let mut vip = VirtualIP::clone(&vip("192.0.2.200", Some("a")));
+        let until = Time(jiff::Timestamp::UNIX_EPOCH);
+        let message = String::new();
+        vip.spec.quarantine = Some(Quarantine { reason: QuarantineReason::Released, until, message });
+        Arc::new(vip)
+    };
     let good = || vec![router("a", 64, NODES)];
     let cases = [
+        ("VIP is in quarantine", "n1", good(), vec![quarantined_vip]),
         ("node is not ranked", "n9", good(), vec![vip("192.0.2.200", Some("a"))]),
         ("VIP is being deleted", "n1", good(), vec![deleting_vip]),
         ("VIP has no router", "n1", good(), vec![vip("192.0.2.200", None)]),
@@ -101,14 +126,17 @@ fn what_cannot_be_done_is_left_out_with_a_reason_and_the_rest_is_done() {
         (bad(0, NODES), "192.0.2.200", "VirtualRouter bad", "VRID 0"),
         (bad(64, &[("n1", 0, "192.0.2.11")]), "192.0.2.200", "VirtualRouter bad", "priority 0"),
         (bad(64, &[("n1", 255, "192.0.2.11")]), "192.0.2.200", "VirtualRouter bad", "priority 255"),
-        (bad(64, &[("n1", 9, "2001:db8::1")]), "192.0.2.200", "VirtualRouter bad", "IPv4 only"),
+        (bad(64, &[("n1", 9, "2001:db8::1")]), "2001:db8::200", "VirtualRouter bad", "not link-local"),
         (Arc::new(odd_interval), "192.0.2.200", "VirtualRouter bad", "105 ms"),
         (Arc::new(long_name), "192.0.2.200", "VirtualRouter bad", "no name of a Linux interface"),
         (bad(70, NODES), "192.0.2.200", "VirtualRouter good", "already that of VirtualRouter bad"),
-        (bad(64, NODES), "2001:db8::200", "VirtualIP 2001-db8--200", "IPv4 only"),
+        (bad(64, NODES), "2001:db8::200", "VirtualIP 2001-db8--200", "another family"),
+        (bad(64, NODES6), "192.0.2.200", "VirtualIP 192.0.2.200", "another family"),
+        (bad(64, NODES6), "fe80::200", "VirtualIP fe80--200", "no address that a host"),
+        (bad(64, NODES6), "ff02::12", "VirtualIP ff02--12", "no address that a host"),
         (bad(64, NODES), "192.0.2.12", "VirtualIP 192.0.2.12", "a node's own address"),
-        (bad(64, NODES), "224.0.0.18", "VirtualIP 224.0.0.18", "no address of a host"),
-        (bad(64, NODES), "127.0.0.1", "VirtualIP 127.0.0.1", "no address of a host"),
+        (bad(64, NODES), "224.0.0.18", "VirtualIP 224.0.0.18", "no address that a host"),
+        (bad(64, NODES), "127.0.0.1", "VirtualIP 127.0.0.1", "no address that a host"),
     ];
     for (bad_router, address, object, reason) in cases {
         let routers = [bad_router, good.0.clone()];

@@ -25,7 +25,7 @@ fn only_interfaces_that_can_carry_the_nodes_addresses_count() {
 }
 
 #[test]
-fn interfaces_are_reported_by_name_primary_address_first_without_link_local_ones() {
+fn interfaces_are_reported_by_name_primary_address_first_and_the_link_local_one_apart() {
     let found = |name: &str, v4: &[(&str, u8)], v6: &[(&str, u8)]| {
         let mut info = windlass_engine::InterfaceInfo::default();
         info.name = name.to_owned();
@@ -38,19 +38,25 @@ fn interfaces_are_reported_by_name_primary_address_first_without_link_local_ones
         found("eth1", &[("198.51.100.1", 25)], &[]),
         found("cni0", &[("203.0.113.1", 27)], &[]),
         found("eth2", &[], &[("fe80::1", 64)]),
-        found("eth0", &[("192.0.2.12", 24), ("192.0.2.5", 24)], &[("fe80::1", 64), ("2001:db8::1", 64)]),
+        found("eth3", &[], &[("2001:db8:1::1", 64)]),
+        found(
+            "eth0",
+            &[("192.0.2.12", 24), ("192.0.2.5", 24)],
+            &[("fe80::2", 64), ("fe80::1", 64), ("2001:db8::1", 64)],
+        ),
     ]);
-    let expected = |name: &str, addresses: &[&str]| InterfaceInfo {
+    let expected = |name: &str, addresses: &[&str], link_local: Option<&str>| InterfaceInfo {
         name: name.to_owned(),
         mac: "02:00:00:00:ab:01".to_owned(),
         addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
-        link_local: None,
+        link_local: link_local.map(|address| address.parse().unwrap()),
     };
     assert_eq!(
         got,
         [
-            expected("eth0", &["192.0.2.12/24", "192.0.2.5/24", "2001:db8::1/64"]),
-            expected("eth1", &["198.51.100.1/25"]),
+            expected("eth0", &["192.0.2.12/24", "192.0.2.5/24", "2001:db8::1/64"], Some("fe80::1")),
+            expected("eth1", &["198.51.100.1/25"], None),
+            expected("eth3", &["2001:db8:1::1/64"], None),
         ]
     );
 }

@@ -32,6 +32,27 @@ fn assignment(vrid: u8) -> Assignment {
     }
 }
 
+fn assignment6(vrid: u8) -> Assignment {
+    Assignment {
+        virtual_router: format!("v6-2001-db8---64-{vrid}"),
+        source: "fe80::11".parse().unwrap(),
+        peers: ["fe80::12".parse().unwrap()].into(),
+        addresses: ["2001:db8::200".parse().unwrap()].into(),
+        ..assignment(vrid)
+    }
+}
+
+#[test]
+fn a_file_of_an_agent_that_knew_ipv4_alone_is_read_and_would_be_written_alike() {
+    let old = concat!(
+        r#"{"version":1,"node":"n1","crc32":"d90ae376","routers":[{"virtualRouter":"v4-192.0.2.0-24-64","#,
+        r#""interface":"eth0","vrid":64,"priority":200,"intervalMilliseconds":100,"source":"192.0.2.11","#,
+        r#""peers":["192.0.2.12"],"addresses":["192.0.2.200","192.0.2.201"]}]}"#
+    );
+    assert_eq!(decode(old.as_bytes(), "n1").unwrap(), [assignment(64)]);
+    assert_eq!(encode(&[assignment(64)], "n1").unwrap(), old.as_bytes());
+}
+
 #[test]
 fn crc32_gives_the_check_value_of_its_specification() {
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
@@ -42,7 +63,7 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let folder = Folder::new("roundtrip");
     let file = StateFile::open(&folder.0.join("made/on/demand"), "n1").unwrap();
     assert!(file.load().unwrap().is_none());
-    let first = vec![assignment(64), assignment(65)];
+    let first = vec![assignment(64), assignment(65), assignment6(64)];
     file.store(&first).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), first);
     file.store(&[]).unwrap();
