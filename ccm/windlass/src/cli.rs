@@ -75,6 +75,11 @@ struct ControllerArgs {
     /// Services worked on at the same time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "COUNT")]
     concurrent_service_syncs: u16,
+    /// Read the address annotations of MetalLB (metallb.io/, metallb.universe.tf/) and kube-vip (kube-vip.io/) where
+    /// those of Windlass are not set
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1,
+          default_missing_value = "true", value_name = "BOOL")]
+    compat_annotations: bool,
     /// Accepted for the manifests of other cloud-controller-managers; only "windlass" makes sense
     #[arg(long, value_parser = ["windlass"], value_name = "NAME")]
     cloud_provider: Option<String>,
@@ -181,13 +186,16 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
         leader_elect_resource_name: lease_name,
         leader_elect_resource_namespace: lease_namespace,
         concurrent_service_syncs,
+        compat_annotations,
         cloud_provider: _,
     } = args;
     let client = client::connect(common.kubeconfig.as_deref()).await?;
     let server = http::Server::bind(http_address).await?;
     let registry = http::registry("controller");
     let workers = usize::from(concurrent_service_syncs);
-    let options = controller::Options { cluster_name, workers, leader_elect, lease_namespace, lease_name };
+    let settings = controller::Settings { compat_annotations, ..controller::Settings::default() };
+    let options =
+        controller::Options { cluster_name, workers, leader_elect, lease_namespace, lease_name, settings };
     let controller = {
         let mut registry = registry.lock().unwrap_or_else(PoisonError::into_inner);
         controller::Controller::new(client.kube.clone(), options, &mut registry)

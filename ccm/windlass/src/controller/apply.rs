@@ -187,7 +187,7 @@ impl Applier {
                 .ledger
                 .claims()
                 .map(|(_, owner)| owner)
-                .filter(|owner| is_orphaned(owner, state.service(owner)))
+                .filter(|owner| is_orphaned(owner, state.service(owner), state.settings))
                 .cloned()
                 .collect();
             suspects.sort();
@@ -210,7 +210,7 @@ impl Applier {
             Ok(found) => found,
             Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
         };
-        if !is_orphaned(owner, found.as_ref()) {
+        if !is_orphaned(owner, found.as_ref(), self.metal.settings) {
             return Ok(());
         }
         tracing::info!(

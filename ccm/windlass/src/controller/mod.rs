@@ -20,6 +20,7 @@ mod plan;
 mod pools;
 mod provider;
 mod request;
+mod settings;
 mod state;
 mod watch;
 mod writes;
@@ -38,6 +39,7 @@ use windlass_ccm::service::{ServiceController, ServiceOptions};
 
 use self::apply::Applier;
 use self::provider::Metal;
+pub(crate) use self::settings::Settings;
 use self::state::Shared;
 use self::watch::watch;
 
@@ -54,6 +56,8 @@ pub(crate) struct Options {
     pub(crate) lease_namespace: String,
     /// Name of the lease.
     pub(crate) lease_name: String,
+    /// Which Services are served, and how they are read.
+    pub(crate) settings: Settings,
 }
 
 /// The controller, ready to run.
@@ -96,7 +100,7 @@ async fn lead(
     metrics: Metrics,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared::new(options.settings));
     let metal = Arc::new(Metal::new(client.clone(), Arc::clone(&shared)));
     let service_options = ServiceOptions {
         cluster_name: options.cluster_name,

@@ -18,6 +18,7 @@ use windlass_ipam::{Allocation, Family, Request};
 
 use super::ledger::Proof;
 use super::request::{owner, request, status_addresses};
+use super::settings::Settings;
 use super::state::{Shared, State, is_announced, why_unplaced};
 use crate::client::root_cause;
 
@@ -31,6 +32,7 @@ const TRIES: usize = 32;
 /// Load balancers and machines without a cloud.
 pub(crate) struct Metal {
     pub(super) shared: Arc<Shared>,
+    pub(super) settings: Settings,
     vips: Api<VirtualIP>,
 }
 
@@ -44,7 +46,8 @@ enum Claim {
 impl Metal {
     /// A provider over `shared`, which watches keep current.
     pub(crate) fn new(client: Client, shared: Arc<Shared>) -> Self {
-        Self { shared, vips: Api::all(client) }
+        let settings = shared.state().settings;
+        Self { shared, settings, vips: Api::all(client) }
     }
 
     /// Creates the object that claims the address, or finds that it is there.
@@ -243,6 +246,10 @@ fn failed(what: &str, error: &kube::Error) -> ProviderError {
 }
 
 impl LoadBalancer for Metal {
+    fn serves_class(&self, class: Option<&str>) -> bool {
+        self.settings.serves_class(class)
+    }
+
     async fn get(
         &self,
         _cluster: &str,

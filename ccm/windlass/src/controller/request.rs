@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::Service;
 use windlass_api::{ANNOTATION_ADDRESSES, ANNOTATION_POOL, ServiceRef};
 use windlass_ipam::{Family, Request};
 
+use super::settings::Settings;
+
 /// The Service as an owner; `None` if it has no UID yet, which only an object never sent to an API server lacks.
 pub(crate) fn owner(service: &Service) -> Option<ServiceRef> {
     let metadata = &service.metadata;
@@ -16,21 +18,24 @@ pub(crate) fn owner(service: &Service) -> Option<ServiceRef> {
     })
 }
 
-/// Whether Windlass is to give the Service an address: type LoadBalancer without a class (service-contract S-01).
-pub(crate) fn wants_address(service: &Service) -> bool {
+/// Whether Windlass is to give the Service an address: type LoadBalancer of a class that is served (service-contract
+/// S-01).
+pub(crate) fn wants_address(service: &Service, settings: Settings) -> bool {
     service.spec.as_ref().is_some_and(|spec| {
-        spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none()
+        spec.type_.as_deref() == Some("LoadBalancer")
+            && settings.serves_class(spec.load_balancer_class.as_deref())
     })
 }
 
 /// Whether what `owner` holds is to be withdrawn although the service controller will not ask for it: its Service is
 /// gone, was made anew, or wants no address and carries no finalizer by which the service controller would see to it.
-pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>) -> bool {
+pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
     };
     let finalizers = service.metadata.finalizers.iter().flatten();
-    !wants_address(service) && !finalizers.into_iter().any(|name| name.ends_with("/load-balancer-cleanup"))
+    !wants_address(service, settings)
+        && !finalizers.into_iter().any(|name| name.ends_with("/load-balancer-cleanup"))
 }
 
 /// The addresses in `status.loadBalancer.ingress`.

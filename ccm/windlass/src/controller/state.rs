@@ -19,6 +19,7 @@ use super::changes::Changes;
 use super::ledger::{Gone, Ledger, Outcome};
 use super::pools::{self, Reviewed};
 use super::request::{owner, status_addresses, wants_address};
+use super::settings::Settings;
 
 /// The cluster.
 #[derive(Debug, Default)]
@@ -41,6 +42,7 @@ struct Waiting {
 /// Everything known.
 #[derive(Debug, Default)]
 pub(crate) struct State {
+    pub(crate) settings: Settings,
     pub(crate) world: World,
     pub(crate) ledger: Ledger,
     waiting: BTreeMap<ServiceRef, Waiting>,
@@ -89,7 +91,7 @@ impl State {
             self.ledger.observe(vip);
         }
         let mut by_age: Vec<&Arc<Service>> =
-            self.world.services.iter().filter(|service| wants_address(service)).collect();
+            self.world.services.iter().filter(|service| wants_address(service, self.settings)).collect();
         by_age.sort_by_cached_key(|service| (created(service), service.namespace(), service.name_any()));
         for service in by_age {
             let Some(owner) = owner(service) else { continue };
@@ -154,7 +156,7 @@ impl State {
         self.service(owner).is_some_and(|service| {
             service.metadata.uid.as_ref() == Some(&owner.uid)
                 && service.metadata.deletion_timestamp.is_none()
-                && wants_address(service)
+                && wants_address(service, self.settings)
         })
     }
 
@@ -278,6 +280,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Nothing is known yet.
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { state: Mutex::new(State { settings, ..State::default() }), ..Self::default() }
+    }
+
     /// Decides on the state.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -86,16 +86,19 @@ fn what_cannot_be_served_is_refused_with_reason_and_remedy() {
 }
 
 #[test]
-fn only_classless_load_balancers_want_an_address() {
+fn only_load_balancers_of_a_served_class_want_an_address_65() {
     let rows = [
         (json!({ "type": "LoadBalancer" }), true),
+        (json!({ "type": "LoadBalancer", "loadBalancerClass": "windlass.dev/windlass" }), true),
         (json!({ "type": "LoadBalancer", "loadBalancerClass": "example.org/x" }), false),
         (json!({ "type": "ClusterIP" }), false),
         (json!({}), false),
     ];
     for (spec, wants) in rows {
-        assert_eq!(wants_address(&service(&spec, &json!({}))), wants, "{spec}");
+        assert_eq!(wants_address(&service(&spec, &json!({})), Settings::default()), wants, "{spec}");
     }
+    let classed_only = Settings { classless_services: false, ..Settings::default() };
+    assert!(!wants_address(&service(&json!({ "type": "LoadBalancer" }), &json!({})), classed_only));
 }
 
 #[test]
@@ -114,7 +117,11 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
         let mut service = service(&json!({ "type": type_ }), &json!({}));
         service.metadata.uid = Some(uid.into());
         service.metadata.finalizers = finalizer.map(|name| vec![name.to_owned()]);
-        assert_eq!(is_orphaned(&owner, Some(&service)), orphaned, "{uid} {type_} {finalizer:?}");
+        assert_eq!(
+            is_orphaned(&owner, Some(&service), Settings::default()),
+            orphaned,
+            "{uid} {type_} {finalizer:?}"
+        );
     }
-    assert!(is_orphaned(&owner, None));
+    assert!(is_orphaned(&owner, None, Settings::default()));
 }

@@ -1,0 +1,48 @@
+//! What the admin chose about Services, by flags of the controller.
+
+use windlass_api::LOAD_BALANCER_CLASS;
+
+/// Which Services are served, and which of their annotations are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Serve Services without `spec.loadBalancerClass`; those of the class `windlass.dev/windlass` always are.
+    pub(crate) classless_services: bool,
+    /// Read the address annotations of MetalLB and kube-vip where ours are not set (`--compat-annotations`).
+    pub(crate) compat_annotations: bool,
+}
+
+impl Default for Settings {
+    /// As with no flag given.
+    fn default() -> Self {
+        Self { classless_services: true, compat_annotations: false }
+    }
+}
+
+impl Settings {
+    /// Whether Services of this class are served (service-contract S-01, allocation scenario 65).
+    pub(crate) fn serves_class(self, class: Option<&str>) -> bool {
+        class.map_or(self.classless_services, |class| class == LOAD_BALANCER_CLASS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_class_is_always_served_others_never_and_none_as_the_admin_chose_65() {
+        for classless_services in [true, false] {
+            let settings = Settings { classless_services, ..Settings::default() };
+            let rows = [
+                (None, classless_services),
+                (Some("windlass.dev/windlass"), true),
+                (Some("windlass.dev/windlass2"), false),
+                (Some("example.org/other"), false),
+                (Some(""), false),
+            ];
+            for (class, served) in rows {
+                assert_eq!(settings.serves_class(class), served, "{class:?} {classless_services}");
+            }
+        }
+    }
+}
