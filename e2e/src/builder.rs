@@ -81,7 +81,7 @@ impl LabBuilder {
         Self { uninitialized: true, ..self }
     }
 
-    /// Cluster addresses of Services, as `198.18.0.0/16`; default 198.51.100.0/24, which is enough for 254 of them.
+    /// IPv4 cluster addresses of Services, as `198.18.0.0/16`; default 198.51.100.0/24, which is enough for 254 of them.
     #[must_use]
     pub fn service_range(self, cidr: &str) -> Self {
         Self { service_range: cidr.to_owned(), ..self }

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 
 use crate::{
     lab::Lab,
-    topology::{API_SERVER, POD_RANGE},
+    topology::{API_SERVER, POD_RANGES, SERVICE_RANGE_V6},
     wait::await_that,
 };
 
@@ -39,7 +39,7 @@ impl Lab {
                             self.pki.path("service-accounts.key")
                         ),
                         format!("--root-ca-file={}", self.pki.path("ca.crt")),
-                        format!("--cluster-cidr={POD_RANGE}"),
+                        format!("--cluster-cidr={POD_RANGES}"),
                     ]);
                 }
                 self.daemons.start(&self.sandbox, HOST, name, command)?;
@@ -83,7 +83,7 @@ impl Lab {
             format!("--token-auth-file={}", file("tokens.csv")),
             "--authorization-mode=Node,RBAC".into(),
             "--enable-admission-plugins=NodeRestriction".into(),
-            format!("--service-cluster-ip-range={}", self.options.service_range),
+            format!("--service-cluster-ip-range={},{SERVICE_RANGE_V6}", self.options.service_range),
             "--service-account-issuer=https://kubernetes.default.svc".into(),
             format!("--service-account-key-file={}", file("service-accounts.pub")),
             format!("--service-account-signing-key-file={}", file("service-accounts.key")),

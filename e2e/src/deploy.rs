@@ -109,8 +109,8 @@ impl Lab {
         Ok(virtual_ips.get_opt(&virtual_ip_name(address)).await?)
     }
 
-    /// Waits until exactly one host answers ARP for `address` as client `client` sees it, and returns the node's name.
-    /// The API server is not asked.
+    /// Waits until exactly one host answers for `address` (ARP, or neighbour discovery) as client `client` sees it, and
+    /// returns the node's name. The API server is not asked.
     pub async fn await_owner(&self, client: &str, address: IpAddr) -> anyhow::Result<String> {
         self.await_owner_among(client, address, None).await
     }
@@ -132,11 +132,11 @@ impl Lab {
         not: Option<&str>,
     ) -> anyhow::Result<String> {
         let what = match not {
-            Some(not) => format!("exactly one node other than {not} answers ARP for {address}"),
-            None => format!("exactly one node answers ARP for {address}"),
+            Some(not) => format!("exactly one node other than {not} answers for {address}"),
+            None => format!("exactly one node answers for {address}"),
         };
         await_that(&what, Duration::from_secs(30), async || {
-            let macs = self.arping(client, address).await?;
+            let macs = self.neighbours(client, address).await?;
             let &[mac] = macs.as_slice() else { anyhow::bail!("answers came from {macs:?}") };
             let owner = self.nodes().find(|node| node.mac() == mac);
             let owner = owner.with_context(|| format!("{mac} is no node's"))?.name().to_owned();

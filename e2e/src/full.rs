@@ -33,8 +33,8 @@ impl Lab {
         for node in self.nodes() {
             let folder = format!("/run/lab/{}", node.name());
             self.sandbox.script(&format!("mkdir -p {folder}/cni"))?;
-            let address = node.host.pod_cidr().context("a node without pod addresses")?;
-            self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &address))?;
+            let pods = node.host.pod_cidrs().context("a node without pod addresses")?;
+            self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &pods))?;
             self.write(&format!("{folder}/containerd.toml"), &settings::containerd(&folder))?;
             let mut command = self.kubernetes("containerd");
             // containerd looks for its shim in PATH.
@@ -67,7 +67,7 @@ impl Lab {
     /// Starts kubelet and kube-proxy on each node and waits until the Nodes are ready.
     pub(crate) async fn start_full_nodes(&self) -> anyhow::Result<()> {
         for node in self.nodes() {
-            let (name, address) = (node.name(), node.address());
+            let (name, address, ipv6) = (node.name(), node.address(), node.host.ipv6());
             let folder = format!("/run/lab/{name}");
             self.write(&format!("{folder}/kubelet.json"), &settings::kubelet(&folder))?;
             let mut command = self.kubernetes("kubelet");
@@ -77,7 +77,7 @@ impl Lab {
                 format!("--root-dir={folder}/kubelet"),
                 format!("--cert-dir={folder}/kubelet-certs"),
                 format!("--hostname-override={name}"),
-                format!("--node-ip={address}"),
+                format!("--node-ip={address},{ipv6}"),
                 "--cloud-provider=external".into(),
             ]);
             self.start_on_node(name, "kubelet", command)?;
@@ -89,11 +89,11 @@ impl Lab {
 
     /// Waits for the Node of a kubelet, tells it the addresses of its pods, and waits until it is ready.
     async fn await_node(&self, node: Node<'_>) -> anyhow::Result<()> {
-        let (name, pods) = (node.name(), node.host.pod_cidr());
+        let (name, pods) = (node.name(), node.host.pod_cidrs().context("a node without pod addresses")?);
         let api: Api<NodeObject> = Api::all(self.client());
         await_that(&format!("Node {name} is registered"), READY, async || {
             self.daemons.check(&self.sandbox, self.logs(), name, "kubelet")?;
-            let cidrs = json!({"spec": {"podCIDR": pods, "podCIDRs": [pods]}});
+            let cidrs = json!({"spec": {"podCIDR": pods[0], "podCIDRs": pods}});
             api.patch(name, &PatchParams::default(), &Patch::Merge(cidrs)).await?;
             Ok(Some(()))
         })

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::IpAddr,
     path::{Path, PathBuf},
     sync::Mutex,
 };
@@ -19,6 +18,7 @@ use crate::{
     control_plane,
     daemons::Daemons,
     dump,
+    light::LightServer,
     lock::Lock,
     node::Node,
     pki::Pki,
@@ -36,8 +36,8 @@ pub struct Lab {
     pub(crate) pki: Pki,
     pub(crate) daemons: Daemons,
     pub(crate) client: Client,
-    /// Servers of the light variant by backend: node and pod address.
-    pub(crate) servers: Mutex<BTreeMap<String, Vec<(String, IpAddr)>>>,
+    /// Servers of the light variant by backend.
+    pub(crate) servers: Mutex<BTreeMap<String, Vec<LightServer>>>,
     folder: PathBuf,
     // The order of the last two matters: cgroups can be removed only when their processes are gone.
     pub(crate) sandbox: Sandbox,

@@ -42,6 +42,7 @@ mod full;
 mod lab;
 mod light;
 mod lock;
+mod neighbours;
 mod node;
 mod pki;
 mod probe;

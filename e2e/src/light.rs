@@ -1,8 +1,9 @@
 //! The light variant: Nodes, pods' namespaces and EndpointSlices made by the lab, kube-proxy for real.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::Context as _;
+use futures::try_join;
 use k8s_openapi::api::{core::v1::Node, discovery::v1::EndpointSlice};
 use kube::{
     Api, Client,
@@ -14,9 +15,17 @@ use crate::{
     control_plane::READY,
     lab::Lab,
     service::{BACKEND_HTTP, BACKEND_UDP},
-    topology::{Host, POD_RANGE, Role},
+    topology::{Host, POD_RANGES, Role},
     wait::await_that,
 };
+
+/// A backend's server on a node.
+#[derive(Clone, Debug)]
+pub(crate) struct LightServer {
+    pub(crate) node: String,
+    pub(crate) v4: Ipv4Addr,
+    pub(crate) v6: Ipv6Addr,
+}
 
 impl Lab {
     /// Writes the Node objects and starts a kube-proxy on each.
@@ -27,11 +36,12 @@ impl Lab {
             api.create(&PostParams::default(), &node)
                 .await
                 .with_context(|| format!("writing Node {}", host.name))?;
-            let bridge = host.pod_address(1).context("a node without pod addresses")?;
+            let (v4, v6) = host.pod_addresses(1).context("a node without pod addresses")?;
             let name = &host.name;
             self.sandbox.script(&format!(
                 "ip -n {name} link add cni0 type bridge\n\
-                 ip -n {name} addr add {bridge}/27 dev cni0\n\
+                 ip -n {name} addr add {v4}/27 dev cni0\n\
+                 if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} addr add {v6}/64 dev cni0 nodad; fi\n\
                  ip -n {name} link set cni0 up"
             ))?;
             self.start_kube_proxy(host)?;
@@ -51,7 +61,7 @@ impl Lab {
             format!("--hostname-override={}", host.name),
             // So that it need not wait for the Node to have an address.
             format!("--bind-address={}", host.address),
-            format!("--cluster-cidr={POD_RANGE}"),
+            format!("--cluster-cidr={POD_RANGES}"),
             format!("--proxy-mode={}", self.options.proxy_mode.as_str()),
             "--healthz-bind-address=0.0.0.0:10256".into(),
             // These would be set for the whole machine.
@@ -77,11 +87,11 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts a server in a namespace of its own on the node, as a pod would be, and returns its address.
-    pub(crate) fn start_light_server(&self, node: &str, pod: &str, nth: u8) -> anyhow::Result<IpAddr> {
+    /// Starts a server in a namespace of its own on the node, as a pod would be.
+    pub(crate) fn start_light_server(&self, node: &str, pod: &str, nth: u8) -> anyhow::Result<LightServer> {
         let host = self.host(node)?;
-        let (address, gateway) =
-            host.pod_address(nth).zip(host.pod_address(1)).context("no pod addresses")?;
+        let ((v4, v6), (gateway, gateway_v6)) =
+            host.pod_addresses(nth).zip(host.pod_addresses(1)).context("no pod addresses")?;
         // Interface names have at most 15 characters: the pod's number within the node is enough.
         let port = format!("pod{nth}");
         self.sandbox.script(&format!(
@@ -89,52 +99,67 @@ impl Lab {
              ip -n {pod} link set lo up\n\
              ip -n {node} link add {port} type veth peer name eth0 netns {pod}\n\
              ip -n {node} link set {port} master cni0 up\n\
-             ip -n {pod} addr add {address}/27 dev eth0\n\
+             ip -n {pod} addr add {v4}/27 dev eth0\n\
              ip -n {pod} link set eth0 up\n\
-             ip -n {pod} route add default via {gateway}"
+             ip -n {pod} route add default via {gateway}\n\
+             if [ -e /proc/sys/net/ipv6 ]; then\n\
+             ip -n {pod} addr add {v6}/64 dev eth0 nodad\n\
+             ip -n {pod} route add default via {gateway_v6}\nfi"
         ))?;
         let mark = format!("{}={node}", crate::node::MARK);
         let agnhost = self.tools.path("agnhost");
         let server = format!("hostname {pod}; exec {} netexec", crate::sandbox::quoted(&agnhost));
         let command = ["env", &mark, "unshare", "--uts", "sh", "-c", &server].map(str::to_owned).to_vec();
         self.daemons.start(&self.sandbox, pod, "netexec", command)?;
-        Ok(address.into())
+        Ok(LightServer { node: node.to_owned(), v4, v6 })
     }
 
-    /// Writes the EndpointSlice of a Service of the same name as the backend.
-    pub(crate) async fn write_endpoint_slice(
+    /// Writes the EndpointSlices of a Service, one of each family. (kube-proxy uses those of the families that it has.)
+    pub(crate) async fn write_endpoint_slices(
         &self,
         service: &str,
-        servers: &[(String, IpAddr)],
+        servers: &[LightServer],
     ) -> anyhow::Result<()> {
-        let endpoints: Vec<_> = servers
-            .iter()
-            .map(|(node, address)| {
-                json!({
-                    "addresses": [address],
-                    "nodeName": node,
-                    "conditions": {"ready": true, "serving": true, "terminating": false},
-                })
-            })
-            .collect();
-        let slice: EndpointSlice = serde_json::from_value(json!({
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {"name": format!("{service}-lab"), "labels": {"kubernetes.io/service-name": service}},
-            "addressType": "IPv4",
-            "endpoints": endpoints,
-            "ports": [
-                {"name": "http", "protocol": "TCP", "port": BACKEND_HTTP},
-                {"name": "udp", "protocol": "UDP", "port": BACKEND_UDP},
-            ],
-        }))?;
-        apply(self.client(), &format!("{service}-lab"), &slice).await
+        let v4 = servers.iter().map(|server| (&*server.node, server.v4.into()));
+        let v6 = servers.iter().map(|server| (&*server.node, server.v6.into()));
+        try_join!(
+            apply(self.client(), service, "IPv4", v4.collect()),
+            apply(self.client(), service, "IPv6", v6.collect()),
+        )?;
+        Ok(())
     }
 }
 
-async fn apply(client: Client, name: &str, slice: &EndpointSlice) -> anyhow::Result<()> {
+async fn apply(
+    client: Client,
+    service: &str,
+    family: &str,
+    servers: Vec<(&str, IpAddr)>,
+) -> anyhow::Result<()> {
+    let endpoints: Vec<_> = servers
+        .into_iter()
+        .map(|(node, address)| {
+            json!({
+                "addresses": [address],
+                "nodeName": node,
+                "conditions": {"ready": true, "serving": true, "terminating": false},
+            })
+        })
+        .collect();
+    let name = format!("{service}-{}", family.to_lowercase());
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": service}},
+        "addressType": family,
+        "endpoints": endpoints,
+        "ports": [
+            {"name": "http", "protocol": "TCP", "port": BACKEND_HTTP},
+            {"name": "udp", "protocol": "UDP", "port": BACKEND_UDP},
+        ],
+    }))?;
     let api: Api<EndpointSlice> = Api::default_namespaced(client);
-    api.patch(name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(slice)).await?;
+    api.patch(&name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(slice)).await?;
     Ok(())
 }
 
@@ -150,8 +175,13 @@ fn node_object(host: &Host, uninitialized: bool) -> anyhow::Result<Node> {
     let addresses = if uninitialized {
         json!([])
     } else {
-        json!([{"type": "InternalIP", "address": host.address}, {"type": "Hostname", "address": name}])
+        json!([
+            {"type": "InternalIP", "address": host.address},
+            {"type": "InternalIP", "address": host.ipv6()},
+            {"type": "Hostname", "address": name},
+        ])
     };
+    let pods = host.pod_cidrs().context("a node without pod addresses")?;
     let node = json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -159,9 +189,9 @@ fn node_object(host: &Host, uninitialized: bool) -> anyhow::Result<Node> {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
             // A kubelet with --node-ip writes this for the cloud provider.
-            "annotations": {"alpha.kubernetes.io/provided-node-ip": host.address},
+            "annotations": {"alpha.kubernetes.io/provided-node-ip": format!("{},{}", host.address, host.ipv6())},
         },
-        "spec": {"podCIDR": host.pod_cidr(), "podCIDRs": [host.pod_cidr()], "taints": taints},
+        "spec": {"podCIDR": pods[0], "podCIDRs": pods, "taints": taints},
         "status": {
             "addresses": addresses,
             "conditions": [{

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::{Api, api::PostParams};
 use serde_json::json;
 
-use crate::{lab::Lab, wait::await_that};
+use crate::{lab::Lab, light::LightServer, wait::await_that};
 
 /// Port of a backend's HTTP server: `/hostname` names the server.
 pub const BACKEND_HTTP: u16 = 8080;
@@ -32,13 +32,13 @@ impl Lab {
         }
         let mut servers = Vec::new();
         for &node in nodes {
-            let on_node = self.servers().values().flatten().filter(|(on, _)| on == node).count();
+            let on_node = self.servers().values().flatten().filter(|server| server.node == node).count();
             let nth = u8::try_from(2 + on_node).ok().filter(|nth| *nth <= 30);
             let nth = nth.with_context(|| format!("{node} has no more addresses for pods"))?;
             let pod = format!("{name}-{node}");
-            let address = self.start_light_server(node, &pod, nth)?;
-            self.servers().entry(name.to_owned()).or_default().push((node.to_owned(), address));
-            servers.push((pod, address));
+            let server = self.start_light_server(node, &pod, nth)?;
+            servers.push((pod, server.v4));
+            self.servers().entry(name.to_owned()).or_default().push(server);
         }
         for (pod, address) in servers {
             await_that(&format!("server {pod} answers"), Duration::from_mins(1), async || {
@@ -86,7 +86,7 @@ impl Lab {
         tweak(&mut service);
         let servers = self.servers().get(name).cloned().unwrap_or_default();
         if self.options.light {
-            self.write_endpoint_slice(name, &servers).await?;
+            self.write_endpoint_slices(name, &servers).await?;
         }
         let api: Api<Service> = Api::default_namespaced(self.client());
         let made = api.create(&PostParams::default(), &service).await;
@@ -104,7 +104,7 @@ impl Lab {
         .await
     }
 
-    fn servers(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Vec<(String, IpAddr)>>> {
+    fn servers(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Vec<LightServer>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

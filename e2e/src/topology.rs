@@ -3,10 +3,12 @@
 //! ```text
 //!   LAN 192.0.2.0/24, 2001:db8::/64: a bridge in the network namespace `lan`, one port `v-<host>` per host
 //!     cp .10        etcd, kube-apiserver, kube-controller-manager, kube-scheduler
-//!     n1 .11 …      nodes; the pods of node i have the i-th /27 of 203.0.113.0/24
+//!     n1 .11 …      nodes; the pods of node i have the i-th /27 of 203.0.113.0/24 and 2001:db8:1:<i>::/64
 //!     c1 .101 …     clients
-//!   .200 to .250 are free for pools; Services have 198.51.100.0/24 (or the builder's `service_range`)
+//!   .200 to .250 and ::200 to ::250 are free for pools
+//!   Services have 198.51.100.0/24 (or the builder's `service_range`) and 2001:db8:5::/112
 //! ```
+//! A machine without IPv6 has the IPv4 half of it.
 
 use std::{
     fmt::{self, Write as _},
@@ -18,9 +20,13 @@ use anyhow::{Context as _, ensure};
 
 /// Address of the API server on the LAN.
 pub const API_SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-/// The pods of all nodes.
-pub const POD_RANGE: &str = "203.0.113.0/24";
-/// Most nodes of a lab: as many /27 as [`POD_RANGE`] has.
+/// IPv6 address of its host.
+const API_SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
+/// The pods of all nodes, IPv4 and IPv6.
+pub const POD_RANGES: &str = "203.0.113.0/24,2001:db8:1::/48";
+/// Cluster addresses of Services, IPv6.
+pub const SERVICE_RANGE_V6: &str = "2001:db8:5::/112";
+/// Most nodes of a lab: as many /27 as 203.0.113.0/24 has.
 pub const MAX_NODES: u8 = 8;
 /// Most clients of a lab.
 pub const MAX_CLIENTS: usize = 50;
@@ -91,15 +97,18 @@ impl Host {
         Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, as_read)
     }
 
-    /// Addresses of the pods of a node, as a CIDR; `None` for who is no node.
-    pub fn pod_cidr(&self) -> Option<String> {
-        self.pod_address(0).map(|first| format!("{first}/27"))
+    /// Addresses of the pods of a node as CIDRs, IPv4 and IPv6; `None` for who is no node.
+    pub fn pod_cidrs(&self) -> Option<[String; 2]> {
+        self.pod_addresses(0).map(|(v4, v6)| [format!("{v4}/27"), format!("{v6}/64")])
     }
 
-    /// The n-th address of a node's pods: 0 is the network's own, 1 the node's bridge, up to 30 pods' (a /27).
-    pub fn pod_address(&self, n: u8) -> Option<Ipv4Addr> {
+    /// The n-th addresses of a node's pods: 0 is the network's own, 1 the node's bridge, up to 30 pods' (a /27).
+    pub fn pod_addresses(&self, n: u8) -> Option<(Ipv4Addr, Ipv6Addr)> {
         match self.role {
-            Role::Node(index) => Some(Ipv4Addr::new(203, 0, 113, (index - 1) * 32 + n)),
+            Role::Node(index) => Some((
+                Ipv4Addr::new(203, 0, 113, (index - 1) * 32 + n),
+                Ipv6Addr::new(0x2001, 0xdb8, 1, index.into(), 0, 0, 0, n.into()),
+            )),
             Role::ControlPlane | Role::Client => None,
         }
     }
@@ -154,12 +163,21 @@ pub(crate) fn script(hosts: &[Host]) -> String {
             let _ = write!(
                 script,
                 "nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'\n\
-                 ip -n {name} route add default via {API_SERVER}\n"
+                 ip -n {name} route add default via {API_SERVER}\n\
+                 if [ -e /proc/sys/net/ipv6 ]; then\n\
+                 nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'\n\
+                 ip -n {name} route add default via {API_SERVER_V6}\nfi\n"
             );
         }
         for other in hosts.iter().filter(|other| other.name != *name && host.role != Role::Client) {
-            if let Some(pods) = other.pod_cidr() {
-                let _ = writeln!(script, "ip -n {name} route add {pods} via {}", other.address);
+            if let Some([v4, v6]) = other.pod_cidrs() {
+                let _ = write!(
+                    script,
+                    "ip -n {name} route add {v4} via {}\n\
+                     if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} route add {v6} via {}; fi\n",
+                    other.address,
+                    other.ipv6()
+                );
             }
         }
     }

@@ -44,7 +44,7 @@ path = '{folder}/opt'
 }
 
 /// The pods' network: a bridge and a range of addresses.
-pub(super) fn cni(folder: &str, pods: &str) -> String {
+pub(super) fn cni(folder: &str, pods: &[String; 2]) -> String {
     json!({
         "cniVersion": "1.0.0",
         "name": "lab",
@@ -56,8 +56,8 @@ pub(super) fn cni(folder: &str, pods: &str) -> String {
             "ipam": {
                 "type": "host-local",
                 "dataDir": format!("{folder}/cni-addresses"),
-                "ranges": [[{"subnet": pods}]],
-                "routes": [{"dst": "0.0.0.0/0"}],
+                "ranges": [[{"subnet": pods[0]}], [{"subnet": pods[1]}]],
+                "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
             },
         }],
     })

@@ -16,12 +16,13 @@ fn hosts_have_the_addresses_that_the_module_promises() {
 }
 
 #[test]
-fn pods_of_the_last_node_are_the_last_27_of_the_range() {
+fn pods_of_the_last_node_are_the_last_27_and_64_of_the_ranges() {
     let hosts = hosts(MAX_NODES, &[]).unwrap();
     let last = hosts.last().unwrap();
-    assert_eq!(last.pod_cidr().as_deref(), Some("203.0.113.224/27"));
-    assert_eq!(last.pod_address(2).unwrap().to_string(), "203.0.113.226");
-    assert_eq!(hosts[0].pod_cidr(), None);
+    assert_eq!(last.pod_cidrs().unwrap(), ["203.0.113.224/27", "2001:db8:1:8::/64"]);
+    let (v4, v6) = last.pod_addresses(2).unwrap();
+    assert_eq!([v4.to_string(), v6.to_string()], ["203.0.113.226", "2001:db8:1:8::2"]);
+    assert_eq!(hosts[0].pod_cidrs(), None);
 }
 
 #[test]
@@ -58,6 +59,8 @@ fn nodes_and_control_plane_have_routes_to_the_pods_of_others_and_clients_have_no
         "ip -n cp route add 203.0.113.0/27 via 192.0.2.11",
         "ip -n n1 route add 203.0.113.32/27 via 192.0.2.12",
         "ip -n n2 route add 203.0.113.0/27 via 192.0.2.11",
+        "if [ -e /proc/sys/net/ipv6 ]; then ip -n n2 route add 2001:db8:1:1::/64 via 2001:db8::11; fi",
+        "ip -n n2 route add default via 2001:db8::10",
     ] {
         assert!(script.lines().any(|l| l == line), "{line} is missing in:\n{script}");
     }

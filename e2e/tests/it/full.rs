@@ -1,11 +1,13 @@
 //! The variant with real kubelets.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
 use windlass_e2e::{Lab, await_that, scenario};
+
+use crate::setup::dual_stack;
 
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -25,17 +27,21 @@ fn full_lab_runs_pods_behind_a_service_on_uninitialized_nodes() -> anyhow::Resul
         }
 
         lab.backend("web", &["n1", "n2"]).await?;
-        let service = lab.load_balancer("web", |_| ()).await?;
+        let service = lab.load_balancer("web", dual_stack).await?;
         let ports = service.spec.and_then(|spec| spec.ports).context("no ports")?;
         let node_port = u16::try_from(ports[0].node_port.context("no node port")?)?;
-        let mut missing = vec!["web-n1", "web-n2"];
-        await_that("the pods of both nodes answer on n1's node port", LIMIT, async || {
-            let answer = lab.curl("c1", lab.node("n1")?.address(), node_port).await?;
-            missing.retain(|server| *server != answer);
-            ensure!(missing.is_empty(), "{answer} answered, not yet {missing:?}");
-            Ok(Some(()))
-        })
-        .await?;
+        let n1 = lab.host("n1")?;
+        for address in [IpAddr::from(n1.address), n1.ipv6().into()] {
+            let mut missing = vec!["web-n1", "web-n2"];
+            let what = format!("the pods of both nodes answer on n1's node port at {address}");
+            await_that(&what, LIMIT, async || {
+                let answer = lab.curl("c1", address, node_port).await?;
+                missing.retain(|server| *server != answer);
+                ensure!(missing.is_empty(), "{answer} answered, not yet {missing:?}");
+                Ok(Some(()))
+            })
+            .await?;
+        }
         // The API server reaches kubelets by their addresses.
         let words = lab.kubectl(&["logs", "deployment/web-n2", "--tail=-1"]).await?;
         ensure!(words.contains("Started HTTP server"), "the pod's log: {words}");

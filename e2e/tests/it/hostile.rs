@@ -93,8 +93,7 @@ fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()
 
 #[test]
 fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyhow::Result<()> {
-    let builder = lab().service_range("198.51.100.0/24,2001:db8:5::/112");
-    scenario("requests", builder, async |lab| {
+    scenario("requests", lab(), async |lab| {
         let vip = served(lab).await?;
         let taken = vip.to_string();
         let foreign = lab

@@ -1,6 +1,6 @@
 //! The light variant and its faults.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -9,6 +9,8 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use windlass_e2e::{BACKEND_HTTP, BACKEND_UDP, Direction, Lab, Mac, Protocol, await_that, scenario};
+
+use crate::setup::dual_stack;
 
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -20,19 +22,25 @@ fn light_lab_serves_a_service_through_real_kube_proxies() -> anyhow::Result<()> 
         assert_eq!(nodes.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["n1", "n2"]);
 
         lab.backend("web", &["n1", "n2"]).await?;
-        let service = lab.load_balancer("web", |_| ()).await?;
+        let service = lab.load_balancer("web", dual_stack).await?;
         let spec = service.spec.context("a Service without spec")?;
         let node_port = spec.ports.context("no ports")?[0].node_port.context("no node port")?;
         let node_port = u16::try_from(node_port)?;
         // Through n1's kube-proxy a client reaches the servers of both nodes: pods have routes.
-        let mut missing: Vec<&str> = vec!["web-n1", "web-n2"];
-        await_that("both servers answer on n1's node port", LIMIT, async || {
-            let answer = lab.curl("c1", lab.host("n1")?.address, node_port).await?;
-            missing.retain(|server| *server != answer);
-            ensure!(missing.is_empty(), "{answer} answered, not yet {missing:?}");
-            Ok(Some(()))
-        })
-        .await
+        let n1 = lab.host("n1")?;
+        for address in [IpAddr::from(n1.address), n1.ipv6().into()] {
+            let mut missing: Vec<&str> = vec!["web-n1", "web-n2"];
+            await_that(&format!("both servers answer on n1's node port at {address}"), LIMIT, async || {
+                let answer = lab.curl("c1", address, node_port).await?;
+                missing.retain(|server| *server != answer);
+                ensure!(missing.is_empty(), "{answer} answered, not yet {missing:?}");
+                Ok(Some(()))
+            })
+            .await?;
+        }
+        assert_eq!(lab.neighbours("c1", n1.ipv6().into()).await?, [n1.mac()]);
+        assert_eq!(lab.neighbours("c1", "2001:db8::99".parse()?).await?, []);
+        Ok(())
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use k8s_openapi::api::core::v1::Service;
 use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that};
 
 /// How long something may take that takes a fraction of a second when all is well.
@@ -21,6 +22,13 @@ pub(crate) async fn served(lab: &Lab) -> anyhow::Result<IpAddr> {
     let vip = lab.ingress("web", LIMIT).await?;
     await_answer(lab, vip).await?;
     Ok(vip)
+}
+
+/// Lets a Service have addresses of both families, IPv4 first.
+pub(crate) fn dual_stack(service: &mut Service) {
+    let spec = service.spec.get_or_insert_default();
+    spec.ip_family_policy = Some("RequireDualStack".into());
+    spec.ip_families = Some(vec!["IPv4".into(), "IPv6".into()]);
 }
 
 /// Waits until the backend answers the client over `vip`.

@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn solicitation_goes_to_the_group_of_the_last_three_octets() {
+    let address = "2001:db8::12:3456".parse().unwrap();
+    assert_eq!(solicited_node(address), "ff02::1:ff12:3456".parse::<Ipv6Addr>().unwrap());
+}
+
+#[test]
+fn only_an_advertisement_of_the_address_tells_a_link_layer_address() {
+    let address: Ipv6Addr = "2001:db8::200".parse().unwrap();
+    let mac = Mac([2, 0, 0, 0, 0, 11]);
+    let mut packet = vec![ADVERTISEMENT, 0, 0, 0, 0x60, 0, 0, 0];
+    packet.extend(address.octets());
+    assert_eq!(advertised(&packet, address), None, "it has no option");
+    packet.extend([14, 1, 0, 0, 0, 0, 0, 0]); // some other option
+    packet.extend([TARGET_LINK_LAYER_ADDRESS, 1]);
+    packet.extend(mac.0);
+    assert_eq!(advertised(&packet, address), Some(mac));
+    assert_eq!(advertised(&packet, "2001:db8::201".parse().unwrap()), None);
+    assert_eq!(advertised(&packet[..30], address), None, "an option is cut off");
+    assert_eq!(advertised(&packet[..20], address), None);
+    packet[0] = SOLICITATION;
+    assert_eq!(advertised(&packet, address), None);
+}
