@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::{EVENT_TIMEOUT, describe};
+use crate::text::shortened;
 
 /// A repeated event is counted on the earlier one for this long.
 pub const SERIES: Duration = Duration::from_mins(10);
@@ -87,7 +88,7 @@ impl Recorder {
         let key = SeriesKey {
             kind,
             reason: reason.to_owned(),
-            message: shortened(message).to_owned(),
+            message: shortened(message, MAX_MESSAGE).to_owned(),
             object: (object.kind.clone(), object.namespace.clone(), object.name.clone(), object.uid.clone()),
         };
         let now = Timestamp::now();
@@ -190,18 +191,6 @@ impl EventSink {
             tracing::debug!(reason, error = %dropped, "event dropped");
         }
     }
-}
-
-/// Cut to what an event may hold, at a character boundary.
-fn shortened(message: &str) -> &str {
-    if message.len() <= MAX_MESSAGE {
-        return message;
-    }
-    let mut end = MAX_MESSAGE;
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    &message[..end]
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A provider that keeps load balancers in memory, records what it is asked and fails on demand: for tests.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ struct Inner {
     ensure: VecDeque<Result<Ensured, ProviderError>>,
     update: VecDeque<ProviderError>,
     delete: VecDeque<ProviderError>,
+    foreign: HashSet<String>,
     metadata: HashMap<String, InstanceMetadata>,
     metadata_errors: VecDeque<ProviderError>,
     busy: HashMap<String, usize>,
@@ -44,6 +45,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct FakeProvider {
     class: Option<String>,
+    condition: Option<&'static str>,
     inner: Mutex<Inner>,
     news: mpsc::Sender<ServiceKey>,
     news_for_controller: Mutex<Option<mpsc::Receiver<ServiceKey>>>,
@@ -61,10 +63,23 @@ impl FakeProvider {
         let (news, receiver) = mpsc::channel(64);
         Self {
             class: class.map(str::to_owned),
+            condition: None,
             inner: Mutex::default(),
             news,
             news_for_controller: Mutex::new(Some(receiver)),
         }
+    }
+
+    /// The same with a condition of this type.
+    #[must_use]
+    pub fn with_condition(mut self, type_: &'static str) -> Self {
+        self.condition = Some(type_);
+        self
+    }
+
+    /// From now on a status entry with this address is another controller's.
+    pub fn set_foreign(&self, ip: &str) {
+        self.lock().foreign.insert(ip.to_owned());
     }
 
     /// What it was asked so far.
@@ -163,6 +178,14 @@ impl LoadBalancer for FakeProvider {
         class == self.class.as_deref()
     }
 
+    fn condition_type(&self) -> Option<&'static str> {
+        self.condition
+    }
+
+    fn is_own_ingress(&self, _service: &Service, entry: &LoadBalancerIngress) -> bool {
+        entry.ip.as_ref().is_some_and(|ip| !self.lock().foreign.contains(ip))
+    }
+
     async fn get(
         &self,
         _cluster: &str,
@@ -182,10 +205,10 @@ impl LoadBalancer for FakeProvider {
         let time = self.lock().ensure_takes;
         tokio::time::sleep(time).await;
         let mut inner = self.lock();
-        let answer = inner.ensure.pop_front().unwrap_or_else(|| Ok(Ensured::Ready(with_ip("192.0.2.1"))));
+        let answer = inner.ensure.pop_front().unwrap_or_else(|| Ok(ready("192.0.2.1")));
         if let Ok(ensured) = &answer {
             let status = match ensured {
-                Ensured::Ready(status) => status.clone(),
+                Ensured::Ready { status, .. } => status.clone(),
                 Ensured::Pending { .. } => LoadBalancerStatus::default(),
             };
             inner.balancers.insert(uid(service), status);
@@ -249,6 +272,11 @@ impl Instances for FakeProvider {
 pub fn with_ip(ip: &str) -> LoadBalancerStatus {
     let entry = LoadBalancerIngress { ip: Some(ip.to_owned()), ..LoadBalancerIngress::default() };
     LoadBalancerStatus { ingress: Some(vec![entry]) }
+}
+
+/// A load balancer with one address that works.
+pub fn ready(ip: &str) -> Ensured {
+    Ensured::Ready { status: with_ip(ip), reason: "Given", message: format!("it has {ip}") }
 }
 
 fn name(service: &Service) -> String {

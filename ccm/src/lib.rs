@@ -13,6 +13,7 @@ pub mod service;
 mod store;
 #[cfg(any(test, feature = "fake"))]
 pub mod testing;
+mod text;
 mod watch;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};

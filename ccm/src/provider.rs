@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, NodeAddress, Service};
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service};
 
 /// Namespace and name of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,24 +36,49 @@ pub enum ProviderError {
         reason: String,
     },
     /// It cannot be done as asked: the user has to change something. Retried with back-off all the same, and at once
-    /// when the Service changes or [`LoadBalancer::changes`] names it.
-    #[error("{0}")]
-    Rejected(String),
+    /// when the Service changes or [`LoadBalancer::changes`] names it. The provider's condition becomes `False`.
+    #[error("{message}")]
+    Rejected {
+        /// `reason` of the condition: one CamelCase word.
+        reason: &'static str,
+        /// What is wrong and what to change.
+        message: String,
+    },
+    /// All that was asked is there, but it cannot work until the user changes something. As [`Self::Rejected`], except
+    /// that the provider's condition becomes `True`.
+    #[error("{message}")]
+    Blocked {
+        /// `reason` of the condition: one CamelCase word.
+        reason: &'static str,
+        /// What is in the way and what to change.
+        message: String,
+    },
     /// It failed for now; retried with back-off.
     #[error("{0}")]
     Transient(String),
 }
 
-/// Outcome of [`LoadBalancer::ensure`].
+/// Outcome of [`LoadBalancer::ensure`]. Reason and message are those of the provider's condition
+/// ([`LoadBalancer::condition_type`]), which becomes `True`; a provider without one leaves them empty.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ensured {
-    /// The load balancer works; this becomes `status.loadBalancer`.
-    Ready(LoadBalancerStatus),
-    /// Everything was done, but it does not work yet. The status is left as it is, no failure is counted and no event
-    /// written; [`LoadBalancer::changes`] names the Service when there is news.
+    /// The load balancer works.
+    Ready {
+        /// Becomes `status.loadBalancer`, as a whole.
+        status: LoadBalancerStatus,
+        /// `reason` of the condition: one CamelCase word.
+        reason: &'static str,
+        /// What the Service has.
+        message: String,
+    },
+    /// Everything was done, but it does not work yet. Addresses in the status are left as they are, no failure is
+    /// counted and no event written; [`LoadBalancer::changes`] names the Service when there is news. The condition is
+    /// written at once where it says `False`, otherwise only if the wait is long: most are short.
     Pending {
+        /// `reason` of the condition: one CamelCase word.
+        reason: &'static str,
         /// What is waited for.
-        reason: String,
+        message: String,
     },
 }
 
@@ -63,6 +88,19 @@ pub trait LoadBalancer: Send + Sync + 'static {
     /// (service-contract S-01).
     fn serves_class(&self, class: Option<&str>) -> bool {
         class.is_none()
+    }
+
+    /// Type of the condition on Services that tells how this provider serves them, as `example.com/Provisioned`. `None`:
+    /// it has none. The controller writes the condition together with the addresses, only if it differs from what the
+    /// Service shows, and removes it with the load balancer.
+    fn condition_type(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether an entry of the Service's status is this provider's. Those of others stay when the load balancer is taken
+    /// away; asked before [`LoadBalancer::ensure_deleted`]. By default all are.
+    fn is_own_ingress(&self, _service: &Service, _entry: &LoadBalancerIngress) -> bool {
+        true
     }
 
     /// The load balancer as it is, `None` if there is none made by this provider.

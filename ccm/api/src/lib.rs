@@ -9,6 +9,7 @@
 //!
 //! The YAML under `manifests/crds` is generated from these types by `make crds`.
 
+pub mod address_allocated;
 mod ip_pool;
 mod node_network;
 mod validation;

@@ -58,8 +58,8 @@ async fn an_event_that_has_expired_is_written_anew() {
 #[test]
 fn long_messages_are_cut_at_a_character() {
     let long = "ä".repeat(MAX_MESSAGE);
-    assert_eq!(shortened(&long).len(), MAX_MESSAGE);
+    assert_eq!(shortened(&long, MAX_MESSAGE).len(), MAX_MESSAGE);
     let odd = format!("x{long}");
-    assert_eq!(shortened(&odd).len(), MAX_MESSAGE - 1);
-    assert_eq!(shortened("short"), "short");
+    assert_eq!(shortened(&odd, MAX_MESSAGE).len(), MAX_MESSAGE - 1);
+    assert_eq!(shortened("short", MAX_MESSAGE), "short");
 }

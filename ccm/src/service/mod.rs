@@ -5,7 +5,8 @@
 //! | `select` | which Services are ours and what they need |
 //! | `diff` | which changes of a Service matter |
 //! | `nodes` | which nodes may carry load balancers, which changes of a node matter |
-//! | `patch` | the two writes to a Service |
+//! | `patch` | the writes to a Service |
+//! | `condition` | the provider's condition on a Service |
 //! | `words` | reasons and messages of events |
 //! | `state` | what is known and what comes next; no clock, no I/O |
 //! | `sync` | one job carried out against provider and API server |
@@ -17,6 +18,7 @@
 //! carries its finalizer and shows an address is ensured without a word, and only if the outcome differs from what it
 //! shows are status and events written: with nothing changed a restart writes nothing.
 
+mod condition;
 mod diff;
 mod nodes;
 mod patch;

@@ -1,4 +1,4 @@
-//! The two writes to a Service, both strategic-merge patches of `services/status` without a resourceVersion
+//! The writes to a Service, all strategic-merge patches of `services/status` without a resourceVersion
 //! (service-contract S-19).
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
@@ -41,6 +41,24 @@ pub(crate) fn set_status(service: &Service, status: &LoadBalancerStatus) -> Opti
     let wanted = ingress(status);
     let wanted = if wanted.is_empty() { Value::Null } else { json!(wanted) };
     Some(json!({ "status": { "loadBalancer": { "ingress": wanted } } }))
+}
+
+/// What the Service shows without the entries that `ours` picks out.
+pub(crate) fn without(service: &Service, ours: impl Fn(&LoadBalancerIngress) -> bool) -> LoadBalancerStatus {
+    let shown = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let foreign = shown.map_or(&[][..], ingress).iter().filter(|entry| !ours(entry));
+    LoadBalancerStatus { ingress: Some(foreign.cloned().collect()) }
+}
+
+/// Two patches of the status in one, if there is any.
+pub(crate) fn both(one: Option<Value>, other: Option<Value>) -> Option<Value> {
+    let (Some(mut one), Some(other)) = (one.clone(), other.clone()) else { return one.or(other) };
+    if let (Some(Value::Object(status)), Value::Object(more)) =
+        (one.get_mut("status"), other["status"].clone())
+    {
+        status.extend(more);
+    }
+    Some(one)
 }
 
 /// Whether two statuses say the same: address, host name, mode and ports of every entry, in order. A missing mode is

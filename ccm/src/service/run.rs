@@ -92,9 +92,13 @@ fn finish<P: LoadBalancer, S: Fn(Option<&str>) -> bool>(
     let Some(failure) = failure else { return };
     let service = match (&job.task, &job.predecessor) {
         (_, Some(old)) if failure.kind == FailureKind::Delete => old,
-        (Task::Ensure { service, .. } | Task::UpdateNodes { service, .. } | Task::Cleanup { service }, _) => {
-            service
-        }
+        (
+            Task::Ensure { service, .. }
+            | Task::UpdateNodes { service, .. }
+            | Task::Cleanup { service }
+            | Task::Check { service },
+            _,
+        ) => service,
         (Task::Forget, Some(old)) => old,
         (Task::Forget, None) => return,
     };

@@ -31,13 +31,15 @@ pub(crate) fn has_finalizer(service: &Service, finalizer: &str) -> bool {
 }
 
 /// The finalizers on the Service that are ours to remove. The standard one on a Service with a class was put there by
-/// that class's controller; without a class it is ours if we serve classless Services.
+/// that class's controller; without a class it is ours if we serve classless Services, or did: `made` says that the
+/// Service has a load balancer of ours.
 pub(crate) fn own_finalizers<'a>(
     service: &Service,
+    made: bool,
     serves_class: impl Fn(Option<&str>) -> bool,
     options: &'a ServiceOptions,
 ) -> Vec<&'a str> {
-    let standard_is_ours = class(service).is_none() && serves_class(None);
+    let standard_is_ours = class(service).is_none() && (made || serves_class(None));
     let candidates =
         [(options.finalizer.as_str(), standard_is_ours), (options.class_finalizer.as_str(), true)];
     candidates
@@ -55,7 +57,17 @@ pub(crate) fn needs_cleanup(
     options: &ServiceOptions,
 ) -> bool {
     let going = service.metadata.deletion_timestamp.is_some() || !wants_lb(service, &serves_class);
-    going && !own_finalizers(service, serves_class, options).is_empty()
+    going && !own_finalizers(service, false, serves_class, options).is_empty()
+}
+
+/// Whether an earlier run that served classless Services may have left a load balancer here: only the provider can tell,
+/// because the finalizer may as well be another controller's.
+fn may_be_left_over(
+    service: &Service,
+    serves_class: impl Fn(Option<&str>) -> bool,
+    options: &ServiceOptions,
+) -> bool {
+    class(service).is_none() && !serves_class(None) && has_finalizer(service, &options.finalizer)
 }
 
 /// What a Service needs.
@@ -65,6 +77,8 @@ pub(crate) enum Need {
     LoadBalancer,
     /// Its load balancer taken away.
     Cleanup,
+    /// The same, if the provider knows of a load balancer.
+    Check,
     /// Nothing from us.
     Nothing,
 }
@@ -81,8 +95,10 @@ pub(crate) fn need(
     let deleting = service.metadata.deletion_timestamp.is_some();
     if wants_lb(service, &serves_class) && !deleting {
         Need::LoadBalancer
-    } else if known || needs_cleanup(service, serves_class, options) {
+    } else if known || needs_cleanup(service, &serves_class, options) {
         Need::Cleanup
+    } else if may_be_left_over(service, serves_class, options) {
+        Need::Check
     } else {
         Need::Nothing
     }

@@ -22,6 +22,9 @@ use crate::store::{Change, Store};
 
 /// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
+/// A load balancer that does not work after this time has a condition that says so. Most work within a second or two,
+/// and then the condition is written once, together with the address.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The same failure of the same Service is told again no sooner.
 const REPEAT_FAILURE: Duration = Duration::from_mins(5);
 
@@ -36,12 +39,14 @@ pub(crate) struct Job {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
-    /// Create or update the load balancer.
-    Ensure { service: Arc<Service>, nodes: Vec<Arc<Node>>, voice: Voice },
+    /// Create or update the load balancer. `patient`: that it does not work yet need not be told.
+    Ensure { service: Arc<Service>, nodes: Vec<Arc<Node>>, voice: Voice, patient: bool },
     /// Bring it to a changed node set.
     UpdateNodes { service: Arc<Service>, nodes: Vec<Arc<Node>> },
     /// Take it away and let the Service go.
     Cleanup { service: Arc<Service> },
+    /// The same, if the provider knows of a load balancer.
+    Check { service: Arc<Service> },
     /// The Service is gone from the API server; only its predecessor's load balancer is to be taken away.
     Forget,
 }
@@ -71,7 +76,10 @@ pub(crate) struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Done {
     Ensured,
-    Pending,
+    /// Ensured, but not working yet. `unsaid`: the condition does not tell that.
+    Pending {
+        unsaid: bool,
+    },
     NodesUpdated,
     Removed,
 }
@@ -126,12 +134,14 @@ struct Entry {
     round: Round,
     /// Ensure again although nothing that is known here changed.
     forced: bool,
+    /// Since when the present wish waits to work.
+    waits_since: Option<Instant>,
     failure: Option<(String, Instant)>,
 }
 
 impl Entry {
     fn new(service: Arc<Service>, round: Round) -> Self {
-        Self { service, nodes: NodeIds::new(), round, forced: false, failure: None }
+        Self { service, nodes: NodeIds::new(), round, forced: false, waits_since: None, failure: None }
     }
 }
 
@@ -185,8 +195,11 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         let wants = |service: &Service| wants_lb(service, &self.serves_class);
         let key = key_of(new);
         let known = self.memory.get(&key).is_some_and(|entry| entry.service.metadata.uid == new.metadata.uid);
-        if need(new, known, &self.serves_class, &self.options) == Need::Cleanup {
+        let need = need(new, known, &self.serves_class, &self.options);
+        if need == Need::Cleanup {
             self.queue.add_urgent(&key);
+        } else if need == Need::Check && old.is_none() {
+            self.queue.add(&key);
         } else if old.map_or_else(|| wants(new), |old| needs_update(old, new, wants)) {
             // A new wish starts with the shortest back-off.
             self.queue.forget(&key);
@@ -231,7 +244,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             return None;
         }
         while let Some(key) = self.queue.pop(now) {
-            if let Some(job) = self.job(&key) {
+            if let Some(job) = self.job(&key, now) {
                 return Some(job);
             }
             self.queue.forget(&key);
@@ -240,7 +253,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         None
     }
 
-    fn job(&mut self, key: &ServiceKey) -> Option<Job> {
+    fn job(&mut self, key: &ServiceKey, now: Instant) -> Option<Job> {
         let service = self.services.get(key).cloned();
         let known = self.memory.get(key);
         let predecessor = known
@@ -252,7 +265,9 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             .as_ref()
             .map_or(Need::Nothing, |service| need(service, same_known, &self.serves_class, &self.options));
         let task = match (need, service) {
-            (Need::LoadBalancer, Some(service)) => self.ensure_task(key, service, predecessor.is_some())?,
+            (Need::LoadBalancer, Some(service)) => {
+                self.ensure_task(key, service, predecessor.is_some(), now)?
+            }
             (Need::Cleanup, Some(service)) => {
                 if predecessor.is_none() {
                     let entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
@@ -260,6 +275,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
                 }
                 Task::Cleanup { service }
             }
+            (Need::Check, Some(service)) => Task::Check { service },
             (Need::Nothing, _) | (_, None) => {
                 predecessor.as_ref()?;
                 Task::Forget
@@ -268,13 +284,19 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         Some(Job { key: key.clone(), predecessor, task })
     }
 
-    fn ensure_task(&mut self, key: &ServiceKey, service: Arc<Service>, replaces: bool) -> Option<Task> {
+    fn ensure_task(
+        &mut self,
+        key: &ServiceKey,
+        service: Arc<Service>,
+        replaces: bool,
+        now: Instant,
+    ) -> Option<Task> {
         let nodes = stable_node_set(self.nodes.values());
         let ids = node_ids(&nodes);
         let wants = |service: &Service| wants_lb(service, &self.serves_class);
         if replaces {
             // The memory stays with the predecessor until its load balancer is gone: a failure must find it again.
-            return Some(Task::Ensure { service, nodes, voice: Voice::Speak });
+            return Some(Task::Ensure { service, nodes, voice: Voice::Speak, patient: true });
         }
         let Some(entry) = self.memory.get_mut(key) else {
             // First seen by this process. If it shows all signs of being served, say nothing unless something changes:
@@ -285,7 +307,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             let mut entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
             entry.nodes = ids;
             self.memory.insert(key.clone(), entry);
-            return Some(Task::Ensure { service, nodes, voice });
+            return Some(Task::Ensure { service, nodes, voice, patient: true });
         };
         let changed = needs_update(&entry.service, &service, wants);
         let voice = match (changed, entry.round) {
@@ -306,8 +328,11 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         }
         if changed {
             entry.failure = None;
+            entry.waits_since = None;
         }
-        Some(Task::Ensure { service, nodes, voice })
+        let patient =
+            entry.waits_since.is_none_or(|since| now.saturating_duration_since(since) < PATIENCE);
+        Some(Task::Ensure { service, nodes, voice, patient })
     }
 
     /// Takes in how a job went. Returns whether its failure is to be told (the same one is not told over and over).
@@ -326,7 +351,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         }
         let tell = match report.outcome {
             Ok(done) => {
-                self.succeeded(&job.key, done, report.said);
+                self.succeeded(&job.key, done, report.said, now);
                 false
             }
             Err(failure) => self.failed(&job.key, &failure, report.said, now),
@@ -347,7 +372,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         }
     }
 
-    fn succeeded(&mut self, key: &ServiceKey, done: Done, said: bool) {
+    fn succeeded(&mut self, key: &ServiceKey, done: Done, said: bool, now: Instant) {
         self.queue.forget(key);
         if done == Done::Removed {
             self.memory.remove(key);
@@ -356,8 +381,17 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         let Some(entry) = self.memory.get_mut(key) else { return };
         entry.failure = None;
         match done {
-            Done::Ensured => entry.round = Round::Settled,
-            Done::Pending => entry.round = Round::Waiting { said },
+            Done::Ensured => {
+                entry.round = Round::Settled;
+                entry.waits_since = None;
+            }
+            Done::Pending { unsaid } => {
+                entry.round = Round::Waiting { said };
+                let since = *entry.waits_since.get_or_insert(now);
+                if unsaid {
+                    self.queue.add_at(key, since + PATIENCE);
+                }
+            }
             Done::NodesUpdated | Done::Removed => {}
         }
     }
@@ -372,6 +406,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         }
         let Some(entry) = self.memory.get_mut(key) else { return true };
         entry.round = Round::Open { said };
+        entry.waits_since = None;
         let tell = match failure.kind {
             FailureKind::Superseded => return false,
             FailureKind::Sync | FailureKind::Delete | FailureKind::UpdateNodes => {

@@ -3,23 +3,25 @@
 //! Every step is idempotent. A job that is dropped half-way (leadership lost, process stopped) is done again in full by
 //! whoever leads next.
 
+mod cleanup;
+mod ensure;
+
 use std::fmt::Display;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Resource as _};
 use serde_json::Value;
 
 use super::nodes::limited_names;
-use super::patch;
-use super::select::{finalizer_for, own_finalizers, wants_lb};
-use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, Voice, key_of};
+use super::select::wants_lb;
+use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, key_of};
 use super::{ServiceOptions, words};
 use crate::apiserver::{CallError, call};
 use crate::events::{EventKind, EventSink};
 use crate::metrics::{Controller, Metrics, SyncResult};
-use crate::provider::{Ensured, LoadBalancer, ProviderError};
+use crate::provider::{LoadBalancer, ProviderError};
 
 /// What jobs need.
 #[derive(Clone)]
@@ -43,7 +45,7 @@ impl<P: LoadBalancer> Context<P> {
         let mut progress = Progress { said: false, latest: None };
         let outcome = self.attempt(job, &mut progress).await;
         let result = match &outcome {
-            Ok(Done::Pending) => SyncResult::Pending,
+            Ok(Done::Pending { .. }) => SyncResult::Pending,
             Ok(Done::Ensured | Done::NodesUpdated | Done::Removed) => SyncResult::Success,
             Err(_) => SyncResult::Error,
         };
@@ -56,58 +58,14 @@ impl<P: LoadBalancer> Context<P> {
             self.delete_old(old).await?;
         }
         match &job.task {
-            Task::Ensure { service, nodes, voice } => self.ensure(service, nodes, *voice, progress).await,
+            Task::Ensure { service, nodes, voice, patient } => {
+                self.ensure(service, nodes, *voice, *patient, progress).await
+            }
             Task::UpdateNodes { service, nodes } => self.update_nodes(service, nodes).await,
             Task::Cleanup { service } => self.cleanup(service, progress).await,
+            Task::Check { service } => self.check(service, progress).await,
             Task::Forget => Ok(Done::Removed),
         }
-    }
-
-    /// Service-contract S-13.
-    async fn ensure(
-        &self,
-        service: &Service,
-        nodes: &[Arc<Node>],
-        voice: Voice,
-        progress: &mut Progress,
-    ) -> Result<Done, Failure> {
-        progress.said = voice == Voice::Finish;
-        if voice == Voice::Speak {
-            self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
-            progress.said = true;
-        }
-        if let Some(patch) = patch::add_finalizer(service, finalizer_for(service, &self.options)) {
-            let written = self.patch_status(service, patch).await;
-            progress.latest = Some(written.map_err(|error| call_failure(words::ADDING_FINALIZER, &error))?);
-        }
-        if nodes.is_empty() && voice == Voice::Speak {
-            self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
-        }
-        let ensured = self.provider.ensure(&self.options.cluster_name, service, nodes).await;
-        let status = match ensured {
-            Ok(Ensured::Ready(status)) => patch::with_defaults(status),
-            Ok(Ensured::Pending { reason }) => {
-                let key = key_of(service);
-                tracing::info!(namespace = %key.namespace, service = %key.name, %reason, "waiting");
-                return Ok(Done::Pending);
-            }
-            Err(ProviderError::ImplementedElsewhere(_)) => return Ok(Done::Ensured),
-            Err(error) => return Err(provider_failure(FailureKind::Sync, words::ENSURE, &error)),
-        };
-        let shown = progress.latest.as_ref().unwrap_or(service);
-        let change = patch::set_status(shown, &status);
-        if voice == Voice::Quiet && change.is_none() {
-            return Ok(Done::Ensured);
-        }
-        if voice == Voice::Quiet {
-            self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
-        }
-        self.say(service, EventKind::Normal, words::ENSURED, words::ENSURED_MESSAGE);
-        progress.said = false;
-        if let Some(change) = change {
-            self.write_status(service, change, progress).await?;
-        }
-        Ok(Done::Ensured)
     }
 
     /// Service-contract S-22, S-23, S-26.
@@ -143,37 +101,6 @@ impl<P: LoadBalancer> Context<P> {
                 Err(Failure { kind: FailureKind::UpdateNodes, message, retry })
             }
         }
-    }
-
-    /// Service-contract S-12.
-    async fn cleanup(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
-        let cluster = &self.options.cluster_name;
-        let found = self.provider.get(cluster, service).await;
-        let exists = found
-            .map_err(|error| provider_failure(FailureKind::Sync, words::CHECK_EXISTS, &error))?
-            .is_some();
-        if exists {
-            self.say(service, EventKind::Normal, words::DELETING, words::DELETING_MESSAGE);
-            match self.provider.ensure_deleted(cluster, service).await {
-                Ok(()) | Err(ProviderError::ImplementedElsewhere(_)) => {}
-                Err(error) => return Err(provider_failure(FailureKind::Sync, words::DELETE, &error)),
-            }
-        }
-        let serves = |class: Option<&str>| self.provider.serves_class(class);
-        let own = own_finalizers(service, serves, &self.options);
-        if let Some(patch) = patch::remove_finalizers(service, &own) {
-            match self.patch_status(service, patch).await {
-                Ok(written) => progress.latest = Some(written),
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(call_failure(words::REMOVING_FINALIZER, &error)),
-            }
-        }
-        self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
-        let shown = progress.latest.as_ref().unwrap_or(service);
-        if let Some(change) = patch::set_status(shown, &LoadBalancerStatus::default()) {
-            self.write_status(service, change, progress).await?;
-        }
-        Ok(Done::Removed)
     }
 
     /// A Service that is gone, or whose name another one took (service-contract S-09).
@@ -250,7 +177,8 @@ fn provider_failure(kind: FailureKind, what: &str, error: &ProviderError) -> Fai
         ProviderError::RetryAfter { after, .. } => Retry::After(*after),
         ProviderError::NotFound(_)
         | ProviderError::ImplementedElsewhere(_)
-        | ProviderError::Rejected(_)
+        | ProviderError::Rejected { .. }
+        | ProviderError::Blocked { .. }
         | ProviderError::Transient(_) => Retry::Backoff,
     };
     let message = prefixed(what, error);

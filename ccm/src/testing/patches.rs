@@ -20,8 +20,9 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Strategic merge patch of a Service's status subresource: finalizers merge, all other lists are atomic. Directives
-/// other than the two for finalizers are refused, so that a wrong patch shows.
+/// Strategic merge patch of a Service's status subresource: finalizers merge, conditions merge by type, all other lists
+/// are atomic. Directives other than the two for finalizers and `$patch: delete` of a condition are refused, so that a
+/// wrong patch shows.
 pub(crate) fn strategic(target: &mut Value, patch: &Value) -> Result<(), String> {
     let mut patch = patch.clone();
     if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -42,10 +43,32 @@ pub(crate) fn strategic(target: &mut Value, patch: &Value) -> Result<(), String>
         finalizers.retain(|finalizer| !removed.contains(finalizer));
         target["metadata"]["finalizers"] = finalizers.into();
     }
+    if let Some(status) = patch.get_mut("status").and_then(Value::as_object_mut)
+        && let Some(Value::Array(changes)) = status.remove("conditions")
+    {
+        merge_conditions(&mut target["status"]["conditions"], &changes)?;
+    }
     if let Some(directive) = directive(&patch) {
         return Err(format!("unexpected directive {directive}"));
     }
     merge(target, &patch);
+    Ok(())
+}
+
+fn merge_conditions(conditions: &mut Value, changes: &[Value]) -> Result<(), String> {
+    let mut merged = conditions.as_array().cloned().unwrap_or_default();
+    for change in changes {
+        let kind = change["type"].as_str().ok_or("map: does not contain declared merge key: type")?;
+        let known = merged.iter().position(|condition| condition["type"] == kind);
+        match (change["$patch"].as_str(), known) {
+            (Some("delete"), Some(at)) => drop(merged.remove(at)),
+            (Some("delete"), None) => {}
+            (Some(other), _) => return Err(format!("unexpected directive $patch: {other}")),
+            (None, Some(at)) => merge(&mut merged[at], change),
+            (None, None) => merged.push(change.clone()),
+        }
+    }
+    *conditions = merged.into();
     Ok(())
 }
 

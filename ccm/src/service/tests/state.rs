@@ -131,7 +131,7 @@ fn voice_follows_the_wish_not_the_attempt() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     let job = rig.must_job();
     assert_eq!(voice(&job), Voice::Speak);
-    rig.finish(&job, Ok(Done::Pending));
+    rig.finish(&job, Ok(Done::Pending { unsaid: false }));
     rig.state.provider_change(&key("web"));
     let job = rig.must_job();
     assert_eq!(voice(&job), Voice::Finish, "the same wish, pending");
@@ -152,7 +152,7 @@ fn voice_follows_the_wish_not_the_attempt() {
 fn a_served_service_that_waits_after_a_restart_stays_silent() {
     let mut rig = Rig::new(&[served("web")], &["n1"]);
     let job = rig.must_job();
-    rig.finish(&job, Ok(Done::Pending));
+    rig.finish(&job, Ok(Done::Pending { unsaid: false }));
     rig.state.provider_change(&key("web"));
     assert_eq!(voice(&rig.must_job()), Voice::Quiet);
 }
@@ -161,7 +161,7 @@ fn a_served_service_that_waits_after_a_restart_stays_silent() {
 fn retries_138_to_140() {
     for (outcome, due) in [
         (Ok(Done::Ensured), None),
-        (Ok(Done::Pending), None),
+        (Ok(Done::Pending { unsaid: false }), None),
         (Err(failure(FailureKind::Sync, Retry::Backoff)), Some(5)),
         (Err(failure(FailureKind::Sync, Retry::After(Duration::from_secs(42)))), Some(42)),
         (Err(failure(FailureKind::UpdateNodes, Retry::Now)), Some(0)),
@@ -240,7 +240,7 @@ fn provider_news_during_a_sync_is_not_lost() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     let job = rig.must_job();
     rig.state.provider_change(&key("web"));
-    rig.finish(&job, Ok(Done::Pending));
+    rig.finish(&job, Ok(Done::Pending { unsaid: false }));
     assert!(matches!(rig.must_job().task, Task::Ensure { .. }));
 }
 

@@ -12,9 +12,11 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, Service};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_api::{
+    CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, VirtualIPSpec, address_allocated, virtual_ip_name,
+};
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{Allocation, Family, Request};
+use windlass_ipam::{AllocateError, Allocation, Family, Request};
 
 use super::ledger::Proof;
 use super::request::{owner, request, status_addresses};
@@ -183,9 +185,23 @@ fn next_step(
         },
         Err(error) => {
             state.wait(owner.clone(), service, request.clone());
-            Err(ProviderError::Rejected(error.to_string()))
+            Err(ProviderError::Rejected { reason: reason(&error), message: error.to_string() })
         }
     }
+}
+
+/// What the condition on the Service gives as the reason.
+fn reason(error: &AllocateError) -> &'static str {
+    match error {
+        AllocateError::Exhausted { .. } => address_allocated::NO_FREE_ADDRESS,
+        AllocateError::UnknownPool { .. } => address_allocated::NO_SUCH_POOL,
+        AllocateError::Taken { .. } => address_allocated::ADDRESS_IN_USE,
+        _ => address_allocated::INVALID_REQUEST,
+    }
+}
+
+fn invalid(error: impl ToString) -> ProviderError {
+    ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
 }
 
 /// Whether a claimed address works. One that the Service's status shows already stays there, whoever announces it now.
@@ -193,17 +209,26 @@ fn outcome(state: &State, service: &Service, address: IpAddr) -> Result<Ensured,
     let vip = state.vip(address);
     let shown = status_addresses(service).any(|one| one == address);
     if shown || vip.is_some_and(|vip| is_announced(vip)) {
-        return Ok(Ensured::Ready(status([address])));
+        let pool = state.ledger.pool_of(address);
+        let from = pool.map_or_else(String::new, |pool| format!(" from pool {pool:?}"));
+        return Ok(Ensured::Ready {
+            status: status([address]),
+            reason: address_allocated::ALLOCATED,
+            message: format!("the Service has {address}{from}"),
+        });
     }
     if let Some(why) = vip.and_then(|vip| why_unplaced(vip)) {
-        return Err(ProviderError::Rejected(why.to_owned()));
+        return Err(ProviderError::Blocked {
+            reason: address_allocated::NOT_ANNOUNCED,
+            message: why.to_owned(),
+        });
     }
     let router = vip.and_then(|vip| vip.spec.virtual_router.as_deref());
-    let reason = match router {
+    let message = match router {
         Some(router) => format!("waiting for a node of virtual router {router} to announce {address}"),
         None => format!("waiting for a virtual router for {address}"),
     };
-    Ok(Ensured::Pending { reason })
+    Ok(Ensured::Pending { reason: address_allocated::NOT_ANNOUNCED, message })
 }
 
 fn status(addresses: impl IntoIterator<Item = IpAddr>) -> LoadBalancerStatus {
@@ -224,8 +249,7 @@ fn not_ready() -> ProviderError {
 }
 
 fn owner_of(service: &Service) -> Result<ServiceRef, ProviderError> {
-    owner(service)
-        .ok_or_else(|| ProviderError::Rejected("the Service has no namespace, name or UID".to_owned()))
+    owner(service).ok_or_else(|| invalid("the Service has no namespace, name or UID"))
 }
 
 async fn limited<T>(
@@ -250,6 +274,18 @@ impl LoadBalancer for Metal {
         self.settings.serves_class(class)
     }
 
+    fn condition_type(&self) -> Option<&'static str> {
+        Some(CONDITION_ADDRESS_ALLOCATED)
+    }
+
+    /// An address that the Service holds or that is in a pool; what shows a host name only is another controller's.
+    fn is_own_ingress(&self, service: &Service, entry: &LoadBalancerIngress) -> bool {
+        let Some(address) = entry.ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()) else { return false };
+        let state = self.shared.state();
+        let holds = owner(service).is_some_and(|owner| state.ledger.held_by(&owner).contains(&address));
+        holds || state.ledger.pool_of(address).is_some()
+    }
+
     async fn get(
         &self,
         _cluster: &str,
@@ -271,7 +307,7 @@ impl LoadBalancer for Metal {
         _nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         let owner = owner_of(service)?;
-        let request = request(service).map_err(|error| ProviderError::Rejected(error.to_string()))?;
+        let request = request(service).map_err(invalid)?;
         for _ in 0..TRIES {
             let step = next_step(&mut self.shared.state(), &owner, service, &request)?;
             match step {

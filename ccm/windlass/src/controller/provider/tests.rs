@@ -47,6 +47,10 @@ async fn ensure(metal: &Metal, service: &Service) -> Result<Ensured, ProviderErr
     metal.ensure("kubernetes", service, &[]).await
 }
 
+fn rejected(reason: &'static str, message: &str) -> Result<Ensured, ProviderError> {
+    Err(ProviderError::Rejected { reason, message: message.to_owned() })
+}
+
 /// The VIP with the condition `Announced`, as an agent or the planner would write it.
 fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
     let address: IpAddr = address.parse().expect(address);
@@ -59,7 +63,7 @@ fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
 
 fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
     match ensured.expect("ensured") {
-        Ensured::Ready(status) => status
+        Ensured::Ready { status, .. } => status
             .ingress
             .into_iter()
             .flatten()
@@ -68,7 +72,7 @@ fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
                 ingress.ip.expect("an address")
             })
             .collect(),
-        Ensured::Pending { reason } => panic!("pending: {reason}"),
+        Ensured::Pending { message, .. } => panic!("pending: {message}"),
     }
 }
 
@@ -77,7 +81,8 @@ async fn an_address_is_claimed_at_once_and_ready_when_a_node_announces_it() {
     let api = Api::default();
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     let service = plain("web");
-    let waiting = Ensured::Pending { reason: "waiting for a virtual router for 192.0.2.1".into() };
+    let message = "waiting for a virtual router for 192.0.2.1".to_owned();
+    let waiting = Ensured::Pending { reason: "NotAnnounced", message };
     assert_eq!(ensure(&metal, &service).await, Ok(waiting.clone()));
     assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
     assert_eq!(ensure(&metal, &service).await, Ok(waiting));
@@ -113,7 +118,7 @@ async fn an_address_that_another_controller_claimed_is_left_to_it() {
     let refused =
         ensure(&other, &service("c", &json!({ "windlass.dev/addresses": "192.0.2.1" }), None)).await;
     let message = "address 192.0.2.1 is held by another Service: ask for another address, or free this one";
-    assert_eq!(refused, Err(ProviderError::Rejected(message.into())));
+    assert_eq!(refused, rejected("AddressInUse", message));
 }
 
 #[tokio::test]
@@ -183,7 +188,7 @@ async fn an_exhausted_pool_is_said_and_a_freed_address_names_who_waits() {
     ensure(&metal, &plain("a")).await.expect("claimed");
     let message =
         "no free IPv4 address; pool \"p\": its one address is in use: free an address or add some to a pool";
-    assert_eq!(ensure(&metal, &plain("b")).await, Err(ProviderError::Rejected(message.into())));
+    assert_eq!(ensure(&metal, &plain("b")).await, rejected("NoFreeAddress", message));
     metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
     let named = futures::StreamExt::next(&mut metal.changes()).await;
     assert_eq!(named, Some(ServiceKey { namespace: "ns".into(), name: "b".into() }));
@@ -243,11 +248,12 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     ensure(&metal, &plain("web")).await.expect("claimed");
     told(&metal, &api, "192.0.2.1", "False", "no subnet");
-    assert_eq!(ensure(&metal, &plain("web")).await, Err(ProviderError::Rejected("no subnet".into())));
+    let blocked = ProviderError::Blocked { reason: "NotAnnounced", message: "no subnet".into() };
+    assert_eq!(ensure(&metal, &plain("web")).await, Err(blocked));
     api.writes();
     let mut six = plain("six");
     six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
-    assert!(matches!(ensure(&metal, &six).await, Err(ProviderError::Rejected(_))));
+    assert!(matches!(ensure(&metal, &six).await, Err(ProviderError::Rejected { reason: "InvalidRequest", .. })));
     assert!(api.writes().is_empty());
 }
 

@@ -1,0 +1,72 @@
+//! Taking a load balancer away, in the order of service-contract S-12, and with it what the Service shows of it.
+
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
+
+use super::{Context, Progress, call_failure, provider_failure};
+use crate::events::EventKind;
+use crate::provider::{LoadBalancer, ProviderError};
+use crate::service::select::own_finalizers;
+use crate::service::state::{Done, Failure, FailureKind};
+use crate::service::{condition, patch, words};
+
+impl<P: LoadBalancer> Context<P> {
+    pub(super) async fn cleanup(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
+        let cluster = &self.options.cluster_name;
+        let found = self.provider.get(cluster, service).await;
+        let exists = found
+            .map_err(|error| provider_failure(FailureKind::Sync, words::CHECK_EXISTS, &error))?
+            .is_some();
+        // Afterwards the provider may no longer know what was its own.
+        let own_ingress = self.own_ingress(service);
+        if exists {
+            self.say(service, EventKind::Normal, words::DELETING, words::DELETING_MESSAGE);
+            match self.provider.ensure_deleted(cluster, service).await {
+                Ok(()) | Err(ProviderError::ImplementedElsewhere(_)) => {}
+                Err(error) => return Err(provider_failure(FailureKind::Sync, words::DELETE, &error)),
+            }
+        }
+        let serves = |class: Option<&str>| self.provider.serves_class(class);
+        let own = own_finalizers(service, exists, serves, &self.options);
+        if let Some(patch) = patch::remove_finalizers(service, &own) {
+            match self.patch_status(service, patch).await {
+                Ok(written) => progress.latest = Some(written),
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(call_failure(words::REMOVING_FINALIZER, &error)),
+            }
+        }
+        self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+        let shown = progress.latest.as_ref().unwrap_or(service);
+        if is_gone(shown) {
+            return Ok(Done::Removed);
+        }
+        let ingress = patch::set_status(shown, &patch::without(shown, |entry| own_ingress.contains(entry)));
+        let condition = self.provider.condition_type().and_then(|type_| condition::remove(shown, type_));
+        if let Some(change) = patch::both(ingress, condition) {
+            self.write_status(service, change, progress).await?;
+        }
+        Ok(Done::Removed)
+    }
+
+    /// Cleans up if the provider knows of a load balancer. If not, the Service is another controller's, and nothing is
+    /// said or written.
+    pub(super) async fn check(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
+        match self.provider.get(&self.options.cluster_name, service).await {
+            Ok(Some(_)) => self.cleanup(service, progress).await,
+            Ok(None) => Ok(Done::Removed),
+            Err(error) => Err(provider_failure(FailureKind::Superseded, words::CHECK_EXISTS, &error)),
+        }
+    }
+
+    /// What the Service shows that is the provider's.
+    fn own_ingress(&self, service: &Service) -> Vec<LoadBalancerIngress> {
+        let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+        let shown = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();
+        shown.iter().filter(|entry| self.provider.is_own_ingress(service, entry)).cloned().collect()
+    }
+}
+
+/// Whether the API server removed the object with its last finalizer.
+fn is_gone(service: &Service) -> bool {
+    service.metadata.deletion_timestamp.is_some()
+        && service.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
+}
