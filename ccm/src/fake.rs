@@ -44,7 +44,7 @@ struct Inner {
 /// The fake. Without instructions every load balancer gets address 192.0.2.1 and every node is unknown.
 #[derive(Debug)]
 pub struct FakeProvider {
-    class: Option<String>,
+    classes: Vec<Option<String>>,
     condition: Option<&'static str>,
     inner: Mutex<Inner>,
     news: mpsc::Sender<ServiceKey>,
@@ -62,12 +62,19 @@ impl FakeProvider {
     pub fn serving(class: Option<&str>) -> Self {
         let (news, receiver) = mpsc::channel(64);
         Self {
-            class: class.map(str::to_owned),
+            classes: vec![class.map(str::to_owned)],
             condition: None,
             inner: Mutex::default(),
             news,
             news_for_controller: Mutex::new(Some(receiver)),
         }
+    }
+
+    /// The same, serving this class too.
+    #[must_use]
+    pub fn and_serving(mut self, class: Option<&str>) -> Self {
+        self.classes.push(class.map(str::to_owned));
+        self
     }
 
     /// The same with a condition of this type.
@@ -175,7 +182,7 @@ impl FakeProvider {
 
 impl LoadBalancer for FakeProvider {
     fn serves_class(&self, class: Option<&str>) -> bool {
-        class == self.class.as_deref()
+        self.classes.iter().any(|served| served.as_deref() == class)
     }
 
     fn condition_type(&self) -> Option<&'static str> {

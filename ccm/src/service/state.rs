@@ -330,8 +330,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             entry.failure = None;
             entry.waits_since = None;
         }
-        let patient =
-            entry.waits_since.is_none_or(|since| now.saturating_duration_since(since) < PATIENCE);
+        let patient = entry.waits_since.is_none_or(|since| now.saturating_duration_since(since) < PATIENCE);
         Some(Task::Ensure { service, nodes, voice, patient })
     }
 

@@ -1,122 +1,20 @@
-//! The whole controller against an API server in memory, in virtual time.
+//! The whole controller: finalizers, status, events, retries.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
+use super::rig::{
+    DELETED, DELETING, ENSURED, ENSURING, FINALIZER, Rig, WEB, finalizers, ingress, key, patch_of_status,
+    pending, rejected, to_cluster_ip,
+};
 use crate::fake::{Call, FakeProvider, ready};
-use crate::metrics::Metrics;
-use crate::provider::{Ensured, ProviderError, ServiceKey};
-use crate::service::{ServiceController, ServiceOptions};
+use crate::provider::ProviderError;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{lb, node, with};
-
-const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
-const WEB: &str = "services/default/web";
-const ENSURING: &str = "Normal EnsuringLoadBalancer Ensuring load balancer";
-const ENSURED: &str = "Normal EnsuredLoadBalancer Ensured load balancer";
-const DELETING: &str = "Normal DeletingLoadBalancer Deleting load balancer";
-const DELETED: &str = "Normal DeletedLoadBalancer Deleted load balancer";
-
-struct Rig {
-    api: ApiServer,
-    provider: Arc<FakeProvider>,
-    running: Option<(CancellationToken, JoinHandle<()>)>,
-    workers: usize,
-}
-
-impl Rig {
-    /// An API server with these Services and node n1, and the controller running.
-    fn new(services: impl IntoIterator<Item = Value>) -> Self {
-        Self::with_provider(FakeProvider::default(), services)
-    }
-
-    fn with_provider(provider: FakeProvider, services: impl IntoIterator<Item = Value>) -> Self {
-        let api = ApiServer::default();
-        api.put(node("n1"));
-        for service in services {
-            api.put(service);
-        }
-        let mut rig = Self { api, provider: Arc::new(provider), running: None, workers: 1 };
-        rig.start();
-        rig
-    }
-
-    fn start(&mut self) {
-        let token = CancellationToken::new();
-        let options = ServiceOptions { workers: self.workers, ..ServiceOptions::default() };
-        let metrics = Metrics::unregistered("lease");
-        let controller =
-            ServiceController::new(self.api.client(), Arc::clone(&self.provider), options, metrics);
-        self.running = Some((token.clone(), tokio::spawn(controller.run(token))));
-    }
-
-    async fn stop(&mut self) {
-        if let Some((token, task)) = self.running.take() {
-            token.cancel();
-            task.await.expect("the controller ends");
-        }
-    }
-
-    /// The controller process dies and another one takes over; memory is lost.
-    async fn restart(&mut self) {
-        self.stop().await;
-        self.start();
-    }
-
-    async fn until_served(&self, key: &str, ip: &str) {
-        self.api.until("the address in the status", |api| ingress(api, key) == Some(ip.to_owned())).await;
-    }
-
-    async fn until_event(&self, event: &str) {
-        self.api.until(event, |api| api.events().iter().any(|seen| seen == event)).await;
-    }
-
-    /// Lets ten virtual minutes pass: whatever was to come has come.
-    async fn idle(&self) {
-        tokio::time::sleep(Duration::from_mins(10)).await;
-    }
-
-    fn writes(&self) -> Vec<(String, Value)> {
-        let writes = self.api.writes().into_iter().filter(|write| !write.path.starts_with("events/"));
-        writes.map(|write| (format!("{} {}", write.verb, write.path), write.body)).collect()
-    }
-}
-
-fn ingress(api: &ApiServer, key: &str) -> Option<String> {
-    let service = api.get(key)?;
-    Some(service.pointer("/status/loadBalancer/ingress/0/ip")?.as_str()?.to_owned())
-}
-
-fn finalizers(api: &ApiServer, key: &str) -> Value {
-    api.get(key).map_or(Value::Null, |service| service["metadata"]["finalizers"].clone())
-}
-
-fn key(name: &str) -> ServiceKey {
-    ServiceKey { namespace: "default".to_owned(), name: name.to_owned() }
-}
-
-fn pending(message: &str) -> Ensured {
-    Ensured::Pending { reason: "Waiting", message: message.to_owned() }
-}
-
-fn rejected(message: &str) -> ProviderError {
-    ProviderError::Rejected { reason: "Full", message: message.to_owned() }
-}
-
-fn patch_of_status() -> String {
-    format!("patch {WEB}/status")
-}
-
-fn to_cluster_ip() -> Value {
-    // As the API server does it: the status goes with the type (S-30).
-    json!({ "spec": { "type": "ClusterIP" }, "status": { "loadBalancer": { "ingress": null } } })
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_new_service_gets_finalizer_then_load_balancer_then_status_2_to_4() {

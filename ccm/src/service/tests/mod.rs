@@ -1,8 +1,12 @@
 //! Numbers in names and comments are those of the scenario catalogue, service-contract §4.1 and §4.2.
 
+mod classes;
+mod condition;
 mod controller;
 mod diff;
 mod nodes;
 mod patch;
+mod rig;
 mod select;
 mod state;
+mod told;

@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use serde_json::{Value, json};
 
 use crate::service::patch::{
-    add_finalizer, has_ingress, remove_finalizers, same_status, set_status, with_defaults,
+    add_finalizer, both, has_ingress, remove_finalizers, same_status, set_status, with_defaults, without,
 };
 use crate::testing::{lb, service, with};
 
@@ -142,4 +142,26 @@ fn a_service_shows_an_address_or_not() {
     assert!(has_ingress(&showing(&json!([{ "ip": "192.0.2.1" }]))));
     assert!(!has_ingress(&showing(&json!([]))));
     assert!(!has_ingress(&service(with(lb("web"), &json!({ "status": null })))));
+}
+
+#[test]
+fn entries_of_others_stay_in_their_order() {
+    let [ours, host, theirs] =
+        [json!({ "ip": "192.0.2.1" }), json!({ "hostname": "a.example" }), json!({ "ip": "10.0.0.1" })];
+    let shown = showing(&json!([host, ours, theirs]));
+    let left = without(&shown, |entry| entry.ip.as_deref() == Some("192.0.2.1"));
+    assert_eq!(left, status(&json!([host, theirs])));
+    assert!(without(&showing(&json!(null)), |_| false).ingress.is_some_and(|left| left.is_empty()));
+}
+
+#[test]
+fn two_changes_of_the_status_are_one_patch() {
+    let ingress = json!({ "status": { "loadBalancer": { "ingress": null } } });
+    let conditions = json!({ "status": { "conditions": [{ "type": "A" }] } });
+    let together =
+        json!({ "status": { "loadBalancer": { "ingress": null }, "conditions": [{ "type": "A" }] } });
+    assert_eq!(both(Some(ingress.clone()), Some(conditions.clone())), Some(together));
+    assert_eq!(both(Some(ingress.clone()), None), Some(ingress));
+    assert_eq!(both(None, Some(conditions.clone())), Some(conditions));
+    assert_eq!(both(None, None), None);
 }

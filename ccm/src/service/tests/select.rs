@@ -15,6 +15,10 @@ fn ours(class: Option<&str>) -> bool {
     class.is_none() || class == Some("windlass.dev/vip")
 }
 
+fn class_only(class: Option<&str>) -> bool {
+    class == Some("windlass.dev/vip")
+}
+
 fn cluster_ip() -> Value {
     json!({ "spec": { "type": "ClusterIP" } })
 }
@@ -112,8 +116,28 @@ fn classed_services_have_their_own_finalizer() {
 fn only_own_finalizers_are_ours_to_remove() {
     let options = ServiceOptions::default();
     let both = json!({ "metadata": { "finalizers": ["example.com/hold", STANDARD, OWN] } });
-    assert_eq!(own_finalizers(&changed(std::slice::from_ref(&both)), ours, &options), [STANDARD, OWN]);
-    assert_eq!(own_finalizers(&changed(&[both.clone(), class("windlass.dev/vip")]), ours, &options), [OWN]);
-    let class_only = |class: Option<&str>| class == Some("windlass.dev/vip");
-    assert_eq!(own_finalizers(&changed(&[both]), class_only, &options), [OWN], "classless is another's");
+    assert_eq!(own_finalizers(&changed(std::slice::from_ref(&both)), false, ours, &options), [STANDARD, OWN]);
+    assert_eq!(
+        own_finalizers(&changed(&[both.clone(), class("windlass.dev/vip")]), true, ours, &options),
+        [OWN]
+    );
+    let both = changed(&[both]);
+    assert_eq!(own_finalizers(&both, false, class_only, &options), [OWN], "classless is another's");
+    assert_eq!(own_finalizers(&both, true, class_only, &options), [STANDARD, OWN], "unless we made it");
+}
+
+#[test]
+fn a_provider_that_serves_its_class_only_asks_before_it_touches_a_classless_service() {
+    let rows: [(&str, &[Value], Need); 6] = [
+        ("no finalizer", &[], Need::Nothing),
+        ("served by somebody", &[finalizer(STANDARD)], Need::Check),
+        ("served by somebody, deleted", &[finalizer(STANDARD), deleted()], Need::Check),
+        ("no load balancer any more", &[finalizer(STANDARD), cluster_ip()], Need::Check),
+        ("a foreign class", &[finalizer(STANDARD), class("example.com/lb")], Need::Nothing),
+        ("our finalizer", &[finalizer(OWN)], Need::Cleanup),
+    ];
+    for (what, changes, expected) in rows {
+        let options = ServiceOptions::default();
+        assert_eq!(need(&changed(changes), false, class_only, &options), expected, "{what}");
+    }
 }

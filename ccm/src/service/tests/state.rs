@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 use crate::provider::ServiceKey;
 use crate::service::ServiceOptions;
-use crate::service::state::{Done, Failure, FailureKind, Job, Report, Retry, State, Task, Voice};
+use crate::service::state::{Done, Failure, FailureKind, Job, PATIENCE, Report, Retry, State, Task, Voice};
 use crate::testing::{lb, node, node_object, service, with};
 
 type Classless = fn(Option<&str>) -> bool;
@@ -379,4 +379,43 @@ fn a_deleted_service_with_another_finalizer_only_is_left_alone_s_08() {
     } });
     let mut rig = Rig::new(&[with(lb("web"), &change)], &["n1"]);
     assert!(rig.job().is_none());
+}
+
+#[test]
+fn a_long_wait_comes_again_once_to_be_told() {
+    let patient = |job: &Job| match &job.task {
+        Task::Ensure { patient, .. } => *patient,
+        other => panic!("not an ensure: {other:?}"),
+    };
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let began = rig.now;
+    let job = rig.must_job();
+    assert!(patient(&job));
+    rig.finish(&job, Ok(Done::Pending { unsaid: true }));
+    assert_eq!(rig.state.next_due(), Some(began + PATIENCE));
+    rig.pass(10);
+    rig.state.provider_change(&key("web"));
+    let job = rig.must_job();
+    assert!(patient(&job), "news of the provider do not make the wait longer or shorter");
+    rig.finish(&job, Ok(Done::Pending { unsaid: true }));
+    assert_eq!(rig.state.next_due(), Some(began + PATIENCE));
+    rig.now = began + PATIENCE;
+    let job = rig.must_job();
+    assert!(!patient(&job));
+    rig.finish(&job, Ok(Done::Pending { unsaid: false }));
+    assert_eq!(rig.state.next_due(), None, "nothing polls");
+    rig.apply(&with(lb("web"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
+    assert!(patient(&rig.must_job()), "a new wish waits anew");
+}
+
+#[test]
+fn a_wait_that_ended_leaves_nothing_to_do() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    rig.finish(&job, Ok(Done::Pending { unsaid: true }));
+    rig.state.provider_change(&key("web"));
+    rig.settle();
+    rig.now += PATIENCE;
+    assert!(rig.job().is_none());
+    assert_eq!(rig.state.next_due(), None);
 }

@@ -280,7 +280,9 @@ impl LoadBalancer for Metal {
 
     /// An address that the Service holds or that is in a pool; what shows a host name only is another controller's.
     fn is_own_ingress(&self, service: &Service, entry: &LoadBalancerIngress) -> bool {
-        let Some(address) = entry.ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()) else { return false };
+        let Some(address) = entry.ip.as_deref().and_then(|ip| ip.parse::<IpAddr>().ok()) else {
+            return false;
+        };
         let state = self.shared.state();
         let holds = owner(service).is_some_and(|owner| state.ledger.held_by(&owner).contains(&address));
         holds || state.ledger.pool_of(address).is_some()

@@ -253,7 +253,10 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     api.writes();
     let mut six = plain("six");
     six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
-    assert!(matches!(ensure(&metal, &six).await, Err(ProviderError::Rejected { reason: "InvalidRequest", .. })));
+    assert!(matches!(
+        ensure(&metal, &six).await,
+        Err(ProviderError::Rejected { reason: "InvalidRequest", .. })
+    ));
     assert!(api.writes().is_empty());
 }
 

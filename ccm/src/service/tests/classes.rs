@@ -1,0 +1,93 @@
+//! Which Services are served, by class, and what becomes of those that are not served any more (allocation scenarios 65
+//! and 108).
+
+use serde_json::{Value, json};
+
+use super::rig::{FINALIZER, Rig, WEB, finalizers, ingress, to_cluster_ip};
+use crate::fake::{Call, FakeProvider, ready};
+use crate::provider::Ensured;
+use crate::testing::{lb, with};
+
+const CLASS: &str = "windlass.dev/windlass";
+const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";
+
+fn provider(classless: bool) -> FakeProvider {
+    let provider = FakeProvider::serving(Some(CLASS));
+    if classless { provider.and_serving(None) } else { provider }
+}
+
+fn classed(name: &str, class: &str) -> Value {
+    with(lb(name), &json!({ "spec": { "loadBalancerClass": class } }))
+}
+
+fn status(ip: &str) -> Value {
+    json!({ "status": { "loadBalancer": { "ingress": [{ "ip": ip, "ipMode": "VIP" }] } } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_class_is_served_always_and_classless_services_by_setting_65() {
+    for (classless, served) in [(true, ["web", "own"].as_slice()), (false, ["own"].as_slice())] {
+        let services = [lb("web"), classed("own", CLASS), classed("other", "example.com/lb")];
+        let rig = Rig::with_provider(provider(classless), services);
+        for name in served {
+            rig.until_served(&format!("services/default/{name}"), "192.0.2.1").await;
+        }
+        rig.idle().await;
+        for name in ["web", "own", "other"] {
+            let shown = ingress(&rig.api, &format!("services/default/{name}")).is_some();
+            assert_eq!(shown, served.contains(&name), "{name}, classless {classless}");
+        }
+        let touched = |name: &str| rig.api.writes().iter().any(|write| write.path.contains(name));
+        assert!(!touched("other"), "a foreign class is not touched");
+        assert_eq!(touched("web"), classless, "{:?}", rig.api.writes());
+        assert_eq!(finalizers(&rig.api, "services/default/own"), json!([CLASS_FINALIZER]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_that_the_api_server_wipes_with_the_type_leaks_nothing_108() {
+    for classless in [true, false] {
+        for restart in [true, false] {
+            let mut rig = Rig::with_provider(provider(classless), [classed("web", CLASS)]);
+            rig.until_served(WEB, "192.0.2.1").await;
+            if restart {
+                rig.stop().await;
+            }
+            let wiped = json!({ "spec": { "loadBalancerClass": null } });
+            rig.api.edit(WEB, &with(to_cluster_ip(), &wiped));
+            if restart {
+                rig.start();
+            }
+            rig.api.until("the finalizer to go", |api| finalizers(api, WEB) == json!([])).await;
+            assert!(!rig.provider.has("uid-web"), "classless {classless}, restart {restart}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn classless_services_of_an_earlier_run_are_let_go_when_they_are_no_longer_served() {
+    let Ensured::Ready { status: made, .. } = ready("192.0.2.1") else { panic!("ready") };
+    for change in [json!({}), json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } })] {
+        let provider = provider(false);
+        provider.seed("uid-web", made.clone());
+        let hold = json!({ "metadata": { "finalizers": [FINALIZER, "example.com/hold"] } });
+        let rig =
+            Rig::with_provider(provider, [with(with(with(lb("web"), &hold), &status("192.0.2.1")), &change)]);
+        rig.api.until("our finalizer to go", |api| finalizers(api, WEB) == json!(["example.com/hold"])).await;
+        rig.api.until("the address to go", |api| ingress(api, WEB).is_none()).await;
+        assert!(!rig.provider.has("uid-web"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn classless_services_of_another_controller_are_looked_at_once_and_not_touched() {
+    let hold = json!({ "metadata": { "finalizers": [FINALIZER] } });
+    let rig = Rig::with_provider(provider(false), [with(with(lb("web"), &hold), &status("10.0.0.1"))]);
+    rig.api.until("a look", |_| !rig.provider.calls().is_empty()).await;
+    rig.idle().await;
+    rig.api.edit(WEB, &status("10.0.0.2"));
+    rig.api.edit(WEB, &to_cluster_ip());
+    rig.idle().await;
+    assert_eq!(rig.provider.calls(), [Call::Get("web".to_owned())]);
+    assert_eq!(rig.api.writes(), []);
+}
