@@ -200,7 +200,7 @@ fn reason(error: &AllocateError) -> &'static str {
     }
 }
 
-fn invalid(error: impl ToString) -> ProviderError {
+fn invalid(error: &impl ToString) -> ProviderError {
     ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
 }
 
@@ -249,7 +249,7 @@ fn not_ready() -> ProviderError {
 }
 
 fn owner_of(service: &Service) -> Result<ServiceRef, ProviderError> {
-    owner(service).ok_or_else(|| invalid("the Service has no namespace, name or UID"))
+    owner(service).ok_or_else(|| invalid(&"the Service has no namespace, name or UID"))
 }
 
 async fn limited<T>(
@@ -309,7 +309,7 @@ impl LoadBalancer for Metal {
         _nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         let owner = owner_of(service)?;
-        let request = request(service).map_err(invalid)?;
+        let request = request(service).map_err(|error| invalid(&error))?;
         for _ in 0..TRIES {
             let step = next_step(&mut self.shared.state(), &owner, service, &request)?;
             match step {
@@ -324,7 +324,7 @@ impl LoadBalancer for Metal {
                 },
                 Step::Claimed { address, others } => {
                     let outcome = outcome(&self.shared.state(), service, address)?;
-                    if matches!(outcome, Ensured::Ready(_)) {
+                    if matches!(outcome, Ensured::Ready { .. }) {
                         for other in others {
                             self.withdraw(&owner, other).await?;
                         }
