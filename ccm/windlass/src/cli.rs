@@ -75,6 +75,10 @@ struct ControllerArgs {
     /// Services worked on at the same time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "COUNT")]
     concurrent_service_syncs: u16,
+    /// Serve Services without loadBalancerClass; those of class windlass.dev/windlass are always served
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+          default_missing_value = "true", value_name = "BOOL")]
+    classless_services: bool,
     /// Read the address annotations of MetalLB (metallb.io/, metallb.universe.tf/) and kube-vip (kube-vip.io/) where
     /// those of Windlass are not set
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1,
@@ -186,6 +190,7 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
         leader_elect_resource_name: lease_name,
         leader_elect_resource_namespace: lease_namespace,
         concurrent_service_syncs,
+        classless_services,
         compat_annotations,
         cloud_provider: _,
     } = args;
@@ -193,7 +198,7 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
     let server = http::Server::bind(http_address).await?;
     let registry = http::registry("controller");
     let workers = usize::from(concurrent_service_syncs);
-    let settings = controller::Settings { compat_annotations, ..controller::Settings::default() };
+    let settings = controller::Settings { classless_services, compat_annotations };
     let options =
         controller::Options { cluster_name, workers, leader_elect, lease_namespace, lease_name, settings };
     let controller = {

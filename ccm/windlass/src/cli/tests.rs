@@ -24,6 +24,19 @@ fn leader_elect_can_be_bare_true_or_false_as_for_every_cloud_controller_manager(
 }
 
 #[test]
+fn classless_services_are_served_unless_the_admin_says_otherwise() {
+    for (args, classless) in [
+        (&["controller"][..], true),
+        (&["controller", "--classless-services"], true),
+        (&["controller", "--classless-services=true"], true),
+        (&["controller", "--classless-services=false"], false),
+    ] {
+        let Role::Controller(parsed) = parse(args).unwrap().role else { panic!("{args:?}") };
+        assert_eq!(parsed.classless_services, classless, "{args:?}");
+    }
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused() {
     for args in [
         &["controller", "--concurrent-service-syncs=0"][..],
