@@ -48,6 +48,15 @@ pub enum Event {
         /// The router.
         key: RouterKey,
     },
+    /// This node answers for these VIPs from now on and announces them: when it has become Active, when nobody answered for
+    /// a VIP that it asked for ([`crate::RouterConfig::probe`]), and when VIPs are added. Until its state changes or they are
+    /// no longer its VIPs.
+    AddressesClaimed {
+        /// The router.
+        key: RouterKey,
+        /// The VIPs, in no order that means anything, each once.
+        addresses: Vec<IpAddr>,
+    },
     /// Another station claims a VIP that this node is Active for. At most once a minute per address and station.
     AddressConflict {
         /// Interface on which it was seen.
@@ -59,7 +68,7 @@ pub enum Event {
     },
     /// A VIP is not claimed: another station answered when it was probed for before its first use. Asked again each second
     /// for ten seconds, for a holder that is about to let go of it, and then each minute; told at most once a minute. The
-    /// VIP is claimed as soon as nobody answers.
+    /// VIP is claimed as soon as nobody answers ([`Event::AddressesClaimed`]).
     AddressTaken {
         /// The router that was to serve it.
         key: RouterKey,

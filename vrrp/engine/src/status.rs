@@ -19,6 +19,8 @@ pub struct RouterStatus {
     pub active: Option<IpAddr>,
     /// Its VIPs.
     pub addresses: BTreeSet<IpAddr>,
+    /// Those that this node answers for now: none unless it is Active, then all that nobody else was found to have.
+    pub claimed: BTreeSet<IpAddr>,
     /// What it counted since it was first applied.
     pub counters: RouterCounters,
     /// Why it cannot run, if it cannot.

@@ -1,30 +1,29 @@
 //! What the engine last said, for everybody who needs to know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
-use windlass_api::ForeignRouter;
+use windlass_api::{DuplicateAddress, ForeignRouter};
 use windlass_engine::{Event, RouterKey, RouterStatus, State};
 
-use super::network::Census;
+use super::duplicates::Duplicates;
+use super::network::{Census, mac};
+use super::standing::{ActivePeriod, Standing};
 
-/// A stretch of time in which this node was Active for a virtual router without a break.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ActivePeriod {
-    /// Counts the periods of all routers since the start of the process.
-    pub(crate) number: u64,
-    /// When it began, by the wall clock: it is for people to read.
-    pub(crate) since: Timestamp,
-}
+#[cfg(test)]
+mod tests;
 
 #[derive(Debug, Default)]
 struct Inner {
-    active: BTreeMap<RouterKey, ActivePeriod>,
+    /// Of the routers in which this node was Active or claimed something lately.
+    standings: BTreeMap<RouterKey, Standing>,
     periods: u64,
     census: Census,
+    duplicates: Duplicates,
     conflicts: BTreeMap<String, u64>,
 }
 
@@ -34,10 +33,29 @@ impl Inner {
             State::Active => {
                 self.periods += 1;
                 let period = ActivePeriod { number: self.periods, since: wall };
-                self.active.insert(key.clone(), period);
+                // What it claims may have been told before: by another of the engine's threads.
+                self.standings.entry(key.clone()).or_default().period = Some(period);
             }
             State::Initialize | State::Backup => {
-                self.active.remove(key);
+                self.standings.remove(key);
+            }
+        }
+    }
+
+    fn claim(&mut self, key: &RouterKey, addresses: &[IpAddr]) {
+        for address in self.standings.entry(key.clone()).or_default().claim(addresses) {
+            self.duplicates.clear(&key.interface, address);
+        }
+    }
+
+    /// Lists stations that are believed to have an address that this node would claim.
+    fn believe(&mut self, now: Instant) {
+        for (key, standing) in &self.standings {
+            for (address, rival) in &standing.taken {
+                if rival.believed_at() <= now {
+                    let (interface, mac) = (key.interface.clone(), mac(rival.mac));
+                    self.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
+                }
             }
         }
     }
@@ -47,7 +65,7 @@ impl Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     inner: Mutex<Inner>,
-    /// The Active periods changed.
+    /// The cluster may have to be told something.
     pub(crate) changed: Notify,
 }
 
@@ -63,6 +81,10 @@ impl Board {
                 self.lock().enter(key, *state, wall);
                 self.changed.notify_one();
             }
+            Event::AddressesClaimed { key, addresses } => {
+                self.lock().claim(key, addresses);
+                self.changed.notify_one();
+            }
             Event::Stranger { interface, vrid, source, version, .. } => {
                 let router = ForeignRouter {
                     interface: interface.clone(),
@@ -72,41 +94,83 @@ impl Board {
                 };
                 self.lock().census.hear(router, now);
             }
-            Event::AddressConflict { interface, .. }
-            | Event::AddressTaken { key: RouterKey { interface, .. }, .. } => {
-                *self.lock().conflicts.entry(interface.clone()).or_default() += 1;
+            Event::AddressConflict { interface, address, mac: station } => {
+                let (interface, mac) = (interface.clone(), mac(*station));
+                let mut inner = self.lock();
+                *inner.conflicts.entry(interface.clone()).or_default() += 1;
+                inner.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
+            }
+            Event::AddressTaken { key, address, mac } => {
+                let mut inner = self.lock();
+                *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
+                inner.standings.entry(key.clone()).or_default().lose(*address, *mac, now);
+                drop(inner);
+                self.changed.notify_one();
             }
             // Failed and Recovered come with a change of state; the engine's snapshot has the reason.
             _ => {}
         }
     }
 
-    /// Puts right what events that were lost would have said.
+    /// Puts right what events that were lost would have said. That an address is taken is told again within a minute.
     pub(crate) fn resync(&self, snapshot: &[RouterStatus], wall: Timestamp) {
         let mut inner = self.lock();
-        inner.active.retain(|key, _| snapshot.iter().any(|router| router.key == *key));
+        inner.standings.retain(|key, _| snapshot.iter().any(|router| router.key == *key));
         for router in snapshot {
-            if (router.state == State::Active) != inner.active.contains_key(&router.key) {
+            let known = inner.standings.get(&router.key).is_some_and(|standing| standing.period.is_some());
+            if (router.state == State::Active) != known {
                 inner.enter(&router.key, router.state, wall);
+            }
+            if router.state == State::Active {
+                let claimed: Vec<IpAddr> = router.claimed.iter().copied().collect();
+                inner.claim(&router.key, &claimed);
+                if let Some(standing) = inner.standings.get_mut(&router.key) {
+                    standing.claimed.clone_from(&router.claimed);
+                }
             }
         }
         drop(inner);
         self.changed.notify_one();
     }
 
-    /// The routers that this node is Active for.
-    pub(crate) fn active(&self) -> BTreeMap<RouterKey, ActivePeriod> {
-        self.lock().active.clone()
+    /// These are the virtual routers of this node and their virtual IPs: what was known of others is forgotten.
+    pub(crate) fn restrict(&self, routers: &BTreeMap<RouterKey, &BTreeSet<IpAddr>>) {
+        let mut inner = self.lock();
+        for (key, standing) in &mut inner.standings {
+            standing.restrict(routers.get(key).copied().unwrap_or(&BTreeSet::new()));
+        }
+    }
+
+    /// How this node stands in the routers that it is Active for.
+    pub(crate) fn standings(&self, now: Instant) -> BTreeMap<RouterKey, Standing> {
+        let mut inner = self.lock();
+        inner.believe(now);
+        let active = inner.standings.iter().filter(|(_, standing)| standing.period.is_some());
+        active.map(|(key, standing)| (key.clone(), standing.clone())).collect()
+    }
+
+    /// When an address will be believed to be another station's that is not yet.
+    pub(crate) fn next_belief(&self, now: Instant) -> Option<Instant> {
+        let inner = self.lock();
+        let rivals = inner.standings.values().flat_map(|standing| standing.taken.values());
+        rivals.map(super::standing::Rival::believed_at).filter(|at| *at > now).min()
     }
 
     /// Whether `period` lasts.
     pub(crate) fn lasts(&self, key: &RouterKey, period: ActivePeriod) -> bool {
-        self.lock().active.get(key) == Some(&period)
+        self.lock().standings.get(key).is_some_and(|standing| standing.period == Some(period))
     }
 
     /// Works with the census.
     pub(crate) fn census<T>(&self, work: impl FnOnce(&mut Census) -> T) -> T {
         work(&mut self.lock().census)
+    }
+
+    /// Stations that have or claim virtual IPs.
+    pub(crate) fn duplicates(&self, now: Instant, is_vip: impl Fn(IpAddr) -> bool) -> Vec<DuplicateAddress> {
+        let mut inner = self.lock();
+        inner.believe(now);
+        inner.duplicates.list(now, is_vip)
     }
 
     /// Foreign claims to addresses this node announces, by interface.
@@ -130,12 +194,15 @@ pub(crate) fn log(event: &Event) {
         Event::Recovered { key } => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "the virtual router runs again");
         }
-        Event::AddressConflict { interface, address, mac } => {
-            let mac = super::network::mac(*mac);
+        Event::AddressesClaimed { key, addresses } => {
+            tracing::debug!(vrid = key.vrid.get(), interface = %key.interface, ?addresses, "answering for addresses");
+        }
+        Event::AddressConflict { interface, address, mac: station } => {
+            let mac = mac(*station);
             tracing::warn!(%interface, %address, %mac, "another station claims an address that this node announces");
         }
-        Event::AddressTaken { key, address, mac } => {
-            let mac = super::network::mac(*mac);
+        Event::AddressTaken { key, address, mac: station } => {
+            let mac = mac(*station);
             tracing::warn!(
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
                 "the address is not announced: another station answers for it; asking again until it does not"

@@ -39,6 +39,12 @@ pub(crate) struct Assignment {
 }
 
 impl Assignment {
+    /// What identifies the virtual router in the engine.
+    pub(crate) fn key(&self) -> Result<RouterKey, String> {
+        let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
+        Ok(RouterKey { interface: self.interface.clone(), family: Family::of(self.source), vrid })
+    }
+
     /// As the engine wants it, or why it cannot be had.
     pub(crate) fn config(&self) -> Result<RouterConfig, String> {
         let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::desired::Desired;
@@ -15,15 +16,23 @@ mod tests;
 /// A write that failed (a full disk) is tried again this much later.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Writes every new state, the newest first: one that was replaced before its turn is never written. Ends after the last
-/// state was written once `token` is cancelled.
+/// What comes sooner after a write waits: a burst of news is few writes.
+const LEAST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Writes the newest state: one that was replaced before its turn is never written. Ends after the last state was written
+/// once `token` is cancelled.
 pub(crate) async fn keep(
     file: StateFile,
     mut desired: watch::Receiver<Option<Arc<Desired>>>,
     token: CancellationToken,
 ) {
     let mut failed = false;
+    let mut not_before = Instant::now();
     loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(not_before) => {}
+            () = token.cancelled() => {}
+        }
         let stopping = tokio::select! {
             changed = desired.changed() => changed.is_err(),
             () = tokio::time::sleep(RETRY), if failed => false,
@@ -38,6 +47,7 @@ pub(crate) async fn keep(
         };
         let target = file.clone();
         let written = tokio::task::spawn_blocking(move || target.store(&state.assignments)).await;
+        not_before = Instant::now() + LEAST_PAUSE;
         match written {
             Ok(Ok(())) => {
                 if std::mem::take(&mut failed) {

@@ -5,25 +5,30 @@
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
 //! | [`state`], [`keep`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
-//! | [`board`] | what the engine last said | no |
+//! | [`board`], [`standing`], [`duplicates`] | what the engine last said | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
-//! | [`network`], [`publish`] | interfaces and foreign routers → this node's NodeNetwork | yes; retried |
+//! | [`network`], [`publish`] | interfaces, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
+//! | [`pace`] | lets a burst of news be looked at in few looks | |
 //!
 //! None of the tasks can hold up the engine, which runs in threads of its own.
 
 mod backoff;
 mod board;
 mod desired;
+mod duplicates;
 mod keep;
 mod metrics;
 mod network;
+mod pace;
 mod publish;
 mod report;
+mod standing;
 mod state;
 mod status;
 mod watch;
 
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -36,10 +41,11 @@ use kube::runtime::reflector::Store;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
-use windlass_engine::{Engine, Event};
+use windlass_engine::{Engine, Event, RouterKey};
 
 use self::board::Board;
 use self::desired::{Assignment, Desired, Problem, desired};
+use self::pace::Pace;
 use self::state::StateFile;
 use crate::http::{self, Health};
 
@@ -122,12 +128,14 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
         node: node.clone(),
         board: Arc::clone(&board),
         routers: routers.clone(),
+        vips: vips.clone(),
         engine: Arc::clone(&engine),
     };
     tasks.spawn(publisher.run(token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
     tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
 
+    let (mut pace, mut is_stale) = (Pace::default(), false);
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
@@ -140,19 +148,24 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
                     board.resync(&engine.snapshot(), Timestamp::now());
                 }
             }
-            () = changed.notified() => {
+            () = changed.notified(), if !is_stale => is_stale = true,
+            () = pace.rest(), if is_stale => {
+                is_stale = false;
                 // The truth is what is known once both lists are complete; half of it would withdraw addresses.
                 if !(is_complete(&routers) && is_complete(&vips)) {
                     continue;
                 }
-                let new = desired(&node, &routers.state(), &vips.state());
-                if current.as_ref() != Some(&new) {
-                    complain(current.as_ref().map_or(&[], |old| &old.problems), &new.problems);
-                    engine.apply(configs(&new.assignments));
-                    desired_sender.send_replace(Some(Arc::new(new.clone())));
-                    current = Some(new);
-                    ready.send_if_modified(become_ready);
-                }
+                pace.take(|| {
+                    let new = desired(&node, &routers.state(), &vips.state());
+                    if current.as_ref() != Some(&new) {
+                        complain(current.as_ref().map_or(&[], |old| &old.problems), &new.problems);
+                        board.restrict(&addresses(&new.assignments));
+                        engine.apply(configs(&new.assignments));
+                        desired_sender.send_replace(Some(Arc::new(new.clone())));
+                        current = Some(new);
+                        ready.send_if_modified(become_ready);
+                    }
+                });
                 // Status may have to be written also where this node's part did not change.
                 board.changed.notify_one();
             }
@@ -199,6 +212,11 @@ fn configs(assignments: &[Assignment]) -> Vec<windlass_engine::RouterConfig> {
     assignments.iter().filter_map(|assignment| assignment.config().ok()).collect()
 }
 
+/// The virtual IPs of each virtual router.
+fn addresses(assignments: &[Assignment]) -> BTreeMap<RouterKey, &BTreeSet<IpAddr>> {
+    assignments.iter().filter_map(|one| Some((one.key().ok()?, &one.addresses))).collect()
+}
+
 fn is_complete<K>(store: &Store<K>) -> bool
 where
     K: kube::Resource<DynamicType = ()> + Clone + 'static,
@@ -208,7 +226,7 @@ where
 
 /// Says once what is new among the problems.
 fn complain(old: &[Problem], new: &[Problem]) {
-    for problem in new.iter().filter(|problem| !old.contains(problem)) {
+    for problem in new.iter().filter(|problem| old.binary_search(problem).is_err()) {
         tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");
     }
 }

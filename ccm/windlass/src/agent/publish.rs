@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualRouter};
+use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
 use windlass_engine::Engine;
 
 use super::FIELD_MANAGER;
@@ -31,6 +31,7 @@ pub(crate) struct Publisher {
     pub(crate) node: String,
     pub(crate) board: Arc<Board>,
     pub(crate) routers: Store<VirtualRouter>,
+    pub(crate) vips: Store<VirtualIP>,
     pub(crate) engine: Arc<Engine>,
 }
 
@@ -98,11 +99,12 @@ impl Publisher {
             census.rank(candidates, now);
             census.foreign(now)
         });
+        let is_vip = |address| self.vips.get(&ObjectRef::new(&virtual_ip_name(address))).is_some();
         Some(NodeNetworkSpec {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             interfaces: network::interfaces(&found),
             foreign_routers,
-            duplicates: Vec::new(),
+            duplicates: self.board.duplicates(now, is_vip),
         })
     }
 

@@ -1,26 +1,28 @@
 //! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the board and the copies
 //! of the objects, and when the API server is away it waits and then says what is true by then.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::reflector::Store;
-use kube::{Client, Error, Resource as _};
+use kube::{Client, Error};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
 
 use super::backoff::Backoff;
-use super::board::{ActivePeriod, Board};
+use super::board::Board;
 use super::desired::{Assignment, Desired};
-use super::status::{Carried, Job, Kind, Said, jobs, last_words};
+use super::pace::Pace;
+use super::status::{Carried, Here, Job, Kind, Said, jobs, last_words};
 
 /// Patches under way at the same time.
 const AT_ONCE: usize = 8;
+/// Patches decided on at once: among many thousands of news, what is told is never long behind.
+const BATCH: usize = 512;
 /// How long the API server may take over one patch.
 const PATCH_LIMIT: Duration = Duration::from_secs(5);
 /// How much of the end of the process the last patches may take.
@@ -50,8 +52,14 @@ impl Reporter {
         let said = Mutex::new(Said::default());
         let mut backoff = Backoff::new(&self.node);
         let mut complained = false;
+        let mut pace = Pace::default();
         loop {
-            let todo = self.todo(&said);
+            tokio::select! {
+                () = pace.rest() => {}
+                () = token.cancelled() => return,
+            }
+            let todo = pace.take(|| self.todo(&said));
+            let is_more = todo.len() == BATCH;
             let mut failure = None;
             if !todo.is_empty() {
                 let batch =
@@ -75,9 +83,14 @@ impl Reporter {
                 kube::runtime::utils::Backoff::reset(&mut backoff);
                 None
             };
-            // After a failure only time helps; else the next news does.
+            if is_more && wait.is_none() {
+                continue;
+            }
+            // After a failure only time helps; else the next news does, or that an address is believed to be taken.
+            let now = Instant::now();
+            let limit = wait.or_else(|| Some(self.board.next_belief(now)?.saturating_duration_since(now)));
             tokio::select! {
-                () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {}
+                () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => {}
                 () = self.board.changed.notified(), if wait.is_none() => {}
                 () = token.cancelled() => return,
             }
@@ -85,50 +98,40 @@ impl Reporter {
     }
 
     /// What this node was Active for when it was asked to stop.
-    pub(crate) fn parting(&self) -> Vec<(Assignment, ActivePeriod)> {
-        let active = self.board.active();
+    pub(crate) fn parting(&self) -> Vec<Assignment> {
+        let standings = self.board.standings(Instant::now());
         let desired = self.desired.borrow().clone().unwrap_or_default();
-        let period = |assignment: &Assignment| active.get(&assignment.config().ok()?.key()).copied();
-        desired.assignments.iter().filter_map(|a| period(a).map(|period| (a.clone(), period))).collect()
+        let carried = Carried::among(&desired.assignments, &standings);
+        carried.into_values().map(|carried| carried.assignment.clone()).collect()
     }
 
     /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
-    pub(crate) async fn say_last_words(&self, parting: &[(Assignment, ActivePeriod)]) {
-        let carried: Vec<_> =
-            parting.iter().map(|(assignment, period)| Carried { assignment, period: *period }).collect();
-        let todo =
-            last_words(&self.node, Timestamp::now(), &carried, &self.routers.state(), &self.vips.state());
+    pub(crate) async fn say_last_words(&self, parting: &[Assignment]) {
+        let todo = last_words(self.here(), parting, &self.routers.state(), &self.vips.state());
         let batch = futures::stream::iter(todo).map(|job| async move { self.send(&job).await });
         let _ =
             tokio::time::timeout(LAST_WORDS_LIMIT, batch.buffer_unordered(AT_ONCE).collect::<Vec<_>>()).await;
     }
 
+    fn here(&self) -> Here<'_> {
+        Here { node: &self.node, now: Instant::now(), wall: Timestamp::now() }
+    }
+
     fn todo(&self, said: &Mutex<Said>) -> Vec<Job> {
-        let active = self.board.active();
+        let here = self.here();
+        let standings = self.board.standings(here.now);
         let (routers, vips) = (self.routers.state(), self.vips.state());
         let desired = self.desired.borrow().clone().unwrap_or_default();
-        let carried: Vec<Carried<'_>> = desired
-            .assignments
-            .iter()
-            .filter_map(|assignment| {
-                let period = *active.get(&assignment.config().ok()?.key())?;
-                Some(Carried { assignment, period })
-            })
-            .collect();
-        let versions: HashSet<(&str, &str)> = routers
-            .iter()
-            .map(|router| router.meta())
-            .chain(vips.iter().map(|vip| vip.meta()))
-            .filter_map(|meta| Some((meta.uid.as_deref()?, meta.resource_version.as_deref()?)))
-            .collect();
+        let carried = Carried::among(&desired.assignments, &standings);
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.prune(&active.values().map(|period| period.number).collect(), &versions);
-        jobs(&self.node, Timestamp::now(), &carried, &routers, &vips, &said)
+        let uids = routers.iter().map(|router| &router.metadata).chain(vips.iter().map(|vip| &vip.metadata));
+        said.prune(routers.len() + vips.len(), uids.filter_map(|meta| meta.uid.as_deref()));
+        jobs(here, &carried, &routers, &vips, &said, BATCH)
     }
 
     async fn perform(&self, job: Job, said: &Mutex<Said>) -> Outcome {
         // The queue may be long and the server slow: old news is not told.
-        if !self.board.lasts(&job.key, job.period) {
+        if job.basis.as_ref().is_some_and(|(key, period)| !self.board.lasts(key, *period)) {
             return Outcome::Moot;
         }
         let result = tokio::time::timeout(PATCH_LIMIT, self.send(&job)).await;

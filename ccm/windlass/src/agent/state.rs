@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::desired::Assignment;
 
@@ -18,10 +18,12 @@ const VERSION: u32 = 1;
 /// No state is this large (10,000 addresses take 200 KiB); a larger file is not ours.
 const SIZE_LIMIT: u64 = 64 << 20;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {
-    version: u32,
+    /// Looked at before the rest is read.
+    #[serde(rename = "version")]
+    _version: u32,
     /// The node it was written on: the disk of a cloned machine must not make two nodes answer alike.
     node: String,
     /// CRC-32 (IEEE 802.3) of `routers` as compact JSON, in hexadecimal.
@@ -114,15 +116,12 @@ impl StateFile {
     }
 }
 
+/// The [`Envelope`], its body written once.
 fn encode(routers: &[Assignment], node: &str) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec(routers)?;
-    let envelope = Envelope {
-        version: VERSION,
-        node: node.to_owned(),
-        crc32: format!("{:08x}", crc32(&body)),
-        routers: routers.to_vec(),
-    };
-    Ok(serde_json::to_vec(&envelope)?)
+    let node = serde_json::to_string(node)?;
+    let head = format!(r#"{{"version":{VERSION},"node":{node},"crc32":"{:08x}","routers":"#, crc32(&body));
+    Ok([head.as_bytes(), &body, b"}"].concat())
 }
 
 fn decode(bytes: &[u8], node: &str) -> Result<Vec<Assignment>, Unusable> {
@@ -153,8 +152,21 @@ fn decode(bytes: &[u8], node: &str) -> Result<Vec<Assignment>, Unusable> {
 
 /// CRC-32 as in IEEE 802.3: it is there to notice damage, not malice.
 fn crc32(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, byte: &u8| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
-    };
-    !bytes.iter().fold(!0, step)
+    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ CRC_OF_BYTE[usize::from(crc.to_le_bytes()[0] ^ byte)])
 }
+
+const CRC_OF_BYTE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0_u32;
+    while byte < 256 {
+        let mut crc = byte;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+            bit += 1;
+        }
+        table[byte as usize] = crc;
+        byte += 1;
+    }
+    table
+};

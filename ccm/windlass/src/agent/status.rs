@@ -1,16 +1,18 @@
 //! What this node has to say about the virtual routers it is Active for, against what the cluster already knows. Pure.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::ResourceExt as _;
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPStatus, VirtualRouter};
+use windlass_api::{CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, VirtualIP, VirtualRouter};
 use windlass_engine::RouterKey;
 
-use super::board::ActivePeriod;
 use super::desired::{Assignment, is_wanted};
+use super::network::mac;
+use super::standing::{ActivePeriod, Standing};
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,8 @@ mod tests;
 const REASON_ACTIVE: &str = "Active";
 /// Reason of the condition `Announced` after the only node was stopped in an orderly way.
 const REASON_STOPPED: &str = "AgentStopped";
+/// Reason of the condition `Announced` after the address was put into quarantine.
+const REASON_QUARANTINED: &str = "Quarantined";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -27,13 +31,31 @@ pub(crate) enum Kind {
 }
 
 /// A virtual router that this node is Active for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Carried<'a> {
     pub(crate) assignment: &'a Assignment,
+    pub(crate) key: RouterKey,
     pub(crate) period: ActivePeriod,
+    pub(crate) standing: &'a Standing,
 }
 
-/// One patch of a status, good only while the period lasts and the object has the version it was computed from.
+impl<'a> Carried<'a> {
+    /// Of these assignments those that this node is Active for, by the name of the virtual router.
+    pub(crate) fn among(
+        assignments: &'a [Assignment],
+        standings: &'a BTreeMap<RouterKey, Standing>,
+    ) -> HashMap<&'a str, Self> {
+        let carried = assignments.iter().filter_map(|assignment| {
+            let key = assignment.key().ok()?;
+            let standing = standings.get(&key)?;
+            let period = standing.period?;
+            Some((assignment.virtual_router.as_str(), Self { assignment, key, period, standing }))
+        });
+        carried.collect()
+    }
+}
+
+/// One patch of a status, conditional on the version of the object that it was computed from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Job {
     pub(crate) kind: Kind,
@@ -41,9 +63,8 @@ pub(crate) struct Job {
     pub(crate) uid: String,
     /// `metadata.resourceVersion` the patch is computed from and conditional on.
     pub(crate) version: String,
-    /// The virtual router on this node.
-    pub(crate) key: RouterKey,
-    pub(crate) period: ActivePeriod,
+    /// What it is good for only while it lasts.
+    pub(crate) basis: Option<(RouterKey, ActivePeriod)>,
     /// JSON merge patch of the status subresource.
     pub(crate) patch: Value,
 }
@@ -52,90 +73,140 @@ pub(crate) struct Job {
 /// server) would overwrite each other for ever: each says so once per period, and the last to become Active stands.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// Object (by UID) and period.
-    claimed: HashSet<(String, u64)>,
-    /// Object (by UID) and the version that was patched: until the watch shows a newer one, there is nothing to add.
-    patched: HashSet<(String, String)>,
+    /// The period in which this node last spoke of an object, by the object's UID.
+    claimed: HashMap<String, u64>,
+    /// The version of an object that was patched last, by its UID: until the watch shows a newer one, there is nothing to
+    /// add.
+    patched: HashMap<String, String>,
 }
 
 impl Said {
     /// The patch was accepted.
     pub(crate) fn accepted(&mut self, job: &Job) {
-        self.claimed.insert((job.uid.clone(), job.period.number));
-        self.patched.insert((job.uid.clone(), job.version.clone()));
+        if let Some((_, period)) = &job.basis {
+            self.claimed.insert(job.uid.clone(), period.number);
+        }
+        self.outdated(job);
     }
 
     /// The object has changed since, or is gone.
     pub(crate) fn outdated(&mut self, job: &Job) {
-        self.patched.insert((job.uid.clone(), job.version.clone()));
+        self.patched.insert(job.uid.clone(), job.version.clone());
     }
 
-    /// Forgets periods that are over and versions that are history.
-    pub(crate) fn prune(&mut self, periods: &HashSet<u64>, versions: &HashSet<(&str, &str)>) {
-        self.claimed.retain(|(_, period)| periods.contains(period));
-        self.patched.retain(|(uid, version)| versions.contains(&(uid.as_str(), version.as_str())));
+    /// Forgets objects that are gone, once they may be as many as those that there are.
+    pub(crate) fn prune<'a>(&mut self, count: usize, uids: impl Iterator<Item = &'a str>) {
+        if self.claimed.len().max(self.patched.len()) > 2 * count + 64 {
+            let present: HashSet<&str> = uids.collect();
+            self.claimed.retain(|uid, _| present.contains(uid.as_str()));
+            self.patched.retain(|uid, _| present.contains(uid.as_str()));
+        }
+    }
+
+    fn has_claimed(&self, uid: Option<&str>, period: ActivePeriod) -> bool {
+        uid.and_then(|uid| self.claimed.get(uid)) == Some(&period.number)
+    }
+
+    /// Whether the watch has yet to show the outcome of an earlier patch.
+    fn has_patched(&self, uid: Option<&str>, version: Option<&str>) -> bool {
+        uid.and_then(|uid| self.patched.get(uid)).is_some_and(|patched| Some(patched.as_str()) == version)
     }
 }
 
-/// The patches that make the cluster know what this node is Active for; none where it knows already.
+/// This node and the moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Here<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) now: Instant,
+    /// The same by the wall clock.
+    pub(crate) wall: Timestamp,
+}
+
+/// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
 pub(crate) fn jobs<R, V>(
-    node: &str,
-    now: Timestamp,
-    carried: &[Carried<'_>],
+    here: Here<'_>,
+    carried: &HashMap<&str, Carried<'_>>,
     routers: &[R],
     vips: &[V],
     said: &Said,
+    limit: usize,
 ) -> Vec<Job>
 where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
-    let find = |name: &str| carried.iter().find(|carried| carried.assignment.virtual_router == name);
-    let mut jobs = Vec::new();
-    for router in routers.iter().map(AsRef::as_ref) {
-        let Some(carried) = find(&router.name_any()) else { continue };
-        let status = router.status.clone().unwrap_or_default();
-        let stands = status.active_node.as_deref() == Some(node);
-        if stands || (status.active_node.is_some() && was_said(said, router, carried)) {
-            continue;
+    let of_routers = routers.iter().filter_map(|router| {
+        let router = router.as_ref();
+        router_job(here, carried.get(router.metadata.name.as_deref()?)?, router, said)
+    });
+    let of_vips = vips.iter().filter_map(|vip| {
+        let vip = vip.as_ref();
+        if vip.spec.quarantine.is_some() {
+            return quarantine_job(here, vip, said);
         }
-        let patch = json!({
-            "activeNode": node,
-            "activeSince": format!("{:.3}", carried.period.since),
-            "transitions": status.transitions.saturating_add(1),
-        });
-        jobs.extend(job(Kind::VirtualRouter, router, carried, said, &patch));
+        vip_job(here, carried.get(vip.spec.virtual_router.as_deref()?)?, vip, said)
+    });
+    of_routers.chain(of_vips).take(limit).collect()
+}
+
+fn router_job(here: Here<'_>, carried: &Carried<'_>, router: &VirtualRouter, said: &Said) -> Option<Job> {
+    let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+    let was_said = || said.has_claimed(router.metadata.uid.as_deref(), carried.period);
+    if active == Some(here.node) || (active.is_some() && was_said()) {
+        return None;
     }
-    for vip in vips.iter().map(AsRef::as_ref) {
-        let Some(carried) = vip.spec.virtual_router.as_deref().and_then(find) else { continue };
-        if !is_wanted(vip) || !carried.assignment.addresses.contains(&vip.spec.address) {
-            continue;
-        }
-        let status = vip.status.clone().unwrap_or_default();
-        let mine = status.active_node.as_deref() == Some(node);
-        let announced =
-            status.conditions.iter().any(|c| c.type_ == CONDITION_ANNOUNCED && c.status == "True");
-        let others = status.active_node.is_some() && !mine && announced;
-        if (mine && announced) || (others && was_said(said, vip, carried)) {
-            continue;
-        }
-        let message = format!(
-            "Node {node} answers for {} on {} (VRID {})",
-            vip.spec.address, carried.assignment.interface, carried.assignment.vrid
-        );
-        let conditions = with_announced(vip, &status, true, REASON_ACTIVE, &message, now);
-        let patch = json!({ "activeNode": node, "conditions": conditions });
-        jobs.extend(job(Kind::VirtualIP, vip, carried, said, &patch));
+    let transitions = router.status.as_ref().map_or(0, |status| status.transitions);
+    let patch = json!({
+        "activeNode": here.node,
+        "activeSince": format!("{:.3}", carried.period.since),
+        "transitions": transitions.saturating_add(1),
+    });
+    job(Kind::VirtualRouter, router, Some(carried), said, &patch)
+}
+
+fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) -> Option<Job> {
+    let address = vip.spec.address;
+    if !is_wanted(vip) || !carried.assignment.addresses.contains(&address) {
+        return None;
     }
-    jobs
+    // Neither while it is being asked whether somebody has it.
+    let word = if carried.standing.claimed.contains(&address) {
+        Word::Announced(carried)
+    } else {
+        let rival = carried.standing.rival(address, here.now)?;
+        Word::Taken { carried, mac: rival.mac }
+    };
+    let active = active_node(vip);
+    let mine = active == Some(here.node);
+    let known = announced(vip);
+    let is_true = known.is_some_and(|condition| condition.status == "True");
+    let is_known = match word {
+        Word::Announced(_) => mine && is_true,
+        Word::Taken { .. } => known.is_some_and(|known| {
+            !is_true
+                && known.reason == REASON_ADDRESS_TAKEN
+                && known.message == word.sentence(here.node, address)
+        }),
+        Word::Stopped | Word::Quarantined => true,
+    };
+    let others = active.is_some() && !mine && is_true;
+    if is_known || (others && said.has_claimed(vip.metadata.uid.as_deref(), carried.period)) {
+        return None;
+    }
+    vip_patch(here, vip, word, Some(carried), said)
+}
+
+/// Who announced an address until it was put into quarantine says that nobody does.
+fn quarantine_job(here: Here<'_>, vip: &VirtualIP, said: &Said) -> Option<Job> {
+    let is_mine = active_node(vip) == Some(here.node) && vip.metadata.deletion_timestamp.is_none();
+    if is_mine { vip_patch(here, vip, Word::Quarantined, None, said) } else { None }
 }
 
 /// The patches of an orderly stop: where no other node could take over, nobody else would say that the address is no
 /// longer announced. Everywhere else the next Active says what is true then.
 pub(crate) fn last_words<R, V>(
-    node: &str,
-    now: Timestamp,
-    carried: &[Carried<'_>],
+    here: Here<'_>,
+    assignments: &[Assignment],
     routers: &[R],
     vips: &[V],
 ) -> Vec<Job>
@@ -144,75 +215,124 @@ where
     V: AsRef<VirtualIP>,
 {
     let said = Said::default();
-    let alone = |name: &str| {
-        carried
-            .iter()
-            .find(|carried| carried.assignment.virtual_router == name && carried.assignment.peers.is_empty())
-    };
+    let alone: HashSet<&str> = assignments
+        .iter()
+        .filter(|assignment| assignment.peers.is_empty())
+        .map(|assignment| assignment.virtual_router.as_str())
+        .collect();
     let mut jobs = Vec::new();
     for router in routers.iter().map(AsRef::as_ref) {
-        let Some(carried) = alone(&router.name_any()) else { continue };
         let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
-        if active == Some(node) {
+        let is_alone = router.metadata.name.as_deref().is_some_and(|name| alone.contains(name));
+        if is_alone && active == Some(here.node) {
             let patch = json!({ "activeNode": null, "activeSince": null });
-            jobs.extend(job(Kind::VirtualRouter, router, carried, &said, &patch));
+            jobs.extend(job(Kind::VirtualRouter, router, None, &said, &patch));
         }
     }
     for vip in vips.iter().map(AsRef::as_ref) {
-        let Some(carried) = vip.spec.virtual_router.as_deref().and_then(alone) else { continue };
-        let Some(status) = &vip.status else { continue };
-        if status.active_node.as_deref() == Some(node) && vip.metadata.deletion_timestamp.is_none() {
-            let message = format!("The agent on node {node}, the only one that may announce it, was stopped");
-            let conditions = with_announced(vip, status, false, REASON_STOPPED, &message, now);
-            let patch = json!({ "activeNode": null, "conditions": conditions });
-            jobs.extend(job(Kind::VirtualIP, vip, carried, &said, &patch));
+        let is_alone = vip.spec.virtual_router.as_deref().is_some_and(|name| alone.contains(name));
+        if is_alone && is_wanted(vip) && active_node(vip) == Some(here.node) {
+            jobs.extend(vip_patch(here, vip, Word::Stopped, None, &said));
         }
     }
     jobs
-}
-
-fn was_said(said: &Said, object: &impl kube::ResourceExt, carried: &Carried<'_>) -> bool {
-    said.claimed.contains(&(object.uid().unwrap_or_default(), carried.period.number))
 }
 
 /// `None` while the watch has not yet shown the outcome of an earlier patch.
 fn job(
     kind: Kind,
     object: &impl kube::ResourceExt,
-    carried: &Carried<'_>,
+    carried: Option<&Carried<'_>>,
     said: &Said,
     status: &Value,
 ) -> Option<Job> {
-    let uid = object.uid().unwrap_or_default();
-    let version = object.resource_version().unwrap_or_default();
-    if said.patched.contains(&(uid.clone(), version.clone())) {
+    let (uid, version) = (object.meta().uid.as_deref(), object.meta().resource_version.as_deref());
+    if said.has_patched(uid, version) {
         return None;
     }
     let patch = json!({ "metadata": { "uid": uid, "resourceVersion": version }, "status": status });
-    let key = carried.assignment.config().ok()?.key();
-    Some(Job { kind, name: object.name_any(), uid, version, key, period: carried.period, patch })
+    Some(Job {
+        kind,
+        name: object.name_any(),
+        uid: uid.unwrap_or_default().to_owned(),
+        version: version.unwrap_or_default().to_owned(),
+        basis: carried.map(|carried| (carried.key.clone(), carried.period)),
+        patch,
+    })
+}
+
+fn active_node(vip: &VirtualIP) -> Option<&str> {
+    vip.status.as_ref().and_then(|status| status.active_node.as_deref())
+}
+
+fn announced(vip: &VirtualIP) -> Option<&Condition> {
+    let conditions = vip.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().find(|condition| condition.type_ == CONDITION_ANNOUNCED)
+}
+
+/// What there is to say of an address.
+#[derive(Clone, Copy)]
+enum Word<'a> {
+    Announced(&'a Carried<'a>),
+    Taken { carried: &'a Carried<'a>, mac: [u8; 6] },
+    Stopped,
+    Quarantined,
+}
+
+impl Word<'_> {
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Announced(_) => REASON_ACTIVE,
+            Self::Taken { .. } => REASON_ADDRESS_TAKEN,
+            Self::Stopped => REASON_STOPPED,
+            Self::Quarantined => REASON_QUARANTINED,
+        }
+    }
+
+    fn sentence(self, node: &str, address: IpAddr) -> String {
+        match self {
+            Self::Announced(Carried { assignment, .. }) => format!(
+                "Node {node} answers for {address} on {} (VRID {})",
+                assignment.interface, assignment.vrid
+            ),
+            Self::Taken { carried, mac: station } => format!(
+                "Another station, {} on {} of node {node}, has {address}: it is announced once that station lets go of it",
+                mac(station),
+                carried.assignment.interface
+            ),
+            Self::Stopped => {
+                format!("The agent on node {node}, the only one that may announce it, was stopped")
+            }
+            Self::Quarantined => format!("Node {node} no longer answers for {address}: it is in quarantine"),
+        }
+    }
 }
 
 /// All conditions with `Announced` set; others' conditions are kept, a merge patch replaces the list as a whole.
-fn with_announced(
+fn vip_patch(
+    here: Here<'_>,
     vip: &VirtualIP,
-    status: &VirtualIPStatus,
-    announced: bool,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) -> Vec<Condition> {
-    let value = if announced { "True" } else { "False" };
-    let (old, mut conditions): (Vec<Condition>, Vec<Condition>) =
-        status.conditions.iter().cloned().partition(|condition| condition.type_ == CONDITION_ANNOUNCED);
-    let since = old.iter().find(|condition| condition.status == value);
-    conditions.push(Condition {
+    word: Word<'_>,
+    carried: Option<&Carried<'_>>,
+    said: &Said,
+) -> Option<Job> {
+    let (node, value) = match word {
+        Word::Announced(_) => (Some(here.node), "True"),
+        Word::Taken { .. } | Word::Stopped | Word::Quarantined => (None, "False"),
+    };
+    let since = announced(vip).filter(|condition| condition.status == value);
+    let mine = Condition {
         type_: CONDITION_ANNOUNCED.to_owned(),
         status: value.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
+        reason: word.reason().to_owned(),
+        message: word.sentence(here.node, vip.spec.address),
         observed_generation: vip.metadata.generation,
-        last_transition_time: since.map_or(Time(now), |condition| condition.last_transition_time.clone()),
-    });
-    conditions
+        last_transition_time: since
+            .map_or(Time(here.wall), |condition| condition.last_transition_time.clone()),
+    };
+    let others = vip.status.iter().flat_map(|status| &status.conditions);
+    let others = others.filter(|condition| condition.type_ != CONDITION_ANNOUNCED);
+    let conditions: Vec<&Condition> = others.chain([&mine]).collect();
+    let patch = json!({ "activeNode": node, "conditions": conditions });
+    job(Kind::VirtualIP, vip, carried, said, &patch)
 }

@@ -1,5 +1,6 @@
 //! One virtual router: its state machine and what its actions do.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -268,9 +269,25 @@ impl Instance {
             state: self.router.state(),
             active: self.router.active(),
             addresses: self.config.addresses.clone(),
+            claimed: self.claimed(),
             counters,
             error: self.error.clone(),
         }
+    }
+
+    fn claimed(&self) -> BTreeSet<IpAddr> {
+        if !self.is_active() {
+            return BTreeSet::new();
+        }
+        let (cleared, in_place) = (self.duty.cleared(), self.duty.in_place());
+        let is_claimed = |address: &&IpAddr| {
+            let bound = match self.config.hold {
+                Hold::Respond => true,
+                Hold::Address | Hold::Vmac => in_place.contains(*address),
+            };
+            bound && cleared.contains(*address)
+        };
+        self.config.addresses.iter().filter(is_claimed).copied().collect()
     }
 
     fn count(&mut self, packet: &Packet<'_>, verdict: Verdict, was_active: bool) {

@@ -43,6 +43,17 @@ pub(super) enum Step {
     Withdraw,
 }
 
+impl Step {
+    /// What was not claimed before it.
+    pub(super) fn claimed(&self) -> Option<&[IpAddr]> {
+        match self {
+            Self::All(all) => Some(all),
+            Self::Changed { all: _, added } => Some(added),
+            Self::Again | Self::Withdraw => None,
+        }
+    }
+}
+
 /// What is known of a router.
 #[derive(Debug, Default)]
 pub(super) struct Charge {

@@ -9,6 +9,7 @@ use windlass_vrrp::Time;
 use crate::clock;
 use crate::config::Hold;
 use crate::duty::{Duty, Plan};
+use crate::event::Event;
 
 use super::charge::{Charge, LinkId, Seen, Step};
 use super::groups::Groups;
@@ -60,6 +61,12 @@ impl Neighbour<'_> {
             }
         }
         let forms = heard::forms(duty.key.family);
+        for step in &steps {
+            if let Some(addresses) = step.claimed().filter(|addresses| !addresses.is_empty()) {
+                let (key, addresses) = (duty.key.clone(), addresses.to_vec());
+                self.events.tell(Event::AddressesClaimed { key, addresses });
+            }
+        }
         for step in steps {
             self.take(id, step, forms, now);
         }

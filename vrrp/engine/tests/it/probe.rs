@@ -1,6 +1,7 @@
 //! Asking before a VIP is claimed for the first time.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -15,6 +16,14 @@ const PROBE: Duration = Duration::from_millis(300);
 fn await_taken(node: &Node) -> (IpAddr, Vec<u8>) {
     node.await_event("taken address", |event| match event {
         Event::AddressTaken { address, mac, .. } => Some((*address, mac.to_vec())),
+        _ => None,
+    })
+}
+
+/// Waits until the engine says that it claims addresses, and which.
+fn await_claimed(node: &Node) -> Vec<IpAddr> {
+    node.await_event("claimed address", |event| match event {
+        Event::AddressesClaimed { addresses, .. } => Some(addresses.clone()),
         _ => None,
     })
 }
@@ -60,6 +69,8 @@ fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
     });
     assert_eq!(*claims.borrow(), 0);
     assert_eq!(node.status().state, State::Active);
+    assert_eq!(await_claimed(&node), [free]);
+    assert_eq!(node.status().claimed, [free].into());
     // Asked for both, in this order, it answers for the free one alone.
     ask_for(&lan.hosts[2], VIP.into());
     ask_for(&lan.hosts[2], free);
@@ -70,6 +81,12 @@ fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
     start_again(&node, both);
     let (_, at) = capture.await_frame("gratuitous ARP for the VIP", arp_about(VIP, 1));
     assert_eq!(at, mac(&lan.hosts[0]));
+    // What was cleared before may come first.
+    let claimed: BTreeSet<IpAddr> = await_some("both claimed", || {
+        let claimed = node.status().claimed;
+        (claimed.len() == 2).then_some(claimed)
+    });
+    assert_eq!(claimed, [VIP.into(), free].into());
 }
 
 #[test]
@@ -139,7 +156,9 @@ fn a_first_claim_asks_first_and_a_takeover_from_a_peer_does_not() {
     nodes[1].engine.apply(vec![asking(1)]);
     nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::source(0)));
     lan.pull_cable(0);
+    assert!(nodes[1].status().claimed.is_empty(), "a Backup claims nothing");
     assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(await_claimed(&nodes[1]), router(1, 2).addresses.into_iter().collect::<Vec<_>>());
     *asked.borrow_mut() = 0;
     let second = mac(&lan.hosts[1]);
     capture.await_frame("gratuitous ARP of the next Active", |frame| {

@@ -75,3 +75,25 @@ async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     keeper.await.unwrap();
     assert_eq!(file.load().unwrap().unwrap()[0].vrid, 64);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_states_is_few_writes_and_its_last_one_is_not_lost() {
+    let folder = folder("burst");
+    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let (sender, receiver) = watch::channel(None);
+    let token = CancellationToken::new();
+    let keeper = tokio::spawn(keep(file.clone(), receiver, token.clone()));
+    let mut written = Vec::new();
+    for vrid in 1..=200 {
+        sender.send_replace(Some(desired(vrid)));
+        // Virtual time, two seconds of it.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        written.extend(file.load().unwrap().map(|state| state[0].vrid));
+    }
+    written.dedup();
+    assert!((6..=9).contains(&written.len()), "{written:?}");
+    tokio::time::sleep(LEAST_PAUSE).await;
+    assert_eq!(file.load().unwrap().unwrap()[0].vrid, 200);
+    token.cancel();
+    keeper.await.unwrap();
+}

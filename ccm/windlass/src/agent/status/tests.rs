@@ -1,6 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_api::{ServiceRef, VirtualIPSpec, VirtualRouterSpec, VirtualRouterStatus};
+use windlass_api::{
+    Quarantine, QuarantineReason, ServiceRef, VirtualIPSpec, VirtualIPStatus, VirtualRouterSpec,
+    VirtualRouterStatus,
+};
+
+use super::super::standing::PATIENCE;
 
 use super::*;
 
@@ -19,8 +25,16 @@ fn assignment(peers: &[&str]) -> Assignment {
     }
 }
 
-fn period(number: u64) -> ActivePeriod {
-    ActivePeriod { number, since: Timestamp::constant(1_690_000_000, 0) }
+const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 200));
+
+/// Active, and answering for the address.
+fn standing(number: u64) -> Standing {
+    let period = ActivePeriod { number, since: Timestamp::constant(1_690_000_000, 0) };
+    Standing { period: Some(period), claimed: [ADDRESS].into(), ..Standing::default() }
+}
+
+fn here(now: Instant) -> Here<'static> {
+    Here { node: "n1", now, wall: NOW }
 }
 
 fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
@@ -66,15 +80,25 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
     Arc::new(vip)
 }
 
+fn jobs_of(
+    standing: &Standing,
+    now: Instant,
+    routers: &[Arc<VirtualRouter>],
+    vips: &[Arc<VirtualIP>],
+    said: &Said,
+) -> Vec<Job> {
+    let assignments = [assignment(&["192.0.2.12"])];
+    let standings = [(assignments[0].key().unwrap(), standing.clone())].into();
+    jobs(here(now), &Carried::among(&assignments, &standings), routers, vips, said, 100)
+}
+
 fn active_jobs(
     routers: &[Arc<VirtualRouter>],
     vips: &[Arc<VirtualIP>],
     number: u64,
     said: &Said,
 ) -> Vec<Job> {
-    let assignment = assignment(&["192.0.2.12"]);
-    let carried = [Carried { assignment: &assignment, period: period(number) }];
-    jobs("n1", NOW, &carried, routers, vips, said)
+    jobs_of(&standing(number), Instant::now(), routers, vips, said)
 }
 
 #[test]
@@ -110,9 +134,9 @@ fn nothing_is_written_where_the_cluster_knows_already() {
 
 #[test]
 fn nothing_is_written_about_what_this_node_is_not_active_for() {
-    let carried: [Carried<'_>; 0] = [];
     let vips = [vip(Some("n2"), vec![])];
-    assert_eq!(jobs("n1", NOW, &carried, &[router(None, 0)], &vips, &Said::default()), []);
+    let backup = Standing { period: None, ..standing(1) };
+    assert_eq!(jobs_of(&backup, Instant::now(), &[router(None, 0)], &vips, &Said::default()), []);
     let mut other = VirtualIP::clone(&vips[0]);
     other.spec.address = "192.0.2.201".parse().unwrap();
     let mut moved = VirtualIP::clone(&vips[0]);
@@ -164,11 +188,98 @@ fn an_accepted_patch_is_not_repeated_while_the_watch_still_shows_the_old_version
     let first = active_jobs(&routers, &[], 1, &said);
     said.accepted(&first[0]);
     assert_eq!(active_jobs(&routers, &[], 1, &said), []);
-    said.prune(&HashSet::from([1]), &HashSet::from([("uid-a", "7")]));
-    assert_eq!(active_jobs(&routers, &[], 1, &said), []);
     // A newer version without our word (someone cleared it): said again.
-    said.prune(&HashSet::from([1]), &HashSet::from([("uid-a", "8")]));
-    assert_eq!(active_jobs(&routers, &[], 1, &said).len(), 1);
+    let mut newer = VirtualRouter::clone(&routers[0]);
+    newer.metadata.resource_version = Some("8".into());
+    assert_eq!(active_jobs(&[Arc::new(newer)], &[], 1, &said).len(), 1);
+}
+
+#[test]
+fn objects_that_are_gone_are_forgotten_when_they_may_be_most() {
+    let mut said = Said::default();
+    let mut job = active_jobs(&[router(None, 0)], &[], 1, &said).remove(0);
+    for number in 0..1000 {
+        job.uid = format!("uid-{number}");
+        said.accepted(&job);
+    }
+    said.prune(1000, std::iter::once("uid-7"));
+    assert_eq!(said.claimed.len(), 1000, "not worth the time yet");
+    said.prune(1, std::iter::once("uid-7"));
+    assert_eq!((said.claimed.len(), said.patched.len()), (1, 1));
+}
+
+#[test]
+fn so_many_patches_are_decided_on_at_once_and_no_more() {
+    let vips: Vec<_> = (0..300)
+        .map(|number| {
+            let mut vip = VirtualIP::clone(&vip(None, vec![]));
+            vip.metadata.uid = Some(format!("uid-{number}"));
+            Arc::new(vip)
+        })
+        .collect();
+    assert_eq!(active_jobs(&[router(None, 0)], &vips, 1, &Said::default()).len(), 100);
+}
+
+#[test]
+fn an_address_that_is_asked_for_is_not_called_announced_yet() {
+    let asking = Standing { claimed: [].into(), ..standing(1) };
+    let vips = [vip(None, vec![])];
+    assert_eq!(jobs_of(&asking, Instant::now(), &[], &vips, &Said::default()), []);
+}
+
+#[test]
+fn an_address_that_another_station_has_is_called_taken_after_a_while_and_announced_when_it_is_free() {
+    let start = Instant::now();
+    let mut standing = standing(1);
+    standing.lose(ADDRESS, [2, 0, 0, 0, 0, 0x99], start);
+    let vips = [vip(None, vec![])];
+    let now = |after: Duration| jobs_of(&standing, start + after, &[], &vips, &Said::default());
+    assert_eq!(now(PATIENCE - Duration::from_millis(1)), [], "it may be a node of ours that knows less");
+    let got = now(PATIENCE);
+    let status = &got[0].patch["status"];
+    assert_eq!(status["activeNode"], Value::Null);
+    let written = &status["conditions"][0];
+    assert_eq!((&written["status"], &written["reason"]), (&json!("False"), &json!("AddressTaken")));
+    assert_eq!(
+        written["message"],
+        "Another station, 02:00:00:00:00:99 on eth0 of node n1, has 192.0.2.200: it is announced once that station \
+         lets go of it"
+    );
+    // Said once.
+    let known = serde_json::from_value(written.clone()).unwrap();
+    let known = [vip(None, vec![known])];
+    assert_eq!(jobs_of(&standing, start + PATIENCE, &[], &known, &Said::default()), []);
+    // Another station has it now.
+    standing.lose(ADDRESS, [2, 0, 0, 0, 0, 0x98], start);
+    assert_eq!(jobs_of(&standing, start + PATIENCE, &[], &known, &Said::default()).len(), 1);
+    assert_eq!(standing.claim(&[ADDRESS]), [ADDRESS]);
+    let got = jobs_of(&standing, start + PATIENCE, &[], &known, &Said::default());
+    assert_eq!(got[0].patch["status"]["conditions"][0]["status"], "True");
+    assert_eq!(got[0].patch["status"]["activeNode"], "n1");
+}
+
+#[test]
+fn who_announced_an_address_says_that_it_is_in_quarantine_and_nobody_else_does() {
+    let quarantined = |active: Option<&str>| {
+        let mut vip = VirtualIP::clone(&vip(active, vec![condition("Announced", "True")]));
+        let (reason, until) = (QuarantineReason::Released, Time(NOW));
+        vip.spec.quarantine = Some(Quarantine { reason, until, message: String::new() });
+        vip.spec.virtual_router = None;
+        [Arc::new(vip)]
+    };
+    let backup = Standing::default();
+    let mut said = Said::default();
+    assert_eq!(jobs_of(&backup, Instant::now(), &[], &quarantined(Some("n2")), &said), []);
+    assert_eq!(jobs_of(&backup, Instant::now(), &[], &quarantined(None), &said), []);
+    let got = jobs_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &said);
+    let status = &got[0].patch["status"];
+    assert_eq!(
+        (&status["activeNode"], &status["conditions"][0]["reason"]),
+        (&Value::Null, &json!("Quarantined"))
+    );
+    assert_eq!(got[0].basis, None);
+    said.accepted(&got[0]);
+    assert_eq!(jobs_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &said), []);
 }
 
 #[test]
@@ -176,9 +287,7 @@ fn an_orderly_stop_speaks_only_where_nobody_can_take_over() {
     let routers = [router(Some("n1"), 4)];
     let vips = [vip(Some("n1"), vec![condition("Announced", "True")])];
     for (peers, expected) in [(&["192.0.2.12"][..], 0), (&[], 2)] {
-        let assignment = assignment(peers);
-        let carried = [Carried { assignment: &assignment, period: period(1) }];
-        let got = last_words("n1", NOW, &carried, &routers, &vips);
+        let got = last_words(here(Instant::now()), &[assignment(peers)], &routers, &vips);
         assert_eq!(got.len(), expected, "{peers:?}: {got:?}");
         for job in &got {
             assert_eq!(job.patch["status"]["activeNode"], Value::Null);
@@ -189,7 +298,6 @@ fn an_orderly_stop_speaks_only_where_nobody_can_take_over() {
         }
     }
     let elsewhere = [router(Some("n2"), 4)];
-    let assignment = assignment(&[]);
-    let carried = [Carried { assignment: &assignment, period: period(1) }];
-    assert_eq!(last_words("n1", NOW, &carried, &elsewhere, &[] as &[Arc<VirtualIP>]), []);
+    let vips: [Arc<VirtualIP>; 0] = [];
+    assert_eq!(last_words(here(Instant::now()), &[assignment(&[])], &elsewhere, &vips), []);
 }

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use windlass_engine::{Family, Reason, Vrid};
+
+use super::super::standing::PATIENCE;
+use super::*;
+
+const WALL: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn key(vrid: u8) -> RouterKey {
+    RouterKey { interface: "eth0".into(), family: Family::V4, vrid: Vrid::new(vrid).unwrap() }
+}
+
+fn address(last: u8) -> IpAddr {
+    [192, 0, 2, last].into()
+}
+
+fn entered(state: State) -> Event {
+    Event::StateChanged { key: key(64), state, reason: Reason::ActiveSilent }
+}
+
+fn claimed(last: &[u8]) -> Event {
+    Event::AddressesClaimed { key: key(64), addresses: last.iter().copied().map(address).collect() }
+}
+
+fn taken(last: u8) -> Event {
+    Event::AddressTaken { key: key(64), address: address(last), mac: [2, 0, 0, 0, 0, last] }
+}
+
+fn told(events: &[Event], now: Instant) -> Board {
+    let board = Board::default();
+    for event in events {
+        board.record(event, now, WALL);
+    }
+    board
+}
+
+fn claims(board: &Board, now: Instant) -> Option<Vec<IpAddr>> {
+    board.standings(now).remove(&key(64)).map(|standing| standing.claimed.into_iter().collect())
+}
+
+#[test]
+fn what_is_claimed_is_known_from_the_takeover_to_its_end_whichever_is_told_first() {
+    let now = Instant::now();
+    let (active, backup) = (entered(State::Active), entered(State::Backup));
+    for events in [[active.clone(), claimed(&[1, 2])], [claimed(&[1, 2]), active.clone()]] {
+        assert_eq!(claims(&told(&events, now), now), Some(vec![address(1), address(2)]));
+    }
+    assert_eq!(claims(&told(&[active.clone()], now), now), Some(vec![]));
+    assert_eq!(claims(&told(&[claimed(&[1])], now), now), None, "not Active");
+    assert_eq!(claims(&told(&[active.clone(), claimed(&[1]), backup.clone()], now), now), None);
+    assert_eq!(claims(&told(&[active.clone(), claimed(&[1]), backup, active], now), now), Some(vec![]));
+}
+
+#[test]
+fn an_address_that_is_no_longer_the_routers_is_forgotten() {
+    let now = Instant::now();
+    let board = told(&[entered(State::Active), claimed(&[1, 2]), taken(3)], now);
+    board.restrict(&[(key(64), &[address(2)].into())].into());
+    assert_eq!(claims(&board, now), Some(vec![address(2)]));
+    assert_eq!(board.next_belief(now), None);
+    board.restrict(&BTreeMap::new());
+    assert_eq!(claims(&board, now), Some(vec![]));
+}
+
+#[test]
+fn a_station_with_our_address_is_reported_once_it_is_believed_and_until_the_address_is_claimed() {
+    let now = Instant::now();
+    let board = told(&[entered(State::Active), taken(7)], now);
+    assert_eq!(board.duplicates(now, |_| true), []);
+    assert_eq!(board.next_belief(now), Some(now + PATIENCE));
+    let later = now + PATIENCE;
+    let expected =
+        DuplicateAddress { interface: "eth0".into(), address: address(7), mac: "02:00:00:00:00:07".into() };
+    assert_eq!(board.duplicates(later, |_| true), std::slice::from_ref(&expected));
+    assert_eq!(board.next_belief(later), None);
+    // The Service was given another address; what was seen stays for ten minutes.
+    board.restrict(&[(key(64), &BTreeSet::new())].into());
+    assert_eq!(board.duplicates(later + Duration::from_secs(599), |_| true), [expected]);
+    assert_eq!(board.duplicates(later + Duration::from_secs(600), |_| true), []);
+
+    let board = told(&[entered(State::Active), taken(7)], now);
+    assert_eq!(board.duplicates(later, |_| true).len(), 1);
+    board.record(&claimed(&[7]), later, WALL);
+    assert_eq!(board.duplicates(later, |_| true), []);
+    assert_eq!(claims(&board, later), Some(vec![address(7)]));
+}
+
+#[test]
+fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outlives_a_takeover() {
+    let now = Instant::now();
+    let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
+    let board = told(&[entered(State::Active), claimed(&[1]), conflict, claimed(&[1])], now);
+    assert_eq!(board.duplicates(now, |_| true).len(), 1);
+    assert_eq!(board.conflicts(), BTreeMap::from([("eth0".to_owned(), 1)]));
+}

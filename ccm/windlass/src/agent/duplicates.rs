@@ -1,0 +1,43 @@
+//! Stations that were seen to have or claim a virtual IP of ours. Pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use windlass_api::DuplicateAddress;
+
+#[cfg(test)]
+mod tests;
+
+/// A station that is not seen any more is forgotten after this time.
+const FORGET_AFTER: Duration = Duration::from_mins(10);
+/// More than these are not kept: an attacker must not fill the memory or the API server.
+const MOST: usize = 256;
+
+/// The stations seen lately.
+#[derive(Debug, Default)]
+pub(crate) struct Duplicates {
+    seen: BTreeMap<DuplicateAddress, Instant>,
+}
+
+impl Duplicates {
+    /// A station has or claims an address.
+    pub(crate) fn see(&mut self, duplicate: DuplicateAddress, now: Instant) {
+        if let Some(last) = self.seen.get_mut(&duplicate) {
+            *last = now;
+        } else if self.seen.len() < MOST {
+            self.seen.insert(duplicate, now);
+        }
+    }
+
+    /// Nobody else has the address any more.
+    pub(crate) fn clear(&mut self, interface: &str, address: IpAddr) {
+        self.seen.retain(|one, _| one.address != address || one.interface != interface);
+    }
+
+    /// Those seen in the last ten minutes with an address that still is a virtual IP.
+    pub(crate) fn list(&mut self, now: Instant, is_vip: impl Fn(IpAddr) -> bool) -> Vec<DuplicateAddress> {
+        self.seen.retain(|one, last| now.duration_since(*last) < FORGET_AFTER && is_vip(one.address));
+        self.seen.keys().cloned().collect()
+    }
+}

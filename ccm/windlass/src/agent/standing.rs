@@ -1,0 +1,74 @@
+//! How this node stands in each virtual router, from what the engine tells. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+/// An address that another station answered for is called taken after this time only: a node of the cluster that learns
+/// later of an address's move still answers for it, and it is asked for again each second.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(2500);
+
+/// A stretch of time in which this node was Active for a virtual router without a break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ActivePeriod {
+    /// Counts the periods of all routers since the start of the process.
+    pub(crate) number: u64,
+    /// When it began, by the wall clock: it is for people to read.
+    pub(crate) since: Timestamp,
+}
+
+/// A station that has an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rival {
+    pub(crate) mac: [u8; 6],
+    /// When it was first found.
+    pub(crate) found: Instant,
+}
+
+impl Rival {
+    /// When the address is called taken.
+    pub(crate) fn believed_at(&self) -> Instant {
+        self.found + PATIENCE
+    }
+}
+
+/// This node's standing in one virtual router.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// While it is Active.
+    pub(crate) period: Option<ActivePeriod>,
+    /// What it answers for.
+    pub(crate) claimed: BTreeSet<IpAddr>,
+    /// What it would answer for if nobody else did.
+    pub(crate) taken: BTreeMap<IpAddr, Rival>,
+}
+
+impl Standing {
+    /// It answers for these from now on; gives those that another station had.
+    pub(crate) fn claim(&mut self, addresses: &[IpAddr]) -> Vec<IpAddr> {
+        self.claimed.extend(addresses);
+        if self.taken.is_empty() {
+            return Vec::new();
+        }
+        addresses.iter().copied().filter(|address| self.taken.remove(address).is_some()).collect()
+    }
+
+    /// Another station has an address.
+    pub(crate) fn lose(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
+        self.claimed.remove(&address);
+        self.taken.entry(address).or_insert(Rival { mac, found: now }).mac = mac;
+    }
+
+    /// Its virtual IPs are these.
+    pub(crate) fn restrict(&mut self, addresses: &BTreeSet<IpAddr>) {
+        self.claimed.retain(|address| addresses.contains(address));
+        self.taken.retain(|address, _| addresses.contains(address));
+    }
+
+    /// Who has the address, once that is believed.
+    pub(crate) fn rival(&self, address: IpAddr, now: Instant) -> Option<&Rival> {
+        self.taken.get(&address).filter(|rival| rival.believed_at() <= now)
+    }
+}
