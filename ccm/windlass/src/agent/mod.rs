@@ -106,6 +106,8 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
         ready.send_if_modified(become_ready);
     }
 
+    tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
+
     let mut tasks = tokio::task::JoinSet::new();
     let keeper = tokio::spawn(keep::keep(file, desired_receiver.clone(), token.clone()));
     let changed = Arc::new(Notify::new());
@@ -133,7 +135,6 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
     };
     tasks.spawn(publisher.run(token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
-    tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
 
     let (mut pace, mut is_stale) = (Pace::default(), false);
     let outcome = loop {
