@@ -57,11 +57,11 @@ pub struct IPPoolSpec {
     pub namespaces: Vec<String>,
     /// Namespaces whose Services may use the pool, by label: one selector that matches is enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(schema_with = "crate::validation::selectors")]
     pub namespace_selectors: Vec<LabelSelector>,
     /// Services that may use the pool, by label: one selector that matches is enough; with none, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
     /// Which of its free addresses is given first.
     #[serde(default)]
@@ -69,7 +69,7 @@ pub struct IPPoolSpec {
     /// How long an address that was released is not given to another Service, in seconds: stale neighbour tables, DNS
     /// and clients must not reach a stranger.
     #[serde(default = "default_quarantine")]
-    #[schemars(range(min = 0, max = 86_400))]
+    #[schemars(schema_with = "crate::validation::quarantine_seconds")]
     pub quarantine_seconds: u32,
     /// What becomes of Services whose address is taken out of every pool.
     #[serde(default)]

@@ -30,6 +30,11 @@ pub const CONDITION_ANNOUNCED: &str = "Announced";
 /// Condition on an [`IPPool`]: `False` when part of it is not used, with the reason.
 pub const CONDITION_READY: &str = "Ready";
 
+/// Condition on an [`IPPool`]: `True` while Services keep addresses that were given from it and that no pool holds any more.
+pub const CONDITION_ADDRESSES_KEPT: &str = "AddressesKept";
+/// Condition on an [`IPPool`]: `True` while another station of the LAN has addresses of it.
+pub const CONDITION_ADDRESS_CONFLICT: &str = "AddressConflict";
+
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 

@@ -3,90 +3,13 @@
 //!
 //! Lists and strings are bounded, or the API server's cost estimate for the rules would not end (limit: 10⁷ per rule).
 
+mod ranges;
+mod selectors;
+
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// The two ends of `a-b`. Not with `split`: the size of its parts is not known to the cost estimate.
-const FIRST: &str = "self.substring(0, self.indexOf('-')).trim()";
-const LAST: &str = "self.substring(self.indexOf('-') + 1).trim()";
-/// Blocks of which no Service can have an address.
-const UNUSABLE: [&str; 6] =
-    ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "ff00::/8"];
-
-/// A list of address ranges: at most 64 of at most 100 characters.
-///
-/// Two mistakes are beyond CEL and are found by the controller, which says so in the pool's condition `Ready`: an
-/// inverted IPv6 range (CEL does not order addresses, and reads no hexadecimal numbers), and a range that merely spans
-/// an unusable block.
-pub(crate) fn address_ranges(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = excluded_ranges(generator);
-    schema.insert("minItems".to_owned(), 1.into());
-    schema
-}
-
-/// As [`address_ranges`], but it may be empty.
-pub(crate) fn excluded_ranges(_: &mut SchemaGenerator) -> Schema {
-    let is_range = format!("self.contains('-') && isIP({FIRST}) && isIP({LAST})");
-    let is_cidr = "!self.contains('-') && isCIDR(self.trim())";
-    let same_family = format!("ip({FIRST}).family() == ip({LAST}).family()");
-    let number = |end: &str| {
-        let octet = |index: u8| format!("int({end}.split('.')[{index}])");
-        format!("{} * 16777216 + {} * 65536 + {} * 256 + {}", octet(0), octet(1), octet(2), octet(3))
-    };
-    let usable = |end: &str| {
-        let blocks: Vec<_> =
-            UNUSABLE.iter().map(|block| format!("!cidr('{block}').containsIP({end})")).collect();
-        blocks.join(" && ")
-    };
-    json_schema!({
-        "type": "array",
-        "maxItems": 64,
-        "x-kubernetes-list-type": "set",
-        "items": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 100,
-            "x-kubernetes-validations": [
-                {
-                    "rule": format!("({is_range}) || ({is_cidr})"),
-                    "messageExpression": "'address range \"' + self + '\" is neither a CIDR nor a range of two \
-                        addresses: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20'",
-                },
-                {
-                    "rule": format!("!({is_cidr}) || cidr(self.trim()) == cidr(self.trim()).masked()"),
-                    "messageExpression": "'address range \"' + self + '\" has bits set behind its prefix length: \
-                        write the subnet as 192.0.2.0/24, or one address as 192.0.2.10/32'",
-                },
-                {
-                    "rule": format!("!({is_range}) || {same_family}"),
-                    "messageExpression": "'address range \"' + self + '\" mixes IPv4 and IPv6: write one range for \
-                        each family'",
-                },
-                {
-                    "rule": format!(
-                        "!({is_range}) || !({same_family}) || ip({FIRST}).family() == 6 || {} <= {}",
-                        number(FIRST), number(LAST)
-                    ),
-                    "messageExpression": format!(
-                        "'address range \"' + self + '\" ends before it begins: write ' + {LAST} + '-' + {FIRST}"
-                    ),
-                },
-                {
-                    "rule": format!(
-                        "!({is_cidr}) || ({})", usable("cidr(self.trim()).masked().ip()")
-                    ),
-                    "messageExpression": UNUSABLE_MESSAGE,
-                },
-                {
-                    "rule": format!("!({is_range}) || ({} && {})", usable(FIRST), usable(LAST)),
-                    "messageExpression": UNUSABLE_MESSAGE,
-                },
-            ],
-        },
-    })
-}
-
-const UNUSABLE_MESSAGE: &str = "'address range \"' + self + '\" includes unspecified, loopback, multicast or \
-    broadcast addresses, which cannot be given to a Service: leave them out'";
+pub(crate) use ranges::{address_ranges, excluded_ranges};
+pub(crate) use selectors::selectors;
 
 /// Names of namespaces.
 pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
@@ -134,6 +57,12 @@ pub(crate) fn advertisement_interval(_: &mut SchemaGenerator) -> Schema {
             "message": "an advertisement interval is a multiple of 10 milliseconds, because VRRP counts in steps of 10 ms",
         }],
     })
+}
+
+/// Seconds that a released address is kept back: up to a day. (Not as `uint32`, a format that the API server does not know
+/// and warns of.)
+pub(crate) fn quarantine_seconds(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 86_400 })
 }
 
 /// An address in canonical text that never changes: the object is the claim to it.

@@ -8,6 +8,7 @@ mod guard;
 mod hostile;
 mod light;
 mod nodes;
+mod pool_rules;
 mod setup;
 mod teardown;
 mod whole_path;
