@@ -1,90 +1,112 @@
 //! Which address goes to whom.
 
+mod book;
 mod error;
+mod free;
+mod planner;
+mod stock;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
-pub use error::{AllocateError, Refusal, Refused};
+use book::Book;
+pub use error::{AllocateError, Refusal, Refused, Unshared};
+pub use stock::Counts;
+use stock::{Stocks, Use};
 
-use crate::family::number;
-use crate::{AddressSet, Family, Pool};
+use crate::quarantine::Ward;
+use crate::{Family, How, Moment, Owner, Plan, Policy, Pool, Quarantined, Reason, Request, Terms};
 
-/// What an owner asks for; the default is any address of an auto-assign pool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Request {
-    /// Only from this pool, whether it is auto-assign or not.
-    pub pool: Option<String>,
-    /// This very address.
-    pub address: Option<IpAddr>,
-}
-
-/// An address given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allocation {
-    /// The address.
-    pub address: IpAddr,
-    /// The pool that holds it; `None` if its pool is gone since it was given.
-    pub pool: Option<String>,
-}
-
-/// Outcome of [`Allocator::adopt`].
+/// Outcome of adopting an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adopted<O> {
-    /// The owner holds it now.
+    /// The owner holds it, where nobody held it.
     New,
     /// The owner held it already.
     Already,
-    /// Another owner holds it; nothing was changed.
+    /// The owner holds it together with those who did.
+    Joined,
+    /// Another holds it, and its terms do not allow to join; nothing was changed.
     Conflict {
         /// Who holds it.
         holder: O,
     },
+    /// It is kept back; nothing was changed.
+    Quarantined,
 }
 
-/// How many addresses of one family a pool has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Addresses in the pool.
-    pub total: u128,
-    /// Of these, in use.
-    pub assigned: u128,
-}
-
-impl Counts {
-    /// Addresses that can be given.
-    pub const fn available(&self) -> u128 {
-        self.total - self.assigned
-    }
+/// Outcome of [`Allocator::release`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Released {
+    /// The owner did not hold it; nothing was changed.
+    NotHeld,
+    /// Others still hold it.
+    StillShared,
+    /// It is kept back.
+    Quarantined {
+        /// Until then.
+        until: Moment,
+    },
+    /// It can be given again.
+    Free,
 }
 
 /// Gives addresses of pools to owners.
 ///
 /// Addresses in use belong to the allocator, not to a pool: replacing the pools changes what can be given, never what
-/// was given. The same calls in the same order give the same addresses: pools are searched in the order of their
-/// names, and each gives its lowest free address.
+/// was given. The same state and the same request give the same answer.
 ///
-/// Finding a free address costs O(r · log n) for a pool of r ranges and n addresses in use.
+/// Pools are searched in ascending order of their priority; of equal ones those with selectors come first, then the
+/// name decides. An address that several pools list belongs to the first of them in this order, and to no other.
+///
+/// With n addresses in use and r ranges in all pools, each call costs O(log n + log r) for each address concerned and
+/// each pool searched. [`Self::replace_pools`] costs O((n + r) log n), and only if they changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocator<O: Ord> {
-    pools: BTreeMap<String, Pool>,
-    holders: BTreeMap<IpAddr, O>,
-    held: BTreeMap<O, BTreeSet<IpAddr>>,
-    used: AddressSet,
+    stocks: Stocks,
+    book: Book<O>,
+    ward: Ward<O>,
 }
 
 impl<O: Ord> Default for Allocator<O> {
     fn default() -> Self {
-        Self {
-            pools: BTreeMap::new(),
-            holders: BTreeMap::new(),
-            held: BTreeMap::new(),
-            used: AddressSet::default(),
-        }
+        Self { stocks: Stocks::default(), book: Book::default(), ward: Ward::default() }
     }
 }
 
-impl<O: Ord + Clone> Allocator<O> {
+/// A plan that can be carried out: the allocator cannot change before.
+#[derive(Debug)]
+#[must_use = "nothing is given before it is committed"]
+pub struct Prepared<'a, O: Owner> {
+    allocator: &'a mut Allocator<O>,
+    owner: O,
+    terms: Terms,
+    plan: Plan,
+}
+
+impl<O: Owner> Prepared<'_, O> {
+    /// What the owner is to get.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Gives it. What the plan leaves is not released.
+    pub fn commit(self) -> Plan {
+        let Self { allocator, owner, terms, plan } = self;
+        for planned in &plan.addresses {
+            match planned.how {
+                How::Kept => {}
+                How::New | How::Joined | How::Recalled => {
+                    allocator.hold(planned.address, &owner, &terms);
+                }
+            }
+        }
+        allocator.book.set_terms(&owner, &terms);
+        plan
+    }
+}
+
+impl<O: Owner> Allocator<O> {
     /// An allocator in which nothing is in use.
     pub fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
         let mut allocator = Self::default();
@@ -92,190 +114,196 @@ impl<O: Ord + Clone> Allocator<O> {
         allocator
     }
 
-    /// Sets which addresses can be given from now on. What is in use stays in use. Of two pools with one name the last
-    /// counts.
+    /// Sets which addresses can be given from now on. What is in use stays in use, what is kept back stays so. Of two
+    /// pools with one name the last counts.
     pub fn replace_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
-        self.pools = pools.into_iter().map(|pool| (pool.name.clone(), pool)).collect();
+        let mut stocks = Stocks::new(pools);
+        for (address, _) in self.book.iter() {
+            stocks.change(address, Use::Free(None), Use::Held);
+        }
+        for (address, _) in self.ward.iter() {
+            stocks.change(address, Use::Free(None), Use::Quarantined);
+        }
+        stocks.remember(&self.stocks);
+        self.stocks = stocks;
     }
 
-    /// The pools, in the order of their names.
+    /// The pools, in the order in which they are searched.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
-        self.pools.values()
+        self.stocks.all().iter().map(|stock| &stock.pool)
     }
 
-    /// The first pool that holds `address`.
+    /// The pool that `address` belongs to.
     pub fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
-        self.pools.values().find(|pool| pool.addresses.contains(address))
+        self.stocks.of(address).map(|stock| &stock.pool)
     }
 
-    /// Who holds `address`.
-    pub fn holder(&self, address: IpAddr) -> Option<&O> {
-        self.holders.get(&address)
+    /// Who holds `address`, in the order of joining.
+    pub fn holders(&self, address: IpAddr) -> &[O] {
+        self.book.holders(address)
     }
 
     /// What `owner` holds, in ascending order.
     pub fn held_by(&self, owner: &O) -> impl Iterator<Item = IpAddr> {
-        self.held.get(owner).into_iter().flatten().copied()
+        self.book.held_by(owner).iter().copied()
     }
 
-    /// Every address in use with its holder, in ascending order.
-    pub fn in_use(&self) -> impl Iterator<Item = (IpAddr, &O)> {
-        self.holders.iter().map(|(address, owner)| (*address, owner))
+    /// The terms on which `owner` holds what it holds.
+    pub fn terms(&self, owner: &O) -> Option<&Terms> {
+        self.book.terms(owner)
     }
 
-    /// Gives `owner` an address of `family`. An owner that already holds one that answers the request gets that one
-    /// again, even if its pool is gone, so long as the request names no pool.
-    ///
-    /// # Errors
-    /// [`AllocateError`] says why; nothing is changed then.
-    pub fn allocate(
-        &mut self,
-        owner: &O,
-        family: Family,
-        request: &Request,
-    ) -> Result<Allocation, AllocateError> {
-        let allocation = self.find(owner, family, request)?;
-        self.take(allocation.address, owner);
-        Ok(allocation)
+    /// Every address in use with its holders in the order of joining, in ascending order.
+    pub fn in_use(&self) -> impl Iterator<Item = (IpAddr, &[O])> {
+        self.book.iter()
     }
 
-    /// What [`Self::allocate`] would give.
-    ///
-    /// # Errors
-    /// As [`Self::allocate`].
-    pub fn find(&self, owner: &O, family: Family, request: &Request) -> Result<Allocation, AllocateError> {
-        let named = match &request.pool {
-            None => None,
-            Some(name) => Some(self.pools.get(name).ok_or_else(|| AllocateError::UnknownPool {
-                pool: name.clone(),
-                known: self.pools.keys().cloned().collect(),
-            })?),
-        };
-        if let Some(address) = request.address {
-            return self.find_address(owner, family, address, named);
-        }
-        let keeps = |address: &IpAddr| {
-            Family::of(*address) == family && named.is_none_or(|pool| pool.addresses.contains(*address))
-        };
-        if let Some(address) = self.held_by(owner).find(keeps) {
-            return Ok(self.allocation(address, named));
-        }
-        if let Some(pool) = named {
-            return match self.lowest_free(pool, family) {
-                Ok(address) => Ok(Allocation { address, pool: Some(pool.name.clone()) }),
-                Err(refusal) => {
-                    let refused = Refused { pool: pool.name.clone(), why: refusal };
-                    Err(AllocateError::Exhausted { family, considered: vec![refused] })
-                }
-            };
-        }
-        let mut considered = Vec::new();
-        for pool in self.pools.values() {
-            let found =
-                if pool.auto_assign { self.lowest_free(pool, family) } else { Err(Refusal::NotAutoAssign) };
-            match found {
-                Ok(address) => return Ok(Allocation { address, pool: Some(pool.name.clone()) }),
-                Err(why) => considered.push(Refused { pool: pool.name.clone(), why }),
-            }
-        }
-        Err(AllocateError::Exhausted { family, considered })
+    /// Why `address` is kept back.
+    pub fn quarantined(&self, address: IpAddr) -> Option<&Quarantined<O>> {
+        self.ward.get(address)
     }
 
-    fn find_address(
-        &self,
-        owner: &O,
-        family: Family,
-        address: IpAddr,
-        named: Option<&Pool>,
-    ) -> Result<Allocation, AllocateError> {
-        if Family::of(address) != family {
-            return Err(AllocateError::WrongFamily { address, family });
-        }
-        if let Some(pool) = named
-            && !pool.addresses.contains(address)
-        {
-            return Err(AllocateError::NotInPool {
-                address,
-                pool: pool.name.clone(),
-                range: pool.addresses.to_string(),
-            });
-        }
-        match self.holder(address) {
-            Some(holder) if holder != owner => Err(AllocateError::Taken { address }),
-            None if named.is_none() && self.pool_of(address).is_none() => {
-                Err(AllocateError::InNoPool { address, known: self.pools.keys().cloned().collect() })
-            }
-            Some(_) | None => Ok(self.allocation(address, named)),
-        }
+    /// Every address that is kept back, in ascending order.
+    pub fn in_quarantine(&self) -> impl Iterator<Item = (IpAddr, &Quarantined<O>)> {
+        self.ward.iter()
     }
 
-    fn allocation(&self, address: IpAddr, named: Option<&Pool>) -> Allocation {
-        let pool = named.or_else(|| self.pool_of(address));
-        Allocation { address, pool: pool.map(|pool| pool.name.clone()) }
+    /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::lift`].
+    pub fn due(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
+        self.ward.due(now)
     }
 
-    fn lowest_free(&self, pool: &Pool, family: Family) -> Result<IpAddr, Refusal> {
-        let mut empty = true;
-        for (first, last) in pool.addresses.runs(family).iter() {
-            empty = false;
-            if let Some(free) = self.used.runs(family).lowest_absent(first, last) {
-                return Ok(family.address(free));
-            }
-        }
-        if empty {
-            return Err(Refusal::OtherFamily);
-        }
-        Err(Refusal::Full { total: pool.addresses.count(family) })
+    /// When the next quarantine is over.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.ward.next_due()
     }
 
-    /// Notes that `owner` holds `address`, in a pool or not: it is known from the cluster. Idempotent.
-    pub fn adopt(&mut self, address: IpAddr, owner: &O) -> Adopted<O> {
-        match self.holders.get(&address) {
-            Some(holder) if holder == owner => Adopted::Already,
-            Some(holder) => Adopted::Conflict { holder: holder.clone() },
-            None => {
-                self.take(address, owner);
-                Adopted::New
-            }
-        }
-    }
-
-    fn take(&mut self, address: IpAddr, owner: &O) {
-        self.holders.insert(address, owner.clone());
-        self.held.entry(owner.clone()).or_default().insert(address);
-        self.used.insert_address(address);
-    }
-
-    /// Frees `address` if `owner` holds it, and says whether it did.
-    pub fn release(&mut self, address: IpAddr, owner: &O) -> bool {
-        if self.holders.get(&address) != Some(owner) {
-            return false;
-        }
-        self.holders.remove(&address);
-        self.used.remove_address(address);
-        if let Some(held) = self.held.get_mut(owner) {
-            held.remove(&address);
-            if held.is_empty() {
-                self.held.remove(owner);
-            }
-        }
-        true
-    }
-
-    /// Counts of `pool`, exact; zero for a pool that does not exist. Costs O(r · log n + used runs).
+    /// Counts of `pool`, exact; zero for a pool that does not exist.
     pub fn counts(&self, pool: &str, family: Family) -> Counts {
-        let Some(pool) = self.pools.get(pool) else { return Counts::default() };
-        let used = self.used.runs(family);
-        let assigned = pool.addresses.runs(family).iter().flat_map(|(first, last)| used.within(first, last));
-        Counts {
-            total: pool.addresses.count(family),
-            assigned: assigned.map(|(first, last)| last - first + 1).sum(),
+        self.stocks.named(pool).map_or_else(Counts::default, |index| self.stocks.all()[index].counts(family))
+    }
+
+    /// What `owner` would get. What it holds it keeps, unless it asks for something else (other addresses, another pool,
+    /// fewer of them, another family) or shares it with one that joined earlier and that its terms do not fit any more.
+    ///
+    /// # Errors
+    /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::collisions`].
+    pub fn plan(&self, owner: &O, request: &Request) -> Result<Plan, AllocateError<O>> {
+        planner::plan(self, owner, request)
+    }
+
+    /// Plans, so that the plan can be carried out.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub fn prepare(&mut self, owner: &O, request: &Request) -> Result<Prepared<'_, O>, AllocateError<O>> {
+        let plan = self.plan(owner, request)?;
+        Ok(Prepared { allocator: self, owner: owner.clone(), terms: request.terms.clone(), plan })
+    }
+
+    /// Addresses that `owner` holds and may not keep on these terms: it shares them with one that joined earlier, whose
+    /// terms they do not fit.
+    pub fn collisions(&self, owner: &O, terms: &Terms) -> Vec<IpAddr> {
+        let collides = |address: &IpAddr| planner::clash(self, *address, owner, terms).is_some();
+        self.held_by(owner).filter(collides).collect()
+    }
+
+    /// Notes that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all
+    /// allow it.
+    pub fn adopt(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
+        if self.ward.get(address).is_some() {
+            return Adopted::Quarantined;
+        }
+        match planner::clash(self, address, owner, terms) {
+            Some((holder, _)) if !self.holders(address).contains(owner) => {
+                Adopted::Conflict { holder: holder.clone() }
+            }
+            Some(_) | None => self.adopt_together(address, owner, terms),
         }
     }
 
-    /// Whether `address` is in use.
-    pub fn is_used(&self, address: IpAddr) -> bool {
-        self.used.runs(Family::of(address)).contains(number(address))
+    /// Notes that `owner` holds `address`, together with those who do and whatever the terms: the cluster shows it so.
+    /// An address that was kept back is so no more.
+    pub fn adopt_together(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
+        let holders = self.holders(address);
+        if holders.contains(owner) {
+            self.book.set_terms(owner, terms);
+            return Adopted::Already;
+        }
+        let adopted = if holders.is_empty() { Adopted::New } else { Adopted::Joined };
+        self.hold(address, owner, terms);
+        adopted
+    }
+
+    /// `owner` uses what it holds on other terms. It holds it still, whoever shares it.
+    pub fn set_terms(&mut self, owner: &O, terms: &Terms) {
+        self.book.set_terms(owner, terms);
+    }
+
+    fn hold(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
+        if self.ward.remove(address).is_some() {
+            self.stocks.change(address, Use::Quarantined, Use::Held);
+        } else if self.book.holders(address).is_empty() {
+            self.stocks.change(address, Use::Free(None), Use::Held);
+        }
+        self.book.join(address, owner, terms);
+    }
+
+    /// `owner` lets go of `address`. If nobody else holds it, it is kept back as long as its pool says, or for
+    /// [`Policy::QUARANTINE`] if it is in no pool.
+    pub fn release(&mut self, address: IpAddr, owner: &O, now: Moment) -> Released {
+        match self.book.leave(address, owner) {
+            None => Released::NotHeld,
+            Some(true) => Released::StillShared,
+            Some(false) => {
+                let time = self.pool_of(address).map_or(Policy::QUARANTINE, |pool| pool.policy.quarantine);
+                if time < Duration::from_millis(1) {
+                    self.stocks.change(address, Use::Held, Use::Free(Some(now)));
+                    return Released::Free;
+                }
+                let until = now.after(time);
+                let former = Some(owner.clone());
+                self.ward.insert(address, Quarantined { former, until, reason: Reason::Released });
+                self.stocks.change(address, Use::Held, Use::Quarantined);
+                Released::Quarantined { until }
+            }
+        }
+    }
+
+    /// `owner` does not hold `address`, and in truth never had it: nobody used it, so that it is not kept back. Says
+    /// whether it was thought to hold it.
+    pub fn disown(&mut self, address: IpAddr, owner: &O) -> bool {
+        match self.book.leave(address, owner) {
+            None => false,
+            Some(true) => true,
+            Some(false) => {
+                self.stocks.change(address, Use::Held, Use::Free(None));
+                true
+            }
+        }
+    }
+
+    /// Keeps `address` back. Who held it holds it no more.
+    pub fn quarantine(&mut self, address: IpAddr, quarantined: Quarantined<O>) {
+        let holders = self.book.holders(address).to_vec();
+        for holder in &holders {
+            self.book.leave(address, holder);
+        }
+        if !self.ward.insert(address, quarantined) {
+            let from = if holders.is_empty() { Use::Free(None) } else { Use::Held };
+            self.stocks.change(address, from, Use::Quarantined);
+        }
+    }
+
+    /// Ends the quarantine of `address`, whether it is due or not; says whether there was one.
+    pub fn lift(&mut self, address: IpAddr) -> bool {
+        let Some(entry) = self.ward.remove(address) else { return false };
+        let released = match entry.reason {
+            Reason::Released => Some(entry.until),
+            Reason::AddressTaken => None,
+        };
+        self.stocks.change(address, Use::Quarantined, Use::Free(released));
+        true
     }
 }
 

@@ -13,6 +13,9 @@ pub enum Family {
 }
 
 impl Family {
+    /// Both, IPv4 first.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
     /// Family of `address`.
     pub const fn of(address: IpAddr) -> Self {
         match address {
@@ -47,5 +50,31 @@ pub(crate) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u128::from(v4.to_bits()),
         IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+/// Which families a Service is to have addresses of, the first one first (`spec.ipFamilyPolicy`, `spec.ipFamilies`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Families {
+    /// Only this one.
+    Single(Family),
+    /// Both if they can be had, else what can be had.
+    Prefer([Family; 2]),
+    /// Both or nothing.
+    Require([Family; 2]),
+}
+
+impl Families {
+    /// The families, in order.
+    pub fn list(&self) -> &[Family] {
+        match self {
+            Self::Single(family) => std::slice::from_ref(family),
+            Self::Prefer(both) | Self::Require(both) => both,
+        }
+    }
+
+    /// Place of `family` in the order; `None` if it is not asked for.
+    pub fn place(&self, family: Family) -> Option<usize> {
+        self.list().iter().position(|one| *one == family)
     }
 }

@@ -1,32 +1,48 @@
 //! IP address ranges and an allocator that never walks them; pure, no I/O, no clock, no Kubernetes.
 //!
-//! - [`AddressRange`] is one CIDR or `a-b` range, parsed with an error that says what is wrong and what to write instead.
+//! - [`AddressRange`] is one CIDR, `a-b` range or address, parsed with an error that says what is wrong and what to write
+//!   instead.
 //! - [`AddressSet`] is any number of them, with set arithmetic; it costs what it is written with, not what it holds: a
 //!   `/64` is one entry.
-//! - [`Allocator`] gives addresses of named [`Pool`]s to owners. Finding the lowest free address costs O(log n) of what
-//!   is in use.
+//! - [`Allocator`] gives addresses of named [`Pool`]s to [`Owner`]s: what a [`Request`] asks for, as each pool's
+//!   [`Policy`] allows, shared where both sides' [`Terms`] agree. A [`Plan`] is made without a change and carried out
+//!   without a failure.
+//! - A released address is [`Quarantined`] for a while. Time is an argument ([`Moment`]).
 //!
 //! ```
-//! use windlass_ipam::{Allocator, Family, Pool, Request};
+//! use windlass_ipam::{Allocator, Families, Family, How, Pool, Request};
 //!
-//! let pool = Pool::new("lan", ["192.0.2.10-192.0.2.11".parse()?], true);
+//! let pool = Pool::new("lan", ["192.0.2.10-192.0.2.11".parse()?]);
 //! let mut allocator = Allocator::new([pool]);
-//! let given = allocator.allocate(&"web", Family::V4, &Request::default())?;
-//! assert_eq!(given.address.to_string(), "192.0.2.10");
-//! // The same owner asks again and gets the same address.
-//! assert_eq!(allocator.allocate(&"web", Family::V4, &Request::default())?, given);
+//! let request = Request::any(Families::Single(Family::V4), "default");
+//! let plan = allocator.prepare(&"web", &request)?.commit();
+//! assert_eq!(plan.addresses[0].address.to_string(), "192.0.2.10");
+//! // The same owner asks again and keeps its address.
+//! assert_eq!(allocator.plan(&"web", &request)?.addresses[0].how, How::Kept);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod allocator;
 mod family;
+mod moment;
 mod pool;
+mod quarantine;
 mod range;
+mod request;
 mod runs;
+mod selector;
 mod set;
+mod terms;
 
-pub use allocator::{Adopted, AllocateError, Allocation, Allocator, Counts, Refusal, Refused, Request};
-pub use family::Family;
-pub use pool::Pool;
+pub use allocator::{
+    Adopted, AllocateError, Allocator, Counts, Prepared, Refusal, Refused, Released, Unshared,
+};
+pub use family::{Families, Family};
+pub use moment::Moment;
+pub use pool::{Order, Policy, Pool};
+pub use quarantine::{Quarantined, Reason};
 pub use range::{AddressRange, ParseRangeError};
+pub use request::{How, Owner, Plan, Planned, Request};
+pub use selector::{Labels, Requirement, Selector, Subject};
 pub use set::AddressSet;
+pub use terms::{Incompatible, MOST_HOLDERS, Port, Protocol, Sharing, Terms, Traffic};

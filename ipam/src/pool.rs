@@ -1,6 +1,9 @@
-//! A named set of addresses.
+//! A named set of addresses, and who may be given which of them.
 
-use crate::{AddressRange, AddressSet};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::{AddressRange, AddressSet, Selector, Subject};
 
 /// Addresses to give, under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,17 +12,106 @@ pub struct Pool {
     pub name: String,
     /// Its addresses.
     pub addresses: AddressSet,
-    /// Whether owners that name no pool may get an address from here.
+    /// Those of them that are never given. Who holds one already keeps it.
+    pub reserved: AddressSet,
+    /// How and to whom they are given.
+    pub policy: Policy,
+}
+
+/// How and to whom the addresses of a pool are given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether owners that name neither the pool nor an address may get one from here.
     pub auto_assign: bool,
+    /// Gives nothing new; who holds one keeps it.
+    pub disabled: bool,
+    /// Pools are searched in ascending order of this; of equal ones those with selectors first, then by name.
+    pub priority: i32,
+    /// Which free address is given first.
+    pub order: Order,
+    /// Reserves every IPv4 address that ends in .0 or .255 too.
+    pub avoid_class_c: bool,
+    /// How long a released address is kept back from others. Milliseconds count.
+    pub quarantine: Duration,
+    /// Namespaces that may use the pool, besides those that `namespace_selectors` select; with both empty, all.
+    pub namespaces: BTreeSet<String>,
+    /// Namespaces that may use the pool, by label: one that matches is enough.
+    pub namespace_selectors: Vec<Selector>,
+    /// Services that may use the pool, by label: one that matches is enough; with none, all.
+    pub service_selectors: Vec<Selector>,
+}
+
+/// Which free address is given first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// The lowest.
+    #[default]
+    Lowest,
+    /// The highest.
+    Highest,
+    /// One never given, lowest first; with none left, the one released the longest ago.
+    ///
+    /// The last 65,536 releases of a family in a pool are remembered, and none across a restart: an address that is
+    /// forgotten counts as never given.
+    LeastRecentlyUsed,
+}
+
+impl Policy {
+    /// How long a released address is kept back where nothing else is said.
+    pub const QUARANTINE: Duration = Duration::from_mins(1);
+
+    /// Whether it says who may use the pool.
+    pub fn selects(&self) -> bool {
+        !(self.namespaces.is_empty()
+            && self.namespace_selectors.is_empty()
+            && self.service_selectors.is_empty())
+    }
+
+    /// Whether Services of `subject`'s namespace may use the pool.
+    pub fn admits_namespace(&self, subject: &Subject) -> bool {
+        (self.namespaces.is_empty() && self.namespace_selectors.is_empty())
+            || self.namespaces.contains(&subject.namespace)
+            || self.namespace_selectors.iter().any(|selector| selector.matches(&subject.namespace_labels))
+    }
+
+    /// Whether Services with `subject`'s labels may use the pool.
+    pub fn admits_labels(&self, subject: &Subject) -> bool {
+        self.service_selectors.is_empty()
+            || self.service_selectors.iter().any(|selector| selector.matches(&subject.labels))
+    }
+}
+
+impl Default for Policy {
+    /// As an `IPPool` that says nothing.
+    fn default() -> Self {
+        Self {
+            auto_assign: true,
+            disabled: false,
+            priority: 100,
+            order: Order::default(),
+            avoid_class_c: false,
+            quarantine: Self::QUARANTINE,
+            namespaces: BTreeSet::new(),
+            namespace_selectors: Vec::new(),
+            service_selectors: Vec::new(),
+        }
+    }
 }
 
 impl Pool {
-    /// A pool of `ranges`.
-    pub fn new(
-        name: impl Into<String>,
-        ranges: impl IntoIterator<Item = AddressRange>,
-        auto_assign: bool,
-    ) -> Self {
-        Self { name: name.into(), addresses: ranges.into_iter().collect(), auto_assign }
+    /// A pool of `ranges` that gives each of them to everybody.
+    pub fn new(name: impl Into<String>, ranges: impl IntoIterator<Item = AddressRange>) -> Self {
+        Self {
+            name: name.into(),
+            addresses: ranges.into_iter().collect(),
+            reserved: AddressSet::default(),
+            policy: Policy::default(),
+        }
+    }
+
+    /// The same with another policy.
+    #[must_use]
+    pub fn with_policy(self, policy: Policy) -> Self {
+        Self { policy, ..self }
     }
 }

@@ -1,4 +1,4 @@
-//! One range of addresses: a CIDR, or `a-b` with both ends included.
+//! One range of addresses: a CIDR, `a-b` with both ends included, or a single address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,13 +21,11 @@ pub struct AddressRange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseRangeError {
-    /// Neither a CIDR nor a range.
-    #[error("address range {0:?} is neither a CIDR nor a range: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20")]
+    /// Neither a CIDR nor a range nor an address.
+    #[error(
+        "address range {0:?} is neither a CIDR nor a range nor an address: write 192.0.2.0/28, 192.0.2.10-192.0.2.20 or 192.0.2.10"
+    )]
     Syntax(String),
-    /// A single address.
-    #[error("address range {text:?} is a single address: write {text}/{bits}", text = .0.to_string(),
-            bits = if .0.is_ipv4() { 32 } else { 128 })]
-    Bare(IpAddr),
     /// One end of `a-b` is not an address.
     #[error(
         "address range {text:?}: {end:?} is not an IP address: write two addresses, as 192.0.2.10-192.0.2.20"
@@ -200,7 +198,7 @@ impl FromStr for AddressRange {
             return Self::checked(text, net.network(), net.broadcast());
         }
         match text.parse() {
-            Ok(address) => Err(ParseRangeError::Bare(address)),
+            Ok(address) => Self::checked(text, address, address),
             Err(_) => Err(ParseRangeError::Syntax(text.to_owned())),
         }
     }

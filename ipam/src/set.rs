@@ -56,7 +56,7 @@ impl AddressSet {
 
     /// Adds every address of `other`.
     pub fn extend(&mut self, other: &Self) {
-        for family in [Family::V4, Family::V6] {
+        for family in Family::ALL {
             for (first, last) in other.runs(family).iter() {
                 self.runs_mut(family).insert(first, last);
             }
@@ -65,7 +65,7 @@ impl AddressSet {
 
     /// Takes every address of `other` out.
     pub fn subtract(&mut self, other: &Self) {
-        for family in [Family::V4, Family::V6] {
+        for family in Family::ALL {
             for (first, last) in other.runs(family).iter() {
                 self.runs_mut(family).remove(first, last);
             }
@@ -76,7 +76,7 @@ impl AddressSet {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = Self::default();
-        for family in [Family::V4, Family::V6] {
+        for family in Family::ALL {
             for (first, last) in other.runs(family).iter() {
                 for (first, last) in self.runs(family).within(first, last) {
                     both.runs_mut(family).insert(first, last);
@@ -87,7 +87,7 @@ impl AddressSet {
     }
 
     /// How many addresses of `family` it holds.
-    pub fn count(&self, family: Family) -> u128 {
+    pub const fn count(&self, family: Family) -> u128 {
         self.runs(family).count()
     }
 
@@ -98,7 +98,7 @@ impl AddressSet {
 
     /// Its addresses as the fewest ranges, IPv4 first, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> {
-        [Family::V4, Family::V6].into_iter().flat_map(|family| {
+        Family::ALL.into_iter().flat_map(|family| {
             self.runs(family).iter().map(move |(first, last)| (family.address(first), family.address(last)))
         })
     }

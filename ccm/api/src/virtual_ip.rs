@@ -1,5 +1,6 @@
 //! `VirtualIP`: one per address in use. Creating the object is the claim, because object names are unique.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -86,6 +87,20 @@ pub struct ServiceRef {
     /// `metadata.uid` of the Service.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
+}
+
+impl windlass_ipam::Owner for ServiceRef {
+    /// A Service that was deleted and made again under its name.
+    fn succeeds(&self, former: &Self) -> bool {
+        self.namespace == former.namespace && self.name == former.name
+    }
+}
+
+impl fmt::Display for ServiceRef {
+    /// `namespace/name`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// What the agents report about the address.

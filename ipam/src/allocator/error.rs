@@ -3,23 +3,26 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::Family;
+use crate::{Family, Incompatible, Quarantined, Reason};
 
-/// Why no address was given; what to change is said with it.
+/// Why no address was given; what to change is said with it. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AllocateError {
-    /// No pool that may be used has a free address of the family.
-    #[error("no free {family} address{}", why(.considered))]
-    Exhausted {
+pub enum AllocateError<O> {
+    /// No pool that may be used has enough free addresses of the family.
+    #[error("{}{}{}", shortage(.family, .wanted), why(.considered), not_joined(.unshared))]
+    NoFreeAddress {
         /// The family asked for.
         family: Family,
-        /// Every pool looked at, and why it gave none.
+        /// Addresses of it that are wanted besides those that could be had by keeping, recalling and joining.
+        wanted: usize,
+        /// Every pool, in the order of the search, and why it did not give them.
         considered: Vec<Refused>,
+        /// Addresses with the same sharing key that could not be joined, the lowest first.
+        unshared: Vec<Unshared<O>>,
     },
     /// The pool asked for does not exist.
     #[error("pool {pool:?} does not exist: {}", known_pools(.known))]
-    UnknownPool {
+    NoSuchPool {
         /// The pool asked for.
         pool: String,
         /// The pools there are.
@@ -33,8 +36,11 @@ pub enum AllocateError {
         /// The pools there are.
         known: Vec<String>,
     },
-    /// The address asked for is not in the pool asked for.
-    #[error("address {address} is not in pool {pool:?} ({range}): ask for another address or another pool")]
+    /// The address asked for does not belong to the pool asked for.
+    #[error(
+        "address {address} is not in pool {pool:?} ({range}): ask for another address or another pool{}",
+        belongs(.belongs_to)
+    )]
     NotInPool {
         /// The address asked for.
         address: IpAddr,
@@ -42,21 +48,79 @@ pub enum AllocateError {
         pool: String,
         /// The addresses of that pool.
         range: String,
+        /// The pool it belongs to.
+        belongs_to: Option<String>,
     },
-    /// The address asked for is held by another owner.
-    #[error("address {address} is held by another Service: ask for another address, or free this one")]
+    /// The address asked for is in a pool that does not give it to this Service.
+    #[error("address {address} cannot be given: pool {pool:?} {why}")]
+    PoolRefuses {
+        /// The address asked for.
+        address: IpAddr,
+        /// Its pool.
+        pool: String,
+        /// Why.
+        why: Refusal,
+    },
+    /// The address asked for is never given.
+    #[error("address {address} of pool {pool:?} is reserved and never given: ask for another address")]
+    Reserved {
+        /// The address asked for.
+        address: IpAddr,
+        /// Its pool.
+        pool: String,
+    },
+    /// The address asked for is held by another, and this Service asks for no sharing.
+    #[error(
+        "address {address} is held by Service {holder}: ask for another address, free this one, or give both Services \
+         one sharing key"
+    )]
     Taken {
         /// The address asked for.
         address: IpAddr,
+        /// Its first holder.
+        holder: O,
     },
-    /// The address asked for is not of the family asked for.
-    #[error("address {address} is not an {family} address: ask for one of the Service's own family")]
+    /// The address asked for is held by another, and cannot be shared with it.
+    #[error("address {address} cannot be shared with Service {holder}: {why}")]
+    SharingRefused {
+        /// The address asked for.
+        address: IpAddr,
+        /// The holder that stands against it.
+        holder: O,
+        /// Why.
+        why: Incompatible,
+    },
+    /// The address asked for is kept back from everybody else.
+    #[error("address {address} cannot be given for now: {}", kept_back(.quarantined))]
+    Quarantined {
+        /// The address asked for.
+        address: IpAddr,
+        /// Since what, and until when.
+        quarantined: Quarantined<O>,
+    },
+    /// The address asked for is of a family that is not asked for.
+    #[error("address {address} is not an {} address: ask for one of the Service's own family", either(.families))]
     WrongFamily {
         /// The address asked for.
         address: IpAddr,
-        /// The family asked for.
+        /// The families asked for.
+        families: Vec<Family>,
+    },
+    /// The families are required, and addresses are named of one only.
+    #[error("no {family} address is named, and the Service requires both families: name one of each")]
+    FamilyNotNamed {
+        /// The family without an address.
         family: Family,
     },
+    /// An address is named twice.
+    #[error("address {address} is named twice: name it once")]
+    NamedTwice {
+        /// The address.
+        address: IpAddr,
+    },
+    /// No address is asked for.
+    #[error("0 addresses are asked for: ask for 1 or more")]
+    NothingWanted,
 }
 
 /// A pool that gave no address.
@@ -68,28 +132,64 @@ pub struct Refused {
     pub why: Refusal,
 }
 
+/// An address that could not be joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unshared<O> {
+    /// The address.
+    pub address: IpAddr,
+    /// The holder that stands against it.
+    pub holder: O,
+    /// Why.
+    pub why: Incompatible,
+}
+
 /// Why a pool gave no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
+    /// The request names another pool.
+    NotNamed,
     /// It has no address of the family.
     OtherFamily,
     /// It is for owners that name it.
     NotAutoAssign,
-    /// All its addresses are in use.
+    /// It gives nothing new.
+    Disabled,
+    /// It is not for this namespace.
+    OtherNamespace,
+    /// It is not for Services with these labels.
+    OtherLabels,
+    /// All its addresses are in use, kept back or reserved.
     Full {
         /// How many there are.
         total: u128,
+    },
+    /// It has fewer than are wanted, also together with the others.
+    TooFew {
+        /// How many can be given.
+        free: u128,
     },
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotNamed => f.write_str("is not the one asked for"),
             Self::OtherFamily => f.write_str("has none of that family"),
             Self::NotAutoAssign => f.write_str("is only for Services that name it"),
-            Self::Full { total: 1 } => f.write_str("its one address is in use"),
-            Self::Full { total } => write!(f, "all {total} addresses are in use"),
+            Self::Disabled => f.write_str("is disabled"),
+            Self::OtherNamespace => f.write_str("is not for Services of this namespace"),
+            Self::OtherLabels => f.write_str("is not for Services with these labels"),
+            Self::Full { total: 1 } => f.write_str("has no free address (its one is in use)"),
+            Self::Full { total } => write!(f, "has no free address (all {total} are in use)"),
+            Self::TooFew { free } => write!(f, "has only {free} free"),
         }
+    }
+}
+
+fn shortage(family: &Family, wanted: &usize) -> String {
+    match wanted {
+        1 => format!("no free {family} address"),
+        more => format!("no {more} free {family} addresses"),
     }
 }
 
@@ -98,10 +198,42 @@ fn why(considered: &[Refused]) -> String {
         return ": there is no pool; create an IPPool".to_owned();
     }
     let pools: Vec<_> =
-        considered.iter().map(|Refused { pool, why }| format!("pool {pool:?}: {why}")).collect();
+        considered.iter().map(|Refused { pool, why }| format!("pool {pool:?} {why}")).collect();
     format!("; {}: free an address or add some to a pool", pools.join("; "))
+}
+
+fn not_joined<O: fmt::Display>(unshared: &[Unshared<O>]) -> String {
+    unshared
+        .iter()
+        .map(|Unshared { address, holder, why }| {
+            format!("; {address} of Service {holder} cannot be shared: {why}")
+        })
+        .collect()
 }
 
 fn known_pools(known: &[String]) -> String {
     if known.is_empty() { "there is no pool".to_owned() } else { format!("there are {}", known.join(", ")) }
+}
+
+fn belongs(pool: &Option<String>) -> String {
+    pool.as_ref().map_or_else(String::new, |pool| format!(" (it belongs to pool {pool:?})"))
+}
+
+fn kept_back<O: fmt::Display>(quarantined: &Quarantined<O>) -> String {
+    match (quarantined.reason, &quarantined.former) {
+        (Reason::Released, Some(former)) => format!(
+            "Service {former} let go of it a short time ago, and it is kept back for that one: wait, or ask for another \
+             address"
+        ),
+        (Reason::Released, None) => {
+            "it was let go a short time ago: wait, or ask for another address".to_owned()
+        }
+        (Reason::AddressTaken, _) => {
+            "another station of the LAN has it: free it there, or ask for another address".to_owned()
+        }
+    }
+}
+
+fn either(families: &[Family]) -> String {
+    families.iter().map(Family::to_string).collect::<Vec<_>>().join(" or ")
 }

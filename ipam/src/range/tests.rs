@@ -6,6 +6,8 @@ fn cidr_and_range_give_their_first_and_last_address() {
         ("192.0.2.0/24", "192.0.2.0", "192.0.2.255"),
         ("192.0.2.4/31", "192.0.2.4", "192.0.2.5"),
         ("192.0.2.7/32", "192.0.2.7", "192.0.2.7"),
+        (" 192.0.2.7 ", "192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::1", "2001:db8::1"),
         ("10.0.0.0/8", "10.0.0.0", "10.255.255.255"),
         ("192.0.2.10-192.0.2.20", "192.0.2.10", "192.0.2.20"),
         (" 10.0.0.1 - 10.0.0.3 ", "10.0.0.1", "10.0.0.3"),
@@ -28,14 +30,12 @@ fn what_is_not_a_range_is_refused_with_value_reason_and_remedy() {
     let rows = [
         (
             "",
-            r#"address range "" is neither a CIDR nor a range: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"#,
+            r#"address range "" is neither a CIDR nor a range nor an address: write 192.0.2.0/28, 192.0.2.10-192.0.2.20 or 192.0.2.10"#,
         ),
         (
             "lan",
-            r#"address range "lan" is neither a CIDR nor a range: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"#,
+            r#"address range "lan" is neither a CIDR nor a range nor an address: write 192.0.2.0/28, 192.0.2.10-192.0.2.20 or 192.0.2.10"#,
         ),
-        ("192.0.2.1", r#"address range "192.0.2.1" is a single address: write 192.0.2.1/32"#),
-        ("2001:db8::1", r#"address range "2001:db8::1" is a single address: write 2001:db8::1/128"#),
         (
             "100.200.300.400/24",
             r#"address range "100.200.300.400/24" is not a valid CIDR: write an address and a prefix length, as 192.0.2.0/28 or 2001:db8::/64"#,
@@ -83,6 +83,10 @@ fn what_is_not_a_range_is_refused_with_value_reason_and_remedy() {
         (
             "::ffff:1.2.3.0/120",
             r#"address range "::ffff:1.2.3.0/120" includes IPv4-mapped addresses, which cannot be given to a Service: leave ::ffff:0:0/96 out"#,
+        ),
+        (
+            "127.0.0.1",
+            r#"address range "127.0.0.1" includes loopback addresses, which cannot be given to a Service: leave 127.0.0.0/8 out"#,
         ),
         (
             "255.255.255.255/32",

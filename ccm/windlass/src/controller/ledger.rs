@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use kube::ResourceExt as _;
 use windlass_api::{ServiceRef, VirtualIP};
-use windlass_ipam::{Adopted, AllocateError, Allocation, Allocator, Counts, Family, Pool, Request};
+use windlass_ipam::{Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Request, Terms};
 
 use super::cache::version;
 
@@ -61,39 +61,22 @@ impl Ledger {
         self.allocator.replace_pools(pools);
     }
 
-    /// Gives `owner` an address, reserved until the object exists. An address that its Service's status already shows
-    /// is `preferred`: to the lowest free one, and, if two controllers at once gave it two, to the other.
+    /// Gives `owner` what it asks for, reserved until the objects exist.
     pub(crate) fn place(
         &mut self,
         owner: &ServiceRef,
-        (family, request): &(Family, Request),
-        preferred: impl IntoIterator<Item = IpAddr>,
-    ) -> Result<Allocation, AllocateError> {
-        if request.address.is_none() {
-            let holds_some = self.allocator.held_by(owner).next().is_some();
-            for address in preferred {
-                if holds_some && self.allocator.holder(address) != Some(owner) {
-                    continue;
-                }
-                let exactly = Request { address: Some(address), pool: request.pool.clone() };
-                if let Ok(allocation) = self.allocator.allocate(owner, *family, &exactly) {
-                    self.proofs.entry(address).or_insert(Proof::Reserved);
-                    return Ok(allocation);
-                }
-            }
+        request: &Request,
+    ) -> Result<Plan, AllocateError<ServiceRef>> {
+        let plan = self.allocator.prepare(owner, request)?.commit();
+        for planned in &plan.addresses {
+            self.proofs.entry(planned.address).or_insert(Proof::Reserved);
         }
-        let allocation = self.allocator.allocate(owner, *family, request)?;
-        self.proofs.entry(allocation.address).or_insert(Proof::Reserved);
-        Ok(allocation)
+        Ok(plan)
     }
 
     /// What [`Self::place`] would give.
-    pub(crate) fn find(
-        &self,
-        owner: &ServiceRef,
-        (family, request): &(Family, Request),
-    ) -> Option<Allocation> {
-        self.allocator.find(owner, *family, request).ok()
+    pub(crate) fn find(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+        self.allocator.plan(owner, request).ok()
     }
 
     /// The watch shows `vip`. A reservation of ours stands until the API server itself has answered our creation; a
@@ -111,8 +94,9 @@ impl Ledger {
         let address = vip.spec.address;
         let Some(owner) = vip.spec.owners.first() else { return Outcome::Same };
         let proof = Proof::Object { uid: vip.uid().unwrap_or_default(), version: version(vip) };
-        match self.allocator.adopt(address, owner) {
-            Adopted::New => {
+        let terms = Terms::alone(&owner.namespace);
+        match self.allocator.adopt(address, owner, &terms) {
+            Adopted::New | Adopted::Joined => {
                 self.proofs.insert(address, proof);
                 Outcome::Held
             }
@@ -132,17 +116,21 @@ impl Ledger {
                 if stands {
                     return Outcome::Same;
                 }
-                self.allocator.release(address, &holder);
-                self.allocator.adopt(address, owner);
+                self.allocator.disown(address, &holder);
+                self.allocator.adopt_together(address, owner, &terms);
                 self.proofs.insert(address, proof);
                 Outcome::Lost(holder)
             }
+            Adopted::Quarantined => Outcome::Same,
         }
     }
 
     /// The Service's status shows `address`, and no object claims it: reserved for it, if it is in a pool.
     pub(crate) fn adopt_from_status(&mut self, owner: &ServiceRef, address: IpAddr) {
-        if self.allocator.pool_of(address).is_some() && self.allocator.adopt(address, owner) == Adopted::New {
+        let terms = Terms::alone(&owner.namespace);
+        if self.allocator.pool_of(address).is_some()
+            && self.allocator.adopt(address, owner, &terms) == Adopted::New
+        {
             self.proofs.insert(address, Proof::Reserved);
         }
     }
@@ -159,7 +147,7 @@ impl Ledger {
             self.proofs.insert(address, Proof::Reserved);
             return Gone::Kept;
         }
-        if let Some(holder) = self.allocator.holder(address).cloned() {
+        if let Some(holder) = self.holder(address).cloned() {
             self.release(address, &holder);
         }
         Gone::Freed
@@ -167,7 +155,7 @@ impl Ledger {
 
     /// Frees `address` if `owner` holds it.
     pub(crate) fn release(&mut self, address: IpAddr, owner: &ServiceRef) -> bool {
-        let released = self.allocator.release(address, owner);
+        let released = self.allocator.disown(address, owner);
         if released {
             self.proofs.remove(&address);
         }
@@ -186,12 +174,12 @@ impl Ledger {
 
     /// Who holds `address`.
     pub(crate) fn holder(&self, address: IpAddr) -> Option<&ServiceRef> {
-        self.allocator.holder(address)
+        self.allocator.holders(address).first()
     }
 
     /// Every claim, in the order of addresses.
     pub(crate) fn claims(&self) -> impl Iterator<Item = (IpAddr, &ServiceRef)> {
-        self.allocator.in_use()
+        self.allocator.in_use().filter_map(|(address, holders)| Some((address, holders.first()?)))
     }
 
     /// The pool that holds `address` now.

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 use windlass_api::{AddressCounts, CONDITION_READY, IPPool, IPPoolStatus, NodeNetwork};
-use windlass_ipam::{AddressRange, AddressSet, Counts, Family, Pool};
+use windlass_ipam::{AddressRange, AddressSet, Counts, Family, Policy, Pool};
 
 /// Items that one message names before it says how many more there are.
 const NAMED: usize = 5;
@@ -86,7 +86,8 @@ pub(crate) fn review(pools: &[Arc<IPPool>], nodes: &BTreeMap<IpAddr, String>) ->
         }
         let name = pool.name_any();
         older.push((name.clone(), declared));
-        let pool = Pool { name, addresses, auto_assign: pool.spec.auto_assign };
+        let policy = Policy { auto_assign: pool.spec.auto_assign, ..Policy::default() };
+        let pool = Pool { name, addresses, reserved: AddressSet::default(), policy };
         reviewed.push(Reviewed { pool, problems });
     }
     reviewed
@@ -122,7 +123,7 @@ pub(crate) fn status(
             total: shown(counts.total),
             assigned: shown(counts.assigned),
             available: shown(counts.available()),
-            quarantined: 0,
+            quarantined: shown(counts.quarantined),
         })
     };
     let (value, reason, message) = match reviewed.problems.first() {

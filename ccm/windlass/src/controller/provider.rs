@@ -16,7 +16,7 @@ use windlass_api::{
     CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, VirtualIPSpec, address_allocated, virtual_ip_name,
 };
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{AllocateError, Allocation, Family, Request};
+use windlass_ipam::{AllocateError, Planned, Request};
 
 use super::ledger::Proof;
 use super::request::{owner, request, status_addresses};
@@ -53,8 +53,8 @@ impl Metal {
     }
 
     /// Creates the object that claims the address, or finds that it is there.
-    async fn claim(&self, owner: &ServiceRef, allocation: &Allocation) -> Result<Claim, ProviderError> {
-        let Allocation { address, pool } = allocation;
+    async fn claim(&self, owner: &ServiceRef, planned: &Planned) -> Result<Claim, ProviderError> {
+        let Planned { address, pool, .. } = planned;
         let name = virtual_ip_name(*address);
         let spec = VirtualIPSpec {
             address: *address,
@@ -158,7 +158,7 @@ impl Metal {
 /// What is to be done for a Service, as the state shows it.
 enum Step {
     /// The object has to be created.
-    Claim(Allocation),
+    Claim(Planned),
     /// The address is claimed. These others, of an earlier request, are to be withdrawn once it works.
     Claimed { address: IpAddr, others: Vec<IpAddr> },
 }
@@ -167,22 +167,24 @@ fn next_step(
     state: &mut State,
     owner: &ServiceRef,
     service: &Service,
-    request: &(Family, Request),
+    request: &Request,
 ) -> Result<Step, ProviderError> {
     if !state.ready {
         return Err(not_ready());
     }
-    match state.ledger.place(owner, request, status_addresses(service)) {
-        Ok(allocation) => match state.ledger.proof(allocation.address) {
-            Some(Proof::Object { .. }) => {
-                state.served(owner);
-                let address = allocation.address;
-                let others =
-                    state.ledger.held_by(owner).into_iter().filter(|other| *other != address).collect();
-                Ok(Step::Claimed { address, others })
+    match state.ledger.place(owner, request) {
+        Ok(plan) => {
+            let reserved = plan
+                .addresses
+                .iter()
+                .find(|planned| !matches!(state.ledger.proof(planned.address), Some(Proof::Object { .. })));
+            if let Some(planned) = reserved {
+                return Ok(Step::Claim(planned.clone()));
             }
-            Some(Proof::Reserved) | None => Ok(Step::Claim(allocation)),
-        },
+            state.served(owner);
+            let Some(first) = plan.addresses.first() else { return Err(not_ready()) };
+            Ok(Step::Claimed { address: first.address, others: plan.leaves })
+        }
         Err(error) => {
             state.wait(owner.clone(), service, request.clone());
             Err(ProviderError::Rejected { reason: reason(&error), message: error.to_string() })
@@ -191,12 +193,20 @@ fn next_step(
 }
 
 /// What the condition on the Service gives as the reason.
-fn reason(error: &AllocateError) -> &'static str {
+fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     match error {
-        AllocateError::Exhausted { .. } => address_allocated::NO_FREE_ADDRESS,
-        AllocateError::UnknownPool { .. } => address_allocated::NO_SUCH_POOL,
-        AllocateError::Taken { .. } => address_allocated::ADDRESS_IN_USE,
-        _ => address_allocated::INVALID_REQUEST,
+        AllocateError::NoFreeAddress { .. } => address_allocated::NO_FREE_ADDRESS,
+        AllocateError::NoSuchPool { .. } => address_allocated::NO_SUCH_POOL,
+        AllocateError::PoolRefuses { .. } => address_allocated::POOL_NOT_ALLOWED,
+        AllocateError::Taken { .. } | AllocateError::Quarantined { .. } => address_allocated::ADDRESS_IN_USE,
+        AllocateError::SharingRefused { .. } => address_allocated::SHARING_REFUSED,
+        AllocateError::InNoPool { .. }
+        | AllocateError::NotInPool { .. }
+        | AllocateError::Reserved { .. }
+        | AllocateError::WrongFamily { .. }
+        | AllocateError::FamilyNotNamed { .. }
+        | AllocateError::NamedTwice { .. }
+        | AllocateError::NothingWanted => address_allocated::INVALID_REQUEST,
     }
 }
 
@@ -313,11 +323,11 @@ impl LoadBalancer for Metal {
         for _ in 0..TRIES {
             let step = next_step(&mut self.shared.state(), &owner, service, &request)?;
             match step {
-                Step::Claim(allocation) => match self.claim(&owner, &allocation).await? {
+                Step::Claim(planned) => match self.claim(&owner, &planned).await? {
                     Claim::Ours => {}
                     Claim::Taken => {
                         tracing::info!(
-                            namespace = owner.namespace, service = owner.name, address = %allocation.address,
+                            namespace = owner.namespace, service = owner.name, address = %planned.address,
                             "address is held by another Service"
                         );
                     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::{ANNOTATION_ADDRESSES, ANNOTATION_POOL, ServiceRef};
-use windlass_ipam::{Family, Request};
+use windlass_ipam::{Families, Family, Labels, Request, Subject};
 
 use super::settings::Settings;
 
@@ -67,8 +67,8 @@ pub(crate) enum RequestError {
     Disagree { field: IpAddr, annotation: IpAddr },
 }
 
-/// The request of a Service: the family it needs, and the pool or the address it names.
-pub(crate) fn request(service: &Service) -> Result<(Family, Request), RequestError> {
+/// The request of a Service: the pool or the address it names, and what its status shows.
+pub(crate) fn request(service: &Service) -> Result<Request, RequestError> {
     let spec = service.spec.as_ref();
     let first = spec.and_then(|spec| spec.ip_families.as_ref()?.first()).map(String::as_str);
     let policy = spec.and_then(|spec| spec.ip_family_policy.as_deref());
@@ -100,7 +100,18 @@ pub(crate) fn request(service: &Service) -> Result<(Family, Request), RequestErr
         }
         (field, named) => field.or(named),
     };
-    Ok((Family::V4, Request { pool: annotation(ANNOTATION_POOL), address }))
+    let namespace = service.metadata.namespace.clone().unwrap_or_default();
+    Ok(Request {
+        addresses: address.into_iter().collect(),
+        pool: annotation(ANNOTATION_POOL),
+        preferred: status_addresses(service).collect(),
+        subject: Subject {
+            namespace: namespace.clone(),
+            namespace_labels: Labels::new(),
+            labels: service.metadata.labels.clone().unwrap_or_default(),
+        },
+        ..Request::any(Families::Single(Family::V4), &namespace)
+    })
 }
 
 fn parse(field: &'static str, value: &str) -> Result<IpAddr, RequestError> {

@@ -36,7 +36,7 @@ pub(crate) struct World {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Waiting {
     created: Option<Timestamp>,
-    request: (Family, Request),
+    request: Request,
 }
 
 /// Everything known.
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// A Service could not be served: it waits until that may have changed.
-    pub(crate) fn wait(&mut self, owner: ServiceRef, service: &Service, request: (Family, Request)) {
+    pub(crate) fn wait(&mut self, owner: ServiceRef, service: &Service, request: Request) {
         self.waiting.insert(owner, Waiting { created: created(service), request });
     }
 

@@ -26,16 +26,17 @@ fn vip(address: &str, owner_name: &str, uid: &str, version: u64) -> VirtualIP {
 
 fn ledger(range: &str) -> Ledger {
     let mut ledger = Ledger::default();
-    ledger.set_pools([Pool::new("p", [range.parse().expect(range)], true)]);
+    ledger.set_pools([Pool::new("p", [range.parse().expect(range)])]);
     ledger
 }
 
-fn any() -> (Family, Request) {
-    (Family::V4, Request::default())
+fn request<const N: usize>(preferred: [&str; N]) -> Request {
+    let preferred = preferred.map(ip).to_vec();
+    Request { preferred, ..Request::any(windlass_ipam::Families::Single(Family::V4), "ns") }
 }
 
 fn placed(ledger: &mut Ledger, name: &str) -> Option<String> {
-    ledger.place(&owner(name), &any(), []).ok().map(|given| given.address.to_string())
+    ledger.place(&owner(name), &request([])).ok().map(|plan| plan.addresses[0].address.to_string())
 }
 
 #[test]
@@ -95,8 +96,8 @@ fn an_object_deleted_by_hand_leaves_its_address_reserved_for_a_service_that_want
 #[test]
 fn the_address_in_the_status_is_preferred_to_the_lowest_free_one() {
     let mut ledger = ledger("192.0.2.1-192.0.2.9");
-    let given = ledger.place(&owner("a"), &any(), [ip("203.0.113.1"), ip("192.0.2.7")]).expect("free");
-    assert_eq!(given.address, ip("192.0.2.7"), "203.0.113.1 is in no pool");
+    let given = ledger.place(&owner("a"), &request(["203.0.113.1", "192.0.2.7"])).expect("free");
+    assert_eq!(given.addresses[0].address, ip("192.0.2.7"), "203.0.113.1 is in no pool");
     ledger.adopt_from_status(&owner("b"), ip("192.0.2.8"));
     ledger.adopt_from_status(&owner("c"), ip("192.0.2.8"));
     ledger.adopt_from_status(&owner("c"), ip("203.0.113.1"));
@@ -109,11 +110,11 @@ fn of_two_addresses_that_two_controllers_gave_the_one_in_the_status_stays() {
     let mut ledger = ledger("192.0.2.1-192.0.2.9");
     ledger.observe(&vip("192.0.2.1", "a", "x", 5));
     ledger.observe(&vip("192.0.2.2", "a", "y", 6));
-    let mut given = |status: &[&str]| {
-        let status: Vec<_> = status.iter().map(|text| ip(text)).collect();
-        ledger.place(&owner("a"), &any(), status).map(|given| given.address.to_string())
+    let mut given = |request: Request| {
+        let plan = ledger.place(&owner("a"), &request).expect("held");
+        (plan.addresses[0].address.to_string(), plan.leaves)
     };
-    assert_eq!(given(&["192.0.2.2"]).as_deref(), Ok("192.0.2.2"));
-    assert_eq!(given(&[]).as_deref(), Ok("192.0.2.1"));
-    assert_eq!(given(&["192.0.2.3"]).as_deref(), Ok("192.0.2.1"), "not a third one");
+    assert_eq!(given(request(["192.0.2.2"])), ("192.0.2.2".to_owned(), vec![ip("192.0.2.1")]));
+    assert_eq!(given(request([])).0, "192.0.2.1");
+    assert_eq!(given(request(["192.0.2.3"])).0, "192.0.2.1", "not a third one");
 }

@@ -100,8 +100,8 @@ fn status_shows_counts_and_keeps_the_time_of_the_last_transition() {
     let pool = pool("a", EARLY, &["192.0.2.0/30", "2001:db8::/32"]);
     let one = &review(std::slice::from_ref(&pool), &BTreeMap::new())[0];
     let counts = |family| match family {
-        Family::V4 => Counts { total: 4, assigned: 1 },
-        Family::V6 => Counts { total: 1 << 96, assigned: 0 },
+        Family::V4 => Counts { total: 4, assigned: 1, ..Counts::default() },
+        Family::V6 => Counts { total: 1 << 96, ..Counts::default() },
     };
     let first = status(None, Some(3), one, counts, at(EARLY));
     assert_eq!(first.ipv4, Some(AddressCounts { total: 4, assigned: 1, available: 3, quarantined: 0 }));

@@ -117,7 +117,8 @@ async fn an_address_that_another_controller_claimed_is_left_to_it() {
     assert_eq!(api.claims(), [("192.0.2.1".into(), "a".into()), ("192.0.2.2".into(), "b".into())]);
     let refused =
         ensure(&other, &service("c", &json!({ "windlass.dev/addresses": "192.0.2.1" }), None)).await;
-    let message = "address 192.0.2.1 is held by another Service: ask for another address, or free this one";
+    let message = "address 192.0.2.1 is held by Service ns/a: ask for another address, free this one, or give both \
+                   Services one sharing key";
     assert_eq!(refused, rejected("AddressInUse", message));
 }
 
@@ -186,8 +187,8 @@ async fn an_exhausted_pool_is_said_and_a_freed_address_names_who_waits() {
     let api = Api::default();
     let metal = provider(&api, "192.0.2.1-192.0.2.1", vec![]);
     ensure(&metal, &plain("a")).await.expect("claimed");
-    let message =
-        "no free IPv4 address; pool \"p\": its one address is in use: free an address or add some to a pool";
+    let message = "no free IPv4 address; pool \"p\" has no free address (its one is in use): free an address or add \
+                   some to a pool";
     assert_eq!(ensure(&metal, &plain("b")).await, rejected("NoFreeAddress", message));
     metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
     let named = futures::StreamExt::next(&mut metal.changes()).await;

@@ -81,7 +81,7 @@ fn wait(shared: &Shared, service: &Service) {
     let owner = owner(service).expect("an owner");
     let wanted = request(service).expect("a request");
     let mut state = shared.state();
-    assert!(state.ledger.place(&owner, &wanted, []).is_err(), "there must be no address left");
+    assert!(state.ledger.place(&owner, &wanted).is_err(), "there must be no address left");
     state.wait(owner, service, wanted);
 }
 
@@ -134,8 +134,8 @@ fn a_restart_knows_what_was_known_before() {
         let owner = owner(&service).expect("an owner");
         let held = before.state().ledger.held_by(&owner);
         let wanted = request(&service).expect("a request");
-        let given = after.state().ledger.place(&owner, &wanted, []).expect("kept");
-        assert_eq!([given.address], held[..]);
+        let given = after.state().ledger.place(&owner, &wanted).expect("kept");
+        assert_eq!([given.addresses[0].address], held[..]);
     }
 }
 

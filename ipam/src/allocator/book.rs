@@ -1,0 +1,161 @@
+//! Who holds what, on which terms.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::Terms;
+
+/// Holders of addresses, both ways, and addresses by sharing key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Book<O: Ord> {
+    holders: BTreeMap<IpAddr, Holders<O>>,
+    parties: BTreeMap<O, Party>,
+    /// For each sharing key the addresses held by parties with it, and by how many.
+    shared: BTreeMap<String, BTreeMap<IpAddr, usize>>,
+}
+
+/// Those who hold one address, in the order in which they joined; nearly always one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Holders<O> {
+    One(O),
+    Several(Vec<O>),
+}
+
+/// One that holds something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Party {
+    terms: Terms,
+    /// Ascending.
+    held: Vec<IpAddr>,
+}
+
+impl<O> Holders<O> {
+    fn as_slice(&self) -> &[O] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Several(all) => all,
+        }
+    }
+}
+
+impl<O: Ord> Default for Book<O> {
+    fn default() -> Self {
+        Self { holders: BTreeMap::new(), parties: BTreeMap::new(), shared: BTreeMap::new() }
+    }
+}
+
+impl<O: Ord + Clone> Book<O> {
+    /// Who holds `address`, in the order of joining.
+    pub(super) fn holders(&self, address: IpAddr) -> &[O] {
+        self.holders.get(&address).map_or(&[], Holders::as_slice)
+    }
+
+    /// What `owner` holds, ascending.
+    pub(super) fn held_by(&self, owner: &O) -> &[IpAddr] {
+        self.parties.get(owner).map_or(&[], |party| &party.held)
+    }
+
+    /// How `owner` uses what it holds.
+    pub(super) fn terms(&self, owner: &O) -> Option<&Terms> {
+        self.parties.get(owner).map(|party| &party.terms)
+    }
+
+    /// Every address that is held, ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IpAddr, &[O])> {
+        self.holders.iter().map(|(address, holders)| (*address, holders.as_slice()))
+    }
+
+    /// Addresses held by somebody with the sharing key, ascending.
+    pub(super) fn shared(&self, key: &str) -> impl Iterator<Item = IpAddr> {
+        self.shared.get(key).into_iter().flat_map(BTreeMap::keys).copied()
+    }
+
+    /// `owner` uses what it holds on these terms.
+    pub(super) fn set_terms(&mut self, owner: &O, terms: &Terms) {
+        let Some(party) = self.parties.get_mut(owner) else { return };
+        if party.terms == *terms {
+            return;
+        }
+        let before = std::mem::replace(&mut party.terms, terms.clone());
+        if before.key() == terms.key() {
+            return;
+        }
+        for address in party.held.clone() {
+            self.unlist(before.key(), address);
+            self.list(terms.key(), address);
+        }
+    }
+
+    /// `owner` holds `address` besides those who do. It did not.
+    pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
+        self.set_terms(owner, terms);
+        let holders = match self.holders.remove(&address) {
+            None => Holders::One(owner.clone()),
+            Some(Holders::One(first)) => Holders::Several(vec![first, owner.clone()]),
+            Some(Holders::Several(mut all)) => {
+                all.push(owner.clone());
+                Holders::Several(all)
+            }
+        };
+        self.holders.insert(address, holders);
+        match self.parties.get_mut(owner) {
+            Some(party) => {
+                let place = party.held.partition_point(|held| *held < address);
+                party.held.insert(place, address);
+            }
+            None => {
+                let party = Party { terms: terms.clone(), held: vec![address] };
+                self.parties.insert(owner.clone(), party);
+            }
+        }
+        self.list(terms.key(), address);
+    }
+
+    /// `owner` holds `address` no more. Says whether anybody does; `None`: it held it not.
+    pub(super) fn leave(&mut self, address: IpAddr, owner: &O) -> Option<bool> {
+        let party = self.parties.get_mut(owner)?;
+        let place = party.held.iter().position(|held| *held == address)?;
+        party.held.remove(place);
+        let key = party.terms.sharing.as_ref().map(|sharing| sharing.key.clone());
+        if party.held.is_empty() {
+            self.parties.remove(owner);
+        }
+        self.unlist(key.as_deref(), address);
+        let others = match self.holders.remove(&address) {
+            None | Some(Holders::One(_)) => None,
+            Some(Holders::Several(mut all)) => {
+                all.retain(|holder| holder != owner);
+                if all.len() == 1 { all.pop().map(Holders::One) } else { Some(Holders::Several(all)) }
+            }
+        };
+        let still_held = others.is_some();
+        if let Some(others) = others {
+            self.holders.insert(address, others);
+        }
+        Some(still_held)
+    }
+
+    fn list(&mut self, key: Option<&str>, address: IpAddr) {
+        let Some(key) = key else { return };
+        if !self.shared.contains_key(key) {
+            self.shared.insert(key.to_owned(), BTreeMap::new());
+        }
+        if let Some(addresses) = self.shared.get_mut(key) {
+            *addresses.entry(address).or_default() += 1;
+        }
+    }
+
+    fn unlist(&mut self, key: Option<&str>, address: IpAddr) {
+        let Some(key) = key else { return };
+        let Some(addresses) = self.shared.get_mut(key) else { return };
+        match addresses.get_mut(&address) {
+            Some(times) if *times > 1 => *times -= 1,
+            Some(_) | None => {
+                addresses.remove(&address);
+            }
+        }
+        if addresses.is_empty() {
+            self.shared.remove(key);
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! What an owner is to get: a pure function of the allocator and the request.
+
+use std::net::IpAddr;
+
+use super::{AllocateError, Allocator, Refusal, Refused, Unshared};
+use crate::terms::MOST_HOLDERS;
+use crate::{
+    Families, Family, How, Incompatible, Owner, Plan, Planned, Pool, Quarantined, Reason, Request, Terms,
+};
+
+/// Addresses that could not be joined that an error names.
+const NAMED: usize = 3;
+
+/// Which pools a request may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// All that are auto-assign.
+    Any,
+    /// This one.
+    Pool(usize),
+    /// One that does not exist.
+    Missing,
+}
+
+struct Planner<'a, O: Ord> {
+    allocator: &'a Allocator<O>,
+    owner: &'a O,
+    request: &'a Request,
+    within: Within,
+    /// The answer as far as it is found.
+    picked: Vec<(IpAddr, How)>,
+    unshared: Vec<Unshared<O>>,
+}
+
+/// Plans for `owner`.
+pub(super) fn plan<O: Owner>(
+    allocator: &Allocator<O>,
+    owner: &O,
+    request: &Request,
+) -> Result<Plan, AllocateError<O>> {
+    let within = match &request.pool {
+        None => Within::Any,
+        Some(name) => allocator.stocks.named(name).map_or(Within::Missing, Within::Pool),
+    };
+    let mut planner = Planner { allocator, owner, request, within, picked: Vec::new(), unshared: Vec::new() };
+    let missing = if request.addresses.is_empty() {
+        planner.pick()?
+    } else {
+        planner.pick_named()?;
+        Vec::new()
+    };
+    Ok(planner.finish(missing))
+}
+
+/// The first holder of `address` that joined before `owner` and that `terms` do not fit.
+pub(super) fn clash<'a, O: Owner>(
+    allocator: &'a Allocator<O>,
+    address: IpAddr,
+    owner: &O,
+    terms: &Terms,
+) -> Option<(&'a O, Incompatible)> {
+    let holders = allocator.holders(address);
+    let before = holders.iter().take_while(|holder| *holder != owner);
+    let mut clash = before.filter_map(|holder| {
+        let theirs = allocator.terms(holder)?;
+        terms.fits(theirs).err().map(|why| (holder, why))
+    });
+    let crowded = || {
+        let full = holders.len() >= MOST_HOLDERS && !holders.contains(owner);
+        holders.first().filter(|_| full).map(|holder| (holder, Incompatible::Crowded))
+    };
+    clash.next().or_else(crowded)
+}
+
+impl<O: Owner> Planner<'_, O> {
+    /// Picks `count` addresses of each family, and says of which families there are fewer.
+    fn pick(&mut self) -> Result<Vec<Family>, AllocateError<O>> {
+        let request = self.request;
+        if request.count == 0 {
+            return Err(AllocateError::NothingWanted);
+        }
+        let families = request.families.list();
+        let mut loose = Vec::new();
+        for family in families {
+            self.keep(*family, &mut loose);
+            self.take_preferred(*family);
+            self.join(*family);
+        }
+        self.take_from_one_pool(families);
+        for family in families {
+            for pool in self.pools() {
+                let wanted = self.wanted(*family);
+                self.take_free(pool, *family, wanted);
+            }
+            // What is in no pool is better than nothing.
+            let wanted = self.wanted(*family);
+            let held = loose.iter().filter(|address| Family::of(**address) == *family).take(wanted);
+            self.picked.extend(held.map(|address| (*address, How::Kept)));
+        }
+        let short: Vec<Family> = families.iter().copied().filter(|family| self.wanted(*family) > 0).collect();
+        match (request.families, short.first()) {
+            (_, None) => Ok(short),
+            (Families::Prefer(_), Some(_)) if !self.picked.is_empty() => Ok(short),
+            (Families::Single(_) | Families::Require(_) | Families::Prefer(_), Some(family)) => {
+                Err(self.shortage(*family))
+            }
+        }
+    }
+
+    /// Addresses of `family` that are still to be found.
+    fn wanted(&self, family: Family) -> usize {
+        let found = self.picked.iter().filter(|(address, _)| Family::of(*address) == family).count();
+        usize::from(self.request.count).saturating_sub(found)
+    }
+
+    fn is_picked(&self, address: IpAddr) -> bool {
+        self.picked.iter().any(|(picked, _)| *picked == address)
+    }
+
+    /// Keeps what is held, those that are preferred first. What is in no pool and may be left goes to `loose`.
+    fn keep(&mut self, family: Family, loose: &mut Vec<IpAddr>) {
+        let rank = |address: &IpAddr| {
+            let preferred = &self.request.preferred;
+            (preferred.iter().position(|one| one == address).unwrap_or(preferred.len()), *address)
+        };
+        let held = self.allocator.book.held_by(self.owner).iter().copied();
+        let mut kept: Vec<IpAddr> = held
+            .filter(|address| Family::of(*address) == family && self.may_keep(*address))
+            .filter(|address| clash(self.allocator, *address, self.owner, &self.request.terms).is_none())
+            .collect();
+        kept.sort_unstable_by_key(rank);
+        for address in kept {
+            if self.request.may_leave && self.allocator.pool_of(address).is_none() {
+                loose.push(address);
+            } else if self.wanted(family) > 0 {
+                self.picked.push((address, How::Kept));
+            }
+        }
+    }
+
+    /// Whether a held address answers the request: it is in the pool asked for, or in none any more, or there is no such
+    /// pool any more.
+    fn may_keep(&self, address: IpAddr) -> bool {
+        match self.within {
+            Within::Any | Within::Missing => true,
+            Within::Pool(index) => self.allocator.stocks.index_of(address).is_none_or(|its| its == index),
+        }
+    }
+
+    /// Takes addresses that the owner is known to have, if nobody has them.
+    fn take_preferred(&mut self, family: Family) {
+        for address in &self.request.preferred {
+            if Family::of(*address) != family || self.wanted(family) == 0 || self.is_picked(*address) {
+                continue;
+            }
+            let Some(index) = self.allocator.stocks.index_of(*address) else { continue };
+            let named = match self.within {
+                Within::Any => true,
+                Within::Pool(named) => named == index,
+                Within::Missing => false,
+            };
+            if let (true, Ok(how)) = (named, self.way_to(*address)) {
+                self.picked.push((*address, how));
+            }
+        }
+    }
+
+    /// How the owner can come by `address`, which it does not hold.
+    fn way_to(&self, address: IpAddr) -> Result<How, AllocateError<O>> {
+        let allocator = self.allocator;
+        if let Some(quarantined) = allocator.ward.get(address) {
+            return match quarantined.reason {
+                Reason::Released if self.may_recall(quarantined) => Ok(How::Recalled),
+                Reason::Released | Reason::AddressTaken => {
+                    Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() })
+                }
+            };
+        }
+        match (clash(allocator, address, self.owner, &self.request.terms), allocator.holders(address)) {
+            (None, []) => Ok(How::New),
+            (None, [_, ..]) => Ok(How::Joined),
+            (Some((holder, Incompatible::NoKey)), _) => {
+                Err(AllocateError::Taken { address, holder: holder.clone() })
+            }
+            (Some((holder, why)), _) => {
+                Err(AllocateError::SharingRefused { address, holder: holder.clone(), why })
+            }
+        }
+    }
+
+    fn may_recall(&self, quarantined: &Quarantined<O>) -> bool {
+        quarantined.former.as_ref().is_some_and(|former| former == self.owner || self.owner.succeeds(former))
+    }
+
+    /// Joins addresses that others hold under the same sharing key, the lowest first.
+    fn join(&mut self, family: Family) {
+        let Some(key) = self.request.terms.key() else { return };
+        for address in self.allocator.book.shared(key) {
+            if self.wanted(family) == 0 {
+                return;
+            }
+            let held = self.allocator.holders(address).contains(self.owner);
+            if Family::of(address) != family || held || self.is_picked(address) {
+                continue;
+            }
+            let Some(index) = self.allocator.stocks.index_of(address) else { continue };
+            if self.forbids(index).is_some() {
+                continue;
+            }
+            match clash(self.allocator, address, self.owner, &self.request.terms) {
+                None => self.picked.push((address, How::Joined)),
+                Some((holder, why)) if self.unshared.len() < NAMED => {
+                    self.unshared.push(Unshared { address, holder: holder.clone(), why });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Indices of the pools that may be used, in order.
+    fn pools(&self) -> impl Iterator<Item = usize> + use<O> {
+        let usable: Vec<usize> =
+            (0..self.allocator.stocks.all().len()).filter(|index| self.forbids(*index).is_none()).collect();
+        usable.into_iter()
+    }
+
+    /// Why the request may not use the pool at all.
+    fn forbids(&self, index: usize) -> Option<Refusal> {
+        let pool = &self.allocator.stocks.all()[index].pool;
+        match self.within {
+            Within::Any if !pool.policy.auto_assign => Some(Refusal::NotAutoAssign),
+            Within::Missing => Some(Refusal::NotNamed),
+            Within::Pool(named) if named != index => Some(Refusal::NotNamed),
+            Within::Any | Within::Pool(_) => self.refuses(pool),
+        }
+    }
+
+    /// Why the pool gives nothing new to this owner, whatever it asks for.
+    fn refuses(&self, pool: &Pool) -> Option<Refusal> {
+        let subject = &self.request.subject;
+        if pool.policy.disabled {
+            Some(Refusal::Disabled)
+        } else if !pool.policy.admits_namespace(subject) {
+            Some(Refusal::OtherNamespace)
+        } else if !pool.policy.admits_labels(subject) {
+            Some(Refusal::OtherLabels)
+        } else {
+            None
+        }
+    }
+
+    /// Of several families takes what is wanted from the first pool that has all of it: from one that has given before,
+    /// if any has.
+    fn take_from_one_pool(&mut self, families: &[Family]) {
+        if families.len() < 2 {
+            return;
+        }
+        let used: Vec<usize> =
+            self.picked.iter().filter_map(|(address, _)| self.allocator.stocks.index_of(*address)).collect();
+        let not = self.addresses();
+        let chosen = self.pools().filter(|pool| used.is_empty() || used.contains(pool)).find(|pool| {
+            let stock = &self.allocator.stocks.all()[*pool];
+            families.iter().all(|family| {
+                let wanted = self.wanted(*family);
+                stock.free(*family, wanted, &not).len() == wanted
+            })
+        });
+        if let Some(pool) = chosen {
+            for family in families {
+                let wanted = self.wanted(*family);
+                self.take_free(pool, *family, wanted);
+            }
+        }
+    }
+
+    fn take_free(&mut self, pool: usize, family: Family, wanted: usize) {
+        if wanted == 0 {
+            return;
+        }
+        let free = self.allocator.stocks.all()[pool].free(family, wanted, &self.addresses());
+        self.picked.extend(free.into_iter().map(|address| (address, How::New)));
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.picked.iter().map(|(address, _)| *address).collect()
+    }
+
+    fn shortage(&self, family: Family) -> AllocateError<O> {
+        if let (Within::Missing, Some(pool)) = (self.within, &self.request.pool) {
+            return self.no_such_pool(pool);
+        }
+        let refused = |index: usize| {
+            let stock = &self.allocator.stocks.all()[index];
+            let counts = stock.counts(family);
+            let why = self.forbids(index).unwrap_or(match (counts.total, counts.available()) {
+                (0, _) => Refusal::OtherFamily,
+                (total, 0) => Refusal::Full { total },
+                (_, free) => Refusal::TooFew { free },
+            });
+            Refused { pool: stock.pool.name.clone(), why }
+        };
+        let considered = (0..self.allocator.stocks.all().len())
+            .map(refused)
+            .filter(|refused| refused.why != Refusal::NotNamed)
+            .collect();
+        let given = |(address, how): &&(IpAddr, How)| Family::of(*address) == family && *how == How::New;
+        let wanted = self.wanted(family) + self.picked.iter().filter(given).count();
+        AllocateError::NoFreeAddress { family, wanted, considered, unshared: self.unshared.clone() }
+    }
+
+    fn no_such_pool(&self, pool: &str) -> AllocateError<O> {
+        AllocateError::NoSuchPool { pool: pool.to_owned(), known: self.known() }
+    }
+
+    fn known(&self) -> Vec<String> {
+        self.allocator.stocks.names().cloned().collect()
+    }
+
+    /// Picks the addresses that the request names.
+    fn pick_named(&mut self) -> Result<(), AllocateError<O>> {
+        let families = self.request.families;
+        for address in &self.request.addresses {
+            if self.is_picked(*address) {
+                return Err(AllocateError::NamedTwice { address: *address });
+            }
+            if families.place(Family::of(*address)).is_none() {
+                let families = families.list().to_vec();
+                return Err(AllocateError::WrongFamily { address: *address, families });
+            }
+            let how = self.named(*address)?;
+            self.picked.push((*address, how));
+        }
+        if let Families::Require(both) = families
+            && let Some(family) = both
+                .into_iter()
+                .find(|family| !self.picked.iter().any(|(address, _)| Family::of(*address) == *family))
+        {
+            return Err(AllocateError::FamilyNotNamed { family });
+        }
+        Ok(())
+    }
+
+    fn named(&self, address: IpAddr) -> Result<How, AllocateError<O>> {
+        let allocator = self.allocator;
+        let held = allocator.holders(address).contains(self.owner);
+        if held && self.may_keep(address) {
+            return match clash(allocator, address, self.owner, &self.request.terms) {
+                None => Ok(How::Kept),
+                Some((holder, why)) => {
+                    Err(AllocateError::SharingRefused { address, holder: holder.clone(), why })
+                }
+            };
+        }
+        let stocks = &allocator.stocks;
+        let its = stocks.index_of(address);
+        match (self.within, its) {
+            (Within::Missing, _) => {
+                let pool = self.request.pool.as_deref().unwrap_or_default();
+                return Err(self.no_such_pool(pool));
+            }
+            (Within::Any, None) => return Err(AllocateError::InNoPool { address, known: self.known() }),
+            (Within::Pool(named), its) if its != Some(named) => {
+                let pool = &stocks.all()[named].pool;
+                return Err(AllocateError::NotInPool {
+                    address,
+                    pool: pool.name.clone(),
+                    range: pool.addresses.to_string(),
+                    belongs_to: its.map(|its| stocks.all()[its].pool.name.clone()),
+                });
+            }
+            (Within::Any | Within::Pool(_), _) => {}
+        }
+        let how = self.way_to(address)?;
+        if let Some(stock) = stocks.of(address) {
+            let pool = stock.pool.name.clone();
+            if let Some(why) = self.refuses(&stock.pool) {
+                return Err(AllocateError::PoolRefuses { address, pool, why });
+            }
+            if how == How::New && !stocks.is_free(address) {
+                return Err(AllocateError::Reserved { address, pool });
+            }
+        }
+        Ok(how)
+    }
+
+    fn finish(mut self, missing: Vec<Family>) -> Plan {
+        let families = self.request.families;
+        self.picked.sort_by_key(|(address, _)| families.place(Family::of(*address)));
+        let held = self.allocator.book.held_by(self.owner).iter().copied();
+        let leaves = held.filter(|address| !self.is_picked(*address)).collect();
+        let planned = |(address, how): &(IpAddr, How)| Planned {
+            address: *address,
+            pool: self.allocator.pool_of(*address).map(|pool| pool.name.clone()),
+            how: *how,
+        };
+        Plan { addresses: self.picked.iter().map(planned).collect(), leaves, missing }
+    }
+}

@@ -1,0 +1,100 @@
+//! What an owner asks for, and what it is to get.
+
+use std::net::IpAddr;
+
+use crate::{Families, Family, Subject, Terms};
+
+/// A party that holds addresses.
+pub trait Owner: Ord + Clone {
+    /// Whether this is `former` under another identity, so that what is kept back for `former` may be given to it: a
+    /// Service that was deleted and made again under its old name. An owner need not succeed itself.
+    fn succeeds(&self, former: &Self) -> bool;
+}
+
+/// A plain name: it is nobody else's successor.
+impl Owner for &str {
+    fn succeeds(&self, former: &Self) -> bool {
+        self == former
+    }
+}
+
+/// A plain number: it is nobody else's successor.
+impl Owner for u64 {
+    fn succeeds(&self, former: &Self) -> bool {
+        self == former
+    }
+}
+
+/// What an owner asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Of which families.
+    pub families: Families,
+    /// How many addresses of each family; at least one.
+    pub count: u8,
+    /// These very addresses, and no others: `count` says nothing then.
+    pub addresses: Vec<IpAddr>,
+    /// Only from this pool, whether it is auto-assign or not.
+    pub pool: Option<String>,
+    /// Addresses that it is known to have (its Service's status shows them): taken before others, whatever the policies
+    /// of their pools, if they can be had.
+    pub preferred: Vec<IpAddr>,
+    /// Who asks, for the selectors of the pools.
+    pub subject: Subject,
+    /// How the addresses are used.
+    pub terms: Terms,
+    /// Addresses that it holds and that are in no pool may be exchanged for others.
+    pub may_leave: bool,
+}
+
+impl Request {
+    /// Any one address of each of `families`, for a subject in `namespace` without labels that shares with nobody.
+    pub fn any(families: Families, namespace: &str) -> Self {
+        Self {
+            families,
+            count: 1,
+            addresses: Vec::new(),
+            pool: None,
+            preferred: Vec::new(),
+            subject: Subject { namespace: namespace.to_owned(), ..Subject::default() },
+            terms: Terms::alone(namespace),
+            may_leave: false,
+        }
+    }
+}
+
+/// What an owner is to get.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Every address it is to have, in the order of its families; of one family first those it has.
+    pub addresses: Vec<Planned>,
+    /// Those that it holds and that are no part of the answer, in ascending order. Nothing releases them but
+    /// [`Allocator::release`](crate::Allocator::release).
+    pub leaves: Vec<IpAddr>,
+    /// Families of which it is to have more than could be had ([`Families::Prefer`] only).
+    pub missing: Vec<Family>,
+}
+
+/// One address of a [`Plan`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The address.
+    pub address: IpAddr,
+    /// The pool it belongs to; `None` for one that is kept and in no pool.
+    pub pool: Option<String>,
+    /// How the owner comes by it.
+    pub how: How,
+}
+
+/// How an owner comes by an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum How {
+    /// It holds it.
+    Kept,
+    /// It was free.
+    New,
+    /// Others hold it, and share it.
+    Joined,
+    /// It was kept back for it.
+    Recalled,
+}

@@ -1,0 +1,58 @@
+//! Label selectors as Kubernetes means them, and who asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// Who asks for an address, for the selectors of pools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Its namespace.
+    pub namespace: String,
+    /// Labels of that namespace.
+    pub namespace_labels: Labels,
+    /// Its own labels.
+    pub labels: Labels,
+}
+
+/// A LabelSelector: all of it must hold. The empty one selects everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Labels with exactly these values (`matchLabels`).
+    pub labels: Labels,
+    /// Further conditions (`matchExpressions`).
+    pub requirements: Vec<Requirement>,
+}
+
+/// One condition on one label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Requirement {
+    /// The label is there, with one of these values.
+    In(String, BTreeSet<String>),
+    /// The label is not there, or has none of these values.
+    NotIn(String, BTreeSet<String>),
+    /// The label is there.
+    Exists(String),
+    /// The label is not there.
+    DoesNotExist(String),
+}
+
+impl Selector {
+    /// Whether it selects an object with `labels`.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.requirements.iter().all(|requirement| requirement.holds(labels))
+    }
+}
+
+impl Requirement {
+    fn holds(&self, labels: &Labels) -> bool {
+        match self {
+            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
+            Self::Exists(key) => labels.contains_key(key),
+            Self::DoesNotExist(key) => !labels.contains_key(key),
+        }
+    }
+}
