@@ -4,9 +4,9 @@
 //! is already there, as client-go does, and not written again. kube's own recorder leaves the message out of that
 //! comparison and would go on showing the first one.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod series;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use self::series::SERIES;
+use self::series::{Series, Written};
 use crate::apiserver::{EVENT_TIMEOUT, describe};
 use crate::text::shortened;
 
-/// A repeated event is counted on the earlier one for this long.
-pub const SERIES: Duration = Duration::from_mins(10);
 /// The API server refuses longer messages (bytes).
 const MAX_MESSAGE: usize = 1024;
 /// Events waiting to be written. When it is full, further ones are dropped: they must never slow a sync down.
@@ -46,33 +46,18 @@ impl EventKind {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct SeriesKey {
-    kind: EventKind,
-    reason: String,
-    message: String,
-    object: (Option<String>, Option<String>, Option<String>, Option<String>),
-}
-
-#[derive(Debug, Clone)]
-struct Written {
-    name: String,
-    count: i32,
-    at: Instant,
-}
-
 /// Writes events, one call each.
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
     component: String,
-    written: Arc<Mutex<HashMap<SeriesKey, Written>>>,
+    series: Arc<Mutex<Series>>,
 }
 
 impl Recorder {
     /// A recorder whose events say that they come from `component`.
     pub fn new(client: Client, component: &str) -> Self {
-        Self { client, component: component.to_owned(), written: Arc::default() }
+        Self { client, component: component.to_owned(), series: Arc::default() }
     }
 
     /// Writes an event on `object`, or counts it on the one that says the same.
@@ -85,19 +70,17 @@ impl Recorder {
     ) -> Result<(), kube::Error> {
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let api = Api::<Event>::namespaced(self.client.clone(), namespace);
-        let key = SeriesKey {
-            kind,
-            reason: reason.to_owned(),
-            message: shortened(message, MAX_MESSAGE).to_owned(),
-            object: (object.kind.clone(), object.namespace.clone(), object.name.clone(), object.uid.clone()),
-        };
+        let message = shortened(message, MAX_MESSAGE);
+        let series = self.series().key(object, kind, reason, message);
         let now = Timestamp::now();
-        if let Some(before) = self.last(&key, Instant::now()) {
-            let count = before.count.saturating_add(1);
+        let base = object.name.as_deref().unwrap_or(&self.component);
+        let before = self.series().last(series, Instant::now());
+        if let Some(Written { stamp, count, .. }) = before {
+            let count = count.saturating_add(1);
             let patch = Patch::Merge(json!({ "count": count, "lastTimestamp": Time(now) }));
-            match api.patch(&before.name, &PatchParams::default(), &patch).await {
+            match api.patch(&event_name(base, stamp), &PatchParams::default(), &patch).await {
                 Ok(_) => {
-                    self.remember(key, Written { name: before.name, count, at: Instant::now() });
+                    self.series().written(series, Written { stamp, count, at: Instant::now() });
                     return Ok(());
                 }
                 // Events expire: write it anew.
@@ -105,17 +88,17 @@ impl Recorder {
                 Err(error) => return Err(error),
             }
         }
-        let name = format!("{}.{:x}", object.name.as_deref().unwrap_or(&self.component), now.as_nanosecond());
+        let stamp = now.as_nanosecond();
         let event = Event {
             metadata: ObjectMeta {
-                name: Some(name.clone()),
+                name: Some(event_name(base, stamp)),
                 namespace: Some(namespace.to_owned()),
                 ..ObjectMeta::default()
             },
             involved_object: object.clone(),
             type_: Some(kind.as_str().to_owned()),
             reason: Some(reason.to_owned()),
-            message: Some(key.message.clone()),
+            message: Some(message.to_owned()),
             count: Some(1),
             first_timestamp: Some(Time(now)),
             last_timestamp: Some(Time(now)),
@@ -123,19 +106,18 @@ impl Recorder {
             ..Event::default()
         };
         api.create(&PostParams::default(), &event).await?;
-        self.remember(key, Written { name, count: 1, at: Instant::now() });
+        self.series().written(series, Written { stamp, count: 1, at: Instant::now() });
         Ok(())
     }
 
-    fn last(&self, key: &SeriesKey, now: Instant) -> Option<Written> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|_, event| now.saturating_duration_since(event.at) < SERIES);
-        written.get(key).cloned()
+    fn series(&self) -> MutexGuard<'_, Series> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn remember(&self, key: SeriesKey, event: Written) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(key, event);
-    }
+/// Name of the event about the object `base` that was written at `stamp`.
+fn event_name(base: &str, stamp: i128) -> String {
+    format!("{base}.{stamp:x}")
 }
 
 #[derive(Debug)]
