@@ -9,7 +9,7 @@ use kube::api::Api;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
@@ -30,7 +30,7 @@ where
     let kind = K::plural(&());
     let events = watch(Api::all(client.clone()), watcher::Config::default().timeout(WATCH_SECONDS))
         // Most of an object's size, and nobody here reads it.
-        .modify(|object: &mut K| object.managed_fields_mut().clear())
+        .modify(|object: &mut K| object.meta_mut().managed_fields = None)
         .backoff(Backoff::new(node));
     let mut events = Box::pin(reflector::reflector(writer, events));
     let changed = Arc::clone(changed);

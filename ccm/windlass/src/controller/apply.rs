@@ -11,10 +11,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
 
 use super::provider::Metal;
+use super::replan::{Urgency, rest};
 use super::request::is_orphaned;
 use super::state::Watched;
 use super::writes::{Write, Writes};
@@ -37,6 +39,13 @@ pub(crate) struct Applier {
     client: Client,
 }
 
+/// What a pass was like.
+struct Pass {
+    /// How long it took to decide, in which nobody else could.
+    planning: Duration,
+    failures: Vec<Failure>,
+}
+
 /// A call that did not do what it should, in words for the log.
 type Failure = String;
 
@@ -55,15 +64,17 @@ impl Applier {
     /// Plans and applies whenever something changed, until `token` is cancelled.
     pub(crate) async fn run(self, token: CancellationToken) {
         let mut pause = FIRST_PAUSE;
+        let mut rested = Instant::now();
         loop {
             tokio::select! {
                 () = token.cancelled() => return,
-                () = self.metal.shared.replan.notified() => {}
+                () = self.metal.shared.replan.due_after(rested) => {}
             }
-            let failures = tokio::select! {
+            let Pass { planning, failures } = tokio::select! {
                 () = token.cancelled() => return,
-                failures = self.pass() => failures,
+                pass = self.pass() => pass,
             };
+            rested = rest(Instant::now(), planning);
             let Some(first) = failures.first() else {
                 pause = FIRST_PAUSE;
                 continue;
@@ -74,20 +85,22 @@ impl Applier {
                 () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
-            self.metal.shared.replan.notify_one();
+            self.metal.shared.replan.ask(Urgency::Now);
         }
     }
 
-    async fn pass(&self) -> Vec<Failure> {
+    async fn pass(&self) -> Pass {
         let mut failures = self.remove_orphans().await;
+        let began = Instant::now();
         let (writes, woken) = {
             let mut state = self.metal.shared.state();
             if !state.ready {
-                return failures;
+                return Pass { planning: Duration::ZERO, failures };
             }
             let (reviewed, woken) = state.review_pools();
             (Writes::new(&state, &reviewed, Timestamp::now()), woken)
         };
+        let planning = began.elapsed();
         self.metal.shared.changes.push(woken);
         // Routers before the VIPs that name them; those that carry nothing any more go last.
         for stage in writes.stages() {
@@ -95,7 +108,7 @@ impl Applier {
                 stream::iter(stage).map(|write| self.write(write)).buffer_unordered(PARALLEL).collect().await;
             failures.extend(results.into_iter().filter_map(Result::err));
         }
-        failures
+        Pass { planning, failures }
     }
 
     async fn write(&self, write: Write) -> Result<(), Failure> {

@@ -19,6 +19,7 @@ mod ledger;
 mod plan;
 mod pools;
 mod provider;
+mod replan;
 mod request;
 mod settings;
 mod state;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
-use tokio::sync::{Notify, SetOnce};
+use tokio::sync::SetOnce;
 use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, ServiceRef, VirtualIP, VirtualRouter, virtual_ip_name,
 };
@@ -18,6 +18,7 @@ use super::cache::{Cache, News, key};
 use super::changes::Changes;
 use super::ledger::{Gone, Ledger, Outcome};
 use super::pools::{self, Reviewed};
+use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, wants_address};
 use super::settings::Settings;
 
@@ -216,6 +217,11 @@ pub(crate) trait Watched: kube::Resource + std::fmt::Debug + Sized {
     fn news(_state: &mut State, _news: &News<Self>) -> Vec<ServiceKey> {
         Vec::new()
     }
+
+    /// How soon the planner has to look at what changed.
+    fn urgency(_news: &News<Self>) -> Urgency {
+        Urgency::Now
+    }
 }
 
 impl Watched for IPPool {
@@ -236,11 +242,28 @@ impl Watched for VirtualIP {
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.vip_news(news)
     }
+
+    /// What has no virtual router waits for one. A status that changed does not concern the plan.
+    fn urgency(news: &News<Self>) -> Urgency {
+        match (&news.old, &news.new) {
+            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Soon,
+            (_, Some(new)) if new.spec.virtual_router.is_none() => Urgency::Now,
+            (_, Some(_) | None) => Urgency::Soon,
+        }
+    }
 }
 
 impl Watched for VirtualRouter {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.routers
+    }
+
+    /// Agents write the status for people to read.
+    fn urgency(news: &News<Self>) -> Urgency {
+        match (&news.old, &news.new) {
+            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Never,
+            (_, _) => Urgency::Now,
+        }
     }
 }
 
@@ -258,12 +281,23 @@ impl Watched for Service {
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.service_news(news)
     }
+
+    /// It may have left an address behind, for which nobody waits.
+    fn urgency(_: &News<Self>) -> Urgency {
+        Urgency::Soon
+    }
 }
 
 impl Watched for Node {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.nodes
     }
+}
+
+/// Without its managed fields, which nobody here reads: they are half of an object's size.
+pub(crate) fn slim<K: kube::Resource>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
 }
 
 /// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
@@ -273,8 +307,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Services for the service controller to look at.
     pub(crate) changes: Arc<Changes>,
-    /// Something changed that the planner may have to act on.
-    pub(crate) replan: Notify,
+    /// Wishes for another look of the planner.
+    pub(crate) replan: Replan,
     /// Set once the ledger is built: nobody needs to ask before.
     pub(crate) ready: SetOnce<()>,
 }
@@ -292,6 +326,7 @@ impl Shared {
 
     /// An object as a watch or the answer to a write shows it.
     pub(crate) fn learn<K: Watched>(&self, object: K) {
+        let object = slim(object);
         self.take_in(|world| K::cache(world).apply(Arc::new(object)).into_iter().collect());
     }
 
@@ -318,9 +353,8 @@ impl Shared {
         if !keys.is_empty() {
             self.changes.push(keys);
         }
-        if rebuilt || !news.is_empty() {
-            self.replan.notify_one();
-        }
+        let urgency = if rebuilt { Some(Urgency::Now) } else { news.iter().map(K::urgency).max() };
+        self.replan.ask(urgency.unwrap_or(Urgency::Never));
     }
 }
 

@@ -9,7 +9,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{Shared, Watched};
+use super::state::{Shared, Watched, slim};
 
 /// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known
 /// stays known meanwhile.
@@ -51,7 +51,7 @@ fn take<K: Watched>(shared: &Shared, event: watcher::Event<K>) {
             Vec::new()
         }),
         watcher::Event::InitApply(object) => shared.take_in::<K>(|world| {
-            K::cache(world).list_item(Arc::new(object));
+            K::cache(world).list_item(Arc::new(slim(object)));
             Vec::new()
         }),
         watcher::Event::InitDone => shared.take_in::<K>(|world| K::cache(world).list_ends()),
