@@ -49,6 +49,11 @@ bench-cluster: ## keepalived and Windlass through Kubernetes: target/bench/clust
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-cluster) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-scale
+bench-scale: ## Thousands of Services created at once: target/bench/scale.json (SIZES="1000 4000 10000")
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-scale) && exec e2e/tools/as-root "$$program"
+
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
 	@e2e/tools/prepare

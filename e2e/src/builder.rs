@@ -32,7 +32,8 @@ pub struct LabBuilder {
     pub(crate) light: bool,
     pub(crate) uninitialized: bool,
     pub(crate) service_range: String,
-    pub(crate) proxy_mode: ProxyMode,
+    /// `None`: there is no kube-proxy.
+    pub(crate) proxy_mode: Option<ProxyMode>,
     pub(crate) limit: Option<Duration>,
     pub(crate) interactive: bool,
 }
@@ -45,7 +46,7 @@ impl Default for LabBuilder {
             light: false,
             uninitialized: false,
             service_range: "198.51.100.0/24".into(),
-            proxy_mode: ProxyMode::default(),
+            proxy_mode: Some(ProxyMode::default()),
             limit: Some(Duration::from_mins(10)),
             interactive: false,
         }
@@ -90,7 +91,13 @@ impl LabBuilder {
     /// Mode of every kube-proxy; default nftables.
     #[must_use]
     pub fn proxy_mode(self, proxy_mode: ProxyMode) -> Self {
-        Self { proxy_mode, ..self }
+        Self { proxy_mode: Some(proxy_mode), ..self }
+    }
+
+    /// Light only: no kube-proxy. Services lead nowhere, and thousands of them cost nothing on the nodes.
+    #[must_use]
+    pub fn without_proxy(self) -> Self {
+        Self { proxy_mode: None, ..self }
     }
 
     /// How long the body may take before the scenario fails; default 10 minutes.

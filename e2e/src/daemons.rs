@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, ensure};
-use nix::sys::signal::Signal;
+use nix::{sys::signal::Signal, unistd::Pid};
 
 use crate::{
     sandbox::Sandbox,
@@ -95,6 +95,11 @@ impl Daemons {
         let words = tail(&log, 5);
         Err(anyhow!("{name} on {host} has ended; its last words ({}):\n{words}", log.display())
             .context(Hopeless))
+    }
+
+    /// Id of a process as the host's processes see it; `None` once it has ended.
+    pub(crate) fn outer(&self, sandbox: &Sandbox, host: &str, name: &str) -> anyhow::Result<Option<Pid>> {
+        Ok(sandbox.outer(self.get(host, name)?.pid))
     }
 
     fn get(&self, host: &str, name: &str) -> anyhow::Result<Daemon> {

@@ -28,7 +28,7 @@ pub(crate) struct LightServer {
 }
 
 impl Lab {
-    /// Writes the Node objects and starts a kube-proxy on each.
+    /// Writes the Node objects and starts a kube-proxy on each, if there is to be one.
     pub(crate) async fn start_light_nodes(&self) -> anyhow::Result<()> {
         let api: Api<Node> = Api::all(self.client.clone());
         for host in self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_))) {
@@ -46,15 +46,16 @@ impl Lab {
             ))?;
             self.start_kube_proxy(host)?;
         }
-        if self.options.uninitialized {
-            // They wait for their Nodes to have addresses, for 30 s or until a cloud provider writes them.
+        // Without addresses of their Nodes they wait, for 30 s or until a cloud provider writes them.
+        if self.options.uninitialized || self.options.proxy_mode.is_none() {
             return Ok(());
         }
         self.await_kube_proxies().await
     }
 
-    /// Starts kube-proxy on a node.
+    /// Starts kube-proxy on a node, if there is to be one.
     pub(crate) fn start_kube_proxy(&self, host: &Host) -> anyhow::Result<()> {
+        let Some(mode) = self.options.proxy_mode else { return Ok(()) };
         let mut command = self.kubernetes("kube-proxy");
         command.extend([
             format!("--kubeconfig={}", self.kubeconfig("kube-proxy").display()),
@@ -62,7 +63,7 @@ impl Lab {
             // So that it need not wait for the Node to have an address.
             format!("--bind-address={}", host.address),
             format!("--cluster-cidr={POD_RANGES}"),
-            format!("--proxy-mode={}", self.options.proxy_mode.as_str()),
+            format!("--proxy-mode={}", mode.as_str()),
             "--healthz-bind-address=0.0.0.0:10256".into(),
             // These would be set for the whole machine.
             "--conntrack-max-per-core=0".into(),

@@ -1,0 +1,88 @@
+//! What the processes took of the machine.
+
+use std::fs;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use windlass_e2e::Lab;
+
+use crate::NODES;
+
+/// What the kernel counts processor time in towards programs, on every architecture that Windlass is built for.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor seconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Cpu {
+    pub(crate) controller: f64,
+    /// All three together.
+    pub(crate) agents: f64,
+    pub(crate) apiserver: f64,
+    pub(crate) etcd: f64,
+    /// The client that creates and watches the Services: this program.
+    pub(crate) client: f64,
+}
+
+/// Of each process since its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    cpu: Cpu,
+    /// The most memory that was ever in use, in KiB.
+    pub(crate) controller_peak_kib: u64,
+    /// Of the largest agent.
+    pub(crate) agent_peak_kib: u64,
+}
+
+impl Usage {
+    /// Reads it.
+    pub(crate) fn of(lab: &Lab) -> anyhow::Result<Self> {
+        let controller = lab.process_id("cp", "controller")?;
+        let mut agents = 0.0;
+        let mut agent_peak_kib = 0;
+        for node in NODES {
+            let agent = lab.process_id(node, "agent")?;
+            agents += seconds(&agent.to_string())?;
+            agent_peak_kib = peak_kib(agent)?.max(agent_peak_kib);
+        }
+        let on_cp = |name: &str| seconds(&lab.process_id("cp", name)?.to_string());
+        let cpu = Cpu {
+            controller: on_cp("controller")?,
+            agents,
+            apiserver: on_cp("kube-apiserver")?,
+            etcd: on_cp("etcd")?,
+            client: seconds("self")?,
+        };
+        Ok(Self { cpu, controller_peak_kib: peak_kib(controller)?, agent_peak_kib })
+    }
+
+    /// What was taken after `before`.
+    pub(crate) fn since(&self, before: &Self) -> Cpu {
+        let (now, then) = (&self.cpu, &before.cpu);
+        Cpu {
+            controller: now.controller - then.controller,
+            agents: now.agents - then.agents,
+            apiserver: now.apiserver - then.apiserver,
+            etcd: now.etcd - then.etcd,
+            client: now.client - then.client,
+        }
+    }
+}
+
+/// `utime` and `stime` of proc_pid_stat(5).
+fn seconds(pid: &str) -> anyhow::Result<f64> {
+    let file = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().collect();
+    // The first is the state, the third field.
+    let ticks = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u32>().ok());
+    let sum = ticks(14).zip(ticks(15)).map(|(user, system)| f64::from(user) + f64::from(system));
+    Ok(sum.with_context(|| format!("{file} has no times"))? / TICKS_PER_SECOND)
+}
+
+fn peak_kib(pid: i32) -> anyhow::Result<u64> {
+    let file = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    peak.with_context(|| format!("{file} has no VmHWM"))
+}

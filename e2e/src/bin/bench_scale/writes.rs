@@ -1,0 +1,135 @@
+//! What the API server was asked to write, as its own metrics count it.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    Api, Client,
+    api::{GetParams, ListParams, Request},
+};
+
+/// Resources that Windlass writes, leases apart: those are the election's, a fixed number per second.
+const RESOURCES: [&str; 7] =
+    ["services", "events", "virtualips", "virtualrouters", "ippools", "nodenetworks", "nodes"];
+/// Nothing is written any more when nothing was for this long.
+const QUIET: Duration = Duration::from_secs(4);
+const LOOK: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_mins(15);
+
+/// Requests by `VERB resource/subresource`, whatever the answer was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Writes {
+    pub(crate) counts: BTreeMap<String, u64>,
+    /// Events about leases (`… became leader`), which `counts` holds, too.
+    election: u64,
+}
+
+impl Writes {
+    /// The counts, once they have stood still.
+    pub(crate) async fn settled(client: &Client) -> anyhow::Result<Self> {
+        let began = Instant::now();
+        let mut last = read(client).await?;
+        let mut since = Instant::now();
+        while since.elapsed() < QUIET {
+            if began.elapsed() > LIMIT {
+                bail!("the writes do not end within {} s", LIMIT.as_secs());
+            }
+            tokio::time::sleep(LOOK).await;
+            let counts = read(client).await?;
+            if counts != last {
+                (last, since) = (counts, Instant::now());
+            }
+        }
+        let events: Api<Event> = Api::all(client.clone());
+        let leases = ListParams::default().fields("involvedObject.kind=Lease");
+        let election = events.list_metadata(&leases).await?.items.len();
+        Ok(Self { counts: last, election: u64::try_from(election)? })
+    }
+
+    /// What was written after `before`, creations of Services and events of the election apart.
+    pub(crate) fn since(&self, before: &Self) -> BTreeMap<String, u64> {
+        let mut counts = self.counts.clone();
+        let mut subtract = |name: &str, less: u64| {
+            if let Some(count) = counts.get_mut(name) {
+                *count = count.saturating_sub(less);
+            }
+        };
+        for (name, count) in &before.counts {
+            subtract(name, *count);
+        }
+        subtract("POST events", self.election.saturating_sub(before.election));
+        counts.remove("POST services");
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+}
+
+async fn read(client: &Client) -> anyhow::Result<BTreeMap<String, u64>> {
+    let request = Request::new("").get("metrics", &GetParams::default())?;
+    let text = client.request_text(request).await.context("reading the API server's metrics")?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> anyhow::Result<BTreeMap<String, u64>> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        let Some((labels, value)) =
+            line.strip_prefix("apiserver_request_total{").and_then(|rest| rest.rsplit_once("} "))
+        else {
+            continue;
+        };
+        let label = |name: &str| {
+            let start = labels.find(&format!("{name}=\""))? + name.len() + 2;
+            labels[start..].split('"').next()
+        };
+        let (verb, resource) = (label("verb").unwrap_or_default(), label("resource").unwrap_or_default());
+        if !["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&verb) || !RESOURCES.contains(&resource) {
+            continue;
+        }
+        let subresource = label("subresource").unwrap_or_default();
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        let count = value.parse::<f64>().with_context(|| format!("the metric's line {line:?}"))?;
+        *counts.entry(format!("{verb} {resource}{slash}{subresource}")).or_default() += whole(count);
+    }
+    Ok(counts)
+}
+
+/// Counters are whole and far below 2^53.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a counter")]
+fn whole(count: f64) -> u64 {
+    count as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_verb_and_resource_whatever_their_answer() -> anyhow::Result<()> {
+        let text = r#"# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="services",scope="resource",subresource="status",verb="PATCH",version="v1"} 7
+apiserver_request_total{code="409",component="apiserver",dry_run="",group="",resource="services",scope="resource",subresource="status",verb="PATCH",version="v1"} 2
+apiserver_request_total{code="201",component="apiserver",dry_run="",group="windlass.dev",resource="virtualips",scope="resource",subresource="",verb="POST",version="v1alpha1"} 1e+04
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="services",scope="cluster",subresource="",verb="LIST",version="v1"} 3
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="coordination.k8s.io",resource="leases",scope="resource",subresource="",verb="PUT",version="v1"} 3
+"#;
+        let counts = parse(text)?;
+        let expected = [("PATCH services/status".to_owned(), 9), ("POST virtualips".to_owned(), 10_000)];
+        assert_eq!(counts, BTreeMap::from(expected));
+        Ok(())
+    }
+
+    #[test]
+    fn creations_of_services_and_the_elections_events_are_no_writes_of_ours() {
+        let writes = |services, events, election| Writes {
+            counts: [("POST services".to_owned(), services), ("POST events".to_owned(), events)].into(),
+            election,
+        };
+        assert!(writes(9, 6, 3).since(&writes(1, 4, 1)).is_empty());
+        assert_eq!(writes(9, 7, 3).since(&writes(1, 4, 1)), [("POST events".to_owned(), 1)].into());
+    }
+}
