@@ -138,12 +138,12 @@ impl<O: Owner> Planner<'_, O> {
         }
     }
 
-    /// Whether a held address answers the request: it is in the pool asked for, or in none any more, or there is no such
-    /// pool any more.
+    /// Whether a held address answers the request: it is in the pool asked for, or in none any more.
     fn may_keep(&self, address: IpAddr) -> bool {
-        match self.within {
-            Within::Any | Within::Missing => true,
-            Within::Pool(index) => self.allocator.stocks.index_of(address).is_none_or(|its| its == index),
+        match (self.within, self.allocator.stocks.index_of(address)) {
+            (Within::Any, _) | (Within::Pool(_) | Within::Missing, None) => true,
+            (Within::Pool(named), Some(its)) => its == named,
+            (Within::Missing, Some(_)) => false,
         }
     }
 

@@ -1,7 +1,13 @@
 //! The scenarios of an allocator: each test that has a number in its name is that one of the catalogue
 //! (docs/allocation.md lists them).
 
+mod families;
+mod pools;
+mod properties;
+mod quarantine;
+mod sharing;
 mod single;
+mod targeting;
 
 use std::collections::BTreeSet;
 

@@ -1,0 +1,170 @@
+//! Addresses that are kept back after their release (scenario 113).
+
+use super::*;
+
+/// A party under a name, made anew with another number: as a Service with its UID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Made(&'static str, u8);
+
+impl Owner for Made {
+    fn succeeds(&self, former: &Self) -> bool {
+        self.0 == former.0
+    }
+}
+
+impl std::fmt::Display for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+const NOW: Moment = Moment(5_000);
+const MINUTE: Moment = Moment(65_000);
+
+/// A pool of two addresses; `a` held the first and let go of it.
+fn released() -> Allocator<Made> {
+    let mut allocator = Allocator::new([pool_with("p", &["1.2.3.0/31"], |policy| {
+        policy.quarantine = Policy::default().quarantine;
+    })]);
+    allocator.prepare(&Made("a", 1), &v4()).expect("free").commit();
+    let outcome = allocator.release(ip("1.2.3.0"), &Made("a", 1), NOW);
+    assert_eq!(outcome, Released::Quarantined { until: MINUTE });
+    allocator
+}
+
+fn given(allocator: &Allocator<Made>, owner: Made, request: &Request) -> Result<(String, How), String> {
+    let plan = allocator.plan(&owner, request).map_err(|error| error.to_string())?;
+    Ok((plan.addresses[0].address.to_string(), plan.addresses[0].how))
+}
+
+#[test]
+fn s113_a_released_address_is_given_to_nobody_else_until_it_is_lifted() {
+    let mut allocator = released();
+    assert_eq!(given(&allocator, Made("b", 1), &v4()), Ok(("1.2.3.1".into(), How::New)));
+    assert_eq!(
+        given(&allocator, Made("b", 1), &v4().named(&["1.2.3.0"])),
+        Err("address 1.2.3.0 cannot be given for now: Service a let go of it a short time ago, and it is kept back for \
+             that one: wait, or ask for another address"
+            .into())
+    );
+    assert_eq!(given(&allocator, Made("b", 1), &v4().shown(&["1.2.3.0"])), Ok(("1.2.3.1".into(), How::New)));
+    let counts = allocator.counts("p", Family::V4);
+    assert_eq!((counts.assigned, counts.quarantined, counts.available()), (0, 1, 1));
+    assert_eq!(allocator.next_due(), Some(MINUTE));
+    assert_eq!(allocator.due(Moment(MINUTE.0 - 1)).count(), 0);
+    assert_eq!(allocator.due(MINUTE).collect::<Vec<_>>(), [ip("1.2.3.0")]);
+    assert!(allocator.lift(ip("1.2.3.0")));
+    assert!(!allocator.lift(ip("1.2.3.0")));
+    assert_eq!(given(&allocator, Made("b", 1), &v4()), Ok(("1.2.3.0".into(), How::New)));
+    assert_eq!((allocator.counts("p", Family::V4).quarantined, allocator.next_due()), (0, None));
+}
+
+#[test]
+fn s113_the_same_service_gets_it_back_at_once_if_it_asks_for_it() {
+    for (owner, request, expected) in [
+        (Made("a", 1), v4().named(&["1.2.3.0"]), ("1.2.3.0", How::Recalled)),
+        (Made("a", 2), v4().named(&["1.2.3.0"]), ("1.2.3.0", How::Recalled)),
+        (Made("a", 1), v4().shown(&["1.2.3.0"]), ("1.2.3.0", How::Recalled)),
+        (Made("a", 2), v4(), ("1.2.3.1", How::New)),
+    ] {
+        let mut allocator = released();
+        let (address, how) = expected;
+        assert_eq!(given(&allocator, owner, &request), Ok((address.into(), how)));
+        allocator.prepare(&owner, &request).expect("planned").commit();
+        assert_eq!(allocator.holders(ip(address)), [owner]);
+        let counts = allocator.counts("p", Family::V4);
+        assert_eq!((counts.assigned, counts.quarantined), (1, u128::from(how == How::New)));
+    }
+}
+
+#[test]
+fn an_address_that_another_station_has_is_given_to_nobody() {
+    let mut allocator = released();
+    let taken = Quarantined { former: Some(Made("a", 1)), until: MINUTE, reason: Reason::AddressTaken };
+    allocator.quarantine(ip("1.2.3.0"), taken.clone());
+    assert_eq!(allocator.quarantined(ip("1.2.3.0")), Some(&taken));
+    let message = "address 1.2.3.0 cannot be given for now: another station of the LAN has it: free it there, or ask for \
+                   another address";
+    let asked = v4().named(&["1.2.3.0"]);
+    assert_eq!(given(&allocator, Made("a", 1), &asked), Err(message.into()));
+    // One that is held is held no more.
+    allocator.prepare(&Made("c", 1), &v4()).expect("free").commit();
+    allocator.quarantine(ip("1.2.3.1"), taken);
+    assert_eq!(allocator.in_use().count(), 0);
+    assert_eq!(allocator.counts("p", Family::V4).quarantined, 2);
+    assert!(allocator.plan(&Made("c", 1), &v4()).is_err());
+}
+
+#[test]
+fn a_shared_address_is_kept_back_only_after_the_last_has_left() {
+    let mut allocator = released();
+    for (name, port) in [("b", "tcp/1"), ("c", "tcp/2")] {
+        allocator.prepare(&Made(name, 1), &v4().shared("k", &[port])).expect("free").commit();
+    }
+    assert_eq!(allocator.release(ip("1.2.3.1"), &Made("b", 1), NOW), Released::StillShared);
+    assert_eq!(allocator.release(ip("1.2.3.1"), &Made("b", 1), NOW), Released::NotHeld);
+    assert_eq!(
+        allocator.release(ip("1.2.3.1"), &Made("c", 1), NOW),
+        Released::Quarantined { until: MINUTE }
+    );
+    let former = allocator.quarantined(ip("1.2.3.1")).and_then(|entry| entry.former);
+    assert_eq!(former, Some(Made("c", 1)), "the last one");
+}
+
+#[test]
+fn what_is_kept_back_stays_so_when_pools_change() {
+    let mut allocator = released();
+    allocator.replace_pools([]);
+    assert!(allocator.quarantined(ip("1.2.3.0")).is_some());
+    allocator.replace_pools([pool("q", &["1.2.3.0/31"])]);
+    assert_eq!(allocator.counts("q", Family::V4).quarantined, 1);
+    assert_eq!(given(&allocator, Made("b", 1), &v4()), Ok(("1.2.3.1".into(), How::New)));
+}
+
+#[test]
+fn an_address_is_kept_back_as_long_as_its_pool_says() {
+    let rows = [
+        (Some(Duration::ZERO), Released::Free),
+        (Some(Duration::from_secs(5)), Released::Quarantined { until: Moment(10_000) }),
+        (Some(Duration::MAX), Released::Quarantined { until: Moment(u64::MAX) }),
+        (None, Released::Quarantined { until: MINUTE }),
+    ];
+    for (quarantine, expected) in rows {
+        let mut allocator = Allocator::new([]);
+        if let Some(quarantine) = quarantine {
+            allocator.replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.quarantine = quarantine)]);
+        }
+        allocator.adopt(ip("1.2.3.0"), &"s", &Terms::alone("ns"));
+        assert_eq!(allocator.release(ip("1.2.3.0"), &"s", NOW), expected, "{quarantine:?}");
+    }
+}
+
+#[test]
+fn what_was_never_had_is_not_kept_back() {
+    let mut allocator = released();
+    allocator.prepare(&Made("b", 1), &v4()).expect("free").commit();
+    assert!(allocator.disown(ip("1.2.3.1"), &Made("b", 1)));
+    assert!(!allocator.disown(ip("1.2.3.1"), &Made("b", 1)));
+    assert_eq!(given(&allocator, Made("c", 1), &v4()), Ok(("1.2.3.1".into(), How::New)));
+}
+
+#[test]
+fn what_is_kept_back_is_adopted_only_as_the_cluster_shows_it() {
+    let mut allocator = released();
+    let alone = Terms::alone("ns");
+    assert_eq!(allocator.adopt(ip("1.2.3.0"), &Made("b", 1), &alone), Adopted::Quarantined);
+    assert_eq!(allocator.adopt_together(ip("1.2.3.0"), &Made("b", 1), &alone), Adopted::New);
+    assert_eq!((allocator.quarantined(ip("1.2.3.0")), allocator.next_due()), (None, None));
+}
+
+#[test]
+fn a_pool_that_is_disabled_or_for_others_gives_nothing_back() {
+    let mut allocator = released();
+    allocator.replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.disabled = true)]);
+    assert_eq!(
+        given(&allocator, Made("a", 2), &v4().named(&["1.2.3.0"])),
+        Err("address 1.2.3.0 cannot be given: pool \"p\" is disabled".into())
+    );
+    let shown = v4().shown(&["1.2.3.0"]);
+    assert_eq!(given(&allocator, Made("a", 1), &shown), Ok(("1.2.3.0".into(), How::Recalled)), "it has it still");
+}
