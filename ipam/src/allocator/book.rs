@@ -98,15 +98,12 @@ impl<O: Ord + Clone> Book<O> {
             }
         };
         self.holders.insert(address, holders);
-        match self.parties.get_mut(owner) {
-            Some(party) => {
-                let place = party.held.partition_point(|held| *held < address);
-                party.held.insert(place, address);
-            }
-            None => {
-                let party = Party { terms: terms.clone(), held: vec![address] };
-                self.parties.insert(owner.clone(), party);
-            }
+        if let Some(party) = self.parties.get_mut(owner) {
+            let place = party.held.partition_point(|held| *held < address);
+            party.held.insert(place, address);
+        } else {
+            let party = Party { terms: terms.clone(), held: vec![address] };
+            self.parties.insert(owner.clone(), party);
         }
         self.list(terms.key(), address);
     }

@@ -9,7 +9,7 @@ use crate::{Family, Incompatible, Quarantined, Reason};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateError<O> {
     /// No pool that may be used has enough free addresses of the family.
-    #[error("{}{}{}", shortage(.family, .wanted), why(.considered), not_joined(.unshared))]
+    #[error("{}{}{}", shortage(*.family, *.wanted), why(.considered), not_joined(.unshared))]
     NoFreeAddress {
         /// The family asked for.
         family: Family,
@@ -39,7 +39,7 @@ pub enum AllocateError<O> {
     /// The address asked for does not belong to the pool asked for.
     #[error(
         "address {address} is not in pool {pool:?} ({range}): ask for another address or another pool{}",
-        belongs(.belongs_to)
+        belongs(.belongs_to.as_deref())
     )]
     NotInPool {
         /// The address asked for.
@@ -186,7 +186,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-fn shortage(family: &Family, wanted: &usize) -> String {
+fn shortage(family: Family, wanted: usize) -> String {
     match wanted {
         1 => format!("no free {family} address"),
         more => format!("no {more} free {family} addresses"),
@@ -203,20 +203,18 @@ fn why(considered: &[Refused]) -> String {
 }
 
 fn not_joined<O: fmt::Display>(unshared: &[Unshared<O>]) -> String {
-    unshared
-        .iter()
-        .map(|Unshared { address, holder, why }| {
-            format!("; {address} of Service {holder} cannot be shared: {why}")
-        })
-        .collect()
+    let sentence = |Unshared { address, holder, why }: &Unshared<O>| {
+        format!("; {address} of Service {holder} cannot be shared: {why}")
+    };
+    unshared.iter().map(sentence).collect::<Vec<_>>().concat()
 }
 
 fn known_pools(known: &[String]) -> String {
     if known.is_empty() { "there is no pool".to_owned() } else { format!("there are {}", known.join(", ")) }
 }
 
-fn belongs(pool: &Option<String>) -> String {
-    pool.as_ref().map_or_else(String::new, |pool| format!(" (it belongs to pool {pool:?})"))
+fn belongs(pool: Option<&str>) -> String {
+    pool.map_or_else(String::new, |pool| format!(" (it belongs to pool {pool:?})"))
 }
 
 fn kept_back<O: fmt::Display>(quarantined: &Quarantined<O>) -> String {

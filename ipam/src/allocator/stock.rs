@@ -54,10 +54,11 @@ pub(super) struct Stock {
     v6: Shelf,
 }
 
-/// All pools, in the order in which they are searched.
+/// All pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Stocks {
-    stocks: Vec<Stock>,
+    /// In the order in which they are searched.
+    all: Vec<Stock>,
     names: BTreeMap<String, usize>,
     v4: Segments,
     v6: Segments,
@@ -107,26 +108,26 @@ impl Stocks {
         let mut stocks = Self::default();
         let mut given = AddressSet::default();
         for (index, pool) in pools.into_iter().enumerate() {
-            let mut own = pool.addresses.clone();
-            own.subtract(&given);
-            given.extend(&own);
+            let mut members = pool.addresses.clone();
+            members.subtract(&given);
+            given.extend(&members);
             let [v4, v6] = Family::ALL.map(|family| {
                 let scale = match family {
                     Family::V4 if pool.policy.avoid_class_c => Scale::WithoutClassC,
                     Family::V4 | Family::V6 => Scale::Every,
                 };
                 let mut free = Free::new(scale, pool.policy.order);
-                for (first, last) in own.runs(family).iter() {
+                for (first, last) in members.runs(family).iter() {
                     free.add(first, last);
                     stocks.segments_mut(family).push((first, last, index));
                 }
                 for (first, last) in pool.reserved.runs(family).iter() {
                     free.reserve(first, last);
                 }
-                Shelf { free, total: own.count(family), ..Shelf::default() }
+                Shelf { free, total: members.count(family), ..Shelf::default() }
             });
             stocks.names.insert(pool.name.clone(), index);
-            stocks.stocks.push(Stock { pool, v4, v6 });
+            stocks.all.push(Stock { pool, v4, v6 });
         }
         stocks.v4.sort_unstable();
         stocks.v6.sort_unstable();
@@ -149,7 +150,7 @@ impl Stocks {
 
     /// The pools in the order of the search.
     pub(super) fn all(&self) -> &[Stock] {
-        &self.stocks
+        &self.all
     }
 
     pub(super) fn named(&self, name: &str) -> Option<usize> {
@@ -171,7 +172,7 @@ impl Stocks {
     }
 
     pub(super) fn of(&self, address: IpAddr) -> Option<&Stock> {
-        self.index_of(address).map(|index| &self.stocks[index])
+        self.index_of(address).map(|index| &self.all[index])
     }
 
     /// Whether `address`, which is in use by nobody, can be given.
@@ -181,27 +182,26 @@ impl Stocks {
 
     /// `address` is used otherwise. Nothing happens for one that belongs to no pool.
     pub(super) fn change(&mut self, address: IpAddr, from: Use, to: Use) {
-        let Some(index) = self.index_of(address) else { return };
-        let stock = &mut self.stocks[index];
+        let Some(stock) = self.index_of(address).map(|index| &mut self.all[index]) else { return };
         let number = number(address);
         let reserved = stock.pool.reserved.contains(address);
-        let shelf = stock.shelf_mut(Family::of(address));
+        let place = stock.shelf_mut(Family::of(address));
         match from {
-            Use::Free(_) => shelf.free.take(number),
-            Use::Held => shelf.assigned -= 1,
-            Use::Quarantined => shelf.quarantined -= 1,
+            Use::Free(_) => place.free.take(number),
+            Use::Held => place.assigned -= 1,
+            Use::Quarantined => place.quarantined -= 1,
         }
         match to {
             Use::Free(_) if reserved => {}
-            Use::Free(released) => shelf.free.give_back(number, released),
-            Use::Held => shelf.assigned += 1,
-            Use::Quarantined => shelf.quarantined += 1,
+            Use::Free(released) => place.free.give_back(number, released),
+            Use::Held => place.assigned += 1,
+            Use::Quarantined => place.quarantined += 1,
         }
     }
 
     /// Takes over from `former` when which addresses were let go, for those that are free.
     pub(super) fn remember(&mut self, former: &Self) {
-        for stock in &former.stocks {
+        for stock in &former.all {
             for family in Family::ALL {
                 for (number, released) in stock.shelf(family).free.history() {
                     let address = family.address(number);

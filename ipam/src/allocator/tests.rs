@@ -62,15 +62,15 @@ trait Asking {
 
 impl Asking for Request {
     fn named(self, addresses: &[&str]) -> Request {
-        Request { addresses: addresses.iter().map(|text| ip(text)).collect(), ..self }
+        Self { addresses: addresses.iter().map(|text| ip(text)).collect(), ..self }
     }
 
     fn shown(self, addresses: &[&str]) -> Request {
-        Request { preferred: addresses.iter().map(|text| ip(text)).collect(), ..self }
+        Self { preferred: addresses.iter().map(|text| ip(text)).collect(), ..self }
     }
 
     fn from(self, pool: &str) -> Request {
-        Request { pool: Some(pool.into()), ..self }
+        Self { pool: Some(pool.into()), ..self }
     }
 
     fn of(mut self, namespace: &str) -> Request {
@@ -85,7 +85,7 @@ impl Asking for Request {
     }
 
     fn times(self, count: u8) -> Request {
-        Request { count, ..self }
+        Self { count, ..self }
     }
 
     fn shared(mut self, key: &str, ports: &[&str]) -> Request {
@@ -128,6 +128,7 @@ impl Lan {
     }
 
     /// What `owner` holds afterwards, or the message of the refusal.
+    #[expect(clippy::needless_pass_by_value, reason = "requests are written where they are made")]
     fn give(&mut self, owner: &'static str, request: Request) -> Result<String, String> {
         let before = self.allocator.clone();
         let planned = self.allocator.plan(&owner, &request);

@@ -94,15 +94,36 @@ fn s49_and_s50_pools_that_come_and_go_change_no_address() {
 #[test]
 fn s16_and_s51_and_s52_addresses_named_against_the_families() {
     let rows: [(Request, &str); 9] = [
-        (require().named(&["1.2.3.1"]), "no IPv6 address is named, and the Service requires both families: name one of each"),
-        (require().named(&["1000::1"]), "no IPv4 address is named, and the Service requires both families: name one of each"),
-        (v4().named(&["1000::1"]), "address 1000::1 is not an IPv4 address: ask for one of the Service's own family"),
-        (v6().named(&["1.2.3.1"]), "address 1.2.3.1 is not an IPv6 address: ask for one of the Service's own family"),
-        (v4().named(&["1.2.3.1", "1000::1"]), "address 1000::1 is not an IPv4 address: ask for one of the Service's own family"),
+        (
+            require().named(&["1.2.3.1"]),
+            "no IPv6 address is named, and the Service requires both families: name one of each",
+        ),
+        (
+            require().named(&["1000::1"]),
+            "no IPv4 address is named, and the Service requires both families: name one of each",
+        ),
+        (
+            v4().named(&["1000::1"]),
+            "address 1000::1 is not an IPv4 address: ask for one of the Service's own family",
+        ),
+        (
+            v6().named(&["1.2.3.1"]),
+            "address 1.2.3.1 is not an IPv6 address: ask for one of the Service's own family",
+        ),
+        (
+            v4().named(&["1.2.3.1", "1000::1"]),
+            "address 1000::1 is not an IPv4 address: ask for one of the Service's own family",
+        ),
         (v4().named(&["1.2.3.1", "1.2.3.1"]), "address 1.2.3.1 is named twice: name it once"),
-        (v4().named(&["1.2.3.1", "9.9.9.9"]), "address 9.9.9.9 is in no pool: ask for another, or add it to a pool (there are b, dual)"),
+        (
+            v4().named(&["1.2.3.1", "9.9.9.9"]),
+            "address 9.9.9.9 is in no pool: ask for another, or add it to a pool (there are b, dual)",
+        ),
         (v4().times(0), "0 addresses are asked for: ask for 1 or more"),
-        (v4().times(5).from("dual"), "no 5 free IPv4 addresses; pool \"dual\" has only 4 free: free an address or add some to a pool"),
+        (
+            v4().times(5).from("dual"),
+            "no 5 free IPv4 addresses; pool \"dual\" has only 4 free: free an address or add some to a pool",
+        ),
     ];
     for (request, expected) in rows {
         let mut lan = Lan::new([named("dual", 1).remove(0), pool("b", &["1.1.1.0/30"])]);
@@ -110,13 +131,22 @@ fn s16_and_s51_and_s52_addresses_named_against_the_families() {
         assert_eq!(lan.allocator.in_use().count(), 0, "{request:?}");
     }
     let mut lan = Lan::new([named("dual", 1).remove(0), pool("b", &["1.1.1.0/30"])]);
-    assert_eq!(lan.given("s1", require().named(&["1000::1", "1.2.3.1"])), "1.2.3.1 1000::1", "in family order");
-    assert_eq!(lan.given("s2", v4().named(&["1.2.3.3", "1.1.1.1"])), "1.2.3.3 1.1.1.1", "several, of two pools");
+    assert_eq!(
+        lan.given("s1", require().named(&["1000::1", "1.2.3.1"])),
+        "1.2.3.1 1000::1",
+        "in family order"
+    );
+    assert_eq!(
+        lan.given("s2", v4().named(&["1.2.3.3", "1.1.1.1"])),
+        "1.2.3.3 1.1.1.1",
+        "several, of two pools"
+    );
 }
 
 #[test]
 fn s15_and_s53_an_address_of_a_family_no_longer_asked_for_is_left() {
-    for (before, after, one, other) in [(v4(), v6(), "1.2.3.0", "1000::"), (v6(), v4(), "1000::", "1.2.3.0")] {
+    for (before, after, one, other) in [(v4(), v6(), "1.2.3.0", "1000::"), (v6(), v4(), "1000::", "1.2.3.0")]
+    {
         let mut lan = Lan::new(named("dual", 1));
         assert_eq!(lan.given("s1", before), one);
         let plan = lan.allocator.plan(&"s1", &after).expect("free");

@@ -60,11 +60,7 @@ fn s68_to_s73_pool_edits_change_what_can_be_given_and_never_what_was_given() {
         ("70 avoiding .0", vec![avoiding("a", &["1.2.3.0/30"])], "1.2.3.3"),
         ("71, 72 no pool", vec![], "-"),
         ("73 a second", vec![pool("0", &["1.2.2.0/30"]), pool("a", &["1.2.3.0/30"])], "1.2.2.0"),
-        (
-            "disabled",
-            vec![pool_with("a", &["1.2.3.0/30"], |policy| policy.disabled = true)],
-            "-",
-        ),
+        ("disabled", vec![pool_with("a", &["1.2.3.0/30"], |policy| policy.disabled = true)], "-"),
     ];
     for (name, pools, next) in rows {
         let mut lan = Lan::new([pool("a", &["1.2.3.0/30"])]);
@@ -184,7 +180,9 @@ fn an_address_that_several_pools_list_belongs_to_the_first_in_the_order_of_the_s
 
 #[test]
 fn the_highest_is_given_first_where_the_pool_says_so() {
-    for (avoid, expected) in [(false, ["1.2.4.0", "1.2.3.255", "1.2.3.254"]), (true, ["1.2.3.254", "1.2.3.253", "-"])] {
+    for (avoid, expected) in
+        [(false, ["1.2.4.0", "1.2.3.255", "1.2.3.254"]), (true, ["1.2.3.254", "1.2.3.253", "-"])]
+    {
         let mut lan = Lan::new([pool_with("a", &["1.2.3.253-1.2.4.0"], |policy| {
             policy.order = crate::Order::Highest;
             policy.avoid_class_c = avoid;
@@ -195,7 +193,8 @@ fn the_highest_is_given_first_where_the_pool_says_so() {
 
 #[test]
 fn the_least_recently_used_is_given_where_the_pool_says_so() {
-    let lru = |ranges: &[&str]| pool_with("a", ranges, |policy| policy.order = crate::Order::LeastRecentlyUsed);
+    let lru =
+        |ranges: &[&str]| pool_with("a", ranges, |policy| policy.order = crate::Order::LeastRecentlyUsed);
     let mut lan = Lan::new([lru(&["1.2.3.0/30"])]);
     for owner in ["s1", "s2", "s3"] {
         lan.given(owner, v4());

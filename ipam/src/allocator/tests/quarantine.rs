@@ -103,10 +103,7 @@ fn a_shared_address_is_kept_back_only_after_the_last_has_left() {
     }
     assert_eq!(allocator.release(ip("1.2.3.1"), &Made("b", 1), NOW), Released::StillShared);
     assert_eq!(allocator.release(ip("1.2.3.1"), &Made("b", 1), NOW), Released::NotHeld);
-    assert_eq!(
-        allocator.release(ip("1.2.3.1"), &Made("c", 1), NOW),
-        Released::Quarantined { until: MINUTE }
-    );
+    assert_eq!(allocator.release(ip("1.2.3.1"), &Made("c", 1), NOW), Released::Quarantined { until: MINUTE });
     let former = allocator.quarantined(ip("1.2.3.1")).and_then(|entry| entry.former);
     assert_eq!(former, Some(Made("c", 1)), "the last one");
 }
@@ -132,7 +129,8 @@ fn an_address_is_kept_back_as_long_as_its_pool_says() {
     for (quarantine, expected) in rows {
         let mut allocator = Allocator::new([]);
         if let Some(quarantine) = quarantine {
-            allocator.replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.quarantine = quarantine)]);
+            allocator
+                .replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.quarantine = quarantine)]);
         }
         allocator.adopt(ip("1.2.3.0"), &"s", &Terms::alone("ns"));
         assert_eq!(allocator.release(ip("1.2.3.0"), &"s", NOW), expected, "{quarantine:?}");
@@ -166,5 +164,9 @@ fn a_pool_that_is_disabled_or_for_others_gives_nothing_back() {
         Err("address 1.2.3.0 cannot be given: pool \"p\" is disabled".into())
     );
     let shown = v4().shown(&["1.2.3.0"]);
-    assert_eq!(given(&allocator, Made("a", 1), &shown), Ok(("1.2.3.0".into(), How::Recalled)), "it has it still");
+    assert_eq!(
+        given(&allocator, Made("a", 1), &shown),
+        Ok(("1.2.3.0".into(), How::Recalled)),
+        "it has it still"
+    );
 }

@@ -34,7 +34,11 @@ fn s18_and_s22_and_s24_who_may_join_and_why_others_may_not() {
         (web(), mine(), None),
         (web(), v4().shared("web", &["udp/80", "sctp/80"]), None),
         (web(), v4().shared("web", &["tcp/443", "tcp/80"]), Some("its holder listens on port TCP 80 too")),
-        (web(), v4().shared("mail", &["tcp/25"]), Some("its holder has the sharing key \"web\", not \"mail\"")),
+        (
+            web(),
+            v4().shared("mail", &["tcp/25"]),
+            Some("its holder has the sharing key \"web\", not \"mail\""),
+        ),
         (v4(), mine(), Some("its holder has no sharing key")),
         (
             web(),
@@ -69,7 +73,11 @@ fn s18_and_s22_and_s24_who_may_join_and_why_others_may_not() {
             Some("this Service does not name the holder's namespace \"other\" as one it shares with"),
         ),
         (with(web().of("other"), &["ns"]), with(mine(), &["other"]), None),
-        (with(web().of("other"), &["ns"]), with(web(), &["other"]), Some("its holder listens on port TCP 80 too")),
+        (
+            with(web().of("other"), &["ns"]),
+            with(web(), &["other"]),
+            Some("its holder listens on port TCP 80 too"),
+        ),
     ];
     for (holder, asks, why) in rows {
         let mut lan = Lan::new([pool("a", &["1.2.3.4/32"])]);

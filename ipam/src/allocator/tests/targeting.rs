@@ -30,7 +30,8 @@ fn s14_a_pool_without_auto_assign_serves_only_those_who_name_it_or_its_address()
 
 #[test]
 fn s29_and_s37_a_pool_for_one_namespace_refuses_others_also_by_name() {
-    let mut lan = Lan::new([pool_with("a", &["1.2.3.0/30"], namespaces(["ns1"])), pool("b", &["1.2.4.0/30"])]);
+    let mut lan =
+        Lan::new([pool_with("a", &["1.2.3.0/30"], namespaces(["ns1"])), pool("b", &["1.2.4.0/30"])]);
     assert_eq!(lan.given("s1", v4().of("ns1").named(&["1.2.3.1"])), "1.2.3.1");
     assert_eq!(
         lan.refused("s2", v4().of("ns2").named(&["1.2.3.2"])),
@@ -160,7 +161,11 @@ fn s36_a_relabelled_namespace_matters_for_what_is_given_next_and_not_for_what_is
     assert_eq!(lan.given("s1", v4()), "1.0.1.0");
     assert_eq!(lan.given("s2", relabelled.clone()), "1.0.0.0");
     assert_eq!(lan.given("s1", relabelled), "1.0.1.0", "held");
-    assert_eq!(lan.given("s2", v4()), "1.0.0.0", "held, although the namespace may not use the pool any more");
+    assert_eq!(
+        lan.given("s2", v4()),
+        "1.0.0.0",
+        "held, although the namespace may not use the pool any more"
+    );
 }
 
 #[test]
@@ -228,8 +233,5 @@ fn a_refusal_names_every_pool_and_why_it_said_no() {
         lan.refused("s4", v4().from("two").times(2)),
         "no 2 free IPv4 addresses; pool \"two\" has only 1 free: free an address or add some to a pool"
     );
-    assert_eq!(
-        Lan::new([]).refused("s1", v4()),
-        "no free IPv4 address: there is no pool; create an IPPool"
-    );
+    assert_eq!(Lan::new([]).refused("s1", v4()), "no free IPv4 address: there is no pool; create an IPPool");
 }

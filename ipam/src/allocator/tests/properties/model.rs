@@ -1,0 +1,430 @@
+//! The same as naive sets: every address by itself, nothing indexed, every rule written out once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Order;
+
+/// A Service: made anew it has another number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Party {
+    pub(super) name: u8,
+    pub(super) made: u8,
+}
+
+impl Owner for Party {
+    fn succeeds(&self, former: &Self) -> bool {
+        self.name == former.name
+    }
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.name, self.made)
+    }
+}
+
+#[derive(Debug)]
+struct Members {
+    name: String,
+    own: BTreeSet<IpAddr>,
+    givable: BTreeSet<IpAddr>,
+    policy: Policy,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    /// In the order of the search.
+    pools: Vec<Members>,
+    holders: BTreeMap<IpAddr, Vec<Party>>,
+    terms: BTreeMap<Party, Terms>,
+    pub(super) quarantined: BTreeMap<IpAddr, Quarantined<Party>>,
+    pub(super) now: Moment,
+}
+
+fn each(set: &crate::AddressSet) -> impl Iterator<Item = IpAddr> {
+    set.ranges().flat_map(|(first, last)| {
+        let family = Family::of(first);
+        (crate::family::number(first)..=crate::family::number(last)).map(move |number| family.address(number))
+    })
+}
+
+impl Model {
+    pub(super) fn replace(&mut self, pools: &[Pool]) {
+        let mut sorted: Vec<&Pool> = pools
+            .iter()
+            .enumerate()
+            .filter(|(index, pool)| !pools[index + 1..].iter().any(|later| later.name == pool.name))
+            .map(|(_, pool)| pool)
+            .collect();
+        sorted
+            .sort_by_key(|pool| (pool.policy.priority, pool.policy.namespaces.is_empty(), pool.name.clone()));
+        let mut taken = BTreeSet::new();
+        self.pools = sorted
+            .into_iter()
+            .map(|pool| {
+                let own: BTreeSet<IpAddr> = each(&pool.addresses).filter(|one| taken.insert(*one)).collect();
+                let avoided = |address: &IpAddr| match address {
+                    IpAddr::V4(v4) => pool.policy.avoid_class_c && matches!(v4.octets()[3], 0 | 255),
+                    IpAddr::V6(_) => false,
+                };
+                let givable = own
+                    .iter()
+                    .copied()
+                    .filter(|address| !pool.reserved.contains(*address) && !avoided(address))
+                    .collect();
+                Members { name: pool.name.clone(), own, givable, policy: pool.policy.clone() }
+            })
+            .collect();
+    }
+
+    fn pool_of(&self, address: IpAddr) -> Option<&Members> {
+        self.pools.iter().find(|pool| pool.own.contains(&address))
+    }
+
+    fn holders(&self, address: IpAddr) -> &[Party] {
+        self.holders.get(&address).map_or(&[], Vec::as_slice)
+    }
+
+    fn is_free(&self, address: IpAddr) -> bool {
+        self.holders(address).is_empty()
+            && !self.quarantined.contains_key(&address)
+            && self.pool_of(address).is_some_and(|pool| pool.givable.contains(&address))
+    }
+
+    fn free(&self, pool: &Members, family: Family) -> Vec<IpAddr> {
+        pool.own.iter().copied().filter(|one| Family::of(*one) == family && self.is_free(*one)).collect()
+    }
+
+    fn held(&self, owner: &Party) -> Vec<IpAddr> {
+        self.holders
+            .iter()
+            .filter(|(_, holders)| holders.contains(owner))
+            .map(|(address, _)| *address)
+            .collect()
+    }
+
+    /// Whether `owner` may have the address with those who joined before it.
+    fn fits(&self, address: IpAddr, owner: &Party, terms: &Terms) -> bool {
+        let before = self.holders(address).iter().take_while(|holder| *holder != owner);
+        before.map(|holder| &self.terms[holder]).all(|theirs| {
+            let (Some(mine), Some(held)) = (&terms.sharing, &theirs.sharing) else { return false };
+            let named = mine.with.contains(&theirs.namespace) && held.with.contains(&terms.namespace);
+            mine.key == held.key
+                && (terms.namespace == theirs.namespace || named)
+                && terms.traffic == theirs.traffic
+                && terms.ports.is_disjoint(&theirs.ports)
+        })
+    }
+
+    /// Whether the pools asked for include the address's own; `None` is no pool.
+    fn is_within(&self, request: &Request, address: IpAddr) -> bool {
+        match (&request.pool, self.pool_of(address)) {
+            (None, _) | (Some(_), None) => true,
+            (Some(name), Some(its)) => *name == its.name,
+        }
+    }
+
+    fn admits(pool: &Members, request: &Request) -> bool {
+        let namespaces = &pool.policy.namespaces;
+        !pool.policy.disabled && (namespaces.is_empty() || namespaces.contains(&request.subject.namespace))
+    }
+
+    fn may_use(pool: &Members, request: &Request) -> bool {
+        let named = request.pool.as_ref().map_or(pool.policy.auto_assign, |name| *name == pool.name);
+        named && Self::admits(pool, request)
+    }
+
+    fn may_keep(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
+        self.holders(address).contains(owner)
+            && request.families.place(Family::of(address)).is_some()
+            && self.is_within(request, address)
+            && self.fits(address, owner, &request.terms)
+    }
+
+    fn may_recall(&self, address: IpAddr, owner: &Party) -> bool {
+        self.quarantined.get(&address).is_some_and(|entry| {
+            entry.reason == Reason::Released
+                && entry.former.as_ref().is_some_and(|former| owner.succeeds(former))
+        })
+    }
+
+    /// Whether an address that is not held could be had, if its pool allows it.
+    fn can_be_had(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
+        if self.quarantined.contains_key(&address) {
+            return self.may_recall(address, owner);
+        }
+        !self.holders(address).contains(owner) && self.fits(address, owner, &request.terms)
+    }
+
+    /// Addresses of a family that could be given to `owner`.
+    fn reachable(&self, owner: &Party, request: &Request, family: Family) -> usize {
+        let everywhere: BTreeSet<IpAddr> = self
+            .pools
+            .iter()
+            .flat_map(|pool| pool.own.iter().copied())
+            .chain(self.held(owner))
+            .filter(|address| Family::of(*address) == family)
+            .collect();
+        let reaches = |address: &&IpAddr| {
+            let address = **address;
+            let Some(pool) = self.pool_of(address) else { return self.may_keep(address, owner, request) };
+            let shown = request.preferred.contains(&address) && self.is_within(request, address);
+            let joins =
+                self.holders(address).iter().any(|holder| self.terms[holder].key() == request.terms.key());
+            self.may_keep(address, owner, request)
+                || shown && self.can_be_had(address, owner, request)
+                || Self::may_use(pool, request)
+                    && (self.is_free(address) || joins && self.can_be_had(address, owner, request))
+        };
+        everywhere.iter().filter(reaches).count()
+    }
+
+    pub(super) fn can_serve(&self, owner: &Party, request: &Request) -> bool {
+        let families = request.families.list();
+        if request.addresses.is_empty() {
+            let count = usize::from(request.count);
+            let reached = families.iter().map(|family| self.reachable(owner, request, *family));
+            return count > 0
+                && match request.families {
+                    Families::Single(_) | Families::Require(_) => reached.into_iter().all(|n| n >= count),
+                    Families::Prefer(_) => reached.into_iter().any(|n| n > 0),
+                };
+        }
+        let distinct: BTreeSet<_> = request.addresses.iter().collect();
+        let of = |family: &Family| distinct.iter().any(|address| Family::of(**address) == *family);
+        let all_named = match request.families {
+            Families::Single(_) | Families::Prefer(_) => true,
+            Families::Require(both) => both.iter().all(of),
+        };
+        let known = request.pool.as_ref().is_none_or(|name| self.pools.iter().any(|pool| pool.name == *name));
+        all_named
+            && distinct.len() == request.addresses.len()
+            && request.addresses.iter().all(|address| {
+                let family = families.contains(&Family::of(*address));
+                let given = known
+                    && self.is_within(request, *address)
+                    && self.can_be_had(*address, owner, request)
+                    && self.pool_of(*address).is_some_and(|pool| {
+                        let in_use =
+                            !self.holders(*address).is_empty() || self.quarantined.contains_key(address);
+                        Self::admits(pool, request) && (in_use || self.is_free(*address))
+                    });
+                family && (self.may_keep(*address, owner, request) || given)
+            })
+    }
+
+    /// Whether the plan is one that the rules allow, keeps what is to be kept, and takes what is to be taken first.
+    pub(super) fn check(&self, owner: &Party, request: &Request, plan: &Plan) -> Result<(), TestCaseError> {
+        prop_assert!(self.can_serve(owner, request));
+        let answer: Vec<IpAddr> = plan.addresses.iter().map(|planned| planned.address).collect();
+        let places: Vec<_> =
+            answer.iter().map(|address| request.families.place(Family::of(*address))).collect();
+        prop_assert!(places.is_sorted() && places.iter().all(Option::is_some), "{:?}", plan);
+        prop_assert_eq!(answer.iter().collect::<BTreeSet<_>>().len(), answer.len(), "none twice");
+        for planned in &plan.addresses {
+            let address = planned.address;
+            prop_assert_eq!(planned.pool.as_ref(), self.pool_of(address).map(|pool| &pool.name));
+            let is = match planned.how {
+                How::Kept => self.may_keep(address, owner, request),
+                How::New => self.holders(address).is_empty() && !self.quarantined.contains_key(&address),
+                How::Joined => !self.holders(address).is_empty() && self.can_be_had(address, owner, request),
+                How::Recalled => self.may_recall(address, owner),
+            };
+            prop_assert!(is, "{:?} {:?}", planned, self);
+        }
+        let leaves: Vec<_> =
+            self.held(owner).into_iter().filter(|address| !answer.contains(address)).collect();
+        prop_assert_eq!(&plan.leaves, &leaves);
+        if request.addresses.is_empty() {
+            self.check_choice(owner, request, plan, &answer)
+        } else {
+            prop_assert!(plan.missing.is_empty());
+            prop_assert_eq!(
+                answer.iter().collect::<BTreeSet<_>>(),
+                request.addresses.iter().collect::<BTreeSet<_>>()
+            );
+            Ok(())
+        }
+    }
+
+    /// Where nothing is named: as many as asked for, what is held before others, and free ones in the order of the pools
+    /// and of each pool.
+    fn check_choice(
+        &self,
+        owner: &Party,
+        request: &Request,
+        plan: &Plan,
+        answer: &[IpAddr],
+    ) -> Result<(), TestCaseError> {
+        for family in request.families.list() {
+            let given: Vec<_> =
+                plan.addresses.iter().filter(|one| Family::of(one.address) == *family).collect();
+            let wanted = usize::from(request.count).min(self.reachable(owner, request, *family));
+            prop_assert_eq!(given.len(), wanted, "as many as can be had of {}", family);
+            let short = wanted < usize::from(request.count);
+            prop_assert_eq!(plan.missing.contains(family), short);
+            let keeps = |address: &&IpAddr| {
+                Family::of(**address) == *family && self.may_keep(**address, owner, request)
+            };
+            let needless = plan.leaves.iter().find(keeps).filter(|address| {
+                let loose = request.may_leave && self.pool_of(**address).is_none();
+                !loose && given.iter().any(|one| one.how != How::Kept)
+            });
+            prop_assert_eq!(needless, None, "left although another is taken");
+            for one in given.iter().filter(|one| one.how == How::New) {
+                if request.preferred.contains(&one.address) {
+                    continue;
+                }
+                let pool = self.pool_of(one.address).ok_or_else(|| fail("new, in no pool"))?;
+                prop_assert!(Self::may_use(pool, request) && self.is_free(one.address), "{:?}", one);
+                let passed: Vec<_> =
+                    self.free(pool, *family).into_iter().filter(|free| !answer.contains(free)).collect();
+                let first = match pool.policy.order {
+                    Order::Lowest => passed.iter().all(|free| *free > one.address),
+                    Order::Highest => passed.iter().all(|free| *free < one.address),
+                    Order::LeastRecentlyUsed => true,
+                };
+                prop_assert!(first, "{:?} before {:?}", one, passed);
+                if request.families.list().len() == 1 {
+                    let earlier = self.pools.iter().take_while(|other| other.name != pool.name);
+                    for other in earlier.filter(|other| Self::may_use(other, request)) {
+                        let passed = self.free(other, *family);
+                        prop_assert!(passed.iter().all(|free| answer.contains(free)), "{}", other.name);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self, owner: &Party, request: &Request, plan: &Plan) {
+        for planned in &plan.addresses {
+            self.quarantined.remove(&planned.address);
+            let holders = self.holders.entry(planned.address).or_default();
+            if !holders.contains(owner) {
+                holders.push(owner.clone());
+            }
+        }
+        self.set_terms(owner, &request.terms);
+    }
+
+    pub(super) fn adopt(
+        &mut self,
+        address: IpAddr,
+        owner: &Party,
+        terms: &Terms,
+        together: bool,
+    ) -> Adopted<Party> {
+        let holders = self.holders(address).to_vec();
+        if !together && self.quarantined.contains_key(&address) {
+            return Adopted::Quarantined;
+        }
+        if holders.contains(owner) {
+            self.set_terms(owner, terms);
+            return Adopted::Already;
+        }
+        if !together && !self.fits(address, owner, terms) {
+            let clash = holders.iter().find(|holder| terms.fits(&self.terms[holder]).is_err());
+            return clash.map_or(Adopted::Already, |holder| Adopted::Conflict { holder: holder.clone() });
+        }
+        self.quarantined.remove(&address);
+        self.holders.entry(address).or_default().push(owner.clone());
+        self.set_terms(owner, terms);
+        if holders.is_empty() { Adopted::New } else { Adopted::Joined }
+    }
+
+    /// Says whether others hold it; `None`: the owner did not.
+    pub(super) fn leave(&mut self, address: IpAddr, owner: &Party) -> Option<bool> {
+        let holders = self.holders.get_mut(&address)?;
+        let place = holders.iter().position(|holder| holder == owner)?;
+        holders.remove(place);
+        let others = !holders.is_empty();
+        if !others {
+            self.holders.remove(&address);
+        }
+        if self.held(owner).is_empty() {
+            self.terms.remove(owner);
+        }
+        Some(others)
+    }
+
+    pub(super) fn release(&mut self, address: IpAddr, owner: &Party) -> Released {
+        match self.leave(address, owner) {
+            None => Released::NotHeld,
+            Some(true) => Released::StillShared,
+            Some(false) => {
+                let time =
+                    self.pool_of(address).map_or(Duration::from_mins(1), |pool| pool.policy.quarantine);
+                if time.is_zero() {
+                    return Released::Free;
+                }
+                let until = self.now.after(time);
+                let entry = Quarantined { former: Some(owner.clone()), until, reason: Reason::Released };
+                self.quarantined.insert(address, entry);
+                Released::Quarantined { until }
+            }
+        }
+    }
+
+    pub(super) fn set_terms(&mut self, owner: &Party, terms: &Terms) {
+        if !self.held(owner).is_empty() {
+            self.terms.insert(owner.clone(), terms.clone());
+        }
+    }
+
+    pub(super) fn quarantine(&mut self, address: IpAddr, entry: &Quarantined<Party>) {
+        for holder in self.holders(address).to_vec() {
+            self.leave(address, &holder);
+        }
+        self.quarantined.insert(address, entry.clone());
+    }
+
+    pub(super) fn due(&self) -> Vec<IpAddr> {
+        let mut due: Vec<_> = self
+            .quarantined
+            .iter()
+            .filter(|(_, entry)| entry.until <= self.now)
+            .map(|(address, entry)| (entry.until, *address))
+            .collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, address)| address).collect()
+    }
+
+    /// Whether `allocator` says the same of every address and count.
+    pub(super) fn same(&self, allocator: &Allocator<Party>) -> Result<(), TestCaseError> {
+        let holders: Vec<_> = self.holders.iter().map(|(address, all)| (*address, all.as_slice())).collect();
+        prop_assert_eq!(allocator.in_use().collect::<Vec<_>>(), holders);
+        let quarantined: Vec<_> = self.quarantined.iter().map(|(address, entry)| (*address, entry)).collect();
+        prop_assert_eq!(allocator.in_quarantine().collect::<Vec<_>>(), quarantined);
+        prop_assert_eq!(
+            allocator.pools().map(|pool| &pool.name).collect::<Vec<_>>(),
+            self.pools.iter().map(|pool| &pool.name).collect::<Vec<_>>()
+        );
+        for (party, terms) in &self.terms {
+            prop_assert_eq!(allocator.terms(party), Some(terms));
+            prop_assert_eq!(allocator.held_by(party).collect::<Vec<_>>(), self.held(party));
+        }
+        for pool in &self.pools {
+            for family in Family::ALL {
+                let own: Vec<IpAddr> =
+                    pool.own.iter().copied().filter(|address| Family::of(*address) == family).collect();
+                let count =
+                    |is: &dyn Fn(IpAddr) -> bool| own.iter().filter(|address| is(**address)).count() as u128;
+                let counts = allocator.counts(&pool.name, family);
+                prop_assert_eq!(counts.total, own.len() as u128);
+                prop_assert_eq!(counts.assigned, count(&|one| !self.holders(one).is_empty()));
+                prop_assert_eq!(counts.quarantined, count(&|one| self.quarantined.contains_key(&one)));
+                prop_assert_eq!(counts.available(), count(&|one| self.is_free(one)));
+                for address in own {
+                    let its = allocator.pool_of(address).map(|pool| &pool.name);
+                    prop_assert_eq!(its, Some(&pool.name));
+                }
+            }
+        }
+        Ok(())
+    }
+}
