@@ -108,8 +108,10 @@ impl Said {
     }
 
     /// Whether the watch has yet to show the outcome of an earlier patch.
-    fn has_patched(&self, uid: Option<&str>, version: Option<&str>) -> bool {
-        uid.and_then(|uid| self.patched.get(uid)).is_some_and(|patched| Some(patched.as_str()) == version)
+    fn has_patched(&self, object: &impl kube::Resource) -> bool {
+        let meta = object.meta();
+        let patched = meta.uid.as_ref().and_then(|uid| self.patched.get(uid));
+        patched.is_some() && patched == meta.resource_version.as_ref()
     }
 }
 
@@ -135,14 +137,13 @@ where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
-    let of_routers = routers.iter().filter_map(|router| {
-        let router = router.as_ref();
-        router_job(here, carried.get(router.metadata.name.as_deref()?)?, router, said)
-    });
-    let of_vips = vips.iter().filter_map(|vip| {
-        let vip = vip.as_ref();
+    let of_routers = routers.iter().map(AsRef::as_ref).filter(|router| !said.has_patched(*router));
+    let of_routers = of_routers
+        .filter_map(|router| router_job(here, carried.get(router.metadata.name.as_deref()?)?, router, said));
+    let of_vips = vips.iter().map(AsRef::as_ref).filter(|vip| !said.has_patched(*vip));
+    let of_vips = of_vips.filter_map(|vip| {
         if vip.spec.quarantine.is_some() {
-            return quarantine_job(here, vip, said);
+            return quarantine_job(here, vip);
         }
         vip_job(here, carried.get(vip.spec.virtual_router.as_deref()?)?, vip, said)
     });
@@ -161,7 +162,7 @@ fn router_job(here: Here<'_>, carried: &Carried<'_>, router: &VirtualRouter, sai
         "activeSince": format!("{:.3}", carried.period.since),
         "transitions": transitions.saturating_add(1),
     });
-    job(Kind::VirtualRouter, router, Some(carried), said, &patch)
+    Some(job(Kind::VirtualRouter, router, Some(carried), &patch))
 }
 
 fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) -> Option<Job> {
@@ -193,13 +194,13 @@ fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) 
     if is_known || (others && said.has_claimed(vip.metadata.uid.as_deref(), carried.period)) {
         return None;
     }
-    vip_patch(here, vip, word, Some(carried), said)
+    Some(vip_patch(here, vip, word, Some(carried)))
 }
 
 /// Who announced an address until it was put into quarantine says that nobody does.
-fn quarantine_job(here: Here<'_>, vip: &VirtualIP, said: &Said) -> Option<Job> {
+fn quarantine_job(here: Here<'_>, vip: &VirtualIP) -> Option<Job> {
     let is_mine = active_node(vip) == Some(here.node) && vip.metadata.deletion_timestamp.is_none();
-    if is_mine { vip_patch(here, vip, Word::Quarantined, None, said) } else { None }
+    is_mine.then(|| vip_patch(here, vip, Word::Quarantined, None))
 }
 
 /// The patches of an orderly stop: where no other node could take over, nobody else would say that the address is no
@@ -214,7 +215,6 @@ where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
-    let said = Said::default();
     let alone: HashSet<&str> = assignments
         .iter()
         .filter(|assignment| assignment.peers.is_empty())
@@ -226,39 +226,28 @@ where
         let is_alone = router.metadata.name.as_deref().is_some_and(|name| alone.contains(name));
         if is_alone && active == Some(here.node) {
             let patch = json!({ "activeNode": null, "activeSince": null });
-            jobs.extend(job(Kind::VirtualRouter, router, None, &said, &patch));
+            jobs.push(job(Kind::VirtualRouter, router, None, &patch));
         }
     }
     for vip in vips.iter().map(AsRef::as_ref) {
         let is_alone = vip.spec.virtual_router.as_deref().is_some_and(|name| alone.contains(name));
         if is_alone && is_wanted(vip) && active_node(vip) == Some(here.node) {
-            jobs.extend(vip_patch(here, vip, Word::Stopped, None, &said));
+            jobs.push(vip_patch(here, vip, Word::Stopped, None));
         }
     }
     jobs
 }
 
-/// `None` while the watch has not yet shown the outcome of an earlier patch.
-fn job(
-    kind: Kind,
-    object: &impl kube::ResourceExt,
-    carried: Option<&Carried<'_>>,
-    said: &Said,
-    status: &Value,
-) -> Option<Job> {
+fn job(kind: Kind, object: &impl kube::ResourceExt, carried: Option<&Carried<'_>>, status: &Value) -> Job {
     let (uid, version) = (object.meta().uid.as_deref(), object.meta().resource_version.as_deref());
-    if said.has_patched(uid, version) {
-        return None;
-    }
-    let patch = json!({ "metadata": { "uid": uid, "resourceVersion": version }, "status": status });
-    Some(Job {
+    Job {
         kind,
         name: object.name_any(),
         uid: uid.unwrap_or_default().to_owned(),
         version: version.unwrap_or_default().to_owned(),
         basis: carried.map(|carried| (carried.key.clone(), carried.period)),
-        patch,
-    })
+        patch: json!({ "metadata": { "uid": uid, "resourceVersion": version }, "status": status }),
+    }
 }
 
 fn active_node(vip: &VirtualIP) -> Option<&str> {
@@ -309,13 +298,7 @@ impl Word<'_> {
 }
 
 /// All conditions with `Announced` set; others' conditions are kept, a merge patch replaces the list as a whole.
-fn vip_patch(
-    here: Here<'_>,
-    vip: &VirtualIP,
-    word: Word<'_>,
-    carried: Option<&Carried<'_>>,
-    said: &Said,
-) -> Option<Job> {
+fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&Carried<'_>>) -> Job {
     let (node, value) = match word {
         Word::Announced(_) => (Some(here.node), "True"),
         Word::Taken { .. } | Word::Stopped | Word::Quarantined => (None, "False"),
@@ -334,5 +317,5 @@ fn vip_patch(
     let others = others.filter(|condition| condition.type_ != CONDITION_ANNOUNCED);
     let conditions: Vec<&Condition> = others.chain([&mine]).collect();
     let patch = json!({ "activeNode": node, "conditions": conditions });
-    job(Kind::VirtualIP, vip, carried, said, &patch)
+    job(Kind::VirtualIP, vip, carried, &patch)
 }
