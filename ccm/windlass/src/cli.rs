@@ -1,5 +1,6 @@
 //! The command line, and how the process begins and ends.
 
+use std::future::Future;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{agent, client, controller, http};
+use crate::{agent, client, controller, convert, http};
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,15 @@ enum Role {
     Controller(ControllerArgs),
     /// Announces on this node the addresses it is to announce, electing by VRRP among the nodes
     Agent(AgentArgs),
+    /// Prints the pools of another load balancer as pools of Windlass
+    #[command(subcommand)]
+    Convert(Source),
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum Source {
+    /// Reads MetalLB's objects on standard input, prints IPPools, and says on standard error what is different
+    Metallb,
 }
 
 #[derive(Debug, Args)]
@@ -159,11 +169,23 @@ fn sentence(error: &anyhow::Error) -> String {
 }
 
 fn start(cli: Cli) -> anyhow::Result<()> {
-    let common = match &cli.role {
-        Role::Controller(args) => &args.common,
-        Role::Agent(args) => &args.common,
-    };
-    init_log(common)?;
+    match cli.role {
+        Role::Controller(args) => {
+            init_log(&args.common)?;
+            serve(|token| run_controller(args, token))
+        }
+        Role::Agent(args) => {
+            init_log(&args.common)?;
+            serve(|token| run_agent(args, token))
+        }
+        Role::Convert(Source::Metallb) => convert::run(),
+    }
+}
+
+/// Runs until the work ends; a signal asks it to.
+fn serve<F: Future<Output = anyhow::Result<()>>>(
+    work: impl FnOnce(CancellationToken) -> F,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -171,10 +193,7 @@ fn start(cli: Cli) -> anyhow::Result<()> {
         .context("cannot start the asynchronous runtime (threads, epoll)")?;
     let result = runtime.block_on(async {
         let token = stop_on_signal()?;
-        match cli.role {
-            Role::Controller(args) => run_controller(args, token).await,
-            Role::Agent(args) => run_agent(args, token).await,
-        }
+        work(token).await
     });
     // A request to an API server that does not answer must not hold up the end of the process.
     runtime.shutdown_background();

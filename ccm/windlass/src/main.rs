@@ -1,9 +1,10 @@
-//! The Windlass binary: `windlass controller` and `windlass agent`.
+//! The Windlass binary: `windlass controller`, `windlass agent` and `windlass convert`.
 
 mod agent;
 mod cli;
 mod client;
 mod controller;
+mod convert;
 mod http;
 
 use std::process::ExitCode;

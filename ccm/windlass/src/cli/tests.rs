@@ -48,6 +48,8 @@ fn flags_that_make_no_sense_are_refused() {
         &["agent", "--node-name=-n1"],
         &["agent", "--node-name=n1", "--state-dir"],
         &["agent", "--node-name=n1", "extra"],
+        &["convert"],
+        &["convert", "keepalived"],
         &[],
     ] {
         assert!(parse(args).is_err(), "{args:?}");
@@ -91,6 +93,7 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
         let address = match parse(&args).unwrap_or_else(|error| panic!("{file}: {error}")).role {
             Role::Controller(args) => args.http_address,
             Role::Agent(args) => args.http_address,
+            Role::Convert(source) => panic!("{file}: {source:?}"),
         };
         assert!(ports.iter().all(|port| *port == u64::from(address.port())), "{file}: {ports:?} {address}");
         assert!(address.ip().is_loopback(), "{file}: {address}");

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod agent;
 #[cfg(test)]
+mod convert;
+#[cfg(test)]
 mod image;
 #[cfg(test)]
 mod refusals;

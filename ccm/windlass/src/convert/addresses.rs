@@ -1,0 +1,142 @@
+//! Ranges of addresses: as MetalLB reads them, and as an `IPPool` takes them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+
+/// Blocks of which no Service can have an address; an `IPPool` refuses them.
+const UNUSABLE: [&str; 6] =
+    ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "ff00::/8"];
+
+/// Why a range is left out.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RangeError {
+    #[error(
+        "{0:?} is neither a CIDR nor a range of two addresses: write 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
+    )]
+    Unreadable(String),
+    #[error("{0:?} mixes IPv4 and IPv6, and MetalLB gives nothing of it: write one range for each family")]
+    MixedFamilies(String),
+    #[error("{0:?} ends before it begins: swap its ends")]
+    Inverted(String),
+    #[error(
+        "{0:?} holds unspecified, loopback, multicast or broadcast addresses, which no Service can have: leave them out"
+    )]
+    Unusable(String),
+}
+
+/// Addresses from `first` to `last`, of one family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    first: IpAddr,
+    last: IpAddr,
+    /// The range was written as this subnet.
+    subnet: Option<IpNet>,
+}
+
+impl Range {
+    /// Reads a range as MetalLB does: blanks around `-` and bits behind a prefix do not matter. An address alone, which
+    /// MetalLB refuses, is a range of one.
+    pub(super) fn read(text: &str) -> Result<Self, RangeError> {
+        let unreadable = || RangeError::Unreadable(text.to_owned());
+        let address = |part: &str| part.trim().parse::<IpAddr>().ok().filter(|ip| !is_mapped(*ip));
+        let range = if let Some((first, last)) = text.split_once('-') {
+            let (first, last) =
+                (address(first).ok_or_else(unreadable)?, address(last).ok_or_else(unreadable)?);
+            if first.is_ipv4() != last.is_ipv4() {
+                return Err(RangeError::MixedFamilies(text.to_owned()));
+            }
+            if last < first {
+                return Err(RangeError::Inverted(text.to_owned()));
+            }
+            Self { first, last, subnet: None }
+        } else if let Some(one) = address(text) {
+            Self { first: one, last: one, subnet: None }
+        } else {
+            let subnet: IpNet = text.trim().parse().map_err(|_| unreadable())?;
+            if is_mapped(subnet.addr()) {
+                return Err(unreadable());
+            }
+            let subnet = subnet.trunc();
+            Self { first: subnet.network(), last: subnet.broadcast(), subnet: Some(subnet) }
+        };
+        if UNUSABLE.iter().filter_map(|block| block.parse().ok()).any(|block: IpNet| range.meets(block)) {
+            return Err(RangeError::Unusable(text.to_owned()));
+        }
+        Ok(range)
+    }
+
+    /// Whether `text` is a subnet written with bits behind its prefix; then the subnet.
+    pub(super) fn subnet_of_host(text: &str) -> Option<IpNet> {
+        let subnet: IpNet = text.trim().parse().ok()?;
+        (subnet.addr() != subnet.network()).then(|| subnet.trunc())
+    }
+
+    fn meets(self, block: IpNet) -> bool {
+        self.first.is_ipv4() == block.addr().is_ipv4()
+            && self.first <= block.broadcast()
+            && block.network() <= self.last
+    }
+
+    /// What of the range is in none of `others`, in ascending order.
+    pub(super) fn without(self, others: &[Self]) -> Vec<Self> {
+        let mut left = vec![self];
+        for other in others.iter().filter(|other| other.first.is_ipv4() == self.first.is_ipv4()) {
+            left = left.into_iter().flat_map(|part| part.minus(*other)).collect();
+        }
+        left
+    }
+
+    fn minus(self, other: Self) -> Vec<Self> {
+        if other.last < self.first || self.last < other.first {
+            return vec![self];
+        }
+        let before = (self.first < other.first).then(|| before(other.first)).flatten().map(|last| Self {
+            last,
+            subnet: None,
+            ..self
+        });
+        let after = (other.last < self.last).then(|| after(other.last)).flatten().map(|first| Self {
+            first,
+            subnet: None,
+            ..self
+        });
+        before.into_iter().chain(after).collect()
+    }
+
+    /// As an `IPPool` takes it. `ends_usable`: its ends may not be taken for those of a subnet, which
+    /// `avoidReserved` leaves out, except where they end in .0 and .255 anyway.
+    pub(super) fn written(self, ends_usable: bool) -> String {
+        let Self { first, last, subnet } = self;
+        if first == last {
+            return format!("{first}/{}", if first.is_ipv4() { 32 } else { 128 });
+        }
+        match subnet {
+            Some(subnet) if !ends_usable || (first.is_ipv4() && subnet.prefix_len() <= 24) => {
+                subnet.to_string()
+            }
+            Some(_) | None => format!("{first}-{last}"),
+        }
+    }
+}
+
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some())
+}
+
+fn before(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(four) => four.to_bits().checked_sub(1).map(|bits| Ipv4Addr::from_bits(bits).into()),
+        IpAddr::V6(six) => six.to_bits().checked_sub(1).map(|bits| Ipv6Addr::from_bits(bits).into()),
+    }
+}
+
+fn after(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(four) => four.to_bits().checked_add(1).map(|bits| Ipv4Addr::from_bits(bits).into()),
+        IpAddr::V6(six) => six.to_bits().checked_add(1).map(|bits| Ipv6Addr::from_bits(bits).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Reading the fields of an object that nobody has validated.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::Value;
+
+/// Why a field cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FieldError {
+    #[error("{field} is {found} where {expected} belongs: correct it")]
+    WrongKind { field: String, expected: &'static str, found: String },
+    #[error("{field} is missing: add it")]
+    Missing { field: String },
+    #[error(
+        "{field} has the operator {operator:?}: a selector has In, NotIn, Exists or DoesNotExist; correct it"
+    )]
+    UnknownOperator { field: String, operator: String },
+}
+
+/// The value at `path`, as `spec.addresses`; `None` if it is missing or null.
+pub(super) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, name| value.get(name)).filter(|value| !value.is_null())
+}
+
+/// A text; `None` if it is missing.
+pub(super) fn text<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>, FieldError> {
+    at(object, path).map(|value| value.as_str().ok_or_else(|| wrong(path, "a text", value))).transpose()
+}
+
+/// A truth value.
+pub(super) fn boolean(object: &Value, path: &str, default: bool) -> Result<bool, FieldError> {
+    at(object, path)
+        .map_or(Ok(default), |value| value.as_bool().ok_or_else(|| wrong(path, "true or false", value)))
+}
+
+/// A whole number; 0 if it is missing.
+pub(super) fn number(object: &Value, path: &str) -> Result<i64, FieldError> {
+    at(object, path).map_or(Ok(0), |value| value.as_i64().ok_or_else(|| wrong(path, "a whole number", value)))
+}
+
+/// A list; empty if it is missing.
+pub(super) fn list<'a>(object: &'a Value, path: &str) -> Result<&'a [Value], FieldError> {
+    at(object, path).map_or(Ok(&[]), |value| {
+        value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(path, "a list", value))
+    })
+}
+
+/// A list of texts; empty if it is missing.
+pub(super) fn texts(object: &Value, path: &str) -> Result<Vec<String>, FieldError> {
+    let item = |(index, value): (usize, &Value)| {
+        value.as_str().map(str::to_owned).ok_or_else(|| wrong(&format!("{path}[{index}]"), "a text", value))
+    };
+    list(object, path)?.iter().enumerate().map(item).collect()
+}
+
+/// A list of label selectors; empty if it is missing.
+pub(super) fn selectors(object: &Value, path: &str) -> Result<Vec<LabelSelector>, FieldError> {
+    let item = |(index, value): (usize, &Value)| {
+        let field = format!("{path}[{index}]");
+        let selector: LabelSelector =
+            serde_json::from_value(value.clone()).map_err(|_| wrong(&field, "a label selector", value))?;
+        let unknown = selector
+            .match_expressions
+            .iter()
+            .flatten()
+            .find(|expression| {
+                !["In", "NotIn", "Exists", "DoesNotExist"].contains(&expression.operator.as_str())
+            })
+            .map(|expression| expression.operator.clone());
+        match unknown {
+            Some(operator) => Err(FieldError::UnknownOperator { field, operator }),
+            None => Ok(selector),
+        }
+    };
+    list(object, path)?.iter().enumerate().map(item).collect()
+}
+
+/// What a value is, shortened for a message.
+fn wrong(field: &str, expected: &'static str, value: &Value) -> FieldError {
+    let found = match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => format!("{:?}", text.chars().take(60).collect::<String>()),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    FieldError::WrongKind { field: field.to_owned(), expected, found }
+}

@@ -1,0 +1,80 @@
+//! The objects in a text of several YAML documents, as people and `kubectl get -o yaml` write them. A document that is
+//! no YAML stops no other.
+
+use serde_json::Value;
+
+/// Lists within lists are followed this deep.
+const MAX_NESTING: usize = 4;
+
+/// The objects, those in lists one by one; and what is wrong with documents that cannot be read.
+pub(super) fn objects(text: &str) -> (Vec<Value>, Vec<String>) {
+    let (mut objects, mut errors) = (Vec::new(), Vec::new());
+    for (line, document) in documents(text) {
+        match serde_saphyr::from_str::<Value>(&document) {
+            Ok(value) => flatten(value, MAX_NESTING, &mut objects),
+            Err(_) => errors.push(format!(
+                "the document that begins in line {line} is not YAML and was left out: {}",
+                mistake(line, &document)
+            )),
+        }
+    }
+    (objects, errors)
+}
+
+/// The documents that hold something, each with the number of its first line. `---` at the beginning of a line always
+/// begins a document, and `...` ends one (YAML 1.2.2 §9.1).
+fn documents(text: &str) -> Vec<(usize, String)> {
+    let mut documents = vec![(1, String::new())];
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for (index, line) in text.lines().enumerate() {
+        let marks = |marker: &str| {
+            let rest = line.strip_prefix(marker)?;
+            (rest.is_empty() || rest.starts_with([' ', '\t'])).then_some(rest)
+        };
+        let rest = match (marks("---"), marks("...")) {
+            (Some(rest), _) | (None, Some(rest)) => {
+                documents.push((index + 1, String::new()));
+                rest
+            }
+            (None, None) => line,
+        };
+        if let Some((_, document)) = documents.last_mut() {
+            document.push_str(rest);
+            document.push('\n');
+        }
+    }
+    documents.retain(|(_, document)| {
+        document
+            .lines()
+            .map(str::trim_start)
+            .any(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with('%'))
+    });
+    documents
+}
+
+fn flatten(value: Value, depth: usize, objects: &mut Vec<Value>) {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match value {
+        Value::Array(items) if depth > 0 => {
+            for item in items {
+                flatten(item, depth - 1, objects);
+            }
+        }
+        Value::Object(mut list) if is_list && depth > 0 => {
+            let items = list.remove("items").unwrap_or_default();
+            flatten(items, depth - 1, objects);
+        }
+        Value::Null => {}
+        Value::Array(_) | Value::Object(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            objects.push(value);
+        }
+    }
+}
+
+/// What is wrong with a document, with the line of the whole text.
+fn mistake(line: usize, document: &str) -> String {
+    let padded = "\n".repeat(line.saturating_sub(1)) + document;
+    let error = serde_saphyr::from_str::<Value>(&padded).err().map(|error| error.to_string());
+    let first = error.as_deref().and_then(|error| error.lines().next()).unwrap_or("it cannot be read");
+    first.strip_prefix("error: ").unwrap_or(first).to_owned()
+}

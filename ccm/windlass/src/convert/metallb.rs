@@ -1,0 +1,242 @@
+//! MetalLB's objects: IPAddressPools and how they are announced, and the ConfigMap of MetalLB 0.12 and older.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::Value;
+
+use super::fields::{self, FieldError};
+use super::{Converted, input, pools};
+
+/// A pool as MetalLB has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Pool {
+    /// `IPAddressPool metallb-system/first`, for messages.
+    pub(super) origin: String,
+    pub(super) name: String,
+    pub(super) addresses: Vec<String>,
+    pub(super) auto_assign: bool,
+    pub(super) avoid_buggy_ips: bool,
+    /// `spec.serviceAllocation`.
+    pub(super) allocation: Option<Allocation>,
+}
+
+/// For which Services a pool is, and in which order pools are searched.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Allocation {
+    /// Lower ones first; 0 is last.
+    pub(super) priority: i64,
+    pub(super) namespaces: Vec<String>,
+    pub(super) namespace_selectors: Vec<LabelSelector>,
+    pub(super) service_selectors: Vec<LabelSelector>,
+}
+
+/// How pools are announced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Advertisement {
+    /// Whether it announces by ARP and NDP.
+    pub(super) layer2: bool,
+    pub(super) origin: String,
+    /// The pools it names; with none, and no selectors either, all.
+    pub(super) pools: Vec<String>,
+    /// Whether it selects pools by label.
+    pub(super) selects: bool,
+    /// The only interfaces that announce; with none, all.
+    pub(super) interfaces: Vec<String>,
+}
+
+impl Advertisement {
+    /// Whether it announces the pool; by label selectors: perhaps.
+    pub(super) fn may_announce(&self, pool: &str) -> bool {
+        self.selects || self.names(pool)
+    }
+
+    /// Whether it announces the pool for sure.
+    pub(super) fn names(&self, pool: &str) -> bool {
+        !self.selects && self.pools.is_empty() || self.pools.iter().any(|name| name == pool)
+    }
+}
+
+/// What an input holds.
+#[derive(Debug, Default)]
+struct Found {
+    pools: Vec<Pool>,
+    advertisements: Vec<Advertisement>,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
+/// Converts every pool in `text`.
+pub(crate) fn convert(text: &str) -> Converted {
+    let (objects, errors) = input::objects(text);
+    let mut found = Found { errors, ..Found::default() };
+    for object in &objects {
+        found.read(object);
+    }
+    let Found { pools, advertisements, warnings, errors } = found;
+    pools::write(&pools, &advertisements, Converted { warnings, errors, ..Converted::default() })
+}
+
+impl Found {
+    fn read(&mut self, object: &Value) {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let origin = origin(object);
+        let is_metallb =
+            object["apiVersion"].as_str().is_some_and(|version| version.starts_with("metallb.io/"));
+        let result = match kind {
+            "IPAddressPool" | "AddressPool" if is_metallb => self.pool(object, &origin),
+            "L2Advertisement" if is_metallb => self.advertisement(object, &origin, true),
+            "BGPAdvertisement" if is_metallb => self.advertisement(object, &origin, false),
+            "BGPPeer" | "BFDProfile" | "Community" if is_metallb => {
+                self.warnings.push(format!(
+                    "{origin}: Windlass has no BGP; it announces by ARP and NDP, so addresses must be in a subnet of \
+                     the nodes. Keep MetalLB for addresses that need BGP"
+                ));
+                Ok(())
+            }
+            "ConfigMap" => self.config_map(object, &origin),
+            "" if object.get("address-pools").is_some() => self.config(object, "the configuration"),
+            _ => {
+                self.warnings.push(format!("{origin}: no pool and nothing of MetalLB, left out"));
+                Ok(())
+            }
+        };
+        if let Err(error) = result {
+            self.errors.push(format!("{origin}: {error}; it was left out"));
+        }
+    }
+
+    fn pool(&mut self, object: &Value, origin: &str) -> Result<(), FieldError> {
+        let name = name(object, "metadata.name")?;
+        let allocation = fields::at(object, "spec.serviceAllocation")
+            .map(|_| -> Result<_, FieldError> {
+                let field = |field: &str| format!("spec.serviceAllocation.{field}");
+                Ok(Allocation {
+                    priority: fields::number(object, &field("priority"))?,
+                    namespaces: fields::texts(object, &field("namespaces"))?,
+                    namespace_selectors: fields::selectors(object, &field("namespaceSelectors"))?,
+                    service_selectors: fields::selectors(object, &field("serviceSelectors"))?,
+                })
+            })
+            .transpose()?;
+        if fields::text(object, "spec.protocol")? == Some("bgp") {
+            self.warn_of_bgp(origin, "spec.protocol");
+        }
+        self.pools.push(Pool {
+            origin: origin.to_owned(),
+            name,
+            addresses: fields::texts(object, "spec.addresses")?,
+            auto_assign: fields::boolean(object, "spec.autoAssign", true)?,
+            avoid_buggy_ips: fields::boolean(object, "spec.avoidBuggyIPs", false)?,
+            allocation,
+        });
+        Ok(())
+    }
+
+    fn advertisement(&mut self, object: &Value, origin: &str, layer2: bool) -> Result<(), FieldError> {
+        let advertisement = Advertisement {
+            layer2,
+            origin: origin.to_owned(),
+            pools: fields::texts(object, "spec.ipAddressPools")?,
+            selects: !fields::list(object, "spec.ipAddressPoolSelectors")?.is_empty(),
+            interfaces: if layer2 { fields::texts(object, "spec.interfaces")? } else { Vec::new() },
+        };
+        if !layer2 {
+            self.warn_of_bgp(origin, "it");
+        }
+        let unsupported = [
+            (
+                "nodeSelectors",
+                "every node whose interface has the address's subnet may announce; keep nodes out with the label \
+                 node.kubernetes.io/exclude-from-external-load-balancers",
+            ),
+            ("preferredNodeSelectors", "Windlass spreads addresses over the nodes by itself"),
+            (
+                "serviceSelectors",
+                "every Service with an address is announced; restrict the pool with serviceSelectors",
+            ),
+        ];
+        for (field, instead) in unsupported {
+            if !fields::list(object, &format!("spec.{field}"))?.is_empty() {
+                self.warnings.push(format!("{origin}: spec.{field} has no equivalent: {instead}"));
+            }
+        }
+        if advertisement.selects && !advertisement.interfaces.is_empty() {
+            self.warnings.push(format!(
+                "{origin}: spec.interfaces goes with spec.ipAddressPoolSelectors, which are not followed: set \
+                 spec.interface of the pools that they select by hand"
+            ));
+        }
+        self.advertisements.push(advertisement);
+        Ok(())
+    }
+
+    fn config_map(&mut self, object: &Value, origin: &str) -> Result<(), FieldError> {
+        let Some(config) = object.get("data").and_then(|data| data.get("config")) else {
+            self.warnings.push(format!("{origin}: no configuration of MetalLB, left out"));
+            return Ok(());
+        };
+        let text = config.as_str().unwrap_or_default();
+        let (inner, errors) = input::objects(text);
+        self.errors.extend(errors.into_iter().map(|error| format!("{origin}: data.config: {error}")));
+        if inner.iter().all(|config| config.get("address-pools").is_none()) {
+            self.warnings.push(format!("{origin}: data.config has no address-pools, left out"));
+        }
+        inner.iter().try_for_each(|config| self.config(config, origin))
+    }
+
+    /// The configuration file of MetalLB 0.12 and older.
+    fn config(&mut self, config: &Value, origin: &str) -> Result<(), FieldError> {
+        if !fields::list(config, "peers")?.is_empty() {
+            self.warn_of_bgp(origin, "peers");
+        }
+        for (index, pool) in fields::list(config, "address-pools")?.iter().enumerate() {
+            let origin = format!("{origin}: address-pools[{index}]");
+            match Self::config_pool(pool, &origin) {
+                Ok((read, bgp)) => {
+                    self.pools.push(read);
+                    if bgp {
+                        self.warn_of_bgp(&origin, "protocol");
+                    }
+                }
+                Err(error) => self.errors.push(format!("{origin}: {error}; it was left out")),
+            }
+        }
+        Ok(())
+    }
+
+    fn config_pool(pool: &Value, origin: &str) -> Result<(Pool, bool), FieldError> {
+        let read = Pool {
+            origin: origin.to_owned(),
+            name: name(pool, "name")?,
+            addresses: fields::texts(pool, "addresses")?,
+            auto_assign: fields::boolean(pool, "auto-assign", true)?,
+            avoid_buggy_ips: fields::boolean(pool, "avoid-buggy-ips", false)?,
+            allocation: None,
+        };
+        Ok((read, fields::text(pool, "protocol")? == Some("bgp")))
+    }
+
+    fn warn_of_bgp(&mut self, origin: &str, field: &str) {
+        self.warnings.push(format!(
+            "{origin}: {field} announces by BGP, which Windlass has not: its addresses are announced by ARP and NDP and \
+             must be in a subnet of the nodes. Keep MetalLB for those that are not"
+        ));
+    }
+}
+
+fn name(object: &Value, path: &str) -> Result<String, FieldError> {
+    let name = fields::text(object, path)?.filter(|name| !name.is_empty());
+    name.map(str::to_owned).ok_or_else(|| FieldError::Missing { field: path.to_owned() })
+}
+
+/// What a message calls an object.
+fn origin(object: &Value) -> String {
+    let text = |value: &Value| {
+        value.as_str().map(|text| text.chars().filter(|c| !c.is_control()).take(253).collect::<String>())
+    };
+    let kind = text(&object["kind"]).unwrap_or_else(|| "an object without kind".to_owned());
+    match (text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"])) {
+        (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
+        (None, Some(name)) => format!("{kind} {name}"),
+        (_, None) => kind,
+    }
+}

@@ -1,0 +1,248 @@
+//! Pools of MetalLB as `IPPool`s.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use windlass_api::{AvoidReserved, IPPoolSpec};
+
+use super::Converted;
+use super::addresses::Range;
+use super::metallb::{Advertisement, Allocation, Pool};
+
+/// The last `spec.priority` there is.
+const LAST: i32 = 1_000_000;
+/// As many ranges, namespaces and selectors an `IPPool` has at most.
+const MAX_RANGES: usize = 64;
+const MAX_NAMESPACES: usize = 256;
+const MAX_SELECTORS: usize = 32;
+
+/// Adds the pools to what is said of them already.
+pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut converted: Converted) -> Converted {
+    let mut names = BTreeSet::new();
+    let unordered = last_priority(pools);
+    for pool in pools {
+        let name = match object_name(&pool.name) {
+            Some(name) if names.insert(name.clone()) => name,
+            Some(name) => {
+                converted.errors.push(format!(
+                    "{}: another pool is called {name:?} already, and IPPools have no namespaces; rename one. It was left \
+                     out",
+                    pool.origin
+                ));
+                continue;
+            }
+            None => {
+                converted.errors.push(format!(
+                    "{}: no IPPool can be called {:?}; rename it. It was left out",
+                    pool.origin, pool.name
+                ));
+                continue;
+            }
+        };
+        let Some(spec) = spec(pool, unordered, advertisements, &mut converted) else { continue };
+        if name != pool.name {
+            converted.warnings.push(format!(
+                "{}: the IPPool is called {name:?}, because Kubernetes has no object called {:?}; annotations of Services \
+                 that name it have to follow",
+                pool.origin, pool.name
+            ));
+        }
+        let object = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool", "metadata": { "name": name }, "spec": spec,
+        });
+        match serde_saphyr::to_string(&object) {
+            Ok(text) => {
+                converted.yaml.push_str("---\n");
+                converted.yaml.push_str(&text);
+                if !text.ends_with('\n') {
+                    converted.yaml.push('\n');
+                }
+                converted.pools += 1;
+            }
+            Err(error) => {
+                converted.errors.push(format!("{}: cannot be written as YAML: {error}", pool.origin));
+            }
+        }
+    }
+    converted
+}
+
+/// What pools without a priority get, so that they come after those with one. Of equal priorities the pools that select
+/// their Services come first, as with MetalLB, so the default will often do.
+fn last_priority(pools: &[Pool]) -> i32 {
+    let default = IPPoolSpec::default().priority;
+    let highest = pools.iter().filter_map(|pool| Some(pool.allocation.as_ref()?.priority)).max();
+    if highest.is_some_and(|highest| highest >= i64::from(default)) { LAST } else { default }
+}
+
+/// Only the fields that differ from their defaults.
+fn spec(
+    pool: &Pool,
+    unordered: i32,
+    advertisements: &[Advertisement],
+    converted: &mut Converted,
+) -> Option<Value> {
+    let allocation = pool.allocation.clone().unwrap_or(Allocation {
+        priority: 0,
+        namespaces: Vec::new(),
+        namespace_selectors: Vec::new(),
+        service_selectors: Vec::new(),
+    });
+    if let Some(why) = refused(&allocation) {
+        converted.errors.push(format!("{}: {why}. It was left out", pool.origin));
+        return None;
+    }
+    let addresses = addresses(pool, converted);
+    if addresses.is_empty() || addresses.len() > MAX_RANGES {
+        converted.errors.push(format!(
+            "{}: spec.addresses has {} usable ranges, and an IPPool has 1 to {MAX_RANGES}; {}. It was left out",
+            pool.origin,
+            addresses.len(),
+            if addresses.is_empty() { "add one" } else { "split the pool" }
+        ));
+        return None;
+    }
+    let avoid_reserved =
+        if pool.avoid_buggy_ips { AvoidReserved::SubnetAndClassC } else { AvoidReserved::None };
+    let spec = IPPoolSpec {
+        addresses,
+        auto_assign: pool.auto_assign,
+        avoid_reserved,
+        priority: priority(pool, &allocation, unordered, converted),
+        namespaces: allocation.namespaces,
+        namespace_selectors: allocation.namespace_selectors,
+        service_selectors: allocation.service_selectors,
+        interface: interface(pool, advertisements, converted),
+        ..IPPoolSpec::default()
+    };
+    let (spec, default) = (json!(spec), json!(IPPoolSpec::default()));
+    let Value::Object(fields) = spec else { return None };
+    Some(Value::Object(
+        fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect(),
+    ))
+}
+
+/// A restriction that cannot be kept: leaving it out would open the pool to others.
+fn refused(allocation: &Allocation) -> Option<String> {
+    let Allocation { priority: _, namespaces, namespace_selectors, service_selectors } = allocation;
+    if let Some(bad) = namespaces.iter().find(|name| !is_label(name)) {
+        return Some(format!(
+            "spec.serviceAllocation.namespaces has {bad:?}, and no namespace is called so; correct it"
+        ));
+    }
+    let counts = [
+        ("namespaces", namespaces.len(), MAX_NAMESPACES),
+        ("namespaceSelectors", namespace_selectors.len(), MAX_SELECTORS),
+        ("serviceSelectors", service_selectors.len(), MAX_SELECTORS),
+    ];
+    counts.into_iter().find(|(_, count, most)| count > most).map(|(field, count, most)| {
+        format!(
+            "spec.serviceAllocation.{field} has {count} entries, and an IPPool {most} at most; split the pool"
+        )
+    })
+}
+
+fn addresses(pool: &Pool, converted: &mut Converted) -> Vec<String> {
+    let (mut ranges, mut written): (Vec<Range>, Vec<String>) = (Vec::new(), Vec::new());
+    for (index, text) in pool.addresses.iter().enumerate() {
+        let what = format!("{}: spec.addresses[{index}]", pool.origin);
+        let range = match Range::read(text) {
+            Ok(range) => range,
+            Err(error) => {
+                converted.errors.push(format!("{what} {error}. It was left out"));
+                continue;
+            }
+        };
+        if let Some(subnet) = Range::subnet_of_host(text) {
+            converted.warnings.push(format!(
+                "{what} {text:?} has bits set behind its prefix length, and MetalLB gives all of {subnet}: so does the \
+                 IPPool. If only that address was meant, write it with its full prefix length"
+            ));
+        }
+        let left = range.without(&ranges);
+        if left != [range] {
+            converted.warnings.push(format!("{what} {text:?} overlaps an earlier range: taken once"));
+        }
+        written.extend(left.iter().map(|part| part.written(pool.avoid_buggy_ips)));
+        ranges.extend(left);
+    }
+    written
+}
+
+fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, converted: &mut Converted) -> i32 {
+    let field = "spec.serviceAllocation.priority";
+    match i32::try_from(allocation.priority) {
+        Ok(0) => unordered,
+        Ok(priority) if (1..LAST).contains(&priority) => priority,
+        Ok(_) | Err(_) => {
+            let nearest = if allocation.priority < 0 { 0 } else { LAST - 1 };
+            converted.warnings.push(format!(
+                "{}: {field} is {}, and an IPPool has 0 to {LAST}: it became {nearest}; look at the order of the pools",
+                pool.origin, allocation.priority
+            ));
+            nearest
+        }
+    }
+}
+
+/// The interface that the pool's advertisements agree on.
+fn interface(pool: &Pool, advertisements: &[Advertisement], converted: &mut Converted) -> Option<String> {
+    let announced = advertisements.iter().any(|one| one.may_announce(&pool.name));
+    if !advertisements.is_empty() && !announced {
+        converted.warnings.push(format!(
+            "{}: no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set \
+             spec.disabled on the IPPool to give nothing from it",
+            pool.origin
+        ));
+    }
+    let named: Vec<&Advertisement> =
+        advertisements.iter().filter(|one| one.layer2 && one.names(&pool.name)).collect();
+    if named.is_empty() || named.iter().any(|one| one.interfaces.is_empty()) {
+        return None;
+    }
+    let interfaces: BTreeSet<&str> =
+        named.iter().flat_map(|one| one.interfaces.iter().map(String::as_str)).collect();
+    let origin = named.first().map_or("", |one| one.origin.as_str());
+    let choice: Vec<&str> = interfaces.into_iter().collect();
+    match choice[..] {
+        [one] if is_interface(one) => Some(one.to_owned()),
+        _ => {
+            converted.warnings.push(format!(
+                "{origin}: spec.interfaces is {choice:?} for pool {:?}, and an IPPool names one: each node announces on \
+                 the interface whose subnet holds the address, unless you set spec.interface",
+                pool.name
+            ));
+            None
+        }
+    }
+}
+
+/// The nearest name an object may have (RFC 1123 subdomain); the names of 0.12's pools were free.
+fn object_name(name: &str) -> Option<String> {
+    let mapped: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' { c } else { '-' })
+        .collect();
+    let labels: Vec<&str> =
+        mapped.split('.').map(|label| label.trim_matches('-')).filter(|label| !label.is_empty()).collect();
+    let name = labels.join(".");
+    (!name.is_empty() && name.len() <= 253).then_some(name)
+}
+
+/// RFC 1123 label: the name of a namespace.
+fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// Name of a Linux network interface.
+fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && !name.contains(|c: char| c.is_whitespace() || c == '/')
+        && name != "."
+        && name != ".."
+}

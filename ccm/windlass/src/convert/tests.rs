@@ -1,0 +1,290 @@
+//! MetalLB's objects as they are written, and what becomes of them.
+
+mod schema;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use windlass_api::IPPool;
+
+use super::Converted;
+use super::metallb::convert;
+
+const POOL: &str = "apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: first, namespace: metallb-system}\n";
+
+/// A pool with these lines in its spec.
+fn pool(spec: &str) -> String {
+    format!("---\n{POOL}spec:\n{spec}\n")
+}
+
+fn object(kind: &str, name: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: metallb.io/v1beta1\nkind: {kind}\nmetadata: {{name: {name}, namespace: metallb-system}}\n\
+         spec: {spec}\n"
+    )
+}
+
+/// The IPPools that were printed; each is what the API server takes.
+fn printed(converted: &Converted) -> Vec<Value> {
+    let pools: Vec<Value> = serde_saphyr::from_multiple(&converted.yaml).expect("YAML");
+    assert_eq!(pools.len(), converted.pools);
+    for pool in &pools {
+        serde_json::from_value::<IPPool>(pool.clone()).expect("an IPPool");
+        schema::check("ippools.windlass.dev", pool);
+    }
+    pools
+}
+
+/// The specs of what was printed, with nothing to be said of it.
+fn quietly(text: &str) -> Vec<Value> {
+    let converted = convert(text);
+    assert_eq!((&converted.warnings, &converted.errors), (&vec![], &vec![]), "{text}");
+    printed(&converted).into_iter().map(|pool| pool["spec"].clone()).collect()
+}
+
+fn contains_all(said: &[String], words: &[&[&str]]) {
+    assert_eq!(said.len(), words.len(), "{said:#?}");
+    for (said, words) in said.iter().zip(words) {
+        for word in *words {
+            assert!(said.contains(word), "{word:?} is not in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_is_printed_with_what_differs_from_the_defaults() {
+    let text = pool(
+        "  addresses:\n  - 192.168.10.0/24\n  - 192.168.9.1-192.168.9.5\n  - fc00:f853:0ccd:e799::/124\n  autoAssign: false",
+    );
+    let expected = "---\napiVersion: windlass.dev/v1alpha1\nkind: IPPool\nmetadata:\n  name: first\nspec:\n  addresses:\n";
+    let converted = convert(&text);
+    assert!(converted.yaml.starts_with(expected), "{}", converted.yaml);
+    let spec = json!({
+        "addresses": ["192.168.10.0/24", "192.168.9.1-192.168.9.5", "fc00:f853:ccd:e799::/124"], "autoAssign": false,
+    });
+    assert_eq!(quietly(&text), [spec]);
+    assert_eq!(quietly(&pool("  addresses: [192.0.2.7/32]")), [json!({ "addresses": ["192.0.2.7/32"] })]);
+}
+
+#[test]
+fn addresses_that_metallb_avoids_are_avoided_and_no_others() {
+    let spec = json!({
+        "addresses": ["192.0.2.0/24", "198.51.100.16-198.51.100.31", "2001:db8::-2001:db8::f"],
+        "avoidReserved": "SubnetAndClassC",
+    });
+    let text = pool("  addresses: [192.0.2.0/24, 198.51.100.16/28, '2001:db8::/124']\n  avoidBuggyIPs: true");
+    assert_eq!(quietly(&text), [spec]);
+}
+
+#[test]
+fn who_may_use_a_pool_is_kept() {
+    let text = pool(
+        "  addresses: [192.0.2.0/24]\n  serviceAllocation:\n    priority: 50\n    namespaces: [a, b]\n    \
+         namespaceSelectors: [{matchLabels: {team: red}}]\n    \
+         serviceSelectors: [{matchExpressions: [{key: tier, operator: In, values: [web]}]}]",
+    );
+    let spec = json!({
+        "addresses": ["192.0.2.0/24"], "priority": 50, "namespaces": ["a", "b"],
+        "namespaceSelectors": [{ "matchLabels": { "team": "red" } }],
+        "serviceSelectors": [{ "matchExpressions": [{ "key": "tier", "operator": "In", "values": ["web"] }] }],
+    });
+    assert_eq!(quietly(&text), [spec]);
+}
+
+#[test]
+fn the_order_of_pools_is_kept_none_being_last() {
+    let priorities = |given: &[i64]| -> Vec<Value> {
+        let pools: Vec<String> = given
+            .iter()
+            .enumerate()
+            .map(|(index, priority)| {
+                object(
+                    "IPAddressPool",
+                    &format!("p{index}"),
+                    &format!(
+                        "{{addresses: [10.0.{index}.0/24], serviceAllocation: {{priority: {priority}}}}}"
+                    ),
+                )
+            })
+            .chain([object("IPAddressPool", "open", "{addresses: [10.1.0.0/24]}")])
+            .collect();
+        quietly(&pools.concat()).iter().map(|spec| spec["priority"].clone()).collect()
+    };
+    assert_eq!(priorities(&[10, 0, 20]), [json!(10), Value::Null, json!(20), Value::Null], "100 by default");
+    assert_eq!(priorities(&[10, 0, 200]), [json!(10), json!(1_000_000), json!(200), json!(1_000_000)]);
+}
+
+#[test]
+fn a_list_of_kubectl_and_a_bad_document_stop_nothing() {
+    let list = format!(
+        "apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, \
+         metadata: {{name: a}}, spec: {{addresses: [192.0.2.0/24]}}}}\n--- # comment\n: : [\n---\n# nothing\n{}",
+        pool("  addresses: [198.51.100.0/24]")
+    );
+    let converted = convert(&list);
+    let names: Vec<Value> = printed(&converted).iter().map(|pool| pool["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["a", "first"]);
+    contains_all(&converted.errors, &[&["begins in line 5", "not YAML", "line 6 column 1"]]);
+    let json = r#"{"kind":"List","items":[{"apiVersion":"metallb.io/v1beta1","kind":"IPAddressPool",
+        "metadata":{"name":"j"},"spec":{"addresses":["192.0.2.0/24"]}}]}"#;
+    assert_eq!(quietly(json).len(), 1);
+}
+
+#[test]
+fn the_config_map_of_old_versions_is_read() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: metallb-system, name: config}\ndata:\n  config: |\n    \
+        address-pools:\n    - name: My_Pool\n      protocol: layer2\n      addresses: [192.0.2.0/28]\n      auto-assign: false\n    \
+        - name: routed\n      protocol: bgp\n      addresses: ['198.51.100.0/28']\n      avoid-buggy-ips: true\n    \
+        - name: broken\n      addresses: 7\n    peers:\n    - peer-address: 10.0.0.1\n";
+    let converted = convert(text);
+    let pools = printed(&converted);
+    assert_eq!(pools[0]["metadata"]["name"], "my-pool");
+    assert_eq!(pools[0]["spec"], json!({ "addresses": ["192.0.2.0/28"], "autoAssign": false }));
+    assert_eq!(pools[1]["spec"]["avoidReserved"], "SubnetAndClassC");
+    contains_all(
+        &converted.warnings,
+        &[
+            &["ConfigMap metallb-system/config", "peers", "BGP"],
+            &["address-pools[1]", "protocol", "BGP"],
+            &["address-pools[0]", "\"my-pool\"", "\"My_Pool\""],
+        ],
+    );
+    contains_all(&converted.errors, &[&["address-pools[2]", "addresses is 7 where a list belongs"]]);
+}
+
+#[test]
+fn an_interface_that_every_advertisement_names_is_the_pools() {
+    let one = pool("  addresses: [192.0.2.0/24]");
+    let advert = |spec: &str| object("L2Advertisement", "l2", spec);
+    let interface = |adverts: &[String]| quietly(&(one.clone() + &adverts.concat()))[0]["interface"].clone();
+    assert_eq!(interface(&[advert("{interfaces: [eth1]}")]), "eth1", "no pools named: all");
+    assert_eq!(interface(&[advert("{ipAddressPools: [first], interfaces: [eth1]}")]), "eth1");
+    assert_eq!(
+        interface(&[advert("{interfaces: [eth1]}"), advert("{ipAddressPools: [first]}")]),
+        Value::Null
+    );
+    let other = advert("{ipAddressPools: [other], interfaces: [eth9]}");
+    assert_eq!(interface(&[other, advert("{ipAddressPools: [first], interfaces: [eth1]}")]), "eth1");
+}
+
+#[test]
+fn what_has_no_equivalent_is_said_with_object_field_and_remedy() {
+    let one = pool("  addresses: [192.0.2.0/24]");
+    let l2 = |spec: &str| one.clone() + &object("L2Advertisement", "l2", spec);
+    let rows: [(String, &[&str]); 13] = [
+        (
+            l2("{interfaces: [eth0, eth1]}"),
+            &["L2Advertisement metallb-system/l2", "spec.interfaces", "spec.interface"],
+        ),
+        (l2("{interfaces: [an-interface-name-too-long]}"), &["spec.interfaces"]),
+        (l2("{nodeSelectors: [{}]}"), &["l2: spec.nodeSelectors", "exclude-from-external-load-balancers"]),
+        (l2("{serviceSelectors: [{}]}"), &["l2: spec.serviceSelectors", "restrict the pool"]),
+        (l2("{ipAddressPoolSelectors: [{}], interfaces: [eth0]}"), &["l2: spec.interfaces", "by hand"]),
+        (l2("{ipAddressPools: [other]}"), &["first: no advertisement", "spec.disabled"]),
+        (one.clone() + &object("BGPPeer", "p", "{myASN: 1}"), &["BGPPeer metallb-system/p", "Keep MetalLB"]),
+        (one.clone() + &object("BGPAdvertisement", "b", "{}"), &["BGPAdvertisement metallb-system/b", "BGP"]),
+        (one.clone() + "---\nkind: Secret\nmetadata: {name: s}\n", &["Secret s", "left out"]),
+        (pool("  addresses: [192.0.2.9/24]"), &["spec.addresses[0]", "192.0.2.9/24", "all of 192.0.2.0/24"]),
+        (pool("  addresses: [192.0.2.0/24, 192.0.2.7/32]"), &["spec.addresses[1]", "overlaps"]),
+        (
+            pool("  addresses: [192.0.2.0/24]\n  serviceAllocation: {priority: -1}"),
+            &["priority is -1", "became 0"],
+        ),
+        (pool("  addresses: [192.0.2.0/24]\n  serviceAllocation: {priority: 5000000}"), &["became 999999"]),
+    ];
+    for (text, words) in rows {
+        let converted = convert(&text);
+        contains_all(&converted.warnings, &[words]);
+        assert_eq!(converted.errors, [""; 0], "{text}");
+        assert_eq!(printed(&converted).len(), 1);
+    }
+}
+
+#[test]
+fn what_cannot_be_converted_is_an_error_and_never_opens_a_pool_to_others() {
+    let with = |rest: &str| pool(&format!("  addresses: [192.0.2.0/24]\n{rest}"));
+    let many = |count: usize| {
+        let ranges: Vec<String> = (0..count).map(|n| format!("10.0.{n}.0/24")).collect();
+        pool(&format!("  addresses: [{}]", ranges.join(", ")))
+    };
+    let rows: [(String, usize, &[&[&str]]); 13] = [
+        (pool("  addresses: [192.0.2.0/24, pool]"), 1, &[&["first: spec.addresses[1]", "\"pool\""]]),
+        (pool("  addresses: [0.0.0.0/0]"), 0, &[&["spec.addresses[0]"], &["0 usable ranges", "add one"]]),
+        (
+            pool("  addresses: 192.0.2.0/24"),
+            0,
+            &[&["spec.addresses is \"192.0.2.0/24\" where a list belongs"]],
+        ),
+        (pool("  addresses: [{}]"), 0, &[&["spec.addresses[0] is an object where a text belongs"]]),
+        (many(65), 0, &[&["65 usable ranges", "split the pool"]]),
+        (with("  autoAssign: sometimes"), 0, &[&["spec.autoAssign is \"sometimes\""]]),
+        (
+            with("  serviceAllocation: {priority: high}"),
+            0,
+            &[&["spec.serviceAllocation.priority is \"high\""]],
+        ),
+        (
+            with("  serviceAllocation: {namespaces: [Not A Namespace]}"),
+            0,
+            &[&["namespaces has \"Not A Namespace\""]],
+        ),
+        (
+            with("  serviceAllocation: {namespaces: all}"),
+            0,
+            &[&["spec.serviceAllocation.namespaces is \"all\""]],
+        ),
+        (with("  serviceAllocation: {serviceSelectors: [7]}"), 0, &[&["serviceSelectors[0] is 7"]]),
+        (
+            with("  serviceAllocation: {serviceSelectors: [{matchExpressions: [{key: a, operator: Like}]}]}"),
+            0,
+            &[&["serviceSelectors[0]", "\"Like\""]],
+        ),
+        (with("") + &with(""), 1, &[&["first", "another pool is called \"first\""]]),
+        (object("IPAddressPool", "''", "{addresses: [192.0.2.0/24]}"), 0, &[&["metadata.name is missing"]]),
+    ];
+    for (text, left, words) in rows {
+        let converted = convert(&text);
+        contains_all(&converted.errors, words);
+        assert_eq!(printed(&converted).len(), left, "{text}");
+    }
+    assert_eq!(printed(&convert(&many(64))).len(), 1);
+}
+
+#[test]
+fn what_is_no_pool_gives_none() {
+    for text in
+        ["", "---\n---\n", "# only a comment", "7", "hello", "[]", "kind: List", "kind: List\nitems: 7"]
+    {
+        let converted = convert(text);
+        assert_eq!((converted.pools, converted.yaml.as_str()), (0, ""), "{text:?}");
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(convert(&deep).errors.len(), 1);
+    assert_eq!(convert(&("- ".repeat(50_000) + "a")).pools, 0);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,200}") {
+        convert(&text);
+    }
+
+    #[test]
+    fn no_mutilated_input_makes_it_panic_or_print_what_the_api_server_refuses(
+        at in 0usize..600, cut in 0usize..40, piece in "[-\\[\\]{}:,#&*!|>'\"%@ \\n0-9a-z./]{0,12}"
+    ) {
+        let whole = pool(
+            "  addresses: [192.0.2.0/24, '2001:db8::/64']\n  serviceAllocation:\n    priority: 50\n    namespaces: [a]",
+        ) + &object("L2Advertisement", "l2", "{ipAddressPools: [first], interfaces: [eth0]}");
+        let mut chars: Vec<char> = whole.chars().collect();
+        let from = at.min(chars.len());
+        let to = (from + cut).min(chars.len());
+        chars.splice(from..to, piece.chars());
+        printed(&convert(&chars.into_iter().collect::<String>()));
+    }
+
+    #[test]
+    fn a_name_stays_what_it_is_or_becomes_one_that_kubernetes_takes(name in "\\PC{1,40}") {
+        let text = json!({ "address-pools": [{ "name": name, "addresses": ["192.0.2.0/24"] }] }).to_string();
+        printed(&convert(&text));
+    }
+}
