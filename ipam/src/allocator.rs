@@ -158,6 +158,11 @@ impl<O: Owner> Allocator<O> {
         self.book.iter()
     }
 
+    /// Whether `address` can be given: it is in a pool, not reserved, and neither held nor kept back.
+    pub fn is_free(&self, address: IpAddr) -> bool {
+        self.stocks.is_free(address)
+    }
+
     /// Why `address` is kept back.
     pub fn quarantined(&self, address: IpAddr) -> Option<&Quarantined<O>> {
         self.ward.get(address)

@@ -74,9 +74,14 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// What [`Self::place`] would give.
-    pub(crate) fn find(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
-        self.allocator.plan(owner, request).ok()
+    /// `owner` uses what it holds on these terms.
+    pub(crate) fn set_terms(&mut self, owner: &ServiceRef, terms: &Terms) {
+        self.allocator.set_terms(owner, terms);
+    }
+
+    /// What is in use, and what can be given.
+    pub(crate) const fn allocator(&self) -> &Allocator<ServiceRef> {
+        &self.allocator
     }
 
     /// The watch shows `vip`. A reservation of ours stands until the API server itself has answered our creation; a

@@ -21,8 +21,10 @@ mod pools;
 mod provider;
 mod replan;
 mod request;
+mod serving;
 mod settings;
 mod state;
+mod waiting;
 mod watch;
 mod writes;
 
@@ -125,6 +127,7 @@ async fn lead(
     watch!(windlass_api::NodeNetwork);
     watch!(k8s_openapi::api::core::v1::Service);
     watch!(k8s_openapi::api::core::v1::Node);
+    watch!(k8s_openapi::api::core::v1::Namespace);
     tokio::select! {
         () = token.cancelled() => {}
         () = shared.ready.wait() => {

@@ -16,10 +16,10 @@ use windlass_api::{
     CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, VirtualIPSpec, address_allocated, virtual_ip_name,
 };
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{AllocateError, Planned, Request};
+use windlass_ipam::{AllocateError, Planned};
 
 use super::ledger::Proof;
-use super::request::{owner, request, status_addresses};
+use super::request::{owner, status_addresses};
 use super::settings::Settings;
 use super::state::{Shared, State, is_announced, why_unplaced};
 use crate::client::root_cause;
@@ -122,7 +122,7 @@ impl Metal {
         let mut state = self.shared.state();
         let freed = state.ledger.release(address, owner);
         let gone = state.vip(address).filter(|vip| vip.spec.owners.first() == Some(owner)).cloned();
-        let woken = if freed { state.woken() } else { Vec::new() };
+        let woken = if freed { state.offer([address]) } else { Vec::new() };
         drop(state);
         if freed {
             tracing::info!(namespace = owner.namespace, service = owner.name, %address, "address released");
@@ -163,33 +163,38 @@ enum Step {
     Claimed { address: IpAddr, others: Vec<IpAddr> },
 }
 
+/// What is next, and the Services concerned by it.
 fn next_step(
     state: &mut State,
     owner: &ServiceRef,
     service: &Service,
-    request: &Request,
-) -> Result<Step, ProviderError> {
+) -> (Result<Step, ProviderError>, Vec<ServiceKey>) {
     if !state.ready {
-        return Err(not_ready());
+        return (Err(not_ready()), Vec::new());
     }
-    match state.ledger.place(owner, request) {
+    let request = match state.asks(service) {
+        Ok(request) => request,
+        Err(error) => {
+            state.served(owner);
+            return (Err(invalid(&error)), Vec::new());
+        }
+    };
+    let (placed, concerned) = state.place(owner, service, request);
+    let step = match placed {
         Ok(plan) => {
             let reserved = plan
                 .addresses
                 .iter()
                 .find(|planned| !matches!(state.ledger.proof(planned.address), Some(Proof::Object { .. })));
-            if let Some(planned) = reserved {
-                return Ok(Step::Claim(planned.clone()));
+            match (reserved, plan.addresses.first()) {
+                (Some(planned), _) => Ok(Step::Claim(planned.clone())),
+                (None, Some(first)) => Ok(Step::Claimed { address: first.address, others: plan.leaves }),
+                (None, None) => Err(not_ready()),
             }
-            state.served(owner);
-            let Some(first) = plan.addresses.first() else { return Err(not_ready()) };
-            Ok(Step::Claimed { address: first.address, others: plan.leaves })
         }
-        Err(error) => {
-            state.wait(owner.clone(), service, request.clone());
-            Err(ProviderError::Rejected { reason: reason(&error), message: error.to_string() })
-        }
-    }
+        Err(error) => Err(ProviderError::Rejected { reason: reason(&error), message: error.to_string() }),
+    };
+    (step, concerned)
 }
 
 /// What the condition on the Service gives as the reason.
@@ -319,9 +324,10 @@ impl LoadBalancer for Metal {
         _nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         let owner = owner_of(service)?;
-        let request = request(service).map_err(|error| invalid(&error))?;
         for _ in 0..TRIES {
-            let step = next_step(&mut self.shared.state(), &owner, service, &request)?;
+            let (step, concerned) = next_step(&mut self.shared.state(), &owner, service);
+            self.shared.changes.push(concerned);
+            let step = step?;
             match step {
                 Step::Claim(planned) => match self.claim(&owner, &planned).await? {
                     Claim::Ours => {}

@@ -1,12 +1,32 @@
 //! What a Service asks for. Pure.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `annotations` | where a Service says it: our annotations and those of other load balancers |
+//! | `addresses` | the addresses it names, and how many it wants |
+//! | `families` | IPv4, IPv6 or both |
+//! | `sharing` | its ports and with whom it shares an address |
+//! | `error` | what is wrong with it, and what to change |
+
+mod addresses;
+mod annotations;
+mod error;
+mod families;
+mod sharing;
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
-use windlass_api::{ANNOTATION_ADDRESSES, ANNOTATION_POOL, ServiceRef};
-use windlass_ipam::{Families, Family, Labels, Request, Subject};
+use kube::ResourceExt as _;
+use windlass_api::ServiceRef;
+use windlass_ipam::{Labels, Request, Subject, Terms};
 
+use self::annotations::Annotations;
+pub(crate) use self::error::RequestError;
 use super::settings::Settings;
+
+/// Addresses of one family that one Service may have.
+pub(crate) const MOST_OF_A_FAMILY: u8 = 8;
 
 /// The Service as an owner; `None` if it has no UID yet, which only an object never sent to an API server lacks.
 pub(crate) fn owner(service: &Service) -> Option<ServiceRef> {
@@ -48,74 +68,50 @@ pub(crate) fn status_addresses(service: &Service) -> impl Iterator<Item = IpAddr
         .filter_map(|ingress| ingress.ip.as_deref()?.parse().ok())
 }
 
-/// Why a Service cannot be served as it asks; each says what to change.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RequestError {
-    #[error(
-        "{0}: this version announces IPv4 only; set ipFamilyPolicy SingleStack or PreferDualStack, with IPv4 first in ipFamilies"
-    )]
-    NeedsIpv6(&'static str),
-    #[error("{field} {value:?} is not an IP address: write one, as 192.0.2.10")]
-    NotAnAddress { field: &'static str, value: String },
-    #[error(
-        "annotation {ANNOTATION_ADDRESSES} names {0} addresses, and a Service has one in this version: name one"
-    )]
-    TooMany(usize),
-    #[error(
-        "spec.loadBalancerIP says {field} and annotation {ANNOTATION_ADDRESSES} says {annotation}: remove one of them"
-    )]
-    Disagree { field: IpAddr, annotation: IpAddr },
-}
-
-/// The request of a Service: the pool or the address it names, and what its status shows.
-pub(crate) fn request(service: &Service) -> Result<Request, RequestError> {
-    let spec = service.spec.as_ref();
-    let first = spec.and_then(|spec| spec.ip_families.as_ref()?.first()).map(String::as_str);
-    let policy = spec.and_then(|spec| spec.ip_family_policy.as_deref());
-    if first == Some("IPv6") {
-        return Err(RequestError::NeedsIpv6("the first of spec.ipFamilies is IPv6"));
-    }
-    if policy == Some("RequireDualStack") {
-        return Err(RequestError::NeedsIpv6("spec.ipFamilyPolicy is RequireDualStack"));
-    }
-    let annotation = |name: &str| {
-        let value = service.metadata.annotations.as_ref()?.get(name)?.trim();
-        (!value.is_empty()).then(|| value.to_owned())
-    };
-    let named = annotation(ANNOTATION_ADDRESSES)
-        .map(|list| match list.split(',').map(str::trim).collect::<Vec<_>>()[..] {
-            [one] => parse(ANNOTATION_ADDRESSES, one),
-            ref many => Err(RequestError::TooMany(many.len())),
-        })
-        .transpose()?;
-    let field = spec
-        .and_then(|spec| spec.load_balancer_ip.as_deref())
-        .map(str::trim)
-        .filter(|value| !value.is_empty())
-        .map(|value| parse("spec.loadBalancerIP", value))
-        .transpose()?;
-    let address = match (field, named) {
-        (Some(field), Some(annotation)) if field != annotation => {
-            return Err(RequestError::Disagree { field, annotation });
+/// The request of a Service in a namespace with these labels. It keeps what it holds; whether it may be moved is for
+/// those to say who know the pools.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub(crate) fn request(
+    service: &Service,
+    namespace_labels: &Labels,
+    settings: Settings,
+) -> Result<Request, RequestError> {
+    let annotations = Annotations::of(service, settings);
+    let families = families::families(service.spec.as_ref())?;
+    let named = addresses::named(service, annotations)?;
+    addresses::fit(&named, families)?;
+    let count = addresses::count(annotations, &named)?;
+    let pool = match annotations.pool() {
+        Some(said) if !sharing::is_object_name(said.text) => {
+            let value = addresses::shortened(said.text);
+            return Err(RequestError::PoolName { annotation: said.annotation, value });
         }
-        (field, named) => field.or(named),
+        said => said.map(|said| said.text.to_owned()),
     };
-    let namespace = service.metadata.namespace.clone().unwrap_or_default();
     Ok(Request {
-        addresses: address.into_iter().collect(),
-        pool: annotation(ANNOTATION_POOL),
+        families,
+        count,
+        addresses: named.addresses,
+        pool,
         preferred: status_addresses(service).collect(),
         subject: Subject {
-            namespace: namespace.clone(),
-            namespace_labels: Labels::new(),
+            namespace: service.namespace().unwrap_or_default(),
+            namespace_labels: namespace_labels.clone(),
             labels: service.metadata.labels.clone().unwrap_or_default(),
         },
-        ..Request::any(Families::Single(Family::V4), &namespace)
+        terms: sharing::terms(service, annotations)?,
+        may_leave: false,
     })
 }
 
-fn parse(field: &'static str, value: &str) -> Result<IpAddr, RequestError> {
-    value.parse().map_err(|_| RequestError::NotAnAddress { field, value: value.to_owned() })
+/// The terms on which a Service uses what it holds.
+///
+/// # Errors
+/// The first thing that is wrong with them.
+pub(crate) fn terms(service: &Service, settings: Settings) -> Result<Terms, RequestError> {
+    sharing::terms(service, Annotations::of(service, settings))
 }
 
 #[cfg(test)]

@@ -4,15 +4,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use kube::ResourceExt as _;
-use std::collections::BTreeMap;
 use tokio::sync::SetOnce;
 use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, ServiceRef, VirtualIP, VirtualRouter, virtual_ip_name,
 };
 use windlass_ccm::ServiceKey;
-use windlass_ipam::{Family, Pool, Request};
+use windlass_ipam::Pool;
 
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
@@ -21,6 +20,7 @@ use super::pools::{self, Reviewed};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, wants_address};
 use super::settings::Settings;
+use super::waiting::{Chance, Waiting};
 
 /// The cluster.
 #[derive(Debug, Default)]
@@ -31,13 +31,7 @@ pub(crate) struct World {
     pub(crate) networks: Cache<NodeNetwork>,
     pub(crate) services: Cache<Service>,
     pub(crate) nodes: Cache<Node>,
-}
-
-/// A Service that could not be given an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Waiting {
-    created: Option<Timestamp>,
-    request: Request,
+    pub(crate) namespaces: Cache<Namespace>,
 }
 
 /// Everything known.
@@ -46,7 +40,7 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     pub(crate) world: World,
     pub(crate) ledger: Ledger,
-    waiting: BTreeMap<ServiceRef, Waiting>,
+    pub(crate) waiting: Waiting,
     pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
     pub(crate) ready: bool,
@@ -76,13 +70,14 @@ impl State {
     /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
     /// an address no object claims: those satisfied come before any that wait.
     pub(crate) fn rebuild_when_complete(&mut self) -> bool {
-        let World { pools, vips, routers, networks, services, nodes } = &self.world;
+        let World { pools, vips, routers, networks, services, nodes, namespaces } = &self.world;
         let complete = pools.is_ready()
             && vips.is_ready()
             && routers.is_ready()
             && networks.is_ready()
             && services.is_ready()
-            && nodes.is_ready();
+            && nodes.is_ready()
+            && namespaces.is_ready();
         if self.ready || !complete {
             return false;
         }
@@ -100,6 +95,7 @@ impl State {
                 self.ledger.adopt_from_status(&owner, address);
             }
         }
+        self.serve_all();
         true
     }
 
@@ -115,36 +111,9 @@ impl State {
             return (reviewed, Vec::new());
         }
         self.ledger.set_pools(usable.iter().cloned());
-        self.pools = usable;
-        let woken = self.woken();
+        let before = std::mem::replace(&mut self.pools, usable);
+        let woken = self.serve(&[Chance::Pools(&before)]);
         (reviewed, woken)
-    }
-
-    /// A Service could not be served: it waits until that may have changed.
-    pub(crate) fn wait(&mut self, owner: ServiceRef, service: &Service, request: Request) {
-        self.waiting.insert(owner, Waiting { created: created(service), request });
-    }
-
-    /// A Service waits no longer.
-    pub(crate) fn served(&mut self, owner: &ServiceRef) {
-        self.waiting.remove(owner);
-    }
-
-    /// Services that wait and could be given an address now, oldest first, no more than there are addresses.
-    pub(crate) fn woken(&self) -> Vec<ServiceKey> {
-        if self.waiting.is_empty() {
-            return Vec::new();
-        }
-        let free: u128 =
-            self.pools.iter().map(|pool| self.ledger.counts(&pool.name, Family::V4).available()).sum();
-        let mut by_age: Vec<_> = self.waiting.iter().collect();
-        by_age.sort_by_key(|(owner, waiting)| (waiting.created, *owner));
-        by_age
-            .into_iter()
-            .filter(|(owner, waiting)| self.ledger.find(owner, &waiting.request).is_some())
-            .take(usize::try_from(free).unwrap_or(usize::MAX))
-            .map(|(owner, _)| service_key(owner))
-            .collect()
     }
 
     /// The Service of that name, whatever its UID.
@@ -153,7 +122,7 @@ impl State {
     }
 
     /// Whether the Service exists, is not being deleted and wants an address.
-    fn is_wanted(&self, owner: &ServiceRef) -> bool {
+    pub(crate) fn is_wanted(&self, owner: &ServiceRef) -> bool {
         self.service(owner).is_some_and(|service| {
             service.metadata.uid.as_ref() == Some(&owner.uid)
                 && service.metadata.deletion_timestamp.is_none()
@@ -187,24 +156,16 @@ impl State {
                 match self.ledger.object_gone(old, self.is_wanted(owner)) {
                     Gone::NotOurs => Vec::new(),
                     Gone::Kept => vec![service_key(owner)],
-                    Gone::Freed => self.woken(),
+                    Gone::Freed => self.offer([old.spec.address]),
                 }
             }
             (None, None) => Vec::new(),
         }
     }
-
-    fn service_news(&mut self, news: &News<Service>) -> Vec<ServiceKey> {
-        if let Some(owner) = news.old.as_ref().and_then(|service| owner(service))
-            && !self.is_wanted(&owner)
-        {
-            self.served(&owner);
-        }
-        Vec::new()
-    }
 }
 
-fn created(service: &Service) -> Option<Timestamp> {
+/// When the Service was made.
+pub(crate) fn created(service: &Service) -> Option<Timestamp> {
     service.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
@@ -279,10 +240,25 @@ impl Watched for Service {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.service_news(news)
+        state.wishes_changed(news)
     }
 
     /// It may have left an address behind, for which nobody waits.
+    fn urgency(_: &News<Self>) -> Urgency {
+        Urgency::Soon
+    }
+}
+
+impl Watched for Namespace {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.namespaces
+    }
+
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.namespace_changed(news)
+    }
+
+    /// Only pools look at its labels, for what is new.
     fn urgency(_: &News<Self>) -> Urgency {
         Urgency::Soon
     }

@@ -3,6 +3,7 @@
 mod api;
 
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 use windlass_api::{IPPool, NodeNetwork, VirtualRouter};
 
@@ -39,6 +40,7 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
     shared.list::<VirtualRouter>(vec![]);
     shared.list::<NodeNetwork>(vec![]);
     shared.list::<Node>(vec![]);
+    shared.list::<Namespace>(vec![]);
     shared.list::<Service>(vec![]);
     Metal::new(api.client(), shared)
 }
@@ -254,6 +256,11 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     api.writes();
     let mut six = plain("six");
     six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
+    assert!(matches!(
+        ensure(&metal, &six).await,
+        Err(ProviderError::Rejected { reason: "NoFreeAddress", .. })
+    ));
+    six.spec.get_or_insert_default().load_balancer_ip = Some("192.0.2.1".into());
     assert!(matches!(
         ensure(&metal, &six).await,
         Err(ProviderError::Rejected { reason: "InvalidRequest", .. })

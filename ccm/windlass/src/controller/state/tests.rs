@@ -2,7 +2,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::ledger::Proof;
-use crate::controller::request::request;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")
@@ -62,6 +61,7 @@ fn started(pools: Vec<IPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> 
     shared.list::<VirtualRouter>(vec![]);
     shared.list::<NodeNetwork>(vec![]);
     shared.list::<Node>(vec![]);
+    shared.list::<Namespace>(vec![]);
     assert!(!shared.state().ready, "nobody is given anything before every list is complete");
     shared.list(pools);
     assert!(shared.state().ready);
@@ -79,10 +79,9 @@ fn named(shared: &Shared) -> Vec<String> {
 
 fn wait(shared: &Shared, service: &Service) {
     let owner = owner(service).expect("an owner");
-    let wanted = request(service).expect("a request");
     let mut state = shared.state();
-    assert!(state.ledger.place(&owner, &wanted).is_err(), "there must be no address left");
-    state.wait(owner, service, wanted);
+    let wanted = state.asks(service).expect("a request");
+    assert!(state.place(&owner, service, wanted).0.is_err(), "there must be no address left");
 }
 
 fn claims(shared: &Shared) -> Vec<String> {
@@ -113,8 +112,15 @@ fn the_ledger_is_rebuilt_from_objects_first_and_then_from_what_services_show() {
     );
     assert_eq!(
         claims(&shared),
-        ["192.0.2.1 a object", "192.0.2.2 b reserved", "203.0.113.9 gone object"],
-        "of two that show one address the older has it; what is in no pool is not ours"
+        [
+            "192.0.2.0 c reserved",
+            "192.0.2.1 a object",
+            "192.0.2.2 b reserved",
+            "192.0.2.3 d reserved",
+            "192.0.2.4 e reserved",
+            "203.0.113.9 gone object"
+        ],
+        "of two that show one address the older has it; what is in no pool is not ours; the others follow by age"
     );
 }
 
@@ -133,7 +139,7 @@ fn a_restart_knows_what_was_known_before() {
         let service = service(name, 1, None);
         let owner = owner(&service).expect("an owner");
         let held = before.state().ledger.held_by(&owner);
-        let wanted = request(&service).expect("a request");
+        let wanted = after.state().asks(&service).expect("a request");
         let given = after.state().ledger.place(&owner, &wanted).expect("kept");
         assert_eq!([given.addresses[0].address], held[..]);
     }
@@ -155,17 +161,80 @@ fn a_freed_address_is_offered_to_the_oldest_that_waits_and_to_no_more_than_it_se
     assert!(named(&shared).is_empty());
     shared.forget(&vip("192.0.2.0", "a", 8));
     assert_eq!(named(&shared), ["old"]);
-    // A pool that grows serves all it can, oldest first.
-    let mut grown = pool("p", &["192.0.2.0/29"]);
+    assert!(claims(&shared).contains(&"192.0.2.0 old reserved".to_owned()), "nobody can be faster");
+    // One that wants no address any more waits no longer.
+    let mut changed = elsewhere;
+    changed.metadata.resource_version = Some("19".into());
+    changed.spec.get_or_insert_default().type_ = Some("ClusterIP".into());
+    shared.learn(changed);
+    shared.forget(&vip("203.0.113.0", "c", 9));
+    assert_eq!(named(&shared), ["young"]);
+}
+
+#[test]
+fn a_pool_that_grows_serves_those_that_wait_oldest_first() {
+    let waiting = [service("young", 2, None), service("old", 1, None), service("youngest", 3, None)];
+    let shared =
+        started(vec![pool("p", &["192.0.2.0/32"])], vec![vip("192.0.2.0", "a", 3)], waiting.to_vec());
+    let mut grown = pool("p", &["192.0.2.0/31", "192.0.2.9/32"]);
     grown.metadata.resource_version = Some("20".into());
     shared.learn(grown);
     assert_eq!(named(&shared), ["old", "young"]);
-    // One that wants no address any more waits no longer.
-    let mut changed = old;
-    changed.metadata.resource_version = Some("21".into());
-    changed.spec.get_or_insert_default().type_ = Some("ClusterIP".into());
-    shared.learn(changed);
-    assert_eq!(shared.state().woken().into_iter().map(|key| key.name).collect::<Vec<_>>(), ["young"]);
+}
+
+#[test]
+fn a_service_is_named_when_it_asks_for_something_else_though_the_service_controller_sees_no_change() {
+    let web = service("web", 1, None);
+    let shared = started(vec![], vec![], vec![web.clone()]);
+    let learn = |version: u64, change: &dyn Fn(&mut Service)| {
+        let mut changed = web.clone();
+        changed.metadata.resource_version = Some(version.to_string());
+        change(&mut changed);
+        shared.learn(changed);
+        named(&shared)
+    };
+    let label = |service: &mut Service| {
+        service.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    };
+    assert_eq!(learn(5, &label), ["web"]);
+    let finalizer = |service: &mut Service| {
+        label(service);
+        service.metadata.finalizers = Some(vec!["example.org/x".into()]);
+    };
+    assert!(learn(6, &finalizer).is_empty());
+    let local = |service: &mut Service| {
+        finalizer(service);
+        service.spec.get_or_insert_default().external_traffic_policy = Some("Local".into());
+    };
+    assert_eq!(learn(7, &local), ["web"]);
+    let selector = |service: &mut Service| {
+        local(service);
+        service.spec.get_or_insert_default().selector = Some([("app".to_owned(), "web".to_owned())].into());
+    };
+    assert_eq!(learn(8, &selector), ["web"]);
+}
+
+#[test]
+fn a_service_is_named_when_another_lets_it_share_or_no_longer() {
+    let shared = started(vec![pool("p", &["192.0.2.0/32"])], vec![], vec![]);
+    let with_port = |name: &str, port: u16| -> Service {
+        let mut service = service(name, 1, None);
+        service.metadata.annotations = Some([("windlass.dev/sharing-key".to_owned(), "k".to_owned())].into());
+        service.spec.get_or_insert_default().ports = Some(vec![object(json!({ "port": port }))]);
+        service
+    };
+    let place = |service: &Service| {
+        let owner = owner(service).expect("an owner");
+        let mut state = shared.state();
+        let wanted = state.asks(service).expect("a request");
+        let (placed, concerned) = state.place(&owner, service, wanted);
+        (placed.is_ok(), concerned.into_iter().map(|key| key.name).collect::<Vec<_>>())
+    };
+    assert_eq!(place(&with_port("a", 80)), (true, vec![]));
+    assert_eq!(place(&with_port("b", 80)), (false, vec![]), "the same port");
+    assert_eq!(place(&with_port("a", 81)), (true, vec!["b".to_owned(), "b".to_owned()]));
+    assert_eq!(place(&with_port("b", 80)), (true, vec![]), "nothing new");
+    assert_eq!(place(&with_port("a", 80)), (true, vec!["b".to_owned()]), "b has to find another");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use serde_json::json;
 use windlass_api::NodeNetwork;
 
@@ -42,6 +42,7 @@ fn shared(pool: &str, vips: &[Value]) -> Shared {
     list::<NodeNetwork>(&shared, &[custom("NodeNetwork", "n1", 3, &json!({ "interfaces": interfaces }))]);
     list::<Node>(&shared, &[json!({ "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "4" } })]);
     list::<Service>(&shared, &[]);
+    list::<Namespace>(&shared, &[]);
     shared
 }
 

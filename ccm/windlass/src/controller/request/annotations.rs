@@ -1,0 +1,93 @@
+//! Where a Service says what it wants: our annotations and, if the admin lets them be read, those of MetalLB and
+//! kube-vip.
+//!
+//! | ours | MetalLB (`metallb.io/` before `metallb.universe.tf/`) | kube-vip (`kube-vip.io/`) |
+//! |---|---|---|
+//! | `addresses` | `loadBalancerIPs` | `loadbalancerIPs` |
+//! | `pool` | `address-pool` | |
+//! | `sharing-key` | `allow-shared-ip` | |
+//!
+//! Where ours is set, theirs is not read. Where both of theirs are, they have to agree. What differs:
+//! - MetalLB refuses `spec.loadBalancerIP` beside its annotation; here it may name one of the same addresses.
+//! - MetalLB's key shares an address between any two namespaces; here both have to name each other as well, in
+//!   `windlass.dev/share-with`.
+//! - MetalLB gives one address of each family; here any number up to [`super::MOST_OF_A_FAMILY`] of each may be named.
+//! - kube-vip reads `0.0.0.0` and `::` as "ask a DHCP server"; here that is refused.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::{
+    ANNOTATION_ADDRESS_COUNT, ANNOTATION_ADDRESSES, ANNOTATION_POOL, ANNOTATION_SHARE_WITH,
+    ANNOTATION_SHARING_KEY,
+};
+
+use super::Settings;
+
+/// kube-vip's list of addresses.
+pub(super) const KUBE_VIP_ADDRESSES: &str = "kube-vip.io/loadbalancerIPs";
+
+/// A name of MetalLB and its older form, which counts if the name is not there at all.
+type MetalLb = (&'static str, &'static str);
+const METALLB_ADDRESSES: MetalLb = ("metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs");
+const METALLB_POOL: MetalLb = ("metallb.io/address-pool", "metallb.universe.tf/address-pool");
+const METALLB_KEY: MetalLb = ("metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip");
+
+/// A value, and the annotation it was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Said<'a> {
+    pub(super) annotation: &'static str,
+    /// Trimmed, not empty.
+    pub(super) text: &'a str,
+}
+
+/// The annotations of one Service.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Annotations<'a> {
+    all: Option<&'a BTreeMap<String, String>>,
+    compat: bool,
+}
+
+impl<'a> Annotations<'a> {
+    pub(super) fn of(service: &'a Service, settings: Settings) -> Self {
+        Self { all: service.metadata.annotations.as_ref(), compat: settings.compat_annotations }
+    }
+
+    /// The lists of addresses: ours, or else all the others.
+    pub(super) fn addresses(self) -> Vec<Said<'a>> {
+        match self.own(ANNOTATION_ADDRESSES) {
+            Some(ours) => vec![ours],
+            None => self.metallb(METALLB_ADDRESSES).into_iter().chain(self.kube_vip()).collect(),
+        }
+    }
+
+    pub(super) fn pool(self) -> Option<Said<'a>> {
+        self.own(ANNOTATION_POOL).or_else(|| self.metallb(METALLB_POOL))
+    }
+
+    pub(super) fn sharing_key(self) -> Option<Said<'a>> {
+        self.own(ANNOTATION_SHARING_KEY).or_else(|| self.metallb(METALLB_KEY))
+    }
+
+    pub(super) fn share_with(self) -> Option<Said<'a>> {
+        self.own(ANNOTATION_SHARE_WITH)
+    }
+
+    pub(super) fn address_count(self) -> Option<Said<'a>> {
+        self.own(ANNOTATION_ADDRESS_COUNT)
+    }
+
+    fn own(self, annotation: &'static str) -> Option<Said<'a>> {
+        let text = self.all?.get(annotation)?.trim();
+        (!text.is_empty()).then_some(Said { annotation, text })
+    }
+
+    fn metallb(self, (name, older): MetalLb) -> Option<Said<'a>> {
+        let present = self.all.is_some_and(|all| all.contains_key(name));
+        if self.compat { self.own(if present { name } else { older }) } else { None }
+    }
+
+    fn kube_vip(self) -> Option<Said<'a>> {
+        if self.compat { self.own(KUBE_VIP_ADDRESSES) } else { None }
+    }
+}

@@ -1,0 +1,306 @@
+mod model;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use windlass_ipam::{Families, Moment, Policy, Port, Protocol, Selector, Sharing};
+
+use super::*;
+
+/// An allocator that counts the plans made.
+struct Counting {
+    allocator: Allocator<ServiceRef>,
+    plans: Cell<usize>,
+}
+
+impl Giver for Counting {
+    fn allocator(&self) -> &Allocator<ServiceRef> {
+        &self.allocator
+    }
+
+    fn plan(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+        self.plans.set(self.plans.get() + 1);
+        self.allocator.plan(owner, request).ok()
+    }
+
+    fn place(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+        Some(self.allocator.prepare(owner, request).ok()?.commit())
+    }
+}
+
+/// Pools, and Services that ask in turn.
+struct Desk {
+    giver: Counting,
+    waiting: Waiting,
+    pools: Vec<Pool>,
+}
+
+fn owner(namespace: &str, name: &str) -> ServiceRef {
+    ServiceRef { namespace: namespace.to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect(text)
+}
+
+fn at_once() -> Policy {
+    Policy { quarantine: std::time::Duration::ZERO, ..Policy::default() }
+}
+
+fn pool(name: &str, ranges: &[&str]) -> Pool {
+    Pool::new(name, ranges.iter().map(|range| range.parse().expect(range))).with_policy(at_once())
+}
+
+fn any(families: Families) -> Request {
+    Request::any(families, "ns")
+}
+
+fn v4() -> Request {
+    any(Families::Single(Family::V4))
+}
+
+fn named(address: &str) -> Request {
+    Request { addresses: vec![ip(address)], ..v4() }
+}
+
+fn of_pool(pool: &str) -> Request {
+    Request { pool: Some(pool.to_owned()), ..v4() }
+}
+
+fn keyed(key: &str, port: u16) -> Request {
+    let mut request = v4();
+    request.terms.sharing = Some(Sharing { key: key.to_owned(), with: BTreeSet::new() });
+    request.terms.ports = [Port { protocol: Protocol::Tcp, number: port }].into();
+    request
+}
+
+impl Desk {
+    fn new(pools: Vec<Pool>) -> Self {
+        let giver = Counting { allocator: Allocator::new(pools.iter().cloned()), plans: Cell::new(0) };
+        Self { giver, waiting: Waiting::default(), pools }
+    }
+
+    /// Somebody asks at `minute`, and waits if it has to.
+    fn ask(&mut self, name: &str, minute: i64, request: Request) {
+        let created = Some(Timestamp::from_second(minute * 60).expect("a time"));
+        let owner = owner("ns", name);
+        let missing = match self.giver.place(&owner, &request) {
+            Some(plan) if plan.missing.is_empty() => return,
+            Some(plan) => plan.missing,
+            None => Vec::new(),
+        };
+        self.waiting.insert(&self.giver.allocator, Waiter { owner, created, request, missing });
+    }
+
+    fn serve(&mut self, chance: Chance<'_>) -> Vec<String> {
+        self.giver.plans.set(0);
+        self.waiting.serve(&mut self.giver, &[chance]).into_iter().map(|owner| owner.name).collect()
+    }
+
+    fn release(&mut self, address: &str) -> Vec<String> {
+        let address = ip(address);
+        for holder in self.giver.allocator.holders(address).to_vec() {
+            self.giver.allocator.release(address, &holder, Moment(0));
+        }
+        self.serve(Chance::Address(address))
+    }
+
+    fn pools(&mut self, pools: Vec<Pool>) -> Vec<String> {
+        self.giver.allocator.replace_pools(pools.iter().cloned());
+        let before = std::mem::replace(&mut self.pools, pools);
+        self.serve(Chance::Pools(&before))
+    }
+
+    fn plans(&self) -> usize {
+        self.giver.plans.get()
+    }
+}
+
+#[test]
+fn a_freed_address_goes_to_the_oldest_that_can_use_it_at_once_57() {
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"]), pool("q", &["203.0.113.0/32"])]);
+    for (name, request) in [("a", of_pool("p")), ("b", of_pool("p")), ("c", of_pool("q"))] {
+        desk.ask(name, 0, request);
+    }
+    desk.ask("young", 3, v4());
+    desk.ask("elsewhere", 1, of_pool("q"));
+    desk.ask("old", 2, v4());
+    assert_eq!(desk.release("192.0.2.1"), ["old"]);
+    assert_eq!(desk.giver.allocator.holders(ip("192.0.2.1")), [owner("ns", "old")]);
+    // Who comes now is too late, and those that still wait keep their turn.
+    desk.ask("late", 0, v4());
+    assert_eq!(desk.release("203.0.113.0"), ["late"], "it is older, and takes any pool");
+    assert_eq!(desk.release("192.0.2.0"), ["young"]);
+    assert_eq!(desk.release("203.0.113.0"), ["elsewhere"]);
+    assert!(desk.waiting.is_empty());
+}
+
+#[test]
+fn who_names_an_address_has_it_before_those_that_take_any_112() {
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"])]);
+    desk.ask("a", 0, v4());
+    desk.ask("b", 0, v4());
+    desk.ask("any", 1, v4());
+    desk.ask("by-name", 2, named("192.0.2.0"));
+    assert_eq!(desk.release("192.0.2.1"), ["any"], "not the one that is named");
+    desk.ask("any-2", 1, v4());
+    assert_eq!(desk.release("192.0.2.0"), ["by-name"]);
+    // One that it can have only with another is not kept back.
+    let both = Request { addresses: vec![ip("192.0.2.0"), ip("192.0.2.1")], ..v4() };
+    desk.ask("both", 0, both);
+    assert_eq!(desk.release("192.0.2.0"), ["any-2"]);
+    assert_eq!(desk.release("192.0.2.1"), [""; 0]);
+    assert_eq!(desk.release("192.0.2.0"), ["both"]);
+}
+
+#[test]
+fn thousands_that_cannot_use_an_address_are_not_tried() {
+    let families = Families::Require([Family::V4, Family::V6]);
+    let prefer = Families::Prefer([Family::V4, Family::V6]);
+    let mut desk = Desk::new(vec![
+        pool("p", &["192.0.2.0/32"]),
+        pool("q", &["203.0.113.0/32", "2001:db8::/128"]),
+        pool("r", &["198.51.100.0/24"]),
+    ]);
+    for (name, of) in [("a", "p"), ("b", "q")] {
+        desk.ask(name, 0, of_pool(of));
+    }
+    for number in 0..10_000 {
+        desk.ask(&format!("q{number}"), 1, of_pool("q"));
+        desk.ask(&format!("unknown{number}"), 1, of_pool("unknown"));
+        desk.ask(&format!("named{number}"), 1, named("203.0.113.0"));
+        desk.ask(&format!("keyed{number}"), 1, Request { pool: Some("q".to_owned()), ..keyed("k", 80) });
+    }
+    for number in 0..200 {
+        desk.ask(&format!("prefer{number}"), 0, any(prefer));
+        desk.ask(&format!("require{number}"), 0, Request { pool: Some("q".to_owned()), ..any(families) });
+    }
+    desk.ask("p", 9, of_pool("p"));
+    assert_eq!(desk.release("192.0.2.0"), ["p"]);
+    assert!(desk.plans() <= 2, "{} plans", desk.plans());
+    assert_eq!(desk.release("192.0.2.0"), [""; 0]);
+    assert!(desk.plans() <= 2, "{} plans", desk.plans());
+    assert_eq!(desk.release("198.51.100.0"), [""; 0], "nobody waits for more IPv4 of r");
+    assert!(desk.plans() <= 2, "{} plans", desk.plans());
+    // The oldest of q's that can be served at all.
+    assert_eq!(desk.release("2001:db8::"), ["prefer1"]);
+    assert!(desk.plans() <= 4, "{} plans", desk.plans());
+}
+
+#[test]
+fn a_pool_that_grows_serves_all_it_can_in_order() {
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/32"])]);
+    desk.ask("a", 0, v4());
+    for number in 0..6 {
+        desk.ask(&format!("w{number}"), 10 - number, v4());
+    }
+    desk.ask("n", 99, named("192.0.2.3"));
+    assert_eq!(desk.pools(vec![pool("p", &["192.0.2.0/30"])]), ["n", "w5", "w4"]);
+    assert!(desk.plans() <= 4, "{} plans", desk.plans());
+    // A new pool, and one that is open no more.
+    let closed = Policy { disabled: true, ..at_once() };
+    let open = pool("q", &["203.0.113.0/31"]);
+    assert_eq!(
+        desk.pools(vec![pool("p", &["192.0.2.0/24"]).with_policy(closed), open.clone()]),
+        ["w3", "w2"]
+    );
+    // Nothing that concerns them.
+    assert_eq!(desk.pools(vec![pool("r", &["2001:db8::/64"]), open]), [""; 0]);
+    assert!(desk.plans() <= 1, "{} plans", desk.plans());
+}
+
+#[test]
+fn a_relabelled_namespace_serves_its_own_and_asks_nobody_else_36() {
+    let of_team = Selector { labels: [("team".to_owned(), "x".to_owned())].into(), ..Selector::default() };
+    let policy = Policy { namespace_selectors: vec![of_team], ..at_once() };
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/30"]).with_policy(policy)]);
+    for number in 0..100 {
+        let waiter = Waiter {
+            owner: owner("other", &format!("o{number}")),
+            created: None,
+            request: Request::any(Families::Single(Family::V4), "other"),
+            missing: Vec::new(),
+        };
+        desk.waiting.insert(&desk.giver.allocator, waiter);
+    }
+    desk.ask("b", 2, v4());
+    desk.ask("a", 1, v4());
+    desk.ask("by-name", 3, named("192.0.2.3"));
+    assert_eq!(desk.serve(Chance::Namespace("ns", &[("team".to_owned(), "y".to_owned())].into())), [""; 0]);
+    let labels = [("team".to_owned(), "x".to_owned())].into();
+    assert_eq!(desk.serve(Chance::Namespace("ns", &labels)), ["by-name", "a", "b"]);
+    assert!(desk.plans() <= 5, "{} plans", desk.plans());
+}
+
+#[test]
+fn those_that_share_a_key_follow_the_first_of_them() {
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/32"])]);
+    desk.ask("a", 0, v4());
+    desk.ask("other", 1, keyed("other", 80));
+    desk.ask("x", 3, keyed("k", 80));
+    desk.ask("y", 2, keyed("k", 81));
+    desk.ask("z", 4, keyed("k", 80));
+    desk.waiting.remove(&owner("ns", "other"));
+    assert_eq!(desk.release("192.0.2.0"), ["y", "x"], "z has the same port as x");
+    // A port that is let go.
+    desk.giver.allocator.release(ip("192.0.2.0"), &owner("ns", "x"), Moment(0));
+    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), ["z"]);
+}
+
+#[test]
+fn a_missing_family_is_added_when_it_can_be_had_47() {
+    let prefer = any(Families::Prefer([Family::V4, Family::V6]));
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/30"])]);
+    desk.ask("young", 2, prefer.clone());
+    desk.ask("old", 1, prefer.clone());
+    let before: Vec<IpAddr> = desk.giver.allocator.held_by(&owner("ns", "old")).collect();
+    assert_eq!(before.len(), 1);
+    let grown = |v6: &str| vec![pool("p", &["192.0.2.0/30", v6])];
+    assert_eq!(desk.pools(grown("2001:db8::/128")), ["old"]);
+    let after: Vec<IpAddr> = desk.giver.allocator.held_by(&owner("ns", "old")).collect();
+    assert_eq!(after, [before[0], ip("2001:db8::")]);
+    assert_eq!(desk.pools(grown("2001:db8::/127")), ["young"]);
+    // One that has nothing gets what there is, and waits on for the rest.
+    for name in ["b", "c"] {
+        desk.ask(name, 0, v4());
+    }
+    desk.ask("none", 3, prefer);
+    assert_eq!(desk.release("192.0.2.2"), ["none"]);
+    assert_eq!(desk.release("2001:db8::1"), ["none"]);
+    assert!(desk.waiting.is_empty());
+}
+
+#[test]
+fn an_address_that_is_kept_back_goes_to_its_former_service_made_anew() {
+    let kept = Policy::default();
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"]).with_policy(kept)]);
+    desk.ask("a", 0, v4());
+    let anew = ServiceRef { uid: "another".to_owned(), ..owner("ns", "a") };
+    let waiter =
+        |owner: ServiceRef| Waiter { owner, created: None, request: named("192.0.2.0"), missing: Vec::new() };
+    for one in [owner("ns", "stranger"), anew.clone()] {
+        desk.waiting.insert(&desk.giver.allocator, waiter(one));
+    }
+    assert_eq!(desk.release("192.0.2.0"), ["a"]);
+    assert_eq!(desk.giver.allocator.holders(ip("192.0.2.0")), std::slice::from_ref(&anew));
+    // A stranger gets it when the time is over.
+    desk.giver.allocator.release(ip("192.0.2.0"), &anew, Moment(0));
+    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), [""; 0]);
+    desk.giver.allocator.lift(ip("192.0.2.0"));
+    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), ["stranger"]);
+}
+
+#[test]
+fn when_nothing_is_known_everybody_is_tried_in_order() {
+    let mut desk = Desk::new(vec![]);
+    desk.ask("joins", 1, keyed("k", 81));
+    desk.ask("any", 2, v4());
+    desk.ask("first", 3, keyed("k", 80));
+    desk.ask("by-name", 4, named("192.0.2.1"));
+    desk.giver.allocator.replace_pools([pool("p", &["192.0.2.0/31"])]);
+    desk.waiting.remove(&owner("ns", "any"));
+    let first =
+        Waiter { owner: owner("ns", "first"), created: None, request: keyed("k", 80), missing: Vec::new() };
+    desk.waiting.insert(&desk.giver.allocator, first);
+    assert_eq!(desk.serve(Chance::Everything), ["by-name", "first", "joins"]);
+}

@@ -1,0 +1,288 @@
+//! The index against the naive way: try everybody, in order, again and again from the beginning.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMESPACES: [&str; 2] = ["n0", "n1"];
+const ADDRESSES: [&str; 5] = ["192.0.2.0", "192.0.2.1", "192.0.2.9", "2001:db8::", "2001:db8::1"];
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+enum Event {
+    /// Somebody asks, and waits if it has to.
+    Ask { who: usize, minute: i64, request: Box<Request> },
+    /// Somebody lets go of one of its addresses; of all of them, if it waits for more.
+    Release { who: usize, which: usize },
+    /// The oldest quarantine ends.
+    Lift,
+    /// The pools are others.
+    Pools(Vec<Pool>),
+    /// A namespace has this team.
+    Relabel(usize, Option<&'static str>),
+    /// Somebody waits no longer.
+    Forget(usize),
+}
+
+/// Two of them are one Service under two UIDs.
+fn party(who: usize) -> ServiceRef {
+    let mut party = owner(NAMESPACES[who % 2], &format!("s{}", who / 2));
+    if who >= 8 {
+        party.name = "s0".to_owned();
+    }
+    party
+}
+
+fn families() -> impl Strategy<Value = Families> {
+    let (v4, v6) = (Family::V4, Family::V6);
+    prop::sample::select(vec![
+        Families::Single(v4),
+        Families::Single(v6),
+        Families::Prefer([v4, v6]),
+        Families::Prefer([v6, v4]),
+        Families::Require([v4, v6]),
+    ])
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let address = || prop::sample::select(ADDRESSES.to_vec());
+    let named = prop_oneof![
+        3 => Just(Vec::new()),
+        1 => prop::collection::btree_set(address(), 1..3).prop_map(|set| set.into_iter().collect()),
+    ];
+    let shown = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(address(), 1..3)];
+    let pool =
+        prop_oneof![3 => Just(None), 1 => prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(Some)];
+    let sharing = prop_oneof![
+        2 => Just(None),
+        1 => (prop::sample::select(vec!["k", "l"]), proptest::bool::ANY).prop_map(Some),
+    ];
+    (families(), 1..3_u8, named, shown, pool, sharing, 80..82_u16, prop::sample::select(vec!["x", "y"]))
+        .prop_map(|(families, count, named, shown, pool, sharing, port, app)| {
+            let mut request = Request::any(families, "");
+            request.count = count;
+            let fits = |text: &&str| families.list().contains(&Family::of(ip(text)));
+            request.addresses = named.into_iter().filter(fits).map(ip).collect();
+            request.preferred = shown.into_iter().map(ip).collect();
+            request.pool = pool.map(str::to_owned);
+            request.subject.labels = [("app".to_owned(), app.to_owned())].into();
+            request.terms.ports = [Port { protocol: Protocol::Tcp, number: port }].into();
+            request.terms.sharing = sharing.map(|(key, everywhere)| Sharing {
+                key: key.to_owned(),
+                with: NAMESPACES.iter().filter(|_| everywhere).map(|name| (*name).to_owned()).collect(),
+            });
+            request
+        })
+}
+
+fn pools() -> impl Strategy<Value = Vec<Pool>> {
+    let select = |key: &str, value: &str| Selector {
+        labels: [(key.to_owned(), value.to_owned())].into(),
+        ..Selector::default()
+    };
+    let of_team = Policy { namespace_selectors: vec![select("team", "t")], priority: 1, ..at_once() };
+    let of_app = Policy { service_selectors: vec![select("app", "x")], ..Policy::default() };
+    let by_name = Policy { auto_assign: false, ..at_once() };
+    let disabled = Policy { disabled: true, ..at_once() };
+    let pick = |variants: Vec<Option<Pool>>| prop::sample::select(variants);
+    (
+        pick(vec![
+            None,
+            Some(pool("a", &["192.0.2.0/32"])),
+            Some(pool("a", &["192.0.2.0/31"])),
+            Some(pool("a", &["192.0.2.0/31", "2001:db8::/128"])),
+            Some(pool("a", &["192.0.2.0/31"]).with_policy(disabled)),
+        ]),
+        pick(vec![
+            None,
+            Some(pool("b", &["192.0.2.1/32", "192.0.2.9/32"]).with_policy(of_team.clone())),
+            Some(pool("b", &["192.0.2.9/32"]).with_policy(of_app)),
+            Some(pool("b", &["192.0.2.9/32"])),
+        ]),
+        pick(vec![
+            None,
+            Some(pool("c", &["2001:db8::1/128"]).with_policy(by_name)),
+            Some(pool("c", &["2001:db8::/127"])),
+            Some(pool("c", &["2001:db8::/127", "192.0.2.9/32"]).with_policy(of_team)),
+        ]),
+    )
+        .prop_map(|(a, b, c)| [a, b, c].into_iter().flatten().collect())
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let who = 0..10_usize;
+    prop_oneof![
+        6 => (who.clone(), 0..4_i64, request())
+            .prop_map(|(who, minute, request)| Event::Ask { who, minute, request: Box::new(request) }),
+        4 => (who.clone(), 0..4_usize).prop_map(|(who, which)| Event::Release { who, which }),
+        1 => Just(Event::Lift),
+        2 => pools().prop_map(Event::Pools),
+        1 => (0..2_usize, prop::sample::select(vec![None, Some("t"), Some("u")]))
+            .prop_map(|(which, team)| Event::Relabel(which, team)),
+        1 => who.prop_map(Event::Forget),
+    ]
+}
+
+/// Serves the first that can be served, until none can.
+fn naive(giver: &mut Counting, waiters: &mut BTreeMap<ServiceRef, Waiter>) -> Vec<ServiceRef> {
+    let mut served = Vec::new();
+    'again: loop {
+        let mut all: Vec<&Waiter> = waiters.values().collect();
+        all.sort_by_key(|waiter| (waiter.request.addresses.is_empty(), waiter.created, &waiter.owner));
+        for waiter in all {
+            let Ok(plan) = giver.allocator.plan(&waiter.owner, &waiter.request) else { continue };
+            if plan.addresses.iter().all(|planned| planned.how == How::Kept) {
+                continue;
+            }
+            let owner = waiter.owner.clone();
+            giver.place(&owner, &waiter.request).expect("planned");
+            served.push(owner.clone());
+            if plan.missing.is_empty() {
+                waiters.remove(&owner);
+            } else if let Some(waiter) = waiters.get_mut(&owner) {
+                waiter.missing = plan.missing;
+            }
+            continue 'again;
+        }
+        return served;
+    }
+}
+
+/// What was the case before, and what is waited for, kept apart from the index.
+struct Model {
+    desk: Desk,
+    waiters: BTreeMap<ServiceRef, Waiter>,
+    teams: [Labels; 2],
+    groups: usize,
+}
+
+impl Model {
+    fn labels(&self, owner: &ServiceRef) -> &Labels {
+        &self.teams[usize::from(owner.namespace == NAMESPACES[1])]
+    }
+
+    fn wait(&mut self, waiter: Waiter) {
+        self.desk.waiting.insert(&self.desk.giver.allocator, waiter.clone());
+        self.waiters.insert(waiter.owner.clone(), waiter);
+    }
+
+    fn forget(&mut self, owner: &ServiceRef) {
+        self.desk.waiting.remove(owner);
+        self.waiters.remove(owner);
+    }
+
+    /// Serves after `chances` both ways.
+    fn serve(&mut self, chances: &[Chance<'_>]) -> Result<(), TestCaseError> {
+        let mut other = Counting { allocator: self.desk.giver.allocator.clone(), plans: Cell::new(0) };
+        let expected = naive(&mut other, &mut self.waiters);
+        self.desk.giver.plans.set(0);
+        let served = self.desk.waiting.serve(&mut self.desk.giver, chances);
+        prop_assert_eq!(&served, &expected, "after {:?}", chances);
+        prop_assert!(self.desk.giver.allocator == other.allocator);
+        let still: BTreeMap<ServiceRef, Waiter> = self
+            .desk
+            .waiting
+            .waiters
+            .iter()
+            .map(|(owner, (waiter, _))| (owner.clone(), waiter.clone()))
+            .collect();
+        prop_assert_eq!(&still, &self.waiters);
+        // Each that is served gives at most every group one chance more.
+        let bound = (served.len() + 1) * (self.groups + 1);
+        prop_assert!(self.desk.plans() <= bound, "{} plans for {} served", self.desk.plans(), served.len());
+        Ok(())
+    }
+
+    fn apply(&mut self, event: Event) -> Result<(), TestCaseError> {
+        self.groups = self.waiters.len();
+        match event {
+            Event::Ask { who, minute, mut request } => {
+                let owner = party(who);
+                request.subject.namespace.clone_from(&owner.namespace);
+                request.subject.namespace_labels.clone_from(self.labels(&owner));
+                request.terms.namespace.clone_from(&owner.namespace);
+                let same_terms = self.desk.giver.allocator.terms(&owner) == Some(&request.terms);
+                let placed = self.desk.giver.place(&owner, &request);
+                self.forget(&owner);
+                let missing = match &placed {
+                    Some(plan) if plan.missing.is_empty() => None,
+                    Some(plan) => Some(plan.missing.clone()),
+                    None => Some(Vec::new()),
+                };
+                if let Some(missing) = missing {
+                    let created = Some(Timestamp::from_second(minute).expect("a time"));
+                    self.wait(Waiter { owner, created, request: *request, missing });
+                }
+                let planned = placed.iter().flat_map(|plan| &plan.addresses);
+                let chances: Vec<_> = planned
+                    .filter(|planned| !same_terms || planned.how != How::Kept)
+                    .map(|planned| Chance::Address(planned.address))
+                    .collect();
+                self.serve(&chances)
+            }
+            Event::Release { who, which } => {
+                let owner = party(who);
+                let held: Vec<IpAddr> = self.desk.giver.allocator.held_by(&owner).collect();
+                let waits = self.waiters.contains_key(&owner);
+                let gone: Vec<IpAddr> =
+                    if waits { held } else { held.get(which).copied().into_iter().collect() };
+                self.forget(&owner);
+                for address in &gone {
+                    self.desk.giver.allocator.release(*address, &owner, Moment(0));
+                }
+                let chances: Vec<_> = gone.into_iter().map(Chance::Address).collect();
+                self.serve(&chances)
+            }
+            Event::Lift => {
+                let Some(address) = self.desk.giver.allocator.due(Moment(u64::MAX)).next() else {
+                    return Ok(());
+                };
+                self.desk.giver.allocator.lift(address);
+                self.serve(&[Chance::Address(address)])
+            }
+            Event::Pools(pools) => {
+                self.desk.giver.allocator.replace_pools(pools.iter().cloned());
+                let before = std::mem::replace(&mut self.desk.pools, pools);
+                self.serve(&[Chance::Pools(&before)])
+            }
+            Event::Relabel(which, team) => {
+                let labels: Labels =
+                    team.map(|team| ("team".to_owned(), team.to_owned())).into_iter().collect();
+                self.teams[which].clone_from(&labels);
+                for waiter in self.waiters.values_mut() {
+                    if waiter.owner.namespace == NAMESPACES[which] {
+                        waiter.request.subject.namespace_labels.clone_from(&labels);
+                    }
+                }
+                self.serve(&[Chance::Namespace(NAMESPACES[which], &labels)])
+            }
+            Event::Forget(who) => {
+                self.forget(&party(who));
+                Ok(())
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #[test]
+    fn the_same_services_are_served_in_the_same_order_as_if_everybody_were_tried(
+        first in pools(),
+        events in prop::collection::vec(event(), 1..40),
+    ) {
+        let mut model = Model {
+            desk: Desk::new(first),
+            waiters: BTreeMap::new(),
+            teams: [Labels::new(), Labels::new()],
+            groups: 0,
+        };
+        for event in events {
+            model.apply(event)?;
+        }
+        // Nothing was forgotten on the way.
+        model.serve(&[Chance::Everything])?;
+    }
+}
