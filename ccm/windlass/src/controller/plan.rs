@@ -11,6 +11,7 @@
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
 //! - A VIP in quarantine is nobody's: it is planned for as if it did not exist.
 
+mod ahead;
 mod ranking;
 mod segment;
 mod spread;
@@ -25,6 +26,7 @@ use windlass_api::{
     DEFAULT_ADVERTISEMENT_INTERVAL_MS, NodeNetwork, VirtualIP, VirtualRouter, VirtualRouterSpec,
 };
 
+pub(crate) use ahead::carrier_of_new;
 use segment::{Candidate, Segments};
 use spread::Spread;
 pub(crate) use unplaced::Unplaced;

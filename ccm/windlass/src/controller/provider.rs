@@ -63,7 +63,8 @@ impl Metal {
             virtual_router: None,
             quarantine: None,
         };
-        let object = VirtualIP::new(&name, spec);
+        let mut object = VirtualIP::new(&name, spec);
+        object.spec.virtual_router = self.shared.state().carrier_of_new(owner, &object);
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
         match limited(self.vips.create(&PostParams::default(), &object), what).await? {
             Ok(created) => {

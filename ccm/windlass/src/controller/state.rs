@@ -16,6 +16,7 @@ use windlass_ipam::Pool;
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
 use super::ledger::{Gone, Ledger, Outcome};
+use super::loads::Loads;
 use super::pools::{self, Reviewed};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, wants_address};
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     pub(crate) world: World,
     pub(crate) ledger: Ledger,
+    /// VIPs of each virtual router.
+    pub(crate) loads: Loads,
     pub(crate) waiting: Waiting,
     pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
@@ -201,6 +204,7 @@ impl Watched for VirtualIP {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.loads.note(news);
         state.vip_news(news)
     }
 

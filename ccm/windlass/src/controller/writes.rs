@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, IPPool, IPPoolStatus, VirtualIP, VirtualRouter};
-use windlass_ccm::service::is_stable;
+use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter};
 
-use super::plan::{self, Input, Plan, PoolPlan, Unplaced};
+use super::plan::{self, Input, Plan, Unplaced};
 use super::pools::{self, Reviewed};
 use super::state::{State, is_announced};
+use super::view;
 
 /// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub(crate) struct Writes {
 impl Writes {
     /// Plans, and compares.
     pub(crate) fn new(state: &State, reviewed: &[Reviewed], now: Timestamp) -> Self {
-        let input = input(state);
+        let input = view::input(state);
         let plan = plan::plan(&input);
         let mut writes = Self::default();
         writes.add_routers(&input, &plan);
@@ -146,24 +146,6 @@ fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<
         last_transition_time: since,
     });
     Some(conditions)
-}
-
-fn input(state: &State) -> Input {
-    let world = &state.world;
-    let pool = |pool: &Arc<IPPool>| {
-        let plan = PoolPlan {
-            interface: pool.spec.interface.clone(),
-            interval_ms: pool.spec.advertisement_interval_milliseconds,
-        };
-        (pool.name_any(), plan)
-    };
-    Input {
-        pools: world.pools.iter().map(pool).collect(),
-        vips: world.vips.iter().cloned().collect(),
-        routers: world.routers.iter().cloned().collect(),
-        networks: world.networks.iter().cloned().collect(),
-        nodes: world.nodes.iter().map(|node| (node.name_any(), is_stable(node))).collect(),
-    }
 }
 
 #[cfg(test)]

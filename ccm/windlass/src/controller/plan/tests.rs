@@ -127,6 +127,18 @@ impl Cluster {
         plan
     }
 
+    /// The router that a VIP of a new Service is made with.
+    fn carrier_of_new(&self, address: &str) -> Option<String> {
+        let mut new = Self::default();
+        new.vip(address);
+        let mut loads = BTreeMap::new();
+        for router in self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.clone()) {
+            *loads.entry(router).or_default() += 1;
+        }
+        let input = Input { vips: Vec::new(), ..self.input.clone() };
+        carrier_of_new(&input, &loads, &new.input.vips[0])
+    }
+
     fn carrier(&mut self, address: &str) -> Option<String> {
         let name = virtual_ip_name(address.parse().expect(address));
         self.plan().carriers.get(&name).cloned()
@@ -586,4 +598,18 @@ fn a_vip_that_is_being_deleted_is_carried_no_more() {
     Arc::make_mut(&mut cluster.input.vips[0]).metadata.deletion_timestamp =
         serde_json::from_value(deleted).expect("time");
     assert_eq!(plan(&cluster.input), Plan::default());
+}
+
+#[test]
+fn a_new_vip_names_its_router_once_there_is_one_for_each_healthy_node() {
+    let mut cluster = Cluster::of(2);
+    for (address, known) in [("192.0.2.100", false), ("192.0.2.101", false), ("192.0.2.102", true)] {
+        assert_eq!(cluster.carrier_of_new(address).is_some(), known, "{address}");
+        cluster.vip(address);
+        cluster.plan();
+    }
+    assert_eq!(cluster.carrier_of_new("198.51.100.1"), None, "no segment");
+    assert_eq!(cluster.carrier_of_new("2001:db8::1"), None, "the first of its family");
+    cluster.input.pools.get_mut("p").expect("pool").interval_ms = 1000;
+    assert_eq!(cluster.carrier_of_new("192.0.2.103"), None, "the routers send at another interval");
 }

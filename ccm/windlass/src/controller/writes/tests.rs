@@ -1,6 +1,6 @@
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use serde_json::json;
-use windlass_api::NodeNetwork;
+use windlass_api::{IPPool, NodeNetwork};
 
 use super::*;
 use crate::controller::cache::version;

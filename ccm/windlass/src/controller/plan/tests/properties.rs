@@ -125,6 +125,16 @@ proptest! {
             for carrier in after.carriers.values() {
                 prop_assert!(after.routers.contains_key(carrier));
             }
+            for address in ["192.0.2.99", "2001:db8:2::99", "192.0.3.99"] {
+                if let Some(named) = cluster.carrier_of_new(address) {
+                    cluster.vip(address);
+                    let planned = plan(&cluster.input);
+                    let name = virtual_ip_name(address.parse().expect(address));
+                    prop_assert_eq!(planned.carriers.get(&name), Some(&named), "what the planner gives {}", address);
+                    prop_assert_eq!(&planned.routers, &after.routers, "{} changes the routers", address);
+                    cluster.remove_vip(address);
+                }
+            }
             before = after;
         }
     }

@@ -1,0 +1,58 @@
+use std::sync::Arc;
+
+use windlass_api::{VirtualIPSpec, virtual_ip_name};
+
+use super::*;
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+fn vip(last: u8, router: Option<&str>) -> VirtualIP {
+    let address = address(last);
+    let spec = VirtualIPSpec {
+        address,
+        pool: "p".into(),
+        owners: Vec::new(),
+        virtual_router: router.map(str::to_owned),
+        quarantine: None,
+    };
+    VirtualIP::new(&virtual_ip_name(address), spec)
+}
+
+fn came(loads: &mut Loads, new: VirtualIP) {
+    loads.note(&News { old: None, new: Some(Arc::new(new)) });
+}
+
+fn changed(loads: &mut Loads, old: VirtualIP, new: VirtualIP) {
+    loads.note(&News { old: Some(Arc::new(old)), new: Some(Arc::new(new)) });
+}
+
+fn counts(loads: &Loads) -> Vec<(String, usize)> {
+    loads.counts().into_iter().collect()
+}
+
+#[test]
+fn vips_are_counted_where_they_are_and_nowhere_once_they_are_gone() {
+    let mut loads = Loads::default();
+    came(&mut loads, vip(1, None));
+    assert_eq!(counts(&loads), []);
+    changed(&mut loads, vip(1, None), vip(1, Some("a")));
+    came(&mut loads, vip(2, Some("a")));
+    assert_eq!(counts(&loads), [("a".to_owned(), 2)]);
+    changed(&mut loads, vip(2, Some("a")), vip(2, Some("b")));
+    assert_eq!(counts(&loads), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    loads.note(&News { old: Some(Arc::new(vip(1, Some("a")))), new: None });
+    changed(&mut loads, vip(2, Some("b")), vip(2, None));
+    assert_eq!(counts(&loads), []);
+}
+
+#[test]
+fn a_vip_that_is_being_made_counts_once() {
+    let mut loads = Loads::default();
+    loads.expect(address(1), "a".into());
+    loads.expect(address(1), "b".into());
+    assert_eq!(counts(&loads), [("b".to_owned(), 1)]);
+    came(&mut loads, vip(1, Some("b")));
+    assert_eq!(counts(&loads), [("b".to_owned(), 1)]);
+}
