@@ -86,12 +86,6 @@ pub(crate) fn with_defaults(mut status: LoadBalancerStatus) -> LoadBalancerStatu
     status
 }
 
-/// Whether the Service shows an address or host name.
-pub(crate) fn has_ingress(service: &Service) -> bool {
-    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    status.is_some_and(|status| !ingress(status).is_empty())
-}
-
 fn ingress(status: &LoadBalancerStatus) -> &[LoadBalancerIngress] {
     status.ingress.as_deref().unwrap_or_default()
 }

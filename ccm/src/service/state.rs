@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use super::ServiceOptions;
 use super::diff::needs_update;
 use super::nodes::{NodeIds, node_ids, node_matters, stable_node_set};
-use super::patch::has_ingress;
 use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
 use crate::metrics::QueueGauges;
 use crate::provider::ServiceKey;
@@ -68,6 +67,8 @@ pub(crate) struct Report {
     pub(crate) outcome: Result<Done, Failure>,
     /// `EnsuringLoadBalancer` was written.
     pub(crate) said: bool,
+    /// The failure is what the Service's condition says already.
+    pub(crate) known: bool,
     /// The Service as the API server returned it after our last write.
     pub(crate) latest: Option<Service>,
 }
@@ -299,11 +300,10 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             return Some(Task::Ensure { service, nodes, voice: Voice::Speak, patient: true });
         }
         let Some(entry) = self.memory.get_mut(key) else {
-            // First seen by this process. If it shows all signs of being served, say nothing unless something changes:
-            // a restart of the controller is not news.
-            let served =
-                has_ingress(&service) && has_finalizer(&service, finalizer_for(&service, &self.options));
-            let voice = if served { Voice::Quiet } else { Voice::Speak };
+            // First seen by this process. If another one has begun with it, say nothing unless something changes: a
+            // restart of the controller is not news.
+            let begun = has_finalizer(&service, finalizer_for(&service, &self.options));
+            let voice = if begun { Voice::Quiet } else { Voice::Speak };
             let mut entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
             entry.nodes = ids;
             self.memory.insert(key.clone(), entry);
@@ -353,7 +353,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
                 self.succeeded(&job.key, done, report.said, now);
                 false
             }
-            Err(failure) => self.failed(&job.key, &failure, report.said, now),
+            Err(failure) => self.failed(&job.key, &failure, report.said, report.known, now),
         };
         self.queue.done(&job.key);
         tell
@@ -395,7 +395,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         }
     }
 
-    fn failed(&mut self, key: &ServiceKey, failure: &Failure, said: bool, now: Instant) -> bool {
+    fn failed(&mut self, key: &ServiceKey, failure: &Failure, said: bool, known: bool, now: Instant) -> bool {
         match failure.retry {
             Retry::Backoff => {
                 self.queue.retry(key, now);
@@ -409,10 +409,12 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
         let tell = match failure.kind {
             FailureKind::Superseded => return false,
             FailureKind::Sync | FailureKind::Delete | FailureKind::UpdateNodes => {
-                is_news(entry.failure.as_ref(), &failure.message, now)
+                // What is known from before this process was told then.
+                let first = entry.failure.is_none() && known;
+                !first && is_news(entry.failure.as_ref(), &failure.message, now)
             }
         };
-        if tell {
+        if tell || entry.failure.is_none() {
             entry.failure = Some((failure.message.clone(), now));
         }
         tell

@@ -36,13 +36,14 @@ pub(crate) struct Context<P> {
 /// What came of the parts of a job that may fail, and what was written on the way.
 struct Progress {
     said: bool,
+    known: bool,
     latest: Option<Service>,
 }
 
 impl<P: LoadBalancer> Context<P> {
     /// Carries out a job.
     pub(crate) async fn execute(&self, job: &Job) -> Report {
-        let mut progress = Progress { said: false, latest: None };
+        let mut progress = Progress { said: false, known: false, latest: None };
         let outcome = self.attempt(job, &mut progress).await;
         let result = match &outcome {
             Ok(Done::Pending { .. }) => SyncResult::Pending,
@@ -50,7 +51,7 @@ impl<P: LoadBalancer> Context<P> {
             Err(_) => SyncResult::Error,
         };
         self.metrics.count_sync(Controller::Service, result);
-        Report { outcome, said: progress.said, latest: progress.latest }
+        Report { outcome, said: progress.said, known: progress.known, latest: progress.latest }
     }
 
     async fn attempt(&self, job: &Job, progress: &mut Progress) -> Result<Done, Failure> {

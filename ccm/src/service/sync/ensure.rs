@@ -50,10 +50,10 @@ impl<P: LoadBalancer> Context<P> {
                 let failure = provider_failure(FailureKind::Sync, words::ENSURE, &error);
                 match error {
                     ProviderError::Rejected { reason, message } => {
-                        self.complain(service, self.statement(false, reason, message), progress).await;
+                        self.complain(service, self.statement(false, reason, message), voice, progress).await;
                     }
                     ProviderError::Blocked { reason, message } => {
-                        self.complain(service, self.statement(true, reason, message), progress).await;
+                        self.complain(service, self.statement(true, reason, message), voice, progress).await;
                     }
                     ProviderError::NotFound(_)
                     | ProviderError::ImplementedElsewhere(_)
@@ -120,9 +120,19 @@ impl<P: LoadBalancer> Context<P> {
     }
 
     /// It cannot be done. That is a failure already, which will be tried again and this write with it.
-    async fn complain(&self, service: &Service, statement: Option<Statement>, progress: &mut Progress) {
+    async fn complain(
+        &self,
+        service: &Service,
+        statement: Option<Statement>,
+        voice: Voice,
+        progress: &mut Progress,
+    ) {
         let shown = progress.latest.as_ref().unwrap_or(service);
-        let Some(change) = statement.and_then(|statement| statement.patch(shown, Timestamp::now())) else {
+        let Some(statement) = statement else { return };
+        let Some(change) = statement.patch(shown, Timestamp::now()) else {
+            // A process before this one has said so, or this one to the same wish.
+            progress.known = voice == Voice::Quiet;
+            progress.said |= progress.known;
             return;
         };
         if let Err(failure) = self.write_status(service, change, progress).await {

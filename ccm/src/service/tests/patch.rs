@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use serde_json::{Value, json};
 
 use crate::service::patch::{
-    add_finalizer, both, has_ingress, remove_finalizers, same_status, set_status, with_defaults, without,
+    add_finalizer, both, remove_finalizers, same_status, set_status, with_defaults, without,
 };
 use crate::testing::{lb, service, with};
 
@@ -135,13 +135,6 @@ fn an_address_without_mode_gets_the_api_servers_default_299_to_301() {
         serde_json::to_value(host).expect("JSON"),
         json!({ "ingress": [{ "hostname": "a.example" }] })
     );
-}
-
-#[test]
-fn a_service_shows_an_address_or_not() {
-    assert!(has_ingress(&showing(&json!([{ "ip": "192.0.2.1" }]))));
-    assert!(!has_ingress(&showing(&json!([]))));
-    assert!(!has_ingress(&service(with(lb("web"), &json!({ "status": null })))));
 }
 
 #[test]

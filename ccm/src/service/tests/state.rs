@@ -55,7 +55,7 @@ impl Rig {
     fn finish(&mut self, job: &Job, outcome: Result<Done, Failure>) -> bool {
         let said = matches!(&job.task, Task::Ensure { voice: Voice::Speak | Voice::Finish, .. });
         let said = said && !matches!(outcome, Ok(Done::Ensured));
-        self.state.finish(job, Report { outcome, said, latest: None }, self.now)
+        self.state.finish(job, Report { outcome, said, known: false, latest: None }, self.now)
     }
 
     /// Does the next job and expects no other.
@@ -226,7 +226,7 @@ fn a_change_first_seen_in_the_answer_to_our_own_write_is_not_lost() {
     // The user's change got version 2, our status patch version 3; the watch shows both later.
     let change = json!({ "spec": { "loadBalancerIP": "192.0.2.7" } });
     let latest = Some(service(versioned("3", &change)));
-    rig.state.finish(&job, Report { outcome: Ok(Done::Ensured), said: false, latest }, rig.now);
+    rig.state.finish(&job, Report { outcome: Ok(Done::Ensured), said: false, known: false, latest }, rig.now);
     rig.apply(&versioned("2", &change));
     rig.apply(&versioned("3", &change));
     let job = rig.must_job();

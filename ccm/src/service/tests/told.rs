@@ -84,6 +84,28 @@ async fn a_rejection_is_shown_once_and_corrected_with_the_address() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_restart_tells_no_rejection_again_that_the_service_shows() {
+    let mut rig = telling([]);
+    rig.provider.next_ensure([Err(rejected("full"))]);
+    rig.api.put(lb("web"));
+    rig.api.until("the rejection", |api| told(api).as_deref() == Some("False Full: full")).await;
+    // Less than the first back-off.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    rig.api.take_writes();
+    rig.provider.take_calls();
+    rig.provider.next_ensure([Err(rejected("full")), Err(rejected("full")), Err(rejected("fuller"))]);
+    rig.restart().await;
+    rig.api.until("two attempts", |_| rig.provider.calls().len() == 2).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(rig.api.writes(), [], "it was said before");
+    rig.api.until("the other words", |api| told(api).as_deref() == Some("False Full: fuller")).await;
+    rig.until_event(
+        "Warning SyncLoadBalancerFailed Error syncing load balancer: failed to ensure load balancer: fuller",
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_work_is_told_as_a_failure_while_the_condition_holds() {
     let rig = telling([]);
     let blocked = ProviderError::Blocked { reason: "NoRoute", message: "no node is near".to_owned() };
