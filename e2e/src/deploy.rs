@@ -14,6 +14,7 @@ use kube::{
     Api,
     api::{ListParams, PostParams},
 };
+use serde_json::{Value, json};
 use windlass_api::{IPPool, NodeNetwork, VirtualIP, virtual_ip_name};
 
 use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
@@ -93,12 +94,19 @@ impl Lab {
         addresses: &[&str],
         interval_ms: u32,
     ) -> anyhow::Result<IPPool> {
-        let pool = serde_json::from_value(serde_json::json!({
+        self.pool_with(name, addresses, json!({"advertisementIntervalMilliseconds": interval_ms})).await
+    }
+
+    /// Makes an IPPool of these addresses with further fields of its spec.
+    pub async fn pool_with(&self, name: &str, addresses: &[&str], spec: Value) -> anyhow::Result<IPPool> {
+        let mut pool = json!({
             "apiVersion": "windlass.dev/v1alpha1",
             "kind": "IPPool",
             "metadata": {"name": name},
-            "spec": {"addresses": addresses, "advertisementIntervalMilliseconds": interval_ms},
-        }))?;
+            "spec": spec,
+        });
+        pool["spec"]["addresses"] = json!(addresses);
+        let pool = serde_json::from_value(pool)?;
         let pools: Api<IPPool> = Api::all(self.client());
         pools.create(&PostParams::default(), &pool).await.with_context(|| format!("making IPPool {name}"))
     }

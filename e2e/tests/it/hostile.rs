@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use windlass_api::{ANNOTATION_ADDRESSES, ANNOTATION_POOL, IPPool, NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, await_answer, lab, other, served};
+use crate::setup::{LIMIT, await_answer, await_event, lab, other, served};
+
+/// Reason of the event when a Service cannot have what it asks for.
+const FAILED: &str = "SyncLoadBalancerFailed";
 
 #[test]
 fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()> {
@@ -46,7 +49,7 @@ fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()
         let two = lab.ingress("two", LIMIT).await?;
         ensure!(two.to_string() == "192.0.2.210", "the shrunk pool gave {two}");
         lab.load_balancer("three", |_| ()).await?;
-        await_event(lab, "three", &["no free IPv4 address", "default"]).await?;
+        await_event(lab, "three", FAILED, &["no free IPv4 address", "default"]).await?;
 
         // Deleted, and its addresses split over two others, of which one serves who waits.
         pools.delete("default", &DeleteParams::default()).await?;
@@ -120,14 +123,14 @@ fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyho
                 service.annotations_mut().insert(annotation.to_owned(), value.to_owned());
             };
             lab.load_balancer(name, tweak).await?;
-            await_event(lab, name, said).await?;
+            await_event(lab, name, FAILED, said).await?;
         }
 
         let six = |service: &mut Service| {
             service.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
         };
         lab.load_balancer("six", six).await?;
-        await_event(lab, "six", &["spec.ipFamilies", "IPv6", "IPv4 only", "ipFamilyPolicy"]).await?;
+        await_event(lab, "six", FAILED, &["spec.ipFamilies", "IPv6", "IPv4 only", "ipFamilyPolicy"]).await?;
 
         // Each becomes possible in its own way.
         let correct = json!({"metadata": {"annotations": {ANNOTATION_ADDRESSES: "192.0.2.222"}}});
@@ -150,7 +153,7 @@ fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyho
         // A request that a served Service cannot have leaves it what it has.
         let greedy = json!({"metadata": {"annotations": {ANNOTATION_ADDRESSES: "192.0.2.222"}}});
         services.patch("taken", &PatchParams::default(), &Patch::Merge(greedy)).await?;
-        await_event(lab, "taken", &["192.0.2.222", "held by another Service"]).await?;
+        await_event(lab, "taken", FAILED, &["192.0.2.222", "held by another Service"]).await?;
         let kept = lab.ingress("taken", LIMIT).await?;
         ensure!(kept == vip, "it had {vip} and has {kept}");
 
@@ -388,19 +391,6 @@ fn node_that_is_cut_off_excluded_or_deleted_leaves_exactly_one_owner() -> anyhow
         ensure!(same == vip, "the address changed from {vip} to {same}");
         Ok(())
     })
-}
-
-/// Waits for a failure event on the Service that says all of `words`.
-async fn await_event(lab: &Lab, service: &str, words: &[&str]) -> anyhow::Result<()> {
-    await_that(&format!("an event on Service {service} says {words:?}"), LIMIT, async || {
-        let events = lab.events_of("Service", service).await?;
-        let told = events.iter().any(|event| {
-            event.starts_with("SyncLoadBalancerFailed: ") && words.iter().all(|word| event.contains(word))
-        });
-        ensure!(told, "events: {events:?}");
-        Ok(Some(()))
-    })
-    .await
 }
 
 /// Waits until the address is claimed for the Service.

@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
+use kube::{Api, ResourceExt as _};
+use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that};
 
 /// How long something may take that takes a fraction of a second when all is well.
@@ -29,6 +32,58 @@ pub(crate) fn dual_stack(service: &mut Service) {
     let spec = service.spec.get_or_insert_default();
     spec.ip_family_policy = Some("RequireDualStack".into());
     spec.ip_families = Some(vec!["IPv4".into(), "IPv6".into()]);
+}
+
+/// The Services of a namespace.
+pub(crate) fn services(lab: &Lab, namespace: &str) -> Api<Service> {
+    Api::namespaced(lab.client(), namespace)
+}
+
+/// Sets an annotation of a Service that is about to be made.
+pub(crate) fn annotate(service: &mut Service, annotation: &str, value: &str) {
+    service.annotations_mut().insert(annotation.to_owned(), value.to_owned());
+}
+
+/// Waits until the condition on a Service's addresses is `verdict`, as `False NoFreeAddress`, with a message that says all
+/// of `words`.
+pub(crate) async fn await_verdict(
+    lab: &Lab,
+    namespace: &str,
+    name: &str,
+    verdict: &str,
+    words: &[&str],
+) -> anyhow::Result<()> {
+    let api = services(lab, namespace);
+    await_that(&format!("the addresses of Service {name} are {verdict}, {words:?}"), LIMIT, async || {
+        let conditions = api.get(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+        let condition = conditions.iter().find(|c| c.type_ == CONDITION_ADDRESS_ALLOCATED);
+        let condition = condition.with_context(|| format!("its conditions are {conditions:?}"))?;
+        let told = format!("{} {}", condition.status, condition.reason) == verdict
+            && words.iter().all(|word| condition.message.contains(word));
+        ensure!(told, "they are {condition:?}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Waits until an event on the Service of namespace `default` has this reason and says all of `words`.
+pub(crate) async fn await_event(
+    lab: &Lab,
+    service: &str,
+    reason: &str,
+    words: &[&str],
+) -> anyhow::Result<()> {
+    await_that(&format!("an event {reason} on Service {service} says {words:?}"), LIMIT, async || {
+        let events = lab.events_of("Service", service).await?;
+        let told = events.iter().any(|event| {
+            event
+                .split_once(": ")
+                .is_some_and(|(of, said)| of == reason && words.iter().all(|w| said.contains(w)))
+        });
+        ensure!(told, "events: {events:?}");
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// Waits until the backend answers the client over `vip`.
