@@ -6,6 +6,7 @@ mod client;
 mod controller;
 mod convert;
 mod http;
+mod samples;
 
 use std::process::ExitCode;
 

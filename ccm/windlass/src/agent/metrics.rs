@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, NoLabelSet};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use windlass_engine::{Engine, Family, Lateness, LinkStatus, RouterStatus, State};
 
 use super::board::Board;
+use crate::samples::{counters, gauges};
 
 #[cfg(test)]
 mod tests;
@@ -181,38 +180,4 @@ fn state(state: State) -> i64 {
         State::Backup => 1,
         State::Active => 2,
     }
-}
-
-fn counters<L: EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl Iterator<Item = (L, u64)>,
-) -> fmt::Result {
-    let mut samples = samples.peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = encoder.encode_descriptor(name, help, None, ConstCounter::<u64>::TYPE)?;
-    for (labels, value) in samples {
-        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-fn gauges<L: EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl Iterator<Item = (L, i64)>,
-) -> fmt::Result {
-    let mut samples = samples.peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (labels, value) in samples {
-        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
 }

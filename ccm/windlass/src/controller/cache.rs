@@ -22,11 +22,19 @@ pub(crate) struct Cache<K> {
     gone: VecDeque<String>,
     /// Whether a list was received completely.
     ready: bool,
+    /// Counts the changes.
+    revision: u64,
 }
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), incoming: BTreeMap::new(), gone: VecDeque::new(), ready: false }
+        Self {
+            objects: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            gone: VecDeque::new(),
+            ready: false,
+            revision: 0,
+        }
     }
 }
 
@@ -62,6 +70,7 @@ impl<K: Resource + Debug> Cache<K> {
         if old.is_some_and(|old| version(&**old) >= version(&*object) && version(&*object) > 0) {
             return None;
         }
+        self.revision += 1;
         let old = self.objects.insert(key, Arc::clone(&object));
         Some(News { old, new: Some(object) })
     }
@@ -79,6 +88,7 @@ impl<K: Resource + Debug> Cache<K> {
         if old.meta().uid != object.meta().uid && version(&**old) > version(object) {
             return None;
         }
+        self.revision += 1;
         let old = self.objects.remove(&key);
         Some(News { old, new: None })
     }
@@ -96,6 +106,7 @@ impl<K: Resource + Debug> Cache<K> {
     /// The list is complete: what it does not hold is gone.
     pub(crate) fn list_ends(&mut self) -> Vec<News<K>> {
         let incoming = std::mem::take(&mut self.incoming);
+        self.revision += 1;
         let gone: Vec<_> = self.objects.keys().filter(|key| !incoming.contains_key(*key)).cloned().collect();
         let mut news: Vec<_> =
             gone.iter().map(|key| News { old: self.objects.remove(key), new: None }).collect();
@@ -107,6 +118,11 @@ impl<K: Resource + Debug> Cache<K> {
     /// Whether a list was received completely.
     pub(crate) const fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    /// A number that is another one after every change.
+    pub(crate) const fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// One object.

@@ -14,10 +14,12 @@
 mod apply;
 mod cache;
 mod changes;
+mod external;
 mod instances;
 mod ledger;
 mod loads;
 mod plan;
+mod pool_metrics;
 mod pools;
 mod provider;
 mod replan;
@@ -33,6 +35,7 @@ mod writes;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
@@ -43,10 +46,11 @@ use windlass_ccm::node::{NodeController, NodeOptions};
 use windlass_ccm::service::{ServiceController, ServiceOptions};
 
 use self::apply::Applier;
+use self::pool_metrics::PoolMetrics;
 use self::provider::Metal;
 pub(crate) use self::settings::Settings;
 use self::state::Shared;
-use self::watch::watch;
+use self::watch::{watch, watch_if_there};
 
 /// How the controller runs.
 #[derive(Debug, Clone)]
@@ -70,13 +74,16 @@ pub(crate) struct Controller {
     client: Client,
     options: Options,
     metrics: Metrics,
+    pools: PoolMetrics,
 }
 
 impl Controller {
     /// Registers the metrics; nothing else happens until [`Controller::run`].
     pub(crate) fn new(client: Client, options: Options, registry: &mut Registry) -> Self {
         let metrics = Metrics::register(registry, &options.lease_name);
-        Self { client, options, metrics }
+        let pools = PoolMetrics::default();
+        registry.register_collector(Box::new(pools.clone()));
+        Self { client, options, metrics, pools }
     }
 
     /// Runs until `token` is cancelled.
@@ -86,14 +93,14 @@ impl Controller {
     /// it goes on as if it led (service-contract S-61).
     pub(crate) async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
         if !self.options.leader_elect {
-            return lead(self.client, self.options, self.metrics, token).await;
+            return lead(self.client, self.options, self.metrics, &self.pools, token).await;
         }
         let mut election = ElectionOptions::new(identity()?);
         election.namespace.clone_from(&self.options.lease_namespace);
         election.name.clone_from(&self.options.lease_name);
         let elector = Elector::new(self.client.clone(), election).with_metrics(self.metrics.election.clone());
-        let Self { client, options, metrics } = self;
-        let leading = elector.run(token, |token| lead(client, options, metrics, token)).await?;
+        let Self { client, options, metrics, pools } = self;
+        let leading = elector.run(token, |token| lead(client, options, metrics, &pools, token)).await?;
         leading.unwrap_or(Ok(()))
     }
 }
@@ -103,9 +110,11 @@ async fn lead(
     client: Client,
     options: Options,
     metrics: Metrics,
+    pools: &PoolMetrics,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let shared = Arc::new(Shared::new(options.settings));
+    pools.show(&shared);
     let metal = Arc::new(Metal::new(client.clone(), Arc::clone(&shared)));
     let service_options = ServiceOptions {
         cluster_name: options.cluster_name,
@@ -118,6 +127,9 @@ async fn lead(
     let applier = Applier::new(client.clone(), metal);
 
     let mut tasks = JoinSet::new();
+    // Known before anything is given. Kubernetes has them since 1.33.
+    let service_cidrs = Api::<ServiceCIDR>::all(client.clone());
+    watch_if_there(service_cidrs, &shared, &mut tasks, &token).await;
     macro_rules! watch {
         ($kind:ty) => {
             tasks.spawn(watch::<$kind>(Api::all(client.clone()), Arc::clone(&shared), token.clone()))

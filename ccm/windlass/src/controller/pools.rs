@@ -1,98 +1,255 @@
 //! Which addresses of the pools can be used, and what to tell their admin. Pure.
 //!
-//! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others.
+//! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others. What
+//! a Service holds it keeps, whatever is found here: this is about what is given from now on.
 
-use std::collections::BTreeMap;
+mod convert;
+mod obstacles;
+mod reviewer;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
-use windlass_api::{AddressCounts, CONDITION_READY, IPPool, IPPoolStatus, NodeNetwork};
-use windlass_ipam::{AddressRange, AddressSet, Counts, Family, Policy, Pool};
+use windlass_api::IPPool;
+use windlass_ipam::{AddressSet, Pool, Subject};
+
+pub(crate) use obstacles::Obstacles;
+pub(crate) use reviewer::Reviewer;
+pub(crate) use status::{Findings, available, status};
 
 /// Items that one message names before it says how many more there are.
 const NAMED: usize = 5;
+
+/// Why some of a pool is not used: reasons of its condition `Ready`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    InvalidAddresses,
+    InvalidExclusion,
+    InvalidSelector,
+    /// In an older pool, too.
+    Overlap,
+    /// A node has it.
+    NodeAddress,
+    /// Network or broadcast address of a subnet of the nodes.
+    SubnetAddress,
+    PodCidr,
+    ServiceCidr,
+    /// A Service names it in `spec.externalIPs` and may not have it from this pool.
+    ExternalIp,
+    /// Written twice in one pool; no address is lost by it.
+    DuplicateAddresses,
+}
+
+impl Reason {
+    /// As conditions have it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidAddresses => "InvalidAddresses",
+            Self::InvalidExclusion => "InvalidExclusion",
+            Self::InvalidSelector => "InvalidSelector",
+            Self::Overlap => "Overlap",
+            Self::NodeAddress => "NodeAddress",
+            Self::SubnetAddress => "SubnetAddress",
+            Self::PodCidr => "PodCIDR",
+            Self::ServiceCidr => "ServiceCIDR",
+            Self::ExternalIp => "ExternalIP",
+            Self::DuplicateAddresses => "DuplicateAddresses",
+        }
+    }
+
+    /// What addresses that are not given for this reason have in common, where they are found in the cluster.
+    const fn addresses(self) -> &'static str {
+        match self {
+            Self::SubnetAddress => "network and broadcast addresses left out",
+            Self::PodCidr => "addresses of pods left out",
+            Self::ServiceCidr => "addresses of ClusterIPs left out",
+            Self::ExternalIp => {
+                "addresses in spec.externalIPs of Services that may not have them from this pool left out"
+            }
+            Self::NodeAddress => "addresses of nodes left out",
+            Self::InvalidAddresses
+            | Self::InvalidExclusion
+            | Self::InvalidSelector
+            | Self::Overlap
+            | Self::DuplicateAddresses => "addresses left out",
+        }
+    }
+}
+
+/// Something of a pool that is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+}
+
+impl Problem {
+    fn new(reason: Reason, message: String) -> Self {
+        Self { reason, message }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.as_str(), self.message)
+    }
+}
 
 /// A pool, as far as it can be used.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reviewed {
     pub(crate) pool: Pool,
-    /// Reason and message of what cannot be used.
-    pub(crate) problems: Vec<(&'static str, String)>,
+    /// Whether it may serve as the source of external IPs.
+    pub(crate) allow_external_ips: bool,
+    pub(crate) problems: Vec<Problem>,
+    /// Addresses of nodes that it lists, and whether they are VIPs.
+    of_nodes: Vec<(IpAddr, bool)>,
 }
 
-/// Addresses of the nodes themselves, with the node's name.
-pub(crate) fn node_addresses(
-    nodes: impl IntoIterator<Item = impl AsRef<Node>>,
-    networks: impl IntoIterator<Item = impl AsRef<NodeNetwork>>,
-) -> BTreeMap<IpAddr, String> {
-    let mut addresses = BTreeMap::new();
-    for node in nodes {
-        let node = node.as_ref();
-        let listed = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
-        for address in listed.filter_map(|address| address.address.parse().ok()) {
-            addresses.insert(address, node.name_any());
+impl Reviewed {
+    /// Why a Service may not have `address` of this pool as an external IP.
+    ///
+    /// # Errors
+    /// In words that end a sentence about the address.
+    pub(crate) fn admits_external(&self, subject: &Subject) -> Result<(), String> {
+        let Self { pool: Pool { name, policy, .. }, allow_external_ips, .. } = self;
+        if !allow_external_ips {
+            return Err(format!(
+                "pool {name:?} does not allow external IPs: set spec.allowExternalIPs there"
+            ));
         }
-    }
-    for network in networks {
-        let network = network.as_ref();
-        let listed = network.spec.interfaces.iter().flat_map(|interface| &interface.addresses);
-        for address in listed.filter_map(|text| text.split('/').next()?.parse().ok()) {
-            addresses.insert(address, network.name_any());
+        if policy.disabled {
+            return Err(format!("pool {name:?} gives nothing: it is disabled"));
         }
+        if !policy.admits_namespace(subject) {
+            return Err(format!("pool {name:?} is not for namespace {:?}", subject.namespace));
+        }
+        if !policy.admits_labels(subject) {
+            return Err(format!("pool {name:?} is not for Services with these labels"));
+        }
+        Ok(())
     }
-    addresses
 }
 
-/// Reviews all pools. Where two overlap, the older one keeps the addresses; those of nodes are left out.
-pub(crate) fn review(pools: &[Arc<IPPool>], nodes: &BTreeMap<IpAddr, String>) -> Vec<Reviewed> {
+/// Addresses that a Service names in `spec.externalIPs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExternalUse {
+    /// `namespace/name` of the Service.
+    pub(crate) service: String,
+    pub(crate) subject: Subject,
+    pub(crate) addresses: BTreeSet<IpAddr>,
+}
+
+/// Reviews all pools, the oldest first: where two overlap, the older one keeps the addresses. `claimed` says which addresses
+/// are VIPs: one that is bound to a node's interface is not the node's own.
+pub(crate) fn review(
+    pools: &[Arc<IPPool>],
+    obstacles: &Obstacles,
+    external: &[ExternalUse],
+    claimed: impl Fn(IpAddr) -> bool,
+) -> Vec<Reviewed> {
     let mut by_age: Vec<&Arc<IPPool>> = pools.iter().collect();
     by_age
         .sort_by_key(|pool| (pool.metadata.creation_timestamp.as_ref().map(|time| time.0), pool.name_any()));
     let mut older: Vec<(String, AddressSet)> = Vec::new();
     let mut reviewed = Vec::new();
     for pool in by_age {
-        let mut problems = Vec::new();
-        let mut addresses = AddressSet::default();
-        for text in &pool.spec.addresses {
-            match text.parse::<AddressRange>() {
-                Ok(range) => addresses.insert(range),
-                Err(error) => problems.push(("InvalidAddresses", error.to_string())),
-            }
-        }
+        let name = pool.name_any();
+        let convert::Declared { mut addresses, reserved, policy, mut problems } =
+            convert::declared(&pool.spec);
         let declared = addresses.clone();
         for (name, theirs) in &older {
             let both = addresses.intersection(theirs);
             if !both.is_empty() {
-                problems.push((
-                    "Overlap",
-                    format!("{} also in the older pool {name:?}, which keeps them", shortened(&both)),
-                ));
+                let message =
+                    format!("{} also in the older pool {name:?}, which keeps them", shortened(&both));
+                problems.push(Problem::new(Reason::Overlap, message));
                 addresses.subtract(&both);
             }
         }
-        let own: Vec<_> = nodes.iter().filter(|(address, _)| addresses.contains(**address)).collect();
-        if !own.is_empty() {
-            let named: Vec<_> =
-                own.iter().take(NAMED).map(|(address, node)| format!("{address} of node {node}")).collect();
-            problems
-                .push(("NodeAddress", format!("addresses of nodes left out: {}", list(&named, own.len()))));
-            for (address, _) in own {
-                addresses.remove_address(*address);
-            }
-        }
-        let name = pool.name_any();
         older.push((name.clone(), declared));
-        let policy = Policy { auto_assign: pool.spec.auto_assign, ..Policy::default() };
-        let pool = Pool { name, addresses, reserved: AddressSet::default(), policy };
-        reviewed.push(Reviewed { pool, problems });
+        let reserved = reserved.intersection(&addresses);
+        let usable = Pool { name, addresses, reserved, policy };
+        let mut one = Reviewed {
+            pool: usable,
+            allow_external_ips: pool.spec.allow_external_ips,
+            problems,
+            of_nodes: Vec::new(),
+        };
+        one.leave_out_nodes(obstacles, &claimed);
+        one.leave_out_blocks(obstacles);
+        one.leave_out_external(external);
+        reviewed.push(one);
     }
     reviewed
 }
 
+impl Reviewed {
+    /// Addresses of nodes are no part of the pool: a Service that is shown with one has it from elsewhere. One that is both a
+    /// VIP and on an interface only waits for that interface.
+    fn leave_out_nodes(&mut self, obstacles: &Obstacles, claimed: impl Fn(IpAddr) -> bool) {
+        let mut named = Vec::new();
+        for (address, node) in &obstacles.nodes {
+            if !self.pool.addresses.contains(*address) {
+                continue;
+            }
+            let is_vip = claimed(*address);
+            self.of_nodes.push((*address, is_vip));
+            if is_vip {
+                self.pool.reserved.insert_address(*address);
+            } else {
+                self.pool.addresses.remove_address(*address);
+                self.pool.reserved.remove_address(*address);
+                named.push(format!("{address} of node {node}"));
+            }
+        }
+        self.tell(Reason::NodeAddress, &named);
+    }
+
+    /// What the cluster or the LAN uses in another way stays part of the pool, and is not given: who holds one keeps it.
+    fn leave_out_blocks(&mut self, obstacles: &Obstacles) {
+        let mut named: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
+        for block in &obstacles.blocks {
+            let mut both = self.pool.addresses.intersection(&block.addresses);
+            both.subtract(&self.pool.reserved);
+            if !both.is_empty() {
+                named.entry(block.reason).or_default().push(format!("{} {}", shortened(&both), block.what));
+                self.pool.reserved.extend(&both);
+            }
+        }
+        for (reason, named) in named {
+            self.tell(reason, &named);
+        }
+    }
+
+    /// What a Service uses that may not have it from this pool: traffic to it goes to that Service already, in the cluster.
+    fn leave_out_external(&mut self, external: &[ExternalUse]) {
+        let mut named = Vec::new();
+        for one in external {
+            for address in one.addresses.iter().filter(|address| self.pool.addresses.contains(**address)) {
+                if self.admits_external(&one.subject).is_err() {
+                    self.pool.reserved.insert_address(*address);
+                    named.push(format!("{address} of Service {}", one.service));
+                }
+            }
+        }
+        self.tell(Reason::ExternalIp, &named);
+    }
+
+    fn tell(&mut self, reason: Reason, named: &[String]) {
+        if !named.is_empty() {
+            let some = named.get(..NAMED).unwrap_or(named);
+            let message = format!("{}: {}", reason.addresses(), list(some, named.len()));
+            self.problems.push(Problem::new(reason, message));
+        }
+    }
+}
+
+/// The first ranges of a set, and how many more there are.
 fn shortened(set: &AddressSet) -> String {
     let ranges: Vec<_> = set
         .ranges()
@@ -102,56 +259,11 @@ fn shortened(set: &AddressSet) -> String {
     list(&ranges, set.ranges().count())
 }
 
+/// `named`, and how many more there are of `total`.
 fn list(named: &[String], total: usize) -> String {
     let more = total.saturating_sub(named.len());
     let end = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!("{}{end}", named.join(", "))
-}
-
-/// The status of a pool: as `current` where nothing changed, so that nothing is written.
-pub(crate) fn status(
-    current: Option<&IPPoolStatus>,
-    generation: Option<i64>,
-    reviewed: &Reviewed,
-    counts: impl Fn(Family) -> Counts,
-    now: Timestamp,
-) -> IPPoolStatus {
-    let family = |family| {
-        let counts = counts(family);
-        let shown = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);
-        (counts.total > 0).then(|| AddressCounts {
-            total: shown(counts.total),
-            assigned: shown(counts.assigned),
-            available: shown(counts.available()),
-            quarantined: shown(counts.quarantined),
-        })
-    };
-    let (value, reason, message) = match reviewed.problems.first() {
-        None => ("True", "Usable", "every address can be given".to_owned()),
-        Some((reason, _)) => {
-            let messages: Vec<_> = reviewed.problems.iter().map(|(_, message)| message.as_str()).collect();
-            ("False", *reason, messages.join("; "))
-        }
-    };
-    let mut conditions = current.map_or_else(Vec::new, |status| status.conditions.clone());
-    let known = conditions.iter().position(|condition| condition.type_ == CONDITION_READY);
-    let since = known
-        .map(|index| &conditions[index])
-        .filter(|condition| condition.status == value)
-        .map_or(Time(now), |condition| condition.last_transition_time.clone());
-    let ready = Condition {
-        type_: CONDITION_READY.to_owned(),
-        status: value.to_owned(),
-        reason: reason.to_owned(),
-        message,
-        observed_generation: generation,
-        last_transition_time: since,
-    };
-    match known {
-        Some(index) => conditions[index] = ready,
-        None => conditions.push(ready),
-    }
-    IPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
+use std::collections::BTreeSet;
 use tokio::sync::SetOnce;
 use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, ServiceRef, VirtualIP, VirtualRouter, virtual_ip_name,
@@ -17,7 +19,7 @@ use super::cache::{Cache, News, key};
 use super::changes::Changes;
 use super::ledger::{Gone, Ledger, Outcome};
 use super::loads::Loads;
-use super::pools::{self, Reviewed};
+use super::pools::{Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, wants_address};
 use super::settings::Settings;
@@ -33,6 +35,7 @@ pub(crate) struct World {
     pub(crate) services: Cache<Service>,
     pub(crate) nodes: Cache<Node>,
     pub(crate) namespaces: Cache<Namespace>,
+    pub(crate) service_cidrs: Cache<ServiceCIDR>,
 }
 
 /// Everything known.
@@ -44,6 +47,9 @@ pub(crate) struct State {
     /// VIPs of each virtual router.
     pub(crate) loads: Loads,
     pub(crate) waiting: Waiting,
+    reviewer: Reviewer,
+    /// Services with external IPs.
+    pub(super) external: BTreeSet<ServiceRef>,
     pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
     pub(crate) ready: bool,
@@ -73,7 +79,7 @@ impl State {
     /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
     /// an address no object claims: those satisfied come before any that wait.
     pub(crate) fn rebuild_when_complete(&mut self) -> bool {
-        let World { pools, vips, routers, networks, services, nodes, namespaces } = &self.world;
+        let World { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.world;
         let complete = pools.is_ready()
             && vips.is_ready()
             && routers.is_ready()
@@ -103,12 +109,13 @@ impl State {
     }
 
     /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
-    pub(crate) fn review_pools(&mut self) -> (Vec<Reviewed>, Vec<ServiceKey>) {
-        let mut nodes = pools::node_addresses(self.world.nodes.iter(), self.world.networks.iter());
-        // A VIP bound to an interface is not the node's own.
-        nodes.retain(|address, _| self.ledger.holder(*address).is_none());
-        let all: Vec<_> = self.world.pools.iter().cloned().collect();
-        let reviewed = pools::review(&all, &nodes);
+    pub(crate) fn review_pools(&mut self) -> (Arc<[Reviewed]>, Vec<ServiceKey>) {
+        let external = self.external_uses();
+        let changed = self.reviewer.refresh(&self.world, external);
+        let reviewed = self.reviewer.reviewed();
+        if !changed {
+            return (reviewed, Vec::new());
+        }
         let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
         if usable == self.pools {
             return (reviewed, Vec::new());
@@ -117,6 +124,11 @@ impl State {
         let before = std::mem::replace(&mut self.pools, usable);
         let woken = self.serve(&[Chance::Pools(&before)]);
         (reviewed, woken)
+    }
+
+    /// The pools as they were reviewed last.
+    pub(crate) fn reviewed(&self) -> Arc<[Reviewed]> {
+        self.reviewer.reviewed()
     }
 
     /// The Service of that name, whatever its UID.
@@ -244,6 +256,7 @@ impl Watched for Service {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.note_external(news);
         state.wishes_changed(news)
     }
 
@@ -271,6 +284,12 @@ impl Watched for Namespace {
 impl Watched for Node {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.nodes
+    }
+}
+
+impl Watched for ServiceCIDR {
+    fn cache(world: &mut World) -> &mut Cache<Self> {
+        &mut world.service_cidrs
     }
 }
 

@@ -114,6 +114,11 @@ impl Waiting {
         Some(waiter)
     }
 
+    /// How many Services wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
     /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()

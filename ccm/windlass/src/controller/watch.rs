@@ -2,14 +2,20 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
-use kube::Api;
+use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::state::{Shared, Watched, slim};
+
+/// How long the first list of a kind that may not be there is waited for.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known
 /// stays known meanwhile.
@@ -40,6 +46,34 @@ where
             None => return,
         }
     }
+}
+
+/// Watches a kind that an API server may not have. Does nothing more if it has not; else returns when its objects are known,
+/// or cannot be had for now.
+pub(crate) async fn watch_if_there<K>(
+    api: Api<K>,
+    shared: &Arc<Shared>,
+    tasks: &mut JoinSet<()>,
+    token: &CancellationToken,
+) where
+    K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = ()>,
+{
+    match timeout(LIMIT, api.list(&ListParams::default())).await {
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+            tracing::debug!(kind = %K::kind(&()), "the API server has no such kind");
+            return;
+        }
+        Ok(Ok(list)) => shared.take_in::<K>(|world| {
+            let cache = K::cache(world);
+            cache.list_begins();
+            list.items.into_iter().for_each(|object| cache.list_item(Arc::new(slim(object))));
+            cache.list_ends()
+        }),
+        // The watch goes on trying, and says why.
+        Ok(Err(_)) | Err(_) => {}
+    }
+    tasks.spawn(watch(api, Arc::clone(shared), token.clone()));
 }
 
 fn take<K: Watched>(shared: &Shared, event: watcher::Event<K>) {

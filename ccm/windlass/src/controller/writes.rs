@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter};
 
 use super::plan::{self, Input, Plan, Unplaced};
-use super::pools::{self, Reviewed};
+use super::pools::{self, Findings, Reviewed};
 use super::state::{State, is_announced};
 use super::view;
 
@@ -102,11 +102,15 @@ impl Writes {
     }
 
     fn add_pools(&mut self, state: &State, reviewed: &[Reviewed], now: Timestamp) {
+        let findings = Findings::of(state);
+        let none = Findings::default();
         for pool in state.world.pools.iter() {
             let name = pool.name_any();
             let Some(reviewed) = reviewed.iter().find(|one| one.pool.name == name) else { continue };
             let counts = |family| state.ledger.counts(&name, family);
-            let status = pools::status(pool.status.as_ref(), pool.metadata.generation, reviewed, counts, now);
+            let findings = findings.get(&name).unwrap_or(&none);
+            let generation = pool.metadata.generation;
+            let status = pools::status(pool.status.as_ref(), generation, reviewed, counts, findings, now);
             if pool.status.as_ref() != Some(&status) {
                 let IPPoolStatus { ipv4, ipv6, conditions } = status;
                 let patch = json!({

@@ -301,7 +301,7 @@ fn addresses_of_nodes_are_never_given_but_a_bound_vip_is_none() {
         "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
         "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "9" },
         "spec": { "interfaces": [
-            { "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/24", "192.0.2.2/32"] } ] },
+            { "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/16", "192.0.2.2/32"] } ] },
     })));
     let (reviewed, _) = shared.state().review_pools();
     assert_eq!(reviewed[0].pool.addresses.to_string(), "192.0.2.0, 192.0.2.2-192.0.2.3");

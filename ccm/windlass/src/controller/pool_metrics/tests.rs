@@ -1,0 +1,72 @@
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use windlass_api::{IPPool, NodeNetwork, VirtualIP, VirtualRouter};
+
+use super::*;
+
+fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
+    serde_json::from_value(body).expect("an object")
+}
+
+fn pool(name: &str, addresses: &[&str], exclude: &[&str]) -> IPPool {
+    object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "metadata": { "name": name, "uid": name, "resourceVersion": "1" },
+        "spec": { "addresses": addresses, "exclude": exclude, "avoidReserved": "Subnet" },
+    }))
+}
+
+fn shown(registry: &Registry) -> Vec<String> {
+    let mut body = String::new();
+    text::encode(&mut body, registry).expect("text");
+    body.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
+    let metrics = PoolMetrics::default();
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(metrics.clone()));
+    assert_eq!(shown(&registry), Vec::<String>::new(), "a standby has nothing to show");
+    let shared = Arc::new(Shared::default());
+    metrics.show(&shared);
+    assert_eq!(shown(&registry), Vec::<String>::new(), "nothing is known yet");
+
+    let owner = json!({ "namespace": "ns", "name": "s", "uid": "s" });
+    let vip: VirtualIP = object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP",
+        "metadata": { "name": "192.0.2.1", "uid": "v", "resourceVersion": "2" },
+        "spec": { "address": "192.0.2.1", "pool": "p", "owners": [owner] },
+    }));
+    let network: NodeNetwork = object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
+        "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "3" },
+        "spec": { "duplicates": [{ "interface": "eth0", "address": "192.0.2.1", "mac": "02:00:00:00:00:99" }] },
+    }));
+    let p = pool("p", &["192.0.2.0/29", "2001:db8::1"], &["192.0.2.2"]);
+    shared.list(vec![p.clone()]);
+    shared.list(vec![vip]);
+    shared.list::<VirtualRouter>(vec![]);
+    shared.list(vec![network]);
+    shared.list::<k8s_openapi::api::core::v1::Service>(vec![]);
+    shared.list::<k8s_openapi::api::core::v1::Node>(vec![]);
+    shared.list::<k8s_openapi::api::core::v1::Namespace>(vec![]);
+    let expected = [
+        r#"windlass_pool_addresses{pool="p",family="ipv4",state="total"} 5"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv4",state="assigned"} 1"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv4",state="quarantined"} 0"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv4",state="available"} 4"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv6",state="total"} 1"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv6",state="assigned"} 0"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv6",state="quarantined"} 0"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv6",state="available"} 1"#,
+        r#"windlass_pool_conflicts{pool="p"} 1"#,
+        "windlass_services_waiting 0",
+    ];
+    assert_eq!(shown(&registry), expected);
+    shared.forget(&p);
+    assert_eq!(shown(&registry), ["windlass_services_waiting 0"]);
+    drop(shared);
+    assert_eq!(shown(&registry), Vec::<String>::new(), "it does not lead any more");
+}

@@ -1,0 +1,151 @@
+//! From the spec of an `IPPool` to the pool it means. Pure.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use windlass_api::{AllocationOrder, AvoidReserved, IPPoolSpec};
+use windlass_ipam::{AddressRange, AddressSet, Family, Order, Policy, Requirement, Selector};
+
+use super::{Problem, Reason, shortened};
+
+/// What a spec says, as far as it can be read.
+#[derive(Debug)]
+pub(super) struct Declared {
+    /// Its addresses without what it excludes.
+    pub(super) addresses: AddressSet,
+    /// Those of them that `avoidReserved` keeps back.
+    pub(super) reserved: AddressSet,
+    pub(super) policy: Policy,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Reads a spec. Addresses that cannot be read are missing; an exclusion or a selector that cannot be read might have kept
+/// addresses back, so that the pool gives nothing until it is put right.
+pub(super) fn declared(spec: &IPPoolSpec) -> Declared {
+    let mut problems = Vec::new();
+    let mut addresses = AddressSet::default();
+    let mut reserved = AddressSet::default();
+    let mut twice = AddressSet::default();
+    for text in &spec.addresses {
+        match text.parse::<AddressRange>() {
+            Ok(range) => {
+                twice.extend(&addresses.intersection(&AddressSet::from_iter([range])));
+                addresses.insert(range);
+                if text.contains('/') {
+                    reserved.extend(&edges(range, spec.avoid_reserved));
+                }
+            }
+            Err(error) => problems.push(Problem::new(Reason::InvalidAddresses, error.to_string())),
+        }
+    }
+    if !twice.is_empty() {
+        let message = format!("{} written more than once: write each address once", shortened(&twice));
+        problems.push(Problem::new(Reason::DuplicateAddresses, message));
+    }
+    let mut policy = policy(spec);
+    for text in &spec.exclude {
+        match text.parse::<AddressRange>() {
+            Ok(range) => addresses.remove(range),
+            Err(error) => {
+                policy.disabled = true;
+                let message = format!("spec.exclude: {error}; until then the pool gives nothing");
+                problems.push(Problem::new(Reason::InvalidExclusion, message));
+            }
+        }
+    }
+    let lists = [
+        ("spec.namespaceSelectors", &spec.namespace_selectors, &mut policy.namespace_selectors),
+        ("spec.serviceSelectors", &spec.service_selectors, &mut policy.service_selectors),
+    ];
+    for (field, selectors, read) in lists {
+        for (index, one) in selectors.iter().enumerate() {
+            match selector(one) {
+                Ok(one) => read.push(one),
+                Err(error) => {
+                    policy.disabled = true;
+                    let message = format!("{field}[{index}]: {error}; until then the pool gives nothing");
+                    problems.push(Problem::new(Reason::InvalidSelector, message));
+                }
+            }
+        }
+    }
+    Declared { reserved: reserved.intersection(&addresses), addresses, policy, problems }
+}
+
+/// The policy without its selectors.
+fn policy(spec: &IPPoolSpec) -> Policy {
+    Policy {
+        auto_assign: spec.auto_assign,
+        disabled: spec.disabled,
+        priority: spec.priority,
+        order: match spec.allocation_order {
+            AllocationOrder::Lowest => Order::Lowest,
+            AllocationOrder::Highest => Order::Highest,
+            AllocationOrder::LeastRecentlyUsed => Order::LeastRecentlyUsed,
+        },
+        avoid_class_c: match spec.avoid_reserved {
+            AvoidReserved::SubnetAndClassC => true,
+            AvoidReserved::None | AvoidReserved::Subnet => false,
+        },
+        quarantine: Duration::from_secs(spec.quarantine_seconds.into()),
+        namespaces: spec.namespaces.iter().cloned().collect(),
+        namespace_selectors: Vec::new(),
+        service_selectors: Vec::new(),
+    }
+}
+
+/// The addresses of a CIDR that equipment treats specially: the first and the last of an IPv4 one of at least four
+/// addresses; the first of an IPv6 one (RFC 4291 §2.6.1: the subnet-router anycast address).
+fn edges(cidr: AddressRange, avoid: AvoidReserved) -> AddressSet {
+    let set = AddressSet::from_iter([cidr]);
+    let small = set.count(cidr.family()) < 4;
+    match avoid {
+        AvoidReserved::None => AddressSet::default(),
+        AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC if small => AddressSet::default(),
+        AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC => match cidr.family() {
+            Family::V4 => AddressSet::from_iter([cidr.first(), cidr.last()]),
+            Family::V6 => AddressSet::from_iter([cidr.first()]),
+        },
+    }
+}
+
+/// Why a label selector cannot be read. The API server checks them by the rules of the custom resource definition: an
+/// object that an older definition let through is told of here.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SelectorError {
+    #[error("label {key:?} has the operator {operator:?}: write In, NotIn, Exists or DoesNotExist")]
+    Operator { key: String, operator: String },
+    #[error("label {key:?} has the operator {operator} and no values: name at least one")]
+    NoValues { key: String, operator: String },
+    #[error("label {key:?} has the operator {operator} and values: leave the values out")]
+    Values { key: String, operator: String },
+}
+
+/// A label selector as the allocator has it.
+///
+/// # Errors
+/// The first of its conditions that means nothing.
+pub(super) fn selector(selector: &LabelSelector) -> Result<Selector, SelectorError> {
+    let expressions = selector.match_expressions.iter().flatten();
+    Ok(Selector {
+        labels: selector.match_labels.clone().unwrap_or_default(),
+        requirements: expressions.map(requirement).collect::<Result<_, _>>()?,
+    })
+}
+
+fn requirement(condition: &LabelSelectorRequirement) -> Result<Requirement, SelectorError> {
+    let LabelSelectorRequirement { key, operator, values } = condition.clone();
+    let values = values.unwrap_or_default();
+    match (operator.as_str(), values.is_empty()) {
+        ("In" | "NotIn", true) => Err(SelectorError::NoValues { key, operator }),
+        ("In", false) => Ok(Requirement::In(key, values.into_iter().collect())),
+        ("NotIn", false) => Ok(Requirement::NotIn(key, values.into_iter().collect())),
+        ("Exists" | "DoesNotExist", false) => Err(SelectorError::Values { key, operator }),
+        ("Exists", true) => Ok(Requirement::Exists(key)),
+        ("DoesNotExist", true) => Ok(Requirement::DoesNotExist(key)),
+        (_, _) => Err(SelectorError::Operator { key, operator }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

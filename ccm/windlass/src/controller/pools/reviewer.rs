@@ -1,0 +1,62 @@
+//! When the pools are reviewed again: only if something changed that matters to them. Everything else that happens in a
+//! cluster of thousands of Services costs a look at some counters.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use windlass_api::virtual_ip_name;
+
+use super::super::state::World;
+use super::{ExternalUse, Obstacles, Reviewed, review};
+
+/// The last review and what it was made from.
+#[derive(Debug, Default)]
+pub(crate) struct Reviewer {
+    /// Revisions of the caches of pools, nodes, node networks and ServiceCIDRs.
+    seen: Option<[u64; 4]>,
+    obstacles: Obstacles,
+    external: Vec<ExternalUse>,
+    /// Addresses of nodes that a pool has, and whether they are VIPs.
+    contested: Vec<(IpAddr, bool)>,
+    reviewed: Arc<[Reviewed]>,
+}
+
+impl Reviewer {
+    /// Reviews the pools if need be, and says whether it did.
+    pub(crate) fn refresh(&mut self, world: &World, external: Vec<ExternalUse>) -> bool {
+        let revisions = [
+            world.pools.revision(),
+            world.nodes.revision(),
+            world.networks.revision(),
+            world.service_cidrs.revision(),
+        ];
+        let is_vip = |address: IpAddr| world.vips.get(&virtual_ip_name(address)).is_some();
+        let claims_changed = self.contested.iter().any(|(address, claimed)| is_vip(*address) != *claimed);
+        let [pools, others @ ..] = revisions;
+        let pools_changed = self.seen.is_none_or(|[seen, ..]| seen != pools);
+        let others_changed = self.seen.is_none_or(|[_, seen @ ..]| seen != others);
+        self.seen = Some(revisions);
+        let mut changed = pools_changed || claims_changed || external != self.external;
+        if others_changed {
+            let nodes: Vec<_> = world.nodes.iter().map(|node| &**node).collect();
+            let networks: Vec<_> = world.networks.iter().map(|network| &**network).collect();
+            let service_cidrs: Vec<_> = world.service_cidrs.iter().map(|cidr| &**cidr).collect();
+            let obstacles = Obstacles::new(&nodes, &networks, &service_cidrs);
+            changed |= obstacles != self.obstacles;
+            self.obstacles = obstacles;
+        }
+        if !changed {
+            return false;
+        }
+        self.external = external;
+        let pools: Vec<_> = world.pools.iter().cloned().collect();
+        self.reviewed = review(&pools, &self.obstacles, &self.external, is_vip).into();
+        self.contested = self.reviewed.iter().flat_map(|one| one.of_nodes.iter().copied()).collect();
+        true
+    }
+
+    /// The pools as they were reviewed last.
+    pub(crate) fn reviewed(&self) -> Arc<[Reviewed]> {
+        Arc::clone(&self.reviewed)
+    }
+}

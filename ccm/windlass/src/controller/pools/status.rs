@@ -1,0 +1,163 @@
+//! What a pool's status says. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use windlass_api::{
+    AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_READY, IPPoolStatus,
+    NodeNetwork, QuarantineReason, VirtualIP,
+};
+use windlass_ipam::{Counts, Family};
+
+use super::super::state::{State, World};
+use super::{NAMED, Reviewed, list};
+
+/// What VIPs and nodes show of one pool's addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Addresses given from this pool that no pool holds any more, with their Services.
+    kept: BTreeSet<String>,
+    /// Addresses that another station of the LAN has.
+    conflicts: BTreeSet<String>,
+}
+
+impl Findings {
+    /// By name of the pool. `pool_of` says which pool holds an address.
+    pub(super) fn new<'a>(
+        vips: impl IntoIterator<Item = &'a Arc<VirtualIP>>,
+        networks: impl IntoIterator<Item = &'a Arc<NodeNetwork>>,
+        pool_of: impl Fn(std::net::IpAddr) -> Option<&'a str>,
+    ) -> BTreeMap<String, Self> {
+        let mut findings: BTreeMap<String, Self> = BTreeMap::new();
+        for vip in vips {
+            let address = vip.spec.address;
+            let pool = pool_of(address);
+            match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
+                None if pool.is_none() => {
+                    let owners = vip.spec.owners.iter();
+                    let names: Vec<_> =
+                        owners.map(|owner| format!("{}/{}", owner.namespace, owner.name)).collect();
+                    let kept = format!("{address} of {}", names.join(", "));
+                    findings.entry(vip.spec.pool.clone()).or_default().kept.insert(kept);
+                }
+                Some(QuarantineReason::AddressTaken) => {
+                    let pool = pool.unwrap_or(&vip.spec.pool).to_owned();
+                    findings.entry(pool).or_default().conflicts.insert(address.to_string());
+                }
+                None | Some(QuarantineReason::Released) => {}
+            }
+        }
+        for network in networks {
+            for seen in &network.spec.duplicates {
+                if let Some(pool) = pool_of(seen.address) {
+                    let findings = findings.entry(pool.to_owned()).or_default();
+                    let address = seen.address.to_string();
+                    findings.conflicts.remove(&address);
+                    findings.conflicts.insert(format!("{address} (on {})", seen.mac));
+                }
+            }
+        }
+        findings
+    }
+
+    /// What the cluster shows now.
+    pub(crate) fn of(state: &State) -> BTreeMap<String, Self> {
+        let World { vips, networks, .. } = &state.world;
+        Self::new(vips.iter(), networks.iter(), |address| state.ledger.pool_of(address))
+    }
+
+    /// How many addresses of the pool another station has.
+    pub(crate) fn conflicts(&self) -> usize {
+        self.conflicts.len()
+    }
+}
+
+/// The status of a pool: as `current` where nothing changed, so that nothing is written. Conditions that are not ours stay.
+pub(crate) fn status(
+    current: Option<&IPPoolStatus>,
+    generation: Option<i64>,
+    reviewed: &Reviewed,
+    counts: impl Fn(Family) -> Counts,
+    findings: &Findings,
+    now: Timestamp,
+) -> IPPoolStatus {
+    let family = |family| {
+        let declared = reviewed.pool.addresses.count(family) > 0;
+        let counts = counts(family);
+        let shown = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);
+        declared.then(|| AddressCounts {
+            total: shown(counts.total - counts.reserved),
+            assigned: shown(counts.assigned),
+            available: shown(available(reviewed, counts)),
+            quarantined: shown(counts.quarantined),
+        })
+    };
+    let mut conditions = current.map_or_else(Vec::new, |status| status.conditions.clone());
+    let mut set = |type_: &str, value: Option<(&str, &str, String)>| {
+        let known = conditions.iter().position(|condition| condition.type_ == type_);
+        let Some((status, reason, message)) = value else {
+            conditions.retain(|condition| condition.type_ != type_);
+            return;
+        };
+        let since = known
+            .map(|index| &conditions[index])
+            .filter(|condition| condition.status == status)
+            .map_or(Time(now), |condition| condition.last_transition_time.clone());
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            observed_generation: generation,
+            last_transition_time: since,
+        };
+        match known {
+            Some(index) => conditions[index] = condition,
+            None => conditions.push(condition),
+        }
+    };
+    set(CONDITION_READY, Some(ready(reviewed)));
+    let some = |all: &BTreeSet<String>| {
+        let named: Vec<_> = all.iter().take(NAMED).cloned().collect();
+        list(&named, all.len())
+    };
+    let kept = (!findings.kept.is_empty()).then(|| {
+        let message = format!(
+            "in no pool any more, and kept by their Services: {}. To give them others, set spec.onRemoval: Move here, or \
+             annotate their VirtualIPs with windlass.dev/allow-move=true",
+            some(&findings.kept)
+        );
+        ("True", "OutsidePools", message)
+    });
+    set(CONDITION_ADDRESSES_KEPT, kept);
+    let conflict = (!findings.conflicts.is_empty()).then(|| {
+        let message = format!(
+            "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
+            some(&findings.conflicts)
+        );
+        ("True", "AddressTaken", message)
+    });
+    set(CONDITION_ADDRESS_CONFLICT, conflict);
+    IPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
+}
+
+/// What can be given now: nothing of a pool that gives nothing.
+pub(crate) const fn available(reviewed: &Reviewed, counts: Counts) -> u128 {
+    if reviewed.pool.policy.disabled { 0 } else { counts.available() }
+}
+
+/// Status, reason and message of the condition `Ready`.
+fn ready(reviewed: &Reviewed) -> (&'static str, &'static str, String) {
+    let messages: Vec<_> = reviewed.problems.iter().map(|problem| problem.message.as_str()).collect();
+    match reviewed.problems.first() {
+        Some(first) => ("False", first.reason.as_str(), messages.join("; ")),
+        None if reviewed.pool.policy.disabled => (
+            "True",
+            "Disabled",
+            "spec.disabled: it gives nothing new, and its Services keep their addresses".to_owned(),
+        ),
+        None => ("True", "Usable", "every address can be given".to_owned()),
+    }
+}

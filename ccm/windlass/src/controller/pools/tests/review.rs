@@ -1,0 +1,222 @@
+//! What is used of a pool, and what is said of the rest.
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use windlass_api::NodeNetwork;
+
+use super::*;
+
+/// Name, addresses, reserved addresses and problems of each pool.
+fn reviewed(
+    pools: &[Arc<IPPool>],
+    obstacles: &Obstacles,
+    external: &[ExternalUse],
+    claimed: &[&str],
+) -> Vec<(String, String, String, Vec<String>)> {
+    let claimed = |address: IpAddr| claimed.contains(&address.to_string().as_str());
+    review(pools, obstacles, external, claimed)
+        .into_iter()
+        .map(|Reviewed { pool, problems, .. }| {
+            let problems = problems.iter().map(ToString::to_string).collect();
+            (pool.name, pool.addresses.to_string(), pool.reserved.to_string(), problems)
+        })
+        .collect()
+}
+
+fn alone(pool: Arc<IPPool>, obstacles: &Obstacles) -> (String, String, Vec<String>) {
+    let (_, addresses, reserved, problems) = reviewed(&[pool], obstacles, &[], &[]).remove(0);
+    (addresses, reserved, problems)
+}
+
+fn obstacles(nodes: &[Value], networks: &[Value], cidrs: &[Value]) -> Obstacles {
+    let nodes: Vec<Node> = nodes.iter().cloned().map(object).collect();
+    let networks: Vec<NodeNetwork> = networks.iter().cloned().map(object).collect();
+    let cidrs: Vec<ServiceCIDR> = cidrs.iter().cloned().map(object).collect();
+    let cidrs: Vec<_> = cidrs.iter().collect();
+    Obstacles::new(&nodes.iter().collect::<Vec<_>>(), &networks.iter().collect::<Vec<_>>(), &cidrs)
+}
+
+fn network(name: &str, addresses: &[&str]) -> Value {
+    json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork", "metadata": { "name": name },
+        "spec": { "interfaces": [ { "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": addresses } ] },
+    })
+}
+
+fn node(name: &str, addresses: &[&str], pod_cidrs: &[&str]) -> Value {
+    let addresses: Vec<_> =
+        addresses.iter().map(|address| json!({ "type": "InternalIP", "address": address })).collect();
+    json!({
+        "metadata": { "name": name },
+        "spec": { "podCIDR": pod_cidrs.first(), "podCIDRs": pod_cidrs },
+        "status": { "addresses": addresses },
+    })
+}
+
+#[test]
+fn one_bad_piece_stops_neither_the_rest_of_the_pool_nor_the_others() {
+    let pools =
+        [pool("a", EARLY, &["192.0.2.0/30", "192.0.2.9-192.0.2.5"]), pool("b", LATE, &["203.0.113.0/31"])];
+    let expected = [
+        (
+            "a".into(),
+            "192.0.2.0-192.0.2.3".into(),
+            String::new(),
+            vec![
+                "InvalidAddresses: address range \"192.0.2.9-192.0.2.5\" ends before it begins: write \
+                 192.0.2.5-192.0.2.9"
+                    .into(),
+            ],
+        ),
+        ("b".into(), "203.0.113.0-203.0.113.1".into(), String::new(), vec![]),
+    ];
+    assert_eq!(reviewed(&pools, &Obstacles::default(), &[], &[]), expected);
+}
+
+#[test]
+fn where_pools_overlap_the_older_one_keeps_the_addresses_but_those_it_excludes() {
+    let older = pool_with("z", EARLY, &["192.0.2.4-192.0.2.20"], &json!({ "exclude": ["192.0.2.6"] }));
+    let pools = [pool("a", LATE, &["192.0.2.0/29"]), older];
+    let expected = [
+        ("z".into(), "192.0.2.4-192.0.2.5, 192.0.2.7-192.0.2.20".into(), String::new(), vec![]),
+        (
+            "a".into(),
+            "192.0.2.0-192.0.2.3, 192.0.2.6".into(),
+            String::new(),
+            vec![
+                "Overlap: 192.0.2.4-192.0.2.5, 192.0.2.7 also in the older pool \"z\", which keeps them"
+                    .into(),
+            ],
+        ),
+    ];
+    assert_eq!(reviewed(&pools, &Obstacles::default(), &[], &[]), expected);
+    // It clears by itself.
+    let left = reviewed(&pools[..1], &Obstacles::default(), &[], &[]);
+    assert_eq!(left, [("a".into(), "192.0.2.0-192.0.2.7".into(), String::new(), vec![])]);
+}
+
+#[test]
+fn addresses_of_nodes_are_left_out_and_named() {
+    let names: Vec<_> = (1..=7).map(|n| format!("n{n}")).collect();
+    let nodes: Vec<_> = (1..=7).map(|n| node(&names[n - 1], &[&format!("192.0.2.{n}")], &[])).collect();
+    let expected = (
+        "192.0.2.0, 192.0.2.8-192.0.2.15".into(),
+        String::new(),
+        vec![
+            "NodeAddress: addresses of nodes left out: 192.0.2.1 of node n1, 192.0.2.2 of node n2, 192.0.2.3 of node \
+             n3, 192.0.2.4 of node n4, 192.0.2.5 of node n5 and 2 more"
+                .to_owned(),
+        ],
+    );
+    assert_eq!(alone(pool("a", EARLY, &["192.0.2.0/28"]), &obstacles(&nodes, &[], &[])), expected);
+}
+
+#[test]
+fn an_address_on_an_interface_is_a_node_s_unless_it_is_a_vip_which_is_not_given_twice() {
+    let obstacles = obstacles(&[], &[network("n1", &["192.0.2.1/32", "192.0.2.2/32"])], &[]);
+    let expected = (
+        "a".to_owned(),
+        "192.0.2.0, 192.0.2.2-192.0.2.3".to_owned(),
+        "192.0.2.2".to_owned(),
+        vec!["NodeAddress: addresses of nodes left out: 192.0.2.1 of node n1".to_owned()],
+    );
+    let pools = [pool("a", EARLY, &["192.0.2.0/30"])];
+    assert_eq!(reviewed(&pools, &obstacles, &[], &["192.0.2.2"]), [expected]);
+}
+
+#[test]
+fn network_and_broadcast_addresses_of_the_nodes_subnets_are_kept_back() {
+    let networks = [
+        network("n1", &["198.51.100.1/24", "203.0.113.1/31", "2001:db8::1/64"]),
+        network("n2", &["198.51.100.2/24"]),
+    ];
+    let pool = pool("a", EARLY, &["198.51.100.200-198.51.101.0", "203.0.113.0/30", "2001:db8::/126"]);
+    let (addresses, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
+    assert!(addresses.contains("198.51.100.200-198.51.101.0"), "{addresses}");
+    assert_eq!(reserved, "198.51.100.255", "of /31 and IPv6 subnets there is none");
+    assert_eq!(
+        problems[1..],
+        ["SubnetAddress: network and broadcast addresses left out: 198.51.100.255 of 198.51.100.0/24"]
+    );
+}
+
+#[test]
+fn addresses_of_pods_and_of_cluster_ips_are_kept_back() {
+    let cidr = json!({ "metadata": { "name": "kubernetes" }, "spec": { "cidrs": ["10.96.0.0/16", "2001:db8:96::/112"] } });
+    let nodes = [node("n1", &[], &["10.0.1.0/24", "2001:db8:1::/64"]), node("n2", &[], &["10.0.2.0/24"])];
+    let pool = pool("a", EARLY, &["10.0.0.250-10.0.1.3", "10.0.2.7", "10.96.0.0/30", "2001:db8:1::5"]);
+    let (addresses, reserved, problems) = alone(pool, &obstacles(&nodes, &[], &[cidr]));
+    assert_eq!(addresses, "10.0.0.250-10.0.1.3, 10.0.2.7, 10.96.0.0-10.96.0.3, 2001:db8:1::5");
+    assert_eq!(reserved, "10.0.1.0-10.0.1.3, 10.0.2.7, 10.96.0.0-10.96.0.3, 2001:db8:1::5");
+    assert_eq!(
+        problems,
+        [
+            "PodCIDR: addresses of pods left out: 10.0.1.0-10.0.1.3 of node n1 (podCIDR 10.0.1.0/24), 2001:db8:1::5 of \
+             node n1 (podCIDR 2001:db8:1::/64), 10.0.2.7 of node n2 (podCIDR 10.0.2.0/24)",
+            "ServiceCIDR: addresses of ClusterIPs left out: 10.96.0.0-10.96.0.3 of ServiceCIDR kubernetes (10.96.0.0/16)",
+        ]
+    );
+}
+
+#[test]
+fn external_ips_are_kept_back_from_others_unless_their_service_may_have_them_from_the_pool() {
+    let uses = |service: &str, subject: Subject, address: &str| ExternalUse {
+        service: service.into(),
+        subject,
+        addresses: BTreeSet::from([address.parse().expect("an address")]),
+    };
+    let external = [
+        uses("a/mine", subject("a", &[]), "192.0.2.1"),
+        uses("b/other", subject("b", &[]), "192.0.2.2"),
+        uses("b/else", subject("b", &[]), "203.0.113.1"),
+    ];
+    let fields = json!({ "allowExternalIPs": true, "namespaces": ["a"] });
+    let open = pool_with("p", EARLY, &["192.0.2.0/30"], &fields);
+    let (_, _, reserved, problems) = reviewed(&[open], &Obstacles::default(), &external, &[]).remove(0);
+    assert_eq!(reserved, "192.0.2.2");
+    let told = "ExternalIP: addresses in spec.externalIPs of Services that may not have them from this pool left out: ";
+    assert_eq!(problems, [format!("{told}192.0.2.2 of Service b/other")]);
+    let closed = pool("p", EARLY, &["192.0.2.0/30"]);
+    let (_, _, reserved, problems) = reviewed(&[closed], &Obstacles::default(), &external, &[]).remove(0);
+    assert_eq!(reserved, "192.0.2.1-192.0.2.2");
+    assert_eq!(problems, [format!("{told}192.0.2.1 of Service a/mine, 192.0.2.2 of Service b/other")]);
+}
+
+#[test]
+fn what_is_kept_back_already_is_no_problem() {
+    let networks = [network("n1", &["192.0.2.9/24"])];
+    let fields = json!({ "avoidReserved": "Subnet", "exclude": ["192.0.2.9"] });
+    let pool = pool_with("a", EARLY, &["192.0.2.0/24"], &fields);
+    let (_, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
+    assert_eq!((reserved.as_str(), problems), ("192.0.2.0, 192.0.2.255", vec![]));
+}
+
+#[test]
+fn who_may_have_external_ips_of_a_pool() {
+    let admits = |fields: Value, subject: &Subject| {
+        let pools = [pool_with("p", EARLY, &["192.0.2.0/30"], &fields)];
+        let reviewed = review(&pools, &Obstacles::default(), &[], |_| false).remove(0);
+        reviewed.admits_external(subject).err().unwrap_or_default()
+    };
+    let web = subject("a", &[("app", "web")]);
+    let only = json!({ "allowExternalIPs": true, "serviceSelectors": [{ "matchLabels": { "app": "web" } }] });
+    for (fields, subject, expected) in [
+        (json!({}), &web, "pool \"p\" does not allow external IPs: set spec.allowExternalIPs there"),
+        (json!({ "allowExternalIPs": true }), &web, ""),
+        (json!({ "allowExternalIPs": true, "autoAssign": false }), &web, ""),
+        (
+            json!({ "allowExternalIPs": true, "disabled": true }),
+            &web,
+            "pool \"p\" gives nothing: it is disabled",
+        ),
+        (only.clone(), &web, ""),
+        (only, &subject("a", &[]), "pool \"p\" is not for Services with these labels"),
+        (
+            json!({ "allowExternalIPs": true, "namespaces": ["b"] }),
+            &web,
+            "pool \"p\" is not for namespace \"a\"",
+        ),
+    ] {
+        assert_eq!(admits(fields.clone(), subject), expected, "{fields}");
+    }
+}

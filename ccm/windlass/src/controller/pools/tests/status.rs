@@ -1,0 +1,130 @@
+//! Counts and conditions.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use windlass_api::{AddressCounts, IPPoolStatus, NodeNetwork, VirtualIP};
+use windlass_ipam::{Counts, Family};
+
+use super::*;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+fn reviewed(fields: &Value) -> Reviewed {
+    let pools = [pool_with("a", EARLY, &["192.0.2.0/30", "2001:db8::/32"], fields)];
+    review(&pools, &Obstacles::default(), &[], |_| false).remove(0)
+}
+
+fn counts(family: Family) -> Counts {
+    match family {
+        Family::V4 => Counts { total: 4, reserved: 1, assigned: 1, quarantined: 1 },
+        Family::V6 => Counts { total: 1 << 96, ..Counts::default() },
+    }
+}
+
+fn said(status: &IPPoolStatus) -> Vec<String> {
+    let conditions = status.conditions.iter();
+    conditions.map(|one| format!("{}={} {}: {}", one.type_, one.status, one.reason, one.message)).collect()
+}
+
+#[test]
+fn status_counts_what_is_usable_and_keeps_the_time_of_the_last_transition() {
+    let one = reviewed(&json!({}));
+    let none = Findings::default();
+    let first = status(None, Some(3), &one, counts, &none, at(EARLY));
+    assert_eq!(first.ipv4, Some(AddressCounts { total: 3, assigned: 1, available: 1, quarantined: 1 }));
+    assert_eq!(first.ipv6.as_ref().map(|counts| counts.total), Some(i64::MAX), "more than can be shown");
+    assert_eq!(said(&first), ["Ready=True Usable: every address can be given"]);
+    let again = status(Some(&first), Some(3), &one, counts, &none, at(LATE));
+    assert_eq!(again, first, "nothing changed, nothing written");
+
+    let problem = |reason, message: &str| Problem { reason, message: message.into() };
+    let problems = vec![problem(Reason::Overlap, "x"), problem(Reason::NodeAddress, "y")];
+    let bad = Reviewed { problems, ..one };
+    let second = status(Some(&first), Some(3), &bad, counts, &none, at(LATE));
+    assert_eq!(said(&second), ["Ready=False Overlap: x; y"]);
+    assert_eq!(second.conditions[0].last_transition_time, Time(at(LATE)));
+}
+
+#[test]
+fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
+    let one = reviewed(&json!({ "disabled": true }));
+    let shown = status(None, Some(3), &one, counts, &Findings::default(), at(EARLY));
+    assert_eq!(shown.ipv4, Some(AddressCounts { total: 3, assigned: 1, available: 0, quarantined: 1 }));
+    assert_eq!(
+        said(&shown),
+        ["Ready=True Disabled: spec.disabled: it gives nothing new, and its Services keep their addresses"]
+    );
+    // One whose selector means nothing gives nothing either: it is not known whom it is for.
+    let unreadable =
+        json!({ "serviceSelectors": [{ "matchExpressions": [{ "key": "a", "operator": "Near" }] }] });
+    let one = reviewed(&unreadable);
+    let shown = status(None, Some(3), &one, counts, &Findings::default(), at(EARLY));
+    assert_eq!(shown.ipv4.as_ref().map(|counts| counts.available), Some(0));
+    assert_eq!(
+        said(&shown),
+        [
+            "Ready=False InvalidSelector: spec.serviceSelectors[0]: label \"a\" has the operator \"Near\": write In, NotIn, \
+          Exists or DoesNotExist; until then the pool gives nothing"
+        ]
+    );
+}
+
+fn vip(address: &str, pool: &str, quarantine: Option<&str>) -> Arc<VirtualIP> {
+    let quarantine = quarantine.map(|reason| json!({ "reason": reason, "until": LATE }));
+    Arc::new(object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP", "metadata": { "name": address },
+        "spec": {
+            "address": address, "pool": pool, "quarantine": quarantine,
+            "owners": [{ "namespace": "ns", "name": format!("s-{address}"), "uid": "u" }],
+        },
+    })))
+}
+
+#[test]
+fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_is_over() {
+    let vips = [
+        vip("192.0.2.1", "a", None),
+        vip("203.0.113.1", "a", None),
+        vip("203.0.113.2", "a", Some("Released")),
+        vip("192.0.2.2", "a", Some("Released")),
+        vip("192.0.2.3", "a", Some("AddressTaken")),
+    ];
+    let networks: [Arc<NodeNetwork>; 2] = ["n1", "n2"].map(|name| {
+        Arc::new(object(json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork", "metadata": { "name": name },
+            "spec": { "duplicates": [
+                { "interface": "eth0", "address": "192.0.2.1", "mac": "02:00:00:00:00:99" },
+                { "interface": "eth0", "address": "203.0.113.9", "mac": "02:00:00:00:00:99" },
+            ] },
+        })))
+    });
+    let pool_of = |address: IpAddr| address.to_string().starts_with("192.0.2.").then_some("a");
+    let findings = Findings::new(&vips, &networks, pool_of);
+    assert_eq!(findings.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(findings["a"].conflicts(), 2);
+    let one = reviewed(&json!({}));
+    let shown = status(None, Some(3), &one, counts, &findings["a"], at(EARLY));
+    assert_eq!(
+        said(&shown)[1..],
+        [
+            "AddressesKept=True OutsidePools: in no pool any more, and kept by their Services: 203.0.113.1 of \
+             ns/s-203.0.113.1. To give them others, set spec.onRemoval: Move here, or annotate their VirtualIPs with \
+             windlass.dev/allow-move=true",
+            "AddressConflict=True AddressTaken: another station of the LAN has 192.0.2.1 (on 02:00:00:00:00:99), 192.0.2.3: \
+             take it off the address, or exclude the address from the pool",
+        ]
+    );
+    let over = status(Some(&shown), Some(3), &one, counts, &Findings::default(), at(LATE));
+    assert_eq!(said(&over), ["Ready=True Usable: every address can be given"]);
+}
+
+#[test]
+fn conditions_of_others_stay() {
+    let mut theirs = status(None, Some(3), &reviewed(&json!({})), counts, &Findings::default(), at(EARLY));
+    theirs.conditions[0].type_ = "Theirs".into();
+    let shown = status(Some(&theirs), Some(3), &reviewed(&json!({})), counts, &Findings::default(), at(LATE));
+    let types: Vec<_> = shown.conditions.iter().map(|one| one.type_.as_str()).collect();
+    assert_eq!(types, ["Theirs", "Ready"]);
+}
