@@ -16,6 +16,7 @@ mod ranking;
 mod segment;
 mod spread;
 mod unplaced;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,9 +28,10 @@ use windlass_api::{
 };
 
 pub(crate) use ahead::carrier_of_new;
-use segment::{Candidate, Segments};
+use segment::Segments;
 use spread::Spread;
 pub(crate) use unplaced::Unplaced;
+use work::{Choice, Venue, Work, router_name};
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
@@ -65,47 +67,6 @@ pub(crate) struct Plan {
     pub(crate) carriers: BTreeMap<String, String>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
-}
-
-/// A router while the plan is made.
-struct Work {
-    spec: VirtualRouterSpec,
-    /// Its `spec.segment`, unless hands wrote something else there.
-    segment: Option<IpNet>,
-    /// Interface that its VIPs' pools name, if any.
-    interface: Option<String>,
-    interval_ms: Option<u32>,
-    vips: usize,
-}
-
-impl Work {
-    fn new(spec: VirtualRouterSpec) -> Self {
-        let segment = spec.segment.parse().ok();
-        Self { spec, segment, interface: None, interval_ms: None, vips: 0 }
-    }
-
-    fn interval_ms(&self) -> u32 {
-        self.interval_ms.unwrap_or(self.spec.advertisement_interval_milliseconds)
-    }
-
-    /// Who is first in its ranking.
-    fn first(&self) -> Option<&str> {
-        self.spec.nodes.first().map(|node| node.name.as_str())
-    }
-
-    /// Who is first of those that are healthy now.
-    fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
-        let healthy = self.spec.nodes.iter().find(|node| nodes.get(&node.name) == Some(&true));
-        healthy.map_or_else(|| self.first(), |node| Some(&node.name))
-    }
-}
-
-/// Where VIPs of one kind can go.
-struct Venue {
-    segment: IpNet,
-    candidates: Vec<Candidate>,
-    /// Names of the routers that fit.
-    routers: Vec<String>,
 }
 
 /// Makes the plan.
@@ -218,12 +179,8 @@ impl<'a> Planner<'a> {
     fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlan) -> Result<String, Unplaced> {
         let segment = self.segment(vip, pool)?;
         let kind = (segment, pool.interface.as_deref(), pool.interval_ms);
-        let venue = match self.venues.remove(&kind) {
-            Some(venue) => venue,
-            None => self.venue(segment, pool),
-        };
-        let chosen = self.choose(vip, pool, &venue);
-        match chosen {
+        let venue = self.venues.remove(&kind).unwrap_or_else(|| self.venue(segment, pool));
+        match self.choose(vip, pool, &venue) {
             Choice::Router(name) => {
                 self.venues.insert(kind, venue);
                 Ok(name)
@@ -239,18 +196,7 @@ impl<'a> Planner<'a> {
 
     fn venue(&self, segment: IpNet, pool: &PoolPlan) -> Venue {
         let candidates = self.segments.candidates(segment, pool.interface.as_deref());
-        let interfaces: BTreeMap<&str, &str> =
-            candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
-        let fits = |router: &Work| {
-            router.segment == Some(segment)
-                && router.interval_ms() == pool.interval_ms
-                && router.spec.nodes.iter().all(|node| {
-                    interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
-                })
-        };
-        let routers = self.routers.iter().filter(|(_, router)| fits(router));
-        let routers = routers.map(|(name, _)| name.clone()).collect();
-        Venue { segment, candidates, routers }
+        Venue::new(segment, candidates, pool.interval_ms, &self.routers)
     }
 
     fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, venue: &Venue) -> Choice {
@@ -343,22 +289,6 @@ impl<'a> Planner<'a> {
         }
         (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
     }
-}
-
-/// What a VIP is given.
-enum Choice {
-    /// A router that was there.
-    Router(String),
-    /// A new one.
-    Made(String),
-    /// There is none, and none can be made.
-    NoVrid,
-}
-
-/// Name of a router: `v4-192.0.2.0-24-64`, `v6-2001-db8---64-64`.
-fn router_name(segment: IpNet, vrid: u8) -> String {
-    let family = if segment.addr().is_ipv4() { "v4" } else { "v6" };
-    format!("{family}-{}-{vrid}", segment.to_string().replace(['/', ':'], "-"))
 }
 
 /// The routers that count. Of several with one VRID on one segment, which only hands make, agents take part in the oldest

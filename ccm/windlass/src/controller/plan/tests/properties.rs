@@ -48,10 +48,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The addresses of a node in a subnet of each family.
+fn subnets(subnet: u8, number: u8) -> [String; 2] {
+    [format!("192.0.{}.{number}/24", 2 + subnet), format!("2001:db8:{}::{number}/64", 2 + subnet)]
+}
+
 fn take(cluster: &mut Cluster, step: &Step) {
-    let subnets = |subnet: u8, number: u8| {
-        [format!("192.0.{}.{number}/24", 2 + subnet), format!("2001:db8:{}::{number}/64", 2 + subnet)]
-    };
     match *step {
         Step::Vip { last, family, ref services } => {
             let address = family.vip(last);
@@ -136,6 +138,36 @@ proptest! {
                 }
             }
             before = after;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_vips_of_each_service_are_spread_evenly_over_the_nodes_in_whatever_order_they_come(
+        nodes in 1..6u8,
+        services in prop::collection::vec((0..6u8, family()), 1..30),
+    ) {
+        let mut cluster = Cluster::of(nodes);
+        for number in 1..=nodes {
+            let [v4, v6] = subnets(0, number);
+            cluster.network(&format!("n{number}"), "eth0", &[&v4, &v6]);
+        }
+        let mut last = 100;
+        for (service, family) in services {
+            last += 1;
+            cluster.vip_for("p", &family.vip(last), &[&format!("s{service}")]);
+            let plan = cluster.plan();
+            let mut firsts = BTreeMap::<(String, bool), BTreeMap<String, usize>>::new();
+            for vip in &cluster.input.vips {
+                let kind = (vip.spec.owners[0].name.clone(), vip.spec.address.is_ipv6());
+                let first = names(&plan, &plan.carriers[&vip.name_any()])[0].clone();
+                *firsts.entry(kind).or_default().entry(first).or_default() += 1;
+            }
+            for (kind, counts) in firsts {
+                let least = if counts.len() == usize::from(nodes) { counts.values().min() } else { Some(&0) };
+                prop_assert!(counts.values().max() <= least.map(|least| least + 1).as_ref(), "{kind:?} {counts:?}");
+            }
         }
     }
 }
