@@ -1,6 +1,8 @@
 //! Plans for small clusters, and properties over histories of clusters.
 
+mod families;
 mod properties;
+mod spread;
 
 use serde_json::json;
 use windlass_api::{
@@ -174,115 +176,6 @@ fn a_vip_goes_to_a_router_of_the_subnet_that_holds_it() {
         router.nodes.iter().map(|n| format!("{} {} {}", n.name, n.address, n.interface)).collect();
     nodes.sort();
     assert_eq!(nodes, ["n1 192.0.2.11 eth0", "n2 192.0.2.12 ens3"], "not the other subnet, not a host route");
-}
-
-#[test]
-fn an_ipv6_vip_has_a_router_of_its_own_whose_adverts_come_from_link_local_addresses() {
-    let mut cluster = Cluster::new(&[
-        ("n1", "eth0", &["192.0.2.11/24", "2001:db8::11/64"]),
-        ("n2", "ens3", &["192.0.2.12/24", "2001:db8::12/64", "2001:db8::1:12/64"]),
-        ("n3", "eth0", &["192.0.2.13/24"]),
-        ("n4", "eth0", &["2001:db8::14/128"]),
-        ("n5", "eth0", &["2001:db8::15/127", "fe80::15/64"]),
-    ]);
-    cluster.vip("192.0.2.200");
-    cluster.vip("2001:db8::200");
-    let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");
-    assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-64", "VRIDs of the families are apart");
-    let router = &plan.routers["v6-2001-db8---64-64"];
-    assert_eq!((router.vrid, router.segment.as_str()), (64, "2001:db8::/64"));
-    let mut nodes: Vec<_> =
-        router.nodes.iter().map(|n| format!("{} {} {}", n.name, n.address, n.interface)).collect();
-    nodes.sort();
-    assert_eq!(nodes, ["n1 fe80::1 eth0", "n2 fe80::2 ens3"], "not without IPv6, not a host route");
-}
-
-#[test]
-fn a_node_without_a_link_local_address_is_no_candidate() {
-    let mut cluster =
-        Cluster::new(&[("n1", "eth0", &["2001:db8::11/64"]), ("n2", "eth0", &["2001:db8::12/64"])]);
-    let mut lame = NodeNetwork::clone(&cluster.input.networks[0]);
-    lame.spec.interfaces[0].link_local = None;
-    cluster.input.networks[0] = Arc::new(lame);
-    cluster.vip("2001:db8::200");
-    let plan = cluster.plan();
-    assert_eq!(names(&plan, &plan.carriers["2001-db8--200"]), ["n2"]);
-}
-
-#[test]
-fn a_strangers_vrid_is_taken_in_its_own_family_only() {
-    let mut cluster = Cluster::new(&[]);
-    cluster.node("n1", true);
-    cluster.networks("n1", &[("eth0", &["192.0.2.1/24", "2001:db8::11/64"])], &[("eth0", 64)]);
-    cluster.vip("192.0.2.200");
-    cluster.vip("2001:db8::200");
-    let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-65");
-    assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-64");
-    let mut heard = NodeNetwork::clone(&cluster.input.networks[0]);
-    heard.spec.foreign_routers[0].source = "fe80::99".parse().expect("address");
-    cluster.input.networks[0] = Arc::new(heard);
-    cluster.input.routers.clear();
-    let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");
-    assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-65");
-}
-
-#[test]
-fn vips_of_one_service_are_on_different_nodes_as_far_as_there_are() {
-    let mut cluster = Cluster::of(3);
-    // The routers that there are do not tempt it to put two on one node.
-    for number in 0..5 {
-        cluster.vip(&format!("192.0.2.{}", 100 + number));
-        cluster.plan();
-    }
-    for number in 0..6 {
-        cluster.vip_for("p", &format!("192.0.2.{}", 200 + number), &["web"]);
-    }
-    let plan = cluster.plan();
-    let mut firsts = BTreeMap::<String, usize>::new();
-    for number in 0..6 {
-        let router = &plan.carriers[&format!("192.0.2.{}", 200 + number)];
-        *firsts.entry(names(&plan, router)[0].clone()).or_default() += 1;
-    }
-    assert_eq!(firsts.into_values().collect::<Vec<_>>(), [2, 2, 2]);
-    assert_eq!(plan.routers.len(), 3);
-}
-
-#[test]
-fn a_shared_vip_keeps_away_from_the_others_of_each_of_its_services() {
-    let mut cluster = Cluster::of(3);
-    cluster.vip_for("p", "192.0.2.100", &["a"]);
-    cluster.vip_for("p", "192.0.2.101", &["b"]);
-    cluster.vip_for("p", "192.0.2.102", &["a", "b"]);
-    let plan = cluster.plan();
-    let firsts: BTreeSet<_> = plan.carriers.values().map(|router| names(&plan, router)[0].clone()).collect();
-    assert_eq!(firsts.len(), 3);
-}
-
-#[test]
-fn a_router_is_made_for_a_node_that_is_first_in_none_when_a_service_has_vips_on_all_others() {
-    // Two routers of the pool `p`, both with n1 before n2, as two nodes that were drained in turn leave them.
-    let mut cluster = Cluster::of(2);
-    cluster.vip("192.0.2.100");
-    cluster.vip("192.0.2.101");
-    cluster.plan();
-    for router in &mut cluster.input.routers {
-        Arc::make_mut(router).spec.nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    }
-    cluster.vip_for("p", "192.0.2.102", &["web"]);
-    assert_eq!(cluster.plan().routers.len(), 2, "one VIP is content with what there is");
-    cluster.vip_for("p", "192.0.2.103", &["web"]);
-    let plan = cluster.plan();
-    assert_eq!(plan.routers.len(), 3);
-    assert_eq!(names(&plan, &plan.carriers["192.0.2.103"])[0], "n2");
-    // A drained node has none to give.
-    cluster.node("n2", false);
-    cluster.remove_vip("192.0.2.103");
-    cluster.plan();
-    cluster.vip_for("p", "192.0.2.104", &["web"]);
-    assert_eq!(cluster.plan().routers.len(), 2);
 }
 
 #[test]
