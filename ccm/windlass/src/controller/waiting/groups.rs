@@ -159,6 +159,9 @@ pub(super) fn of<'a>(
     let lacks = |address: &&IpAddr| !held.contains(address);
     let named = request.addresses.iter().chain(&request.preferred).filter(lacks);
     places.extend(named.map(|address| Place::Address(*address)));
+    if !keeps {
+        places.extend(held.iter().map(|address| Place::Address(*address)));
+    }
     places.extend(request.terms.key().map(|key| Place::Key(key.to_owned())));
     let shown = request.preferred.iter().any(|address| lacks(&address));
     let kind = match (simple && !shown, held.is_empty(), some_will_do) {

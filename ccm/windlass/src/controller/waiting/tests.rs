@@ -271,6 +271,16 @@ fn a_missing_family_is_added_when_it_can_be_had_47() {
 }
 
 #[test]
+fn who_may_not_keep_what_it_has_is_tried_when_another_pool_takes_it_over() {
+    let mut desk = Desk::new(vec![pool("b", &["192.0.2.1/32"])]);
+    let of_b = Request { pool: Some("b".to_owned()), ..any(Families::Prefer([Family::V4, Family::V6])) };
+    desk.ask("w", 0, of_b);
+    let b = || pool("b", &["192.0.2.9/32"]);
+    assert_eq!(desk.pools(vec![b()]), [""; 0], "it keeps what is in no pool");
+    assert_eq!(desk.pools(vec![pool("a", &["192.0.2.1/32"]), b()]), ["w"]);
+}
+
+#[test]
 fn an_address_that_is_kept_back_goes_to_its_former_service_made_anew() {
     let kept = Policy::default();
     let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"]).with_policy(kept)]);

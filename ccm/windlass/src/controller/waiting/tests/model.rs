@@ -14,8 +14,8 @@ const ADDRESSES: [&str; 5] = ["192.0.2.0", "192.0.2.1", "192.0.2.9", "2001:db8::
 enum Event {
     /// Somebody asks, and waits if it has to.
     Ask { who: usize, minute: i64, request: Box<Request> },
-    /// Somebody lets go of one of its addresses; of all of them, if it waits for more.
-    Release { who: usize, which: usize },
+    /// A holder of some address lets go of it; of all that it has, if it waits for more.
+    Release { which: usize, holder: usize },
     /// The oldest quarantine ends.
     Lift,
     /// The pools are others.
@@ -46,20 +46,40 @@ fn families() -> impl Strategy<Value = Families> {
     ])
 }
 
+/// Mostly one address of any pool, which many wait for at once; else anything.
 fn request() -> impl Strategy<Value = Request> {
+    let many = (unusual(), prop::sample::select(vec![Family::V4, Family::V4, Family::V6])).prop_map(
+        |(unusual, family)| {
+            let Request { subject, terms, .. } = unusual;
+            Request { subject, terms, ..Request::any(Families::Single(family), "") }
+        },
+    );
+    prop_oneof![many, unusual()]
+}
+
+fn unusual() -> impl Strategy<Value = Request> {
     let address = || prop::sample::select(ADDRESSES.to_vec());
     let named = prop_oneof![
-        3 => Just(Vec::new()),
+        5 => Just(Vec::new()),
         1 => prop::collection::btree_set(address(), 1..3).prop_map(|set| set.into_iter().collect()),
     ];
-    let shown = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(address(), 1..3)];
+    let shown = prop_oneof![5 => Just(Vec::new()), 1 => prop::collection::vec(address(), 1..3)];
     let pool =
-        prop_oneof![3 => Just(None), 1 => prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(Some)];
+        prop_oneof![4 => Just(None), 1 => prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(Some)];
     let sharing = prop_oneof![
         2 => Just(None),
-        1 => (prop::sample::select(vec!["k", "l"]), proptest::bool::ANY).prop_map(Some),
+        1 => (prop::sample::select(vec!["k", "k", "l"]), prop::bool::weighted(0.8)).prop_map(Some),
     ];
-    (families(), 1..3_u8, named, shown, pool, sharing, 80..82_u16, prop::sample::select(vec!["x", "y"]))
+    (
+        families(),
+        prop::sample::select(vec![1, 1, 1, 2]),
+        named,
+        shown,
+        pool,
+        sharing,
+        80..83_u16,
+        prop::sample::select(vec!["x", "y"]),
+    )
         .prop_map(|(families, count, named, shown, pool, sharing, port, app)| {
             let mut request = Request::any(families, "");
             request.count = count;
@@ -89,10 +109,11 @@ fn pools() -> impl Strategy<Value = Vec<Pool>> {
     let pick = |variants: Vec<Option<Pool>>| prop::sample::select(variants);
     (
         pick(vec![
-            None,
+            Some(pool("a", &["192.0.2.0/32"])),
             Some(pool("a", &["192.0.2.0/32"])),
             Some(pool("a", &["192.0.2.0/31"])),
             Some(pool("a", &["192.0.2.0/31", "2001:db8::/128"])),
+            Some(pool("a", &["192.0.2.0/32", "2001:db8::1/128"])),
             Some(pool("a", &["192.0.2.0/31"]).with_policy(disabled)),
         ]),
         pick(vec![
@@ -116,9 +137,9 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (who.clone(), 0..4_i64, request())
             .prop_map(|(who, minute, request)| Event::Ask { who, minute, request: Box::new(request) }),
-        4 => (who.clone(), 0..4_usize).prop_map(|(who, which)| Event::Release { who, which }),
-        1 => Just(Event::Lift),
-        2 => pools().prop_map(Event::Pools),
+        7 => (0..8_usize, 0..3_usize).prop_map(|(which, holder)| Event::Release { which, holder }),
+        2 => Just(Event::Lift),
+        1 => pools().prop_map(Event::Pools),
         1 => (0..2_usize, prop::sample::select(vec![None, Some("t"), Some("u")]))
             .prop_map(|(which, team)| Event::Relabel(which, team)),
         1 => who.prop_map(Event::Forget),
@@ -222,12 +243,14 @@ impl Model {
                     .collect();
                 self.serve(&chances)
             }
-            Event::Release { who, which } => {
-                let owner = party(who);
-                let held: Vec<IpAddr> = self.desk.giver.allocator.held_by(&owner).collect();
+            Event::Release { which, holder } => {
+                let allocator = &self.desk.giver.allocator;
+                let used: Vec<(IpAddr, &[ServiceRef])> = allocator.in_use().collect();
+                let Some((address, holders)) = used.get(which % used.len().max(1)) else { return Ok(()) };
+                let (address, owner) = (*address, holders[holder % holders.len()].clone());
+                let held: Vec<IpAddr> = allocator.held_by(&owner).collect();
                 let waits = self.waiters.contains_key(&owner);
-                let gone: Vec<IpAddr> =
-                    if waits { held } else { held.get(which).copied().into_iter().collect() };
+                let gone = if waits { held } else { vec![address] };
                 self.forget(&owner);
                 for address in &gone {
                     self.desk.giver.allocator.release(*address, &owner, Moment(0));
@@ -267,11 +290,11 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 768, ..ProptestConfig::default() })]
     #[test]
     fn the_same_services_are_served_in_the_same_order_as_if_everybody_were_tried(
         first in pools(),
-        events in prop::collection::vec(event(), 1..40),
+        events in prop::collection::vec(event(), 1..60),
     ) {
         let mut model = Model {
             desk: Desk::new(first),
