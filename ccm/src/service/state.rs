@@ -192,10 +192,17 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
     }
 
     /// Queues what concerns us (service-contract S-03, S-04). Clean-ups come first: the address must go at once.
-    fn service_applied(&mut self, old: Option<&Service>, new: &Service) {
+    fn service_applied(&mut self, old: Option<&Service>, new: &Arc<Service>) {
         let wants = |service: &Service| wants_lb(service, &self.serves_class);
         let key = key_of(new);
-        let known = self.memory.get(&key).is_some_and(|entry| entry.service.metadata.uid == new.metadata.uid);
+        let entry = self.memory.get_mut(&key).filter(|entry| entry.service.metadata.uid == new.metadata.uid);
+        let known = entry.is_some();
+        if let Some(entry) = entry
+            && !needs_update(&entry.service, new, wants)
+        {
+            // All that matters is as it was handed over: of thousands of Services one copy is enough.
+            entry.service = Arc::clone(new);
+        }
         let need = need(new, known, &self.serves_class, &self.options);
         if need == Need::Cleanup {
             self.queue.add_urgent(&key);

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::runtime::watcher::Event;
@@ -418,4 +419,15 @@ fn a_wait_that_ended_leaves_nothing_to_do() {
     rig.now += PATIENCE;
     assert!(rig.job().is_none());
     assert_eq!(rig.state.next_due(), None);
+}
+
+#[test]
+fn of_a_service_that_changed_in_nothing_that_matters_one_copy_is_kept() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    rig.finish(&job, Ok(Done::Ensured));
+    rig.apply(&with(lb("web"), &json!({"metadata": {"resourceVersion": "99", "finalizers": ["x/y"]}})));
+    assert!(rig.job().is_none());
+    let Task::Ensure { service, .. } = job.task else { unreachable!("a Service is ensured first") };
+    assert_eq!(Arc::strong_count(&service), 1, "the copy that was handed over is still kept");
 }
