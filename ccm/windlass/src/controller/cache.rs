@@ -2,7 +2,7 @@
 //!
 //! A reflector store would lag behind our own writes, and a plan made from it would be made twice.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -17,9 +17,11 @@ pub(crate) struct Cache<K> {
     objects: BTreeMap<String, Arc<K>>,
     /// A list that is being received.
     incoming: BTreeMap<String, Arc<K>>,
-    /// UIDs of objects that the watch said are gone, latest last: the answer to a write made before may come after, and
-    /// must not bring them back.
-    gone: VecDeque<String>,
+    /// UIDs of objects that the watch said are gone: the answer to a write made before may come after, and must not bring
+    /// them back.
+    gone: HashSet<Arc<str>>,
+    /// The same, latest last.
+    gone_in_order: VecDeque<Arc<str>>,
     /// Whether a list was received completely.
     ready: bool,
     /// Counts the changes.
@@ -31,7 +33,8 @@ impl<K> Default for Cache<K> {
         Self {
             objects: BTreeMap::new(),
             incoming: BTreeMap::new(),
-            gone: VecDeque::new(),
+            gone: HashSet::new(),
+            gone_in_order: VecDeque::new(),
             ready: false,
             revision: 0,
         }
@@ -62,7 +65,7 @@ impl<K: Resource + Debug> Cache<K> {
 
     /// Takes in an object as it is or was. `None`: it is no news.
     pub(crate) fn apply(&mut self, object: Arc<K>) -> Option<News<K>> {
-        if object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid)) {
+        if object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid.as_str())) {
             return None;
         }
         let key = Self::key_of(&object);
@@ -77,11 +80,8 @@ impl<K: Resource + Debug> Cache<K> {
 
     /// The object is gone, unless a newer one of that name is known.
     pub(crate) fn delete(&mut self, object: &K) -> Option<News<K>> {
-        if let Some(uid) = object.meta().uid.clone() {
-            if self.gone.len() == REMEMBERED {
-                self.gone.pop_front();
-            }
-            self.gone.push_back(uid);
+        if let Some(uid) = &object.meta().uid {
+            self.remember_gone(Arc::from(uid.as_str()));
         }
         let key = Self::key_of(object);
         let old = self.objects.get(&key)?;
@@ -91,6 +91,18 @@ impl<K: Resource + Debug> Cache<K> {
         self.revision += 1;
         let old = self.objects.remove(&key);
         Some(News { old, new: None })
+    }
+
+    fn remember_gone(&mut self, uid: Arc<str>) {
+        if !self.gone.insert(Arc::clone(&uid)) {
+            return;
+        }
+        self.gone_in_order.push_back(uid);
+        if self.gone_in_order.len() > REMEMBERED
+            && let Some(oldest) = self.gone_in_order.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
     }
 
     /// A list begins.

@@ -208,6 +208,14 @@ impl Watched for IPPool {
     fn news(state: &mut State, _: &News<Self>) -> Vec<ServiceKey> {
         if state.ready { state.review_pools().1 } else { Vec::new() }
     }
+
+    /// Its status is what the planner itself wrote last.
+    fn urgency(news: &News<Self>) -> Urgency {
+        match (&news.old, &news.new) {
+            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Soon,
+            (_, _) => Urgency::Now,
+        }
+    }
 }
 
 impl Watched for VirtualIP {
