@@ -37,6 +37,19 @@ fn classless_services_are_served_unless_the_admin_says_otherwise() {
 }
 
 #[test]
+fn annotations_of_other_load_balancers_are_read_only_if_the_flag_says_so() {
+    for (args, expected) in [
+        (&["controller"][..], false),
+        (&["controller", "--compat-annotations"], true),
+        (&["controller", "--compat-annotations=true"], true),
+        (&["controller", "--compat-annotations=false"], false),
+    ] {
+        let Role::Controller(parsed) = parse(args).unwrap().role else { panic!("{args:?}") };
+        assert_eq!(parsed.compat_annotations, expected, "{args:?}");
+    }
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused() {
     for args in [
         &["controller", "--concurrent-service-syncs=0"][..],

@@ -215,6 +215,24 @@ fn a_service_is_named_when_it_asks_for_something_else_though_the_service_control
 }
 
 #[test]
+fn a_label_of_its_namespace_that_opens_a_pool_serves_a_service_that_waits_36() {
+    let namespace = |team: &str, version: u64| -> Namespace {
+        object(json!({ "metadata": {
+            "name": "ns", "uid": "ns", "resourceVersion": version.to_string(), "labels": { "team": team } } }))
+    };
+    let mut of_team = pool("p", &["192.0.2.0/32"]);
+    of_team.spec.namespace_selectors = vec![object(json!({ "matchLabels": { "team": "x" } }))];
+    let shared = started(vec![of_team], vec![], vec![service("web", 1, None)]);
+    shared.learn(namespace("y", 5));
+    assert!(named(&shared).is_empty());
+    shared.learn(namespace("x", 6));
+    assert_eq!(named(&shared), ["web"]);
+    shared.learn(namespace("y", 7));
+    assert!(named(&shared).is_empty());
+    assert_eq!(claims(&shared), ["192.0.2.0 web reserved"], "what is given is kept");
+}
+
+#[test]
 fn a_service_is_named_when_another_lets_it_share_or_no_longer() {
     let shared = started(vec![pool("p", &["192.0.2.0/32"])], vec![], vec![]);
     let with_port = |name: &str, port: u16| -> Service {
