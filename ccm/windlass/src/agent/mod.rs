@@ -53,6 +53,9 @@ use crate::http::{self, Health};
 const FIELD_MANAGER: &str = "windlass-agent";
 /// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
+/// How many times as long as it took to find what this node is to do it is not looked for again. The engine has more to do
+/// with each change than this.
+const RESTS: u32 = 29;
 /// How long the last write of the state may hold up the end of the process.
 const STATE_LIMIT: Duration = Duration::from_millis(500);
 
@@ -136,7 +139,7 @@ pub(crate) async fn run(client: Client, options: Options, token: CancellationTok
     tasks.spawn(publisher.run(token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
 
-    let (mut pace, mut is_stale) = (Pace::default(), false);
+    let (mut pace, mut is_stale) = (Pace::new(RESTS), false);
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),

@@ -3,18 +3,22 @@
 
 use std::time::{Duration, Instant};
 
-/// The work takes at most one part of this many.
-const PARTS: u32 = 10;
 /// The longest that it is put off.
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// When the work may be done again: at once, unless it was done a moment ago and took long.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pace {
+    rests: u32,
     not_before: Option<Instant>,
 }
 
 impl Pace {
+    /// For work after which it rests so many times as long as it worked.
+    pub(crate) fn new(rests: u32) -> Self {
+        Self { rests, not_before: None }
+    }
+
     /// Does the work.
     pub(crate) fn take<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
@@ -24,7 +28,7 @@ impl Pace {
     }
 
     fn note(&mut self, began: Instant, ended: Instant) {
-        let rest = ended.duration_since(began) * (PARTS - 1);
+        let rest = ended.duration_since(began) * self.rests;
         self.not_before = Some(ended + rest.min(LONGEST));
     }
 
@@ -41,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rests_nine_times_as_long_as_it_worked_and_a_quarter_of_a_second_at_most() {
+    fn it_rests_as_many_times_as_long_as_it_worked_and_a_quarter_of_a_second_at_most() {
         let began = Instant::now();
         for (worked, rests) in [(0, 0), (2, 18), (27, 243), (28, 250), (5000, 250)] {
-            let mut pace = Pace::default();
+            let mut pace = Pace::new(9);
             let ended = began + Duration::from_millis(worked);
             pace.note(began, ended);
             assert_eq!(pace.not_before, Some(ended + Duration::from_millis(rests)), "{worked} ms");

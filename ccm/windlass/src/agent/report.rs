@@ -23,6 +23,8 @@ use super::status::{Carried, Here, Job, Kind, Said, jobs, last_words};
 const AT_ONCE: usize = 8;
 /// Patches decided on at once: among many thousands of news, what is told is never long behind.
 const BATCH: usize = 512;
+/// How many times as long as it took to decide on patches it is not done again.
+const RESTS: u32 = 9;
 /// How long the API server may take over one patch.
 const PATCH_LIMIT: Duration = Duration::from_secs(5);
 /// How much of the end of the process the last patches may take.
@@ -52,7 +54,7 @@ impl Reporter {
         let said = Mutex::new(Said::default());
         let mut backoff = Backoff::new(&self.node);
         let mut complained = false;
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(RESTS);
         loop {
             tokio::select! {
                 () = pace.rest() => {}
