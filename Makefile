@@ -44,6 +44,10 @@ bench-failover: ## Windlass, keepalived and FRR side by side: target/bench/failo
 bench-engine: ## What many virtual routers and VIPs cost: target/bench/engine.json
 	@e2e/tools/bench engine
 
+.PHONY: bench-ipam
+bench-ipam: ## What giving, releasing and adopting an address costs: target/bench/ipam.json
+	@cargo bench --quiet --package windlass-ipam --bench allocator
+
 .PHONY: bench-cluster
 bench-cluster: ## keepalived and Windlass through Kubernetes: target/bench/cluster.json
 	@e2e/tools/prepare
