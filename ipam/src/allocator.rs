@@ -5,6 +5,7 @@ mod error;
 mod free;
 mod planner;
 mod stock;
+mod table;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! `make bench-ipam`: what giving, releasing and adopting an address costs, from 10 to 1,000,000 addresses in use.
 //!
 //! Each operation is measured with a certain number of addresses in use: a batch is timed, and what it did is undone
-//! without the clock. Owners are numbers: comparing the names of Services comes on top. A last run of ten million mixed
+//! without the clock, which counts the time on a core. Owners are numbers: comparing the names of Services comes on top. A last run of ten million mixed
 //! operations at 1,000,000 in use, with memory per address.
 //!
 //! Settings (environment): IN_USE (a list of numbers, `10 10000 1000000`), OPERATIONS (of the mixed run, 10000000).
@@ -24,8 +24,12 @@ use site::{Operation, Site};
 use windlass_ipam::Family;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == mixed::MEMORY) {
+        return mixed::print_memory(&arguments[1..]);
+    }
     // `cargo test --all-targets` runs it without an argument.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !arguments.iter().any(|argument| argument == "--bench") {
         println!("runs by `make bench-ipam` (cargo bench --bench allocator)");
         return;
     }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::table::Table;
 use crate::Terms;
 
 /// Holders of addresses, both ways, and addresses by sharing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Book<O: Ord> {
-    holders: BTreeMap<IpAddr, Holders<O>>,
-    parties: BTreeMap<O, Party>,
+    holders: Table<Holders<O>>,
+    /// Boxed, so that many names are near each other.
+    parties: BTreeMap<O, Box<Party>>,
     /// For each sharing key the addresses held by parties with it, and by how many.
     shared: BTreeMap<String, BTreeMap<IpAddr, usize>>,
 }
@@ -40,14 +42,14 @@ impl<O> Holders<O> {
 
 impl<O: Ord> Default for Book<O> {
     fn default() -> Self {
-        Self { holders: BTreeMap::new(), parties: BTreeMap::new(), shared: BTreeMap::new() }
+        Self { holders: Table::default(), parties: BTreeMap::new(), shared: BTreeMap::new() }
     }
 }
 
 impl<O: Ord + Clone> Book<O> {
     /// Who holds `address`, in the order of joining.
     pub(super) fn holders(&self, address: IpAddr) -> &[O] {
-        self.holders.get(&address).map_or(&[], Holders::as_slice)
+        self.holders.get(address).map_or(&[], Holders::as_slice)
     }
 
     /// What `owner` holds, ascending.
@@ -62,7 +64,7 @@ impl<O: Ord + Clone> Book<O> {
 
     /// Every address that is held, ascending.
     pub(super) fn iter(&self) -> impl Iterator<Item = (IpAddr, &[O])> {
-        self.holders.iter().map(|(address, holders)| (*address, holders.as_slice()))
+        self.holders.iter().map(|(address, holders)| (address, holders.as_slice()))
     }
 
     /// Addresses held by somebody with the sharing key, ascending.
@@ -89,21 +91,23 @@ impl<O: Ord + Clone> Book<O> {
     /// `owner` holds `address` besides those who do. It did not.
     pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
         self.set_terms(owner, terms);
-        let holders = match self.holders.remove(&address) {
-            None => Holders::One(owner.clone()),
-            Some(Holders::One(first)) => Holders::Several(vec![first, owner.clone()]),
-            Some(Holders::Several(mut all)) => {
+        match self.holders.get_mut(address) {
+            Some(Holders::Several(all)) => all.push(owner.clone()),
+            Some(one @ Holders::One(_)) => {
+                let mut all = one.as_slice().to_vec();
                 all.push(owner.clone());
-                Holders::Several(all)
+                *one = Holders::Several(all);
             }
-        };
-        self.holders.insert(address, holders);
+            None => {
+                self.holders.insert(address, Holders::One(owner.clone()));
+            }
+        }
         if let Some(party) = self.parties.get_mut(owner) {
             let place = party.held.partition_point(|held| *held < address);
             party.held.insert(place, address);
         } else {
             let party = Party { terms: terms.clone(), held: vec![address] };
-            self.parties.insert(owner.clone(), party);
+            self.parties.insert(owner.clone(), Box::new(party));
         }
         self.list(terms.key(), address);
     }
@@ -118,18 +122,16 @@ impl<O: Ord + Clone> Book<O> {
             self.parties.remove(owner);
         }
         self.unlist(key.as_deref(), address);
-        let others = match self.holders.remove(&address) {
-            None | Some(Holders::One(_)) => None,
-            Some(Holders::Several(mut all)) => {
-                all.retain(|holder| holder != owner);
-                if all.len() == 1 { all.pop().map(Holders::One) } else { Some(Holders::Several(all)) }
-            }
-        };
-        let still_held = others.is_some();
-        if let Some(others) = others {
-            self.holders.insert(address, others);
+        if let Some(holders @ Holders::Several(_)) = self.holders.get_mut(address) {
+            let others: Vec<O> = holders.as_slice().iter().filter(|one| *one != owner).cloned().collect();
+            *holders = match <[O; 1]>::try_from(others) {
+                Ok([last]) => Holders::One(last),
+                Err(others) => Holders::Several(others),
+            };
+            return Some(true);
         }
-        Some(still_held)
+        self.holders.remove(address);
+        Some(false)
     }
 
     fn list(&mut self, key: Option<&str>, address: IpAddr) {

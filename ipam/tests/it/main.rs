@@ -1,0 +1,3 @@
+//! Tests of what is written about the library.
+
+mod documents;
