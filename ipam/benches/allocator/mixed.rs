@@ -5,7 +5,7 @@ use std::process::Command;
 use windlass_ipam::{Family, Moment};
 
 use crate::report::Row;
-use crate::site::{Site, cpu_time};
+use crate::site::{Site, cpu_time, since};
 
 /// Does `operations` operations where `in_use` addresses are in use. In turn: give an owner an address, ask for another
 /// owner that has one, release one, and lift what is due. Released addresses are due 1,000 turns later.
@@ -29,7 +29,7 @@ pub(crate) fn run(family: Family, in_use: u64, operations: u64) -> Row {
             done += 1;
         }
     }
-    let took = cpu_time() - begin;
+    let took = since(begin);
     assert_eq!(site.allocator.in_use().count(), site.held.len(), "none lost, none doubled");
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let ns_per_op = took.as_nanos() as f64 / done as f64;

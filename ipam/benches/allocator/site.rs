@@ -56,6 +56,11 @@ pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap().into()
 }
 
+/// Time on a core since `begin`.
+pub(crate) fn since(begin: Duration) -> Duration {
+    cpu_time().saturating_sub(begin)
+}
+
 /// An allocator in use.
 pub(crate) struct Site {
     pub(crate) allocator: Allocator<u64>,
@@ -165,7 +170,7 @@ impl Site {
                     let plan = self.allocate();
                     given.push((self.last_owner(), plan.addresses[0].address));
                 }
-                let time = cpu_time() - begin;
+                let time = since(begin);
                 for (owner, address) in given {
                     assert!(self.allocator.disown(address, &owner));
                 }
@@ -177,7 +182,7 @@ impl Site {
                 for (owner, _) in &some {
                     black_box(self.allocator.plan(owner, &self.request).unwrap());
                 }
-                (some.len() as u64, cpu_time() - begin)
+                (some.len() as u64, since(begin))
             }
             Operation::Release => {
                 let some = self.some(number);
@@ -186,7 +191,7 @@ impl Site {
                     let released = self.allocator.release(*address, owner, Moment(0));
                     assert!(matches!(released, Released::Quarantined { .. }));
                 }
-                let time = cpu_time() - begin;
+                let time = since(begin);
                 for (owner, address) in &some {
                     self.allocator.adopt_together(*address, owner, &terms);
                 }
@@ -201,7 +206,7 @@ impl Site {
                 for (_, address) in &some {
                     assert!(self.allocator.lift(*address));
                 }
-                let time = cpu_time() - begin;
+                let time = since(begin);
                 for (owner, address) in &some {
                     self.allocator.adopt_together(*address, owner, &terms);
                 }
@@ -216,7 +221,7 @@ impl Site {
                 for (owner, address) in &some {
                     assert_eq!(self.allocator.adopt(*address, owner, &terms), Adopted::New);
                 }
-                (some.len() as u64, cpu_time() - begin)
+                (some.len() as u64, since(begin))
             }
         }
     }

@@ -16,12 +16,12 @@ fn sources() -> String {
     let mut folders: Vec<PathBuf> = ["ipam", "ccm", "e2e"].map(|part| root().join(part)).into();
     let mut text = String::new();
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                text += &fs::read_to_string(path).unwrap();
+                text += &fs::read_to_string(path).expect("Rust is text");
             }
         }
     }
