@@ -7,6 +7,7 @@
 //! | `fields` | reading a field of an object, or saying why it cannot be read |
 //! | `metallb` | MetalLB's objects |
 //! | `addresses` | ranges of addresses as an `IPPool` takes them |
+//! | `selectors` | label selectors as an `IPPool` takes them |
 //! | `pools` | pools and how they were announced as `IPPool`s |
 
 mod addresses;
@@ -14,6 +15,7 @@ mod fields;
 mod input;
 mod metallb;
 mod pools;
+mod selectors;
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 

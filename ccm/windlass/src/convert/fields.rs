@@ -3,6 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
+use super::selectors::{self, SelectorError};
+
 /// Why a field cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FieldError {
@@ -10,10 +12,8 @@ pub(super) enum FieldError {
     WrongKind { field: String, expected: &'static str, found: String },
     #[error("{field} is missing: add it")]
     Missing { field: String },
-    #[error(
-        "{field} has the operator {operator:?}: a selector has In, NotIn, Exists or DoesNotExist; correct it"
-    )]
-    UnknownOperator { field: String, operator: String },
+    #[error("{field} {error}")]
+    Selector { field: String, error: SelectorError },
 }
 
 /// The value at `path`, as `spec.addresses`; `None` if it is missing or null.
@@ -53,22 +53,14 @@ pub(super) fn texts(object: &Value, path: &str) -> Result<Vec<String>, FieldErro
 }
 
 /// A list of label selectors; empty if it is missing.
-pub(super) fn selectors(object: &Value, path: &str) -> Result<Vec<LabelSelector>, FieldError> {
+pub(super) fn label_selectors(object: &Value, path: &str) -> Result<Vec<LabelSelector>, FieldError> {
     let item = |(index, value): (usize, &Value)| {
         let field = format!("{path}[{index}]");
         let selector: LabelSelector =
             serde_json::from_value(value.clone()).map_err(|_| wrong(&field, "a label selector", value))?;
-        let unknown = selector
-            .match_expressions
-            .iter()
-            .flatten()
-            .find(|expression| {
-                !["In", "NotIn", "Exists", "DoesNotExist"].contains(&expression.operator.as_str())
-            })
-            .map(|expression| expression.operator.clone());
-        match unknown {
-            Some(operator) => Err(FieldError::UnknownOperator { field, operator }),
-            None => Ok(selector),
+        match selectors::check(&selector) {
+            Ok(()) => Ok(selector),
+            Err(error) => Err(FieldError::Selector { field, error }),
         }
     };
     list(object, path)?.iter().enumerate().map(item).collect()

@@ -112,8 +112,8 @@ impl Found {
                 Ok(Allocation {
                     priority: fields::number(object, &field("priority"))?,
                     namespaces: fields::texts(object, &field("namespaces"))?,
-                    namespace_selectors: fields::selectors(object, &field("namespaceSelectors"))?,
-                    service_selectors: fields::selectors(object, &field("serviceSelectors"))?,
+                    namespace_selectors: fields::label_selectors(object, &field("namespaceSelectors"))?,
+                    service_selectors: fields::label_selectors(object, &field("serviceSelectors"))?,
                 })
             })
             .transpose()?;

@@ -1,0 +1,93 @@
+//! Label selectors as an `IPPool` takes them: the rules of Kubernetes, with bounds.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+/// As many labels and expressions a selector has at most, and values an expression.
+const MAX_PARTS: usize = 16;
+const MAX_VALUES: usize = 32;
+
+/// Why an `IPPool` does not take a selector.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SelectorError {
+    #[error("has {0} labels or expressions, and an IPPool's selector {MAX_PARTS} of each at most; split it")]
+    TooManyParts(usize),
+    #[error("has {0} values, and an IPPool's selector {MAX_VALUES} at most; split it")]
+    TooManyValues(usize),
+    #[error("has {0:?}, and no label is called so; correct it")]
+    Name(String),
+    #[error("has the value {0:?}, and no label has such a value; correct it")]
+    Value(String),
+    #[error("has the operator {0:?}, and there are In, NotIn, Exists and DoesNotExist; correct it")]
+    Operator(String),
+    #[error(
+        "has the operator {0} with {1} values: In and NotIn need some, Exists and DoesNotExist have none"
+    )]
+    Values(String, usize),
+}
+
+/// Whether an `IPPool` takes the selector.
+pub(super) fn check(selector: &LabelSelector) -> Result<(), SelectorError> {
+    let labels = selector.match_labels.iter().flatten();
+    let expressions = selector.match_expressions.as_deref().unwrap_or_default();
+    let parts = labels.clone().count().max(expressions.len());
+    if parts > MAX_PARTS {
+        return Err(SelectorError::TooManyParts(parts));
+    }
+    for (name, value) in labels {
+        check_name(name)?;
+        check_value(value)?;
+    }
+    expressions.iter().try_for_each(check_expression)
+}
+
+fn check_expression(expression: &LabelSelectorRequirement) -> Result<(), SelectorError> {
+    let LabelSelectorRequirement { key, operator, values } = expression;
+    let values = values.as_deref().unwrap_or_default();
+    let compares = match operator.as_str() {
+        "In" | "NotIn" => true,
+        "Exists" | "DoesNotExist" => false,
+        _ => return Err(SelectorError::Operator(operator.clone())),
+    };
+    if compares == values.is_empty() {
+        return Err(SelectorError::Values(operator.clone(), values.len()));
+    }
+    if values.len() > MAX_VALUES {
+        return Err(SelectorError::TooManyValues(values.len()));
+    }
+    check_name(key)?;
+    values.iter().try_for_each(|value| check_value(value))
+}
+
+/// `name` or `example.com/name`.
+fn check_name(name: &str) -> Result<(), SelectorError> {
+    let (prefix, last) = name.rsplit_once('/').map_or((None, name), |(prefix, last)| (Some(prefix), last));
+    let domain = |prefix: &str| {
+        prefix.len() <= 253
+            && is_word(prefix, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), |c| matches!(c, '-' | '.'))
+    };
+    if is_label_word(last) && prefix.is_none_or(domain) {
+        Ok(())
+    } else {
+        Err(SelectorError::Name(name.to_owned()))
+    }
+}
+
+fn check_value(value: &str) -> Result<(), SelectorError> {
+    if value.is_empty() || is_label_word(value) {
+        Ok(())
+    } else {
+        Err(SelectorError::Value(value.to_owned()))
+    }
+}
+
+fn is_label_word(word: &str) -> bool {
+    word.len() <= 63 && is_word(word, |c| c.is_ascii_alphanumeric(), |c| matches!(c, '-' | '_' | '.'))
+}
+
+/// Whether `word` begins and ends with an outer character and has nothing but outer and inner ones.
+fn is_word(word: &str, outer: impl Fn(char) -> bool, inner: impl Fn(char) -> bool) -> bool {
+    word.starts_with(&outer) && word.ends_with(|c| outer(c)) && word.chars().all(|c| outer(c) || inner(c))
+}
+
+#[cfg(test)]
+mod tests;
