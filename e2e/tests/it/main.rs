@@ -7,6 +7,7 @@ mod full;
 mod guard;
 mod hostile;
 mod light;
+mod migration;
 mod nodes;
 mod pool_rules;
 mod setup;
