@@ -103,6 +103,12 @@ pub trait LoadBalancer: Send + Sync + 'static {
         true
     }
 
+    /// Whether a change of a Service concerns this provider although it concerns no load balancer in general
+    /// (service-contract S-11: labels, selector, order of families …). By default none does.
+    fn is_concerned(&self, _old: &Service, _new: &Service) -> bool {
+        false
+    }
+
     /// The load balancer as it is, `None` if there is none made by this provider.
     fn get(
         &self,

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::state::{FailureKind, Job, Report, State, Task};
+use super::state::{FailureKind, Job, ProviderRules, Report, Rules, State, Task};
 use super::sync::Context;
 use crate::events::{EventSink, Recorder};
 use crate::metrics::QueueGauges;
@@ -41,8 +41,8 @@ impl<P: LoadBalancer> ServiceController<P> {
 }
 
 async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
-    let serves = |class: Option<&str>| context.provider.serves_class(class);
-    let mut state = State::new(context.options.clone(), serves, gauges.clone());
+    let rules = ProviderRules(&*context.provider);
+    let mut state = State::new(context.options.clone(), rules, gauges.clone());
     let mut services = watch::<Service>(&context.client);
     let mut nodes = watch::<Node>(&context.client);
     let mut changes = context.provider.changes();
@@ -81,12 +81,7 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
     }
 }
 
-fn finish<P: LoadBalancer, S: Fn(Option<&str>) -> bool>(
-    context: &Context<P>,
-    state: &mut State<S>,
-    job: &Job,
-    report: Report,
-) {
+fn finish<P: LoadBalancer, R: Rules>(context: &Context<P>, state: &mut State<R>, job: &Job, report: Report) {
     let failure = report.outcome.as_ref().err().cloned();
     let tell = state.finish(job, report, Instant::now());
     let Some(failure) = failure else { return };

@@ -15,7 +15,7 @@ use super::diff::needs_update;
 use super::nodes::{NodeIds, node_ids, node_matters, stable_node_set};
 use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
 use crate::metrics::QueueGauges;
-use crate::provider::ServiceKey;
+use crate::provider::{LoadBalancer, ServiceKey};
 use crate::queue::{Backoff, Queue};
 use crate::store::{Change, Store};
 
@@ -146,27 +146,49 @@ impl Entry {
     }
 }
 
+/// What the state asks the provider; none of it waits.
+pub(crate) trait Rules {
+    /// [`LoadBalancer::serves_class`].
+    fn serves_class(&self, class: Option<&str>) -> bool;
+
+    /// [`LoadBalancer::is_concerned`].
+    fn is_concerned(&self, old: &Service, new: &Service) -> bool;
+}
+
+/// The rules of a provider.
+pub(crate) struct ProviderRules<'a, P>(pub(crate) &'a P);
+
+impl<P: LoadBalancer> Rules for ProviderRules<'_, P> {
+    fn serves_class(&self, class: Option<&str>) -> bool {
+        self.0.serves_class(class)
+    }
+
+    fn is_concerned(&self, old: &Service, new: &Service) -> bool {
+        self.0.is_concerned(old, new)
+    }
+}
+
 /// The state of the service controller.
-pub(crate) struct State<S> {
+pub(crate) struct State<R> {
     options: ServiceOptions,
-    serves_class: S,
+    rules: R,
     services: Store<ServiceKey, Service>,
     nodes: Store<String, Node>,
     memory: BTreeMap<ServiceKey, Entry>,
     queue: Queue<ServiceKey>,
 }
 
-impl<S> fmt::Debug for State<S> {
+impl<R> fmt::Debug for State<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State").field("memory", &self.memory).finish_non_exhaustive()
     }
 }
 
-impl<S: Fn(Option<&str>) -> bool> State<S> {
-    pub(crate) fn new(options: ServiceOptions, serves_class: S, gauges: QueueGauges) -> Self {
+impl<R: Rules> State<R> {
+    pub(crate) fn new(options: ServiceOptions, rules: R, gauges: QueueGauges) -> Self {
         Self {
             options,
-            serves_class,
+            rules,
             services: Store::new(key_of),
             nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default()),
             memory: BTreeMap::new(),
@@ -193,7 +215,8 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
 
     /// Queues what concerns us (service-contract S-03, S-04). Clean-ups come first: the address must go at once.
     fn service_applied(&mut self, old: Option<&Service>, new: &Arc<Service>) {
-        let wants = |service: &Service| wants_lb(service, &self.serves_class);
+        let serves = |class: Option<&str>| self.rules.serves_class(class);
+        let wants = |service: &Service| wants_lb(service, serves);
         let key = key_of(new);
         let entry = self.memory.get_mut(&key).filter(|entry| entry.service.metadata.uid == new.metadata.uid);
         let known = entry.is_some();
@@ -203,7 +226,7 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             // All that matters is as it was handed over: of thousands of Services one copy is enough.
             entry.service = Arc::clone(new);
         }
-        let need = need(new, known, &self.serves_class, &self.options);
+        let need = need(new, known, serves, &self.options);
         if need == Need::Cleanup {
             self.queue.add_urgent(&key);
         } else if need == Need::Check && old.is_none() {
@@ -212,6 +235,8 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             // A new wish starts with the shortest back-off.
             self.queue.forget(&key);
             self.queue.add(&key);
+        } else if old.is_some_and(|old| wants(new) && self.rules.is_concerned(old, new)) {
+            self.provider_change(&key);
         }
     }
 
@@ -269,9 +294,10 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
             .filter(|old| service.as_ref().is_none_or(|new| new.metadata.uid != old.metadata.uid))
             .cloned();
         let same_known = known.is_some() && predecessor.is_none();
+        let serves = |class: Option<&str>| self.rules.serves_class(class);
         let need = service
             .as_ref()
-            .map_or(Need::Nothing, |service| need(service, same_known, &self.serves_class, &self.options));
+            .map_or(Need::Nothing, |service| need(service, same_known, serves, &self.options));
         let task = match (need, service) {
             (Need::LoadBalancer, Some(service)) => {
                 self.ensure_task(key, service, predecessor.is_some(), now)?
@@ -301,7 +327,8 @@ impl<S: Fn(Option<&str>) -> bool> State<S> {
     ) -> Option<Task> {
         let nodes = stable_node_set(self.nodes.values());
         let ids = node_ids(&nodes);
-        let wants = |service: &Service| wants_lb(service, &self.serves_class);
+        let serves = |class: Option<&str>| self.rules.serves_class(class);
+        let wants = |service: &Service| wants_lb(service, serves);
         if replaces {
             // The memory stays with the predecessor until its load balancer is gone: a failure must find it again.
             return Some(Task::Ensure { service, nodes, voice: Voice::Speak, patient: true });

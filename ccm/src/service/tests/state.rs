@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -8,10 +9,23 @@ use tokio::time::Instant;
 use crate::metrics::Metrics;
 use crate::provider::ServiceKey;
 use crate::service::ServiceOptions;
-use crate::service::state::{Done, Failure, FailureKind, Job, PATIENCE, Report, Retry, State, Task, Voice};
+use crate::service::state::{
+    Done, Failure, FailureKind, Job, PATIENCE, Report, Retry, Rules, State, Task, Voice,
+};
 use crate::testing::{lb, node, node_object, service, with};
 
-type Classless = fn(Option<&str>) -> bool;
+/// A provider of classless Services that looks at their labels.
+struct Classless;
+
+impl Rules for Classless {
+    fn serves_class(&self, class: Option<&str>) -> bool {
+        class.is_none()
+    }
+
+    fn is_concerned(&self, old: &Service, new: &Service) -> bool {
+        old.metadata.labels != new.metadata.labels
+    }
+}
 
 struct Rig {
     state: State<Classless>,
@@ -21,8 +35,7 @@ struct Rig {
 impl Rig {
     fn new(services: &[Value], nodes: &[&str]) -> Self {
         let gauges = Metrics::unregistered("lease").queues.of("service");
-        let classless: Classless = |class| class.is_none();
-        let state = State::new(ServiceOptions::default(), classless, gauges);
+        let state = State::new(ServiceOptions::default(), Classless, gauges);
         let mut rig = Self { state, now: Instant::now() };
         rig.state.service_event(Event::Init);
         for value in services {
@@ -112,8 +125,7 @@ fn nothing_is_done_before_all_services_and_nodes_are_known() {
     assert!(rig.job().is_some());
 
     let gauges = Metrics::unregistered("lease").queues.of("service");
-    let classless: Classless = |class| class.is_none();
-    let mut state = State::new(ServiceOptions::default(), classless, gauges);
+    let mut state = State::new(ServiceOptions::default(), Classless, gauges);
     state.service_event(Event::Init);
     state.service_event(Event::InitApply(service(lb("web"))));
     state.service_event(Event::InitDone);
@@ -430,4 +442,25 @@ fn of_a_service_that_changed_in_nothing_that_matters_one_copy_is_kept() {
     assert!(rig.job().is_none());
     let Task::Ensure { service, .. } = job.task else { unreachable!("a Service is ensured first") };
     assert_eq!(Arc::strong_count(&service), 1, "the copy that was handed over is still kept");
+}
+
+#[test]
+fn a_change_that_concerns_the_provider_alone_is_followed_by_an_ensure_without_a_word() {
+    let labelled = with(lb("web"), &json!({ "metadata": { "labels": { "app": "web" } } }));
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    rig.apply(&with(lb("web"), &json!({ "metadata": { "generateName": "w" } })));
+    assert!(rig.job().is_none());
+    rig.apply(&labelled);
+    assert_eq!(voice(&rig.must_job()), Voice::Quiet);
+
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
+    rig.apply(&labelled);
+    assert_eq!(voice(&rig.must_job()), Voice::Finish, "not after the back-off");
+
+    let mut rig = Rig::new(&[with(lb("c"), &json!({ "spec": { "type": "ClusterIP" } }))], &["n1"]);
+    rig.apply(&with(labelled, &json!({ "metadata": { "name": "c" }, "spec": { "type": "ClusterIP" } })));
+    assert!(rig.job().is_none(), "it asks for nothing");
 }

@@ -19,7 +19,7 @@ use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{AllocateError, Planned};
 
 use super::ledger::Proof;
-use super::request::{owner, status_addresses};
+use super::request::{asks_otherwise, owner, status_addresses};
 use super::settings::Settings;
 use super::state::{Shared, State, is_announced, why_unplaced};
 use crate::client::root_cause;
@@ -292,6 +292,11 @@ impl LoadBalancer for Metal {
 
     fn condition_type(&self) -> Option<&'static str> {
         Some(CONDITION_ADDRESS_ALLOCATED)
+    }
+
+    /// Labels, selector and order of families are part of a request, too.
+    fn is_concerned(&self, old: &Service, new: &Service) -> bool {
+        asks_otherwise(old, new, self.settings)
     }
 
     /// An address that the Service holds or that is in a pool; what shows a host name only is another controller's.

@@ -106,6 +106,15 @@ pub(crate) fn request(
     })
 }
 
+/// Whether the Service asks for something else than before, whatever its status shows.
+pub(crate) fn asks_otherwise(old: &Service, new: &Service, settings: Settings) -> bool {
+    let asked = |service: &Service| {
+        let request = request(service, &Labels::new(), settings);
+        request.map(|request| Request { preferred: Vec::new(), ..request })
+    };
+    asked(old) != asked(new)
+}
+
 /// The terms on which a Service uses what it holds.
 ///
 /// # Errors

@@ -580,3 +580,31 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
     }
     assert!(is_orphaned(&owner, None, Settings::default()));
 }
+
+#[test]
+fn what_the_pools_and_the_sharing_look_at_is_asked_for_and_a_status_is_not() {
+    let local = json!({ "externalTrafficPolicy": "Local", "selector": { "app": "a" } });
+    let sharing = json!({ ANNOTATION_SHARING_KEY: "k" });
+    let before = service(&local, &sharing);
+    let mut relabelled = before.clone();
+    relabelled.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
+    let reselected =
+        service(&json!({ "externalTrafficPolicy": "Local", "selector": { "app": "b" } }), &sharing);
+    let mut served = before.clone();
+    served.status = serde_json::from_value(
+        json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] }, "conditions": [] }),
+    )
+    .expect("a status");
+    let [v4_first, v6_first] = [["IPv4", "IPv6"], ["IPv6", "IPv4"]].map(|families| {
+        service(&json!({ "ipFamilies": families, "ipFamilyPolicy": "PreferDualStack" }), &json!({}))
+    });
+    for (old, new, otherwise) in [
+        (&before, &relabelled, true),
+        (&before, &reselected, true),
+        (&before, &served, false),
+        (&v4_first, &v6_first, true),
+        (&before, &before, false),
+    ] {
+        assert_eq!(asks_otherwise(old, new, Settings::default()), otherwise, "{old:?} {new:?}");
+    }
+}
