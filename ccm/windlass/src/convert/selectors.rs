@@ -86,7 +86,7 @@ fn is_label_word(word: &str) -> bool {
 
 /// Whether `word` begins and ends with an outer character and has nothing but outer and inner ones.
 fn is_word(word: &str, outer: impl Fn(char) -> bool, inner: impl Fn(char) -> bool) -> bool {
-    word.starts_with(&outer) && word.ends_with(|c| outer(c)) && word.chars().all(|c| outer(c) || inner(c))
+    word.starts_with(&outer) && word.ends_with(&outer) && word.chars().all(|c| outer(c) || inner(c))
 }
 
 #[cfg(test)]

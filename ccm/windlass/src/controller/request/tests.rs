@@ -584,7 +584,7 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
 #[test]
 fn what_the_pools_and_the_sharing_look_at_is_asked_for_and_a_status_is_not() {
     let local = json!({ "externalTrafficPolicy": "Local", "selector": { "app": "a" } });
-    let sharing = json!({ ANNOTATION_SHARING_KEY: "k" });
+    let sharing = json!({ "windlass.dev/sharing-key": "k" });
     let before = service(&local, &sharing);
     let mut relabelled = before.clone();
     relabelled.metadata.labels = Some([("tier".to_owned(), "web".to_owned())].into());
