@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use nix::sys::signal::Signal;
