@@ -80,8 +80,8 @@ impl<O: Ord> Default for Allocator<O> {
 #[must_use = "nothing is given before it is committed"]
 pub struct Prepared<'a, O: Owner> {
     allocator: &'a mut Allocator<O>,
-    owner: O,
-    terms: Terms,
+    owner: &'a O,
+    terms: &'a Terms,
     plan: Plan,
 }
 
@@ -98,11 +98,11 @@ impl<O: Owner> Prepared<'_, O> {
             match planned.how {
                 How::Kept => {}
                 How::New | How::Joined | How::Recalled => {
-                    allocator.hold(planned.address, &owner, &terms);
+                    allocator.hold(planned.address, owner, terms);
                 }
             }
         }
-        allocator.book.set_terms(&owner, &terms);
+        allocator.book.set_terms(owner, terms);
         plan
     }
 }
@@ -202,9 +202,13 @@ impl<O: Owner> Allocator<O> {
     ///
     /// # Errors
     /// As [`Self::plan`].
-    pub fn prepare(&mut self, owner: &O, request: &Request) -> Result<Prepared<'_, O>, AllocateError<O>> {
+    pub fn prepare<'a>(
+        &'a mut self,
+        owner: &'a O,
+        request: &'a Request,
+    ) -> Result<Prepared<'a, O>, AllocateError<O>> {
         let plan = self.plan(owner, request)?;
-        Ok(Prepared { allocator: self, owner: owner.clone(), terms: request.terms.clone(), plan })
+        Ok(Prepared { allocator: self, owner, terms: &request.terms, plan })
     }
 
     /// Addresses that `owner` holds and may not keep on these terms: it shares them with one that joined earlier, whose

@@ -133,15 +133,11 @@ impl Free {
             .is_some_and(|position| self.fresh.contains(position) || self.released.contains_key(&position))
     }
 
-    /// The first `wanted` in the order in which to give them that `usable` says yes to.
-    pub(super) fn first(&self, wanted: usize, usable: impl Fn(u128) -> bool) -> Vec<u128> {
+    /// The first `wanted` in the order in which to give them, of those that `choose` makes something of.
+    pub(super) fn first<T>(&self, wanted: usize, choose: impl Fn(u128) -> Option<T>) -> Vec<T> {
         let scale = self.scale;
         let take = |positions: &mut dyn Iterator<Item = u128>| {
-            positions
-                .map(|position| scale.number(position))
-                .filter(|number| usable(*number))
-                .take(wanted)
-                .collect()
+            positions.filter_map(|position| choose(scale.number(position))).take(wanted).collect()
         };
         match self.order {
             Order::Lowest => take(&mut self.fresh.iter().flat_map(|(first, last)| first..=last)),

@@ -88,9 +88,13 @@ impl<O: Owner> Planner<'_, O> {
         }
         self.take_from_one_pool(families);
         for family in families {
-            for pool in self.pools() {
-                let wanted = self.wanted(*family);
-                self.take_free(pool, *family, wanted);
+            for pool in 0..self.allocator.stocks.all().len() {
+                if self.wanted(*family) == 0 {
+                    break;
+                }
+                if self.forbids(pool).is_none() {
+                    self.take_free(pool, *family);
+                }
             }
             // What is in no pool is better than nothing.
             let wanted = self.wanted(*family);
@@ -217,13 +221,6 @@ impl<O: Owner> Planner<'_, O> {
         }
     }
 
-    /// Indices of the pools that may be used, in order.
-    fn pools(&self) -> impl Iterator<Item = usize> + use<O> {
-        let usable: Vec<usize> =
-            (0..self.allocator.stocks.all().len()).filter(|index| self.forbids(*index).is_none()).collect();
-        usable.into_iter()
-    }
-
     /// Why the request may not use the pool at all.
     fn forbids(&self, index: usize) -> Option<Refusal> {
         let pool = &self.allocator.stocks.all()[index].pool;
@@ -252,37 +249,34 @@ impl<O: Owner> Planner<'_, O> {
     /// Of several families takes what is wanted from the first pool that has all of it: from one that has given before,
     /// if any has.
     fn take_from_one_pool(&mut self, families: &[Family]) {
-        if families.len() < 2 {
+        if families.len() < 2 || families.iter().all(|family| self.wanted(*family) == 0) {
             return;
         }
         let used: Vec<usize> =
             self.picked.iter().filter_map(|(address, _)| self.allocator.stocks.index_of(*address)).collect();
-        let not = self.addresses();
-        let chosen = self.pools().filter(|pool| used.is_empty() || used.contains(pool)).find(|pool| {
-            let stock = &self.allocator.stocks.all()[*pool];
+        let may_give =
+            |pool: &usize| (used.is_empty() || used.contains(pool)) && self.forbids(*pool).is_none();
+        let has_all = |pool: &usize| {
             families.iter().all(|family| {
                 let wanted = self.wanted(*family);
-                stock.free(*family, wanted, &not).len() == wanted
+                let stock = &self.allocator.stocks.all()[*pool];
+                stock.free(*family, wanted, |address| !self.is_picked(address)).len() == wanted
             })
-        });
-        if let Some(pool) = chosen {
+        };
+        let pools = 0..self.allocator.stocks.all().len();
+        if let Some(pool) = pools.filter(may_give).find(has_all) {
             for family in families {
-                let wanted = self.wanted(*family);
-                self.take_free(pool, *family, wanted);
+                self.take_free(pool, *family);
             }
         }
     }
 
-    fn take_free(&mut self, pool: usize, family: Family, wanted: usize) {
-        if wanted == 0 {
-            return;
-        }
-        let free = self.allocator.stocks.all()[pool].free(family, wanted, &self.addresses());
+    /// Takes what is wanted of `family`, as far as the pool has it.
+    fn take_free(&mut self, pool: usize, family: Family) {
+        let wanted = self.wanted(family);
+        let stock = &self.allocator.stocks.all()[pool];
+        let free = stock.free(family, wanted, |address| !self.is_picked(address));
         self.picked.extend(free.into_iter().map(|address| (address, How::New)));
-    }
-
-    fn addresses(&self) -> Vec<IpAddr> {
-        self.picked.iter().map(|(address, _)| *address).collect()
     }
 
     fn shortage(&self, family: Family) -> AllocateError<O> {

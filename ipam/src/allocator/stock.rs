@@ -88,11 +88,10 @@ impl Stock {
         Counts { total: *total, reserved, assigned: *assigned, quarantined: *quarantined }
     }
 
-    /// The first `wanted` free addresses of `family`, in the order of the pool, without those in `not`.
-    pub(super) fn free(&self, family: Family, wanted: usize, not: &[IpAddr]) -> Vec<IpAddr> {
-        let usable = |number| not.is_empty() || !not.contains(&family.address(number));
-        let numbers = self.shelf(family).free.first(wanted, usable);
-        numbers.into_iter().map(|number| family.address(number)).collect()
+    /// The first `wanted` free addresses of `family`, in the order of the pool, of those that are `usable`.
+    pub(super) fn free(&self, family: Family, wanted: usize, usable: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
+        let choose = |number| Some(family.address(number)).filter(|address| usable(*address));
+        self.shelf(family).free.first(wanted, choose)
     }
 }
 
