@@ -22,9 +22,11 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Total", "type": "integer", "jsonPath": ".status.ipv4.total"}"#,
     printcolumn = r#"{"name": "Assigned", "type": "integer", "jsonPath": ".status.ipv4.assigned"}"#,
     printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.ipv4.available"}"#,
+    printcolumn = r#"{"name": "Quarantined", "type": "integer", "jsonPath": ".status.ipv4.quarantined", "priority": 1}"#,
     printcolumn = r#"{"name": "Total6", "type": "integer", "jsonPath": ".status.ipv6.total", "priority": 1}"#,
     printcolumn = r#"{"name": "Assigned6", "type": "integer", "jsonPath": ".status.ipv6.assigned", "priority": 1}"#,
     printcolumn = r#"{"name": "Available6", "type": "integer", "jsonPath": ".status.ipv6.available", "priority": 1}"#,
+    printcolumn = r#"{"name": "Quarantined6", "type": "integer", "jsonPath": ".status.ipv6.quarantined", "priority": 1}"#,
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]

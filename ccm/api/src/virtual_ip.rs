@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Router", "type": "string", "jsonPath": ".spec.virtualRouter"}"#,
     printcolumn = r#"{"name": "Announced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announced\")].status"}"#,
     printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.activeNode"}"#,
-    printcolumn = r#"{"name": "Quarantine", "type": "string", "jsonPath": ".spec.quarantine.reason", "priority": 1}"#,
-    printcolumn = r#"{"name": "Until", "type": "date", "jsonPath": ".spec.quarantine.until", "priority": 1}"#,
+    printcolumn = r#"{"name": "Quarantine", "type": "string", "jsonPath": ".spec.quarantine.reason"}"#,
+    printcolumn = r#"{"name": "Until", "type": "string", "jsonPath": ".spec.quarantine.until", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
 )]
 #[serde(rename_all = "camelCase")]
