@@ -321,7 +321,8 @@ impl Inner {
         }
         let key = path.strip_suffix("/status").unwrap_or(path).to_owned();
         if verb == "create" {
-            let key = format!("{key}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+            let scope = if key.contains('/') { "" } else { "/" };
+            let key = format!("{key}{scope}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
             if self.objects.contains_key(&key) {
                 return Err((409, format!("{key} already exists")));
             }

@@ -15,15 +15,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
 
+use super::holdings::is_orphaned;
 use super::provider::Metal;
 use super::replan::{Urgency, rest};
-use super::request::is_orphaned;
 use super::state::Watched;
 use super::writes::{Write, Writes};
 use crate::client::root_cause;
 
 /// How long one call to the API server may take.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long after its end an object in quarantine is deleted.
+const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
 /// Writes in flight at the same time.
 const PARALLEL: usize = 8;
 /// Pause after a failed pass, doubled with each further one up to the longest.
@@ -69,6 +71,7 @@ impl Applier {
             tokio::select! {
                 () = token.cancelled() => return,
                 () = self.metal.shared.replan.due_after(rested) => {}
+                () = self.quarantine_ends() => {}
             }
             let Pass { planning, failures } = tokio::select! {
                 () = token.cancelled() => return,
@@ -91,6 +94,7 @@ impl Applier {
 
     async fn pass(&self) -> Pass {
         let mut failures = self.remove_orphans().await;
+        failures.extend(self.end_quarantines().await);
         let began = Instant::now();
         let (writes, woken) = {
             let mut state = self.metal.shared.state();
@@ -191,26 +195,15 @@ impl Applier {
     /// withdrew: the controller was away, or the finalizer was removed by hand. The Service is read from the API
     /// server first, because the watch of Services may lag behind.
     async fn remove_orphans(&self) -> Vec<Failure> {
-        let suspects: Vec<ServiceRef> = {
-            let state = self.metal.shared.state();
-            if !state.ready {
-                return Vec::new();
-            }
-            let mut suspects: Vec<_> = state
-                .ledger
-                .claims()
-                .map(|(_, owner)| owner)
-                .filter(|owner| is_orphaned(owner, state.service(owner), state.settings))
-                .cloned()
-                .collect();
-            suspects.sort();
-            suspects.dedup();
-            suspects
+        let suspects = {
+            let mut state = self.metal.shared.state();
+            if state.ready { state.take_suspects() } else { return Vec::new() }
         };
         let mut failures = Vec::new();
         for owner in suspects {
             if let Err(failure) = self.remove_orphan(&owner).await {
                 failures.push(failure);
+                self.metal.shared.state().suspects.insert(owner);
             }
         }
         failures
@@ -223,15 +216,56 @@ impl Applier {
             Ok(found) => found,
             Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
         };
-        if !is_orphaned(owner, found.as_ref(), self.metal.settings) {
+        let held = self.metal.shared.state().to_withdraw(owner);
+        let orphans: Vec<_> = held
+            .into_iter()
+            .filter(|address| is_orphaned(owner, *address, found.as_ref(), self.metal.settings))
+            .collect();
+        if orphans.is_empty() {
             return Ok(());
         }
         tracing::info!(
-            namespace = owner.namespace,
-            service = owner.name,
+            service = %owner,
+            addresses = ?orphans,
             "its Service is gone or wants no address: withdrawing it"
         );
-        self.metal.withdraw_all(owner).await.map_err(|error| error.to_string())
+        for address in orphans {
+            self.metal.withdraw(owner, address).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the next quarantine ends, or looks again after a while.
+    async fn quarantine_ends(&self) {
+        let wait = {
+            let state = self.metal.shared.state();
+            state.ledger.next_due().map(|due| due.duration_since(state.clock.now()))
+        };
+        match wait {
+            None => std::future::pending().await,
+            // A little later: it has ended then, and an object that was changed meanwhile is not asked for over and over.
+            Some(wait) => {
+                tokio::time::sleep(Duration::try_from(wait).unwrap_or_default() + QUARANTINE_SLACK).await;
+            }
+        }
+    }
+
+    /// Frees the addresses that were kept back long enough.
+    async fn end_quarantines(&self) -> Vec<Failure> {
+        let due = {
+            let state = self.metal.shared.state();
+            if !state.ready {
+                return Vec::new();
+            }
+            state.ledger.due(state.clock.now())
+        };
+        let mut failures = Vec::new();
+        for (address, object) in due {
+            if let Err(error) = self.metal.end_quarantine(address, &object).await {
+                failures.push(error.to_string());
+            }
+        }
+        failures
     }
 }
 

@@ -118,7 +118,7 @@ impl Instances for Metal {
         let known = metadata(
             node,
             network.map(|network| &**network),
-            |address| state.ledger.holder(address).is_some(),
+            |address| state.ledger.is_held(address),
             |address| state.ledger.pool_of(address).is_some(),
         );
         known.map(Some).ok_or_else(|| ProviderError::RetryAfter {

@@ -1,58 +1,135 @@
-//! Who holds which address, in memory: the allocator, and for each address the proof that it is held.
+//! Who holds which address, in memory: the allocator, and for each address what stands behind it.
 //!
-//! The truth is the cluster: a `VirtualIP` object *is* the claim, because two objects cannot have one name. The ledger
-//! is what this controller knows of it, plus what it is about to claim.
+//! The truth is the cluster: a `VirtualIP` object *is* the claim, because two objects cannot have one name. An entry of
+//! the ledger is that object as it was seen last, and the Services that this controller is about to make owners of it.
+//! What the allocator shows of an address follows from its entry alone.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use kube::ResourceExt as _;
-use windlass_api::{ServiceRef, VirtualIP};
-use windlass_ipam::{Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Request, Terms};
+use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
+use windlass_ipam::{
+    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
+};
 
 use super::cache::version;
+use super::clock::moment;
 
-/// What stands behind an entry.
+/// The object behind an address, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// Nothing but our intent: the object is not created yet, or the answer to its creation was lost.
-    Reserved,
-    /// The object.
-    Object {
-        /// `metadata.uid` of the VirtualIP.
-        uid: String,
-        /// The newest `metadata.resourceVersion` seen of it.
-        version: u64,
-    },
+pub(crate) struct Seen {
+    /// `metadata.uid`.
+    pub(crate) uid: String,
+    /// `metadata.resourceVersion`.
+    pub(crate) version: u64,
+    /// `spec.owners`.
+    pub(crate) owners: Vec<ServiceRef>,
+    /// `spec.quarantine`.
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
+/// One address.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Entry {
+    object: Option<Seen>,
+    /// Services that are to become owners: the call is not made or not answered yet. None of them is one already.
+    intents: Vec<ServiceRef>,
+}
+
+/// What the allocator is to show of an address.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Held(Vec<ServiceRef>),
+    KeptBack(Quarantined<ServiceRef>),
+}
+
+/// What is to be done so that a Service owns an address that it was promised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nothing: the object names it.
+    Owned,
+    /// The object is to be made.
+    Create,
+    /// It is to be put among the owners of this object.
+    Join(Seen),
+    /// This object is in quarantine, and is to be taken out for it.
+    Recall(Seen),
+}
+
+/// How a Service is to be parted from an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It has no part in it.
+    None,
+    /// The answer to a call may have been lost: whether it owns the object is to be read.
+    Read,
+    /// Others own the object too; these stay.
+    Leave { object: Seen, stay: Vec<ServiceRef> },
+    /// It is the last owner.
+    Last(Seen),
 }
 
 /// What an observation changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing, or the same owner holds it on better proof.
-    Same,
-    /// The address is held where it was free.
-    Held,
-    /// Another controller's object shows that the address is not this Service's: it has to ask for another.
-    Lost(ServiceRef),
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Services that held the address and do not any more.
+    pub(crate) lost: Vec<ServiceRef>,
+    /// Services that hold the address but have to make the object again.
+    pub(crate) bare: Vec<ServiceRef>,
+    /// Others may be given the address now, or may join its owners.
+    pub(crate) freed: bool,
 }
 
-/// What the deletion of an object changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// No claim stood on this object.
-    NotOurs,
-    /// The address stays reserved for its Service.
-    Kept,
-    /// The address is free.
-    Freed,
+impl Seen {
+    fn new(vip: &VirtualIP) -> Self {
+        Self {
+            uid: vip.uid().unwrap_or_default(),
+            version: version(vip),
+            owners: vip.spec.owners.clone(),
+            quarantine: vip.spec.quarantine.clone(),
+        }
+    }
+
+    /// The Services that have the address by this object.
+    fn holders(&self) -> &[ServiceRef] {
+        if self.quarantine.is_some() { &[] } else { &self.owners }
+    }
+}
+
+impl Entry {
+    fn standing(&self) -> Standing {
+        let object = self.object.as_ref();
+        let mut holders = object.map_or_else(Vec::new, |object| object.holders().to_vec());
+        holders.extend(self.intents.iter().cloned());
+        match object.and_then(|object| Some((object, object.quarantine.as_ref()?))) {
+            Some((object, quarantine)) if holders.is_empty() => {
+                Standing::KeptBack(kept_back(object, quarantine))
+            }
+            Some(_) | None => Standing::Held(holders),
+        }
+    }
+
+    fn owns(&self, holder: &ServiceRef) -> bool {
+        self.object.as_ref().is_some_and(|object| object.holders().contains(holder))
+    }
+}
+
+fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
+    let former = object.owners.last().cloned();
+    let (former, reason) = match quarantine.reason {
+        QuarantineReason::Released => (former, Reason::Released),
+        QuarantineReason::AddressTaken => (None, Reason::AddressTaken),
+    };
+    Quarantined { former, until: moment(quarantine.until.0), reason }
 }
 
 /// The ledger.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     allocator: Allocator<ServiceRef>,
-    proofs: BTreeMap<IpAddr, Proof>,
+    entries: BTreeMap<IpAddr, Entry>,
 }
 
 impl Ledger {
@@ -61,22 +138,192 @@ impl Ledger {
         self.allocator.replace_pools(pools);
     }
 
-    /// Gives `owner` what it asks for, reserved until the objects exist.
+    /// Promises `holder` what it asks for. What is not its own yet is to be claimed: see [`Self::claim`].
     pub(crate) fn place(
         &mut self,
-        owner: &ServiceRef,
+        holder: &ServiceRef,
         request: &Request,
-    ) -> Result<Plan, AllocateError<ServiceRef>> {
-        let plan = self.allocator.prepare(owner, request)?.commit();
+    ) -> Result<Plan, Box<AllocateError<ServiceRef>>> {
+        let plan = self.allocator.prepare(holder, request).map_err(Box::new)?.commit();
         for planned in &plan.addresses {
-            self.proofs.entry(planned.address).or_insert(Proof::Reserved);
+            let entry = self.entries.entry(planned.address).or_default();
+            if !entry.owns(holder) && !entry.intents.contains(holder) {
+                entry.intents.push(holder.clone());
+            }
         }
         Ok(plan)
     }
 
-    /// `owner` uses what it holds on these terms.
-    pub(crate) fn set_terms(&mut self, owner: &ServiceRef, terms: &Terms) {
-        self.allocator.set_terms(owner, terms);
+    /// The Service's status shows `address`, and no object says whose it is: promised to it, if it is in a pool and others
+    /// who have it share it.
+    pub(crate) fn adopt(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
+        if self.allocator.pool_of(address).is_none() {
+            return;
+        }
+        match self.allocator.adopt(address, holder, terms) {
+            Adopted::New | Adopted::Joined => {
+                self.entries.entry(address).or_default().intents.push(holder.clone());
+            }
+            Adopted::Already | Adopted::Conflict { .. } | Adopted::Quarantined => {}
+        }
+    }
+
+    /// `holder` uses what it holds in another way.
+    pub(crate) fn set_terms(&mut self, holder: &ServiceRef, terms: &Terms) {
+        self.allocator.set_terms(holder, terms);
+    }
+
+    /// What is to be done so that `holder` owns `address`, which it was promised.
+    pub(crate) fn claim(&self, holder: &ServiceRef, address: IpAddr) -> Claim {
+        let Some(entry) = self.entries.get(&address) else { return Claim::Create };
+        match &entry.object {
+            None => Claim::Create,
+            Some(object) if object.quarantine.is_some() => Claim::Recall(object.clone()),
+            Some(object) if object.owners.contains(holder) => Claim::Owned,
+            Some(object) => Claim::Join(object.clone()),
+        }
+    }
+
+    /// How `holder` is to be parted from `address`.
+    pub(crate) fn part(&self, holder: &ServiceRef, address: IpAddr) -> Part {
+        let Some(entry) = self.entries.get(&address) else { return Part::None };
+        match &entry.object {
+            Some(object) if object.holders().contains(holder) => {
+                let stay: Vec<_> = object.owners.iter().filter(|one| *one != holder).cloned().collect();
+                if stay.is_empty() {
+                    Part::Last(object.clone())
+                } else {
+                    Part::Leave { object: object.clone(), stay }
+                }
+            }
+            Some(_) | None if entry.intents.contains(holder) => Part::Read,
+            Some(_) | None => Part::None,
+        }
+    }
+
+    /// The object as a watch or an answer shows it. `asked`: the answer is to a call made for this Service, which is
+    /// promised the address no longer unless the object names it.
+    pub(crate) fn note(
+        &mut self,
+        vip: &VirtualIP,
+        asked: Option<&ServiceRef>,
+        now: Timestamp,
+        terms: impl Fn(&ServiceRef) -> Terms,
+    ) -> Change {
+        let new = Seen::new(vip);
+        self.edit(vip.spec.address, now, terms, |entry| {
+            if entry.object.as_ref().is_none_or(|known| known.version < new.version || new.version == 0) {
+                entry.object = Some(new);
+            }
+            let object = entry.object.as_ref();
+            let owns = |holder: &ServiceRef| object.is_some_and(|object| object.holders().contains(holder));
+            entry.intents.retain(|intent| Some(intent) != asked && !owns(intent));
+        })
+    }
+
+    /// The object with this UID is gone. `keep` says which of its owners still want the address: it stays theirs, until
+    /// the object is made again.
+    pub(crate) fn gone(
+        &mut self,
+        address: IpAddr,
+        uid: &str,
+        now: Timestamp,
+        terms: impl Fn(&ServiceRef) -> Terms,
+        keep: impl Fn(&ServiceRef) -> bool,
+    ) -> Change {
+        self.edit(address, now, terms, |entry| {
+            if entry.object.as_ref().is_some_and(|object| object.uid != uid) {
+                return;
+            }
+            let Some(object) = entry.object.take() else { return };
+            let kept = object.holders().iter().filter(|owner| keep(owner)).cloned();
+            entry.intents = kept.chain(std::mem::take(&mut entry.intents)).collect();
+        })
+    }
+
+    /// `holder` was promised `address`, and is not any more.
+    pub(crate) fn break_promise(
+        &mut self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        now: Timestamp,
+        terms: impl Fn(&ServiceRef) -> Terms,
+    ) -> Change {
+        self.edit(address, now, terms, |entry| entry.intents.retain(|intent| intent != holder))
+    }
+
+    /// Changes an entry and has the allocator show it.
+    fn edit(
+        &mut self,
+        address: IpAddr,
+        now: Timestamp,
+        terms: impl Fn(&ServiceRef) -> Terms,
+        edit: impl FnOnce(&mut Entry),
+    ) -> Change {
+        let entry = self.entries.entry(address).or_default();
+        let before = entry.standing();
+        edit(entry);
+        let after = entry.standing();
+        let bare = if entry.object.is_none() { entry.intents.clone() } else { Vec::new() };
+        if entry.object.is_none() && entry.intents.is_empty() {
+            self.entries.remove(&address);
+        }
+        let mut change = Change { bare, ..Change::default() };
+        if before == after {
+            return change;
+        }
+        let (held, holds) = (holders(&before), holders(&after));
+        change.lost = held.iter().filter(|one| !holds.contains(one)).cloned().collect();
+        change.freed = match &after {
+            Standing::Held(now) if now.is_empty() => true,
+            Standing::Held(_) => !change.lost.is_empty(),
+            // For the one that it is kept back for.
+            Standing::KeptBack(_) => true,
+        };
+        self.show(address, &before, after, now, terms);
+        change
+    }
+
+    fn show(
+        &mut self,
+        address: IpAddr,
+        before: &Standing,
+        after: Standing,
+        now: Timestamp,
+        terms: impl Fn(&ServiceRef) -> Terms,
+    ) {
+        let (held, holds) = (holders(before), holders(&after));
+        // Those who stay keep their order; where that is not so, all join anew.
+        let staying: Vec<&ServiceRef> = held.iter().filter(|one| holds.contains(one)).collect();
+        let in_order = holds.iter().take(staying.len()).eq(staying.iter().copied());
+        for holder in held.iter().filter(|one| !in_order || !holds.contains(one)) {
+            self.allocator.release(address, holder, moment(now));
+        }
+        // Whether it is kept back is what the object says, not what the pool would have.
+        self.allocator.lift(address);
+        match after {
+            Standing::Held(holders) => {
+                let joined = if in_order { staying.len() } else { 0 };
+                for holder in holders.iter().skip(joined) {
+                    self.allocator.adopt_together(address, holder, &terms(holder));
+                }
+            }
+            Standing::KeptBack(quarantined) => {
+                self.allocator.quarantine(address, quarantined);
+            }
+        }
+    }
+
+    /// The objects whose quarantine has ended, with UID and version.
+    pub(crate) fn due(&self, now: Timestamp) -> Vec<(IpAddr, Seen)> {
+        let due = self.allocator.due(moment(now));
+        due.filter_map(|address| Some((address, self.entries.get(&address)?.object.clone()?))).collect()
+    }
+
+    /// When the next quarantine ends.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        let due = self.allocator.next_due()?;
+        Timestamp::from_millisecond(i64::try_from(due.0).ok()?).ok()
     }
 
     /// What is in use, and what can be given.
@@ -84,117 +331,41 @@ impl Ledger {
         &self.allocator
     }
 
-    /// The watch shows `vip`. A reservation of ours stands until the API server itself has answered our creation; a
-    /// claim on an older object yields to a newer object.
-    pub(crate) fn observe(&mut self, vip: &VirtualIP) -> Outcome {
-        self.note(vip, false)
+    /// What `holder` holds, ascending.
+    pub(crate) fn held_by(&self, holder: &ServiceRef) -> Vec<IpAddr> {
+        self.allocator.held_by(holder).collect()
     }
 
-    /// The API server's own answer for `vip`: it is the truth, whatever we reserved.
-    pub(crate) fn settle(&mut self, vip: &VirtualIP) -> Outcome {
-        self.note(vip, true)
+    /// Whether anybody holds `address`.
+    pub(crate) fn is_held(&self, address: IpAddr) -> bool {
+        !self.allocator.holders(address).is_empty()
     }
 
-    fn note(&mut self, vip: &VirtualIP, answer: bool) -> Outcome {
-        let address = vip.spec.address;
-        let Some(owner) = vip.spec.owners.first() else { return Outcome::Same };
-        let proof = Proof::Object { uid: vip.uid().unwrap_or_default(), version: version(vip) };
-        let terms = Terms::alone(&owner.namespace);
-        match self.allocator.adopt(address, owner, &terms) {
-            Adopted::New | Adopted::Joined => {
-                self.proofs.insert(address, proof);
-                Outcome::Held
-            }
-            Adopted::Already => {
-                let newer = !matches!(self.proofs.get(&address),
-                    Some(Proof::Object { version: known, .. }) if *known > version(vip));
-                if newer {
-                    self.proofs.insert(address, proof);
-                }
-                Outcome::Same
-            }
-            Adopted::Conflict { holder } => {
-                let stands = match self.proofs.get(&address) {
-                    Some(Proof::Object { version: known, .. }) => version(vip) <= *known,
-                    Some(Proof::Reserved) | None => !answer,
-                };
-                if stands {
-                    return Outcome::Same;
-                }
-                self.allocator.disown(address, &holder);
-                self.allocator.adopt_together(address, owner, &terms);
-                self.proofs.insert(address, proof);
-                Outcome::Lost(holder)
-            }
-            Adopted::Quarantined => Outcome::Same,
-        }
+    /// Who holds `address`, in the order of joining.
+    pub(crate) fn holders(&self, address: IpAddr) -> &[ServiceRef] {
+        self.allocator.holders(address)
     }
 
-    /// The Service's status shows `address`, and no object claims it: reserved for it, if it is in a pool.
-    pub(crate) fn adopt_from_status(&mut self, owner: &ServiceRef, address: IpAddr) {
-        let terms = Terms::alone(&owner.namespace);
-        if self.allocator.pool_of(address).is_some()
-            && self.allocator.adopt(address, owner, &terms) == Adopted::New
-        {
-            self.proofs.insert(address, Proof::Reserved);
-        }
-    }
-
-    /// The object behind a claim was deleted. `keep`: its Service still wants the address, so that it stays reserved
-    /// until the object is made again.
-    pub(crate) fn object_gone(&mut self, vip: &VirtualIP, keep: bool) -> Gone {
-        let address = vip.spec.address;
-        match self.proofs.get(&address) {
-            Some(Proof::Object { uid, .. }) if Some(uid) == vip.metadata.uid.as_ref() => {}
-            Some(Proof::Object { .. } | Proof::Reserved) | None => return Gone::NotOurs,
-        }
-        if keep {
-            self.proofs.insert(address, Proof::Reserved);
-            return Gone::Kept;
-        }
-        if let Some(holder) = self.holder(address).cloned() {
-            self.release(address, &holder);
-        }
-        Gone::Freed
-    }
-
-    /// Frees `address` if `owner` holds it.
-    pub(crate) fn release(&mut self, address: IpAddr, owner: &ServiceRef) -> bool {
-        let released = self.allocator.disown(address, owner);
-        if released {
-            self.proofs.remove(&address);
-        }
-        released
-    }
-
-    /// What `owner` holds.
-    pub(crate) fn held_by(&self, owner: &ServiceRef) -> Vec<IpAddr> {
-        self.allocator.held_by(owner).collect()
-    }
-
-    /// What stands behind the claim to `address`.
-    pub(crate) fn proof(&self, address: IpAddr) -> Option<&Proof> {
-        self.proofs.get(&address)
-    }
-
-    /// Who holds `address`.
-    pub(crate) fn holder(&self, address: IpAddr) -> Option<&ServiceRef> {
-        self.allocator.holders(address).first()
-    }
-
-    /// Every claim, in the order of addresses.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = (IpAddr, &ServiceRef)> {
-        self.allocator.in_use().filter_map(|(address, holders)| Some((address, holders.first()?)))
+    /// Every address that is held and its holders, in the order of addresses.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (IpAddr, &[ServiceRef])> {
+        self.allocator.in_use()
     }
 
     /// The pool that holds `address` now.
-    pub(crate) fn pool_of(&self, address: IpAddr) -> Option<&str> {
-        self.allocator.pool_of(address).map(|pool| pool.name.as_str())
+    pub(crate) fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
+        self.allocator.pool_of(address)
     }
 
     /// Counts of a pool.
     pub(crate) fn counts(&self, pool: &str, family: Family) -> Counts {
         self.allocator.counts(pool, family)
+    }
+}
+
+fn holders(standing: &Standing) -> &[ServiceRef] {
+    match standing {
+        Standing::Held(holders) => holders,
+        Standing::KeptBack(_) => &[],
     }
 }
 

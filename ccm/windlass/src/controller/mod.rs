@@ -14,7 +14,10 @@
 mod apply;
 mod cache;
 mod changes;
+mod claim;
+mod clock;
 mod external;
+mod holdings;
 mod instances;
 mod ledger;
 mod loads;
@@ -22,11 +25,14 @@ mod plan;
 mod pool_metrics;
 mod pools;
 mod provider;
+mod refusal;
+mod release;
 mod replan;
 mod request;
 mod serving;
 mod settings;
 mod state;
+mod verdict;
 mod view;
 mod waiting;
 mod watch;
@@ -40,12 +46,14 @@ use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::lease::{ElectionOptions, Elector};
 use windlass_ccm::metrics::Metrics;
 use windlass_ccm::node::{NodeController, NodeOptions};
 use windlass_ccm::service::{ServiceController, ServiceOptions};
 
 use self::apply::Applier;
+use self::clock::Clock;
 use self::pool_metrics::PoolMetrics;
 use self::provider::Metal;
 pub(crate) use self::settings::Settings;
@@ -93,14 +101,16 @@ impl Controller {
     /// it goes on as if it led (service-contract S-61).
     pub(crate) async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
         if !self.options.leader_elect {
-            return lead(self.client, self.options, self.metrics, &self.pools, token).await;
+            return lead(self.client, self.options, Clock::default(), self.metrics, &self.pools, token).await;
         }
         let mut election = ElectionOptions::new(identity()?);
         election.namespace.clone_from(&self.options.lease_namespace);
         election.name.clone_from(&self.options.lease_name);
         let elector = Elector::new(self.client.clone(), election).with_metrics(self.metrics.election.clone());
         let Self { client, options, metrics, pools } = self;
-        let leading = elector.run(token, |token| lead(client, options, metrics, &pools, token)).await?;
+        let clock = Clock::default();
+        let leading =
+            elector.run(token, |token| lead(client, options, clock, metrics, &pools, token)).await?;
         leading.unwrap_or(Ok(()))
     }
 }
@@ -109,24 +119,28 @@ impl Controller {
 async fn lead(
     client: Client,
     options: Options,
+    clock: Clock,
     metrics: Metrics,
     pools: &PoolMetrics,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    let shared = Arc::new(Shared::new(options.settings));
+    let shared = Arc::new(Shared::new(options.settings, clock));
     pools.show(&shared);
-    let metal = Arc::new(Metal::new(client.clone(), Arc::clone(&shared)));
     let service_options = ServiceOptions {
         cluster_name: options.cluster_name,
         workers: options.workers.max(1),
         ..ServiceOptions::default()
     };
+    let recorder = Recorder::new(client.clone(), &service_options.component);
+    let (events, writer) = EventSink::new(recorder, token.clone());
+    let metal = Arc::new(Metal::new(client.clone(), Arc::clone(&shared), events));
     let services =
         ServiceController::new(client.clone(), Arc::clone(&metal), service_options, metrics.clone());
     let nodes = NodeController::new(client.clone(), Arc::clone(&metal), NodeOptions::default(), metrics);
     let applier = Applier::new(client.clone(), metal);
 
     let mut tasks = JoinSet::new();
+    tasks.spawn(writer);
     // Known before anything is given. Kubernetes has them since 1.33.
     let service_cidrs = Api::<ServiceCIDR>::all(client.clone());
     watch_if_there(service_cidrs, &shared, &mut tasks, &token).await;
@@ -170,12 +184,4 @@ fn identity() -> anyhow::Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    #[test]
-    fn two_candidates_on_one_host_have_different_identities() {
-        let [one, other] = [(); 2].map(|()| super::identity().expect("an identity"));
-        assert_ne!(one, other);
-        let host = nix::unistd::gethostname().expect("a host name");
-        assert!(one.starts_with(&format!("{}_", host.to_string_lossy())), "{one}");
-    }
-}
+mod tests;

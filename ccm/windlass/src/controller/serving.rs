@@ -44,7 +44,7 @@ impl State {
         owner: &ServiceRef,
         service: &Service,
         request: Request,
-    ) -> (Result<Plan, AllocateError<ServiceRef>>, Vec<ServiceKey>) {
+    ) -> (Result<Plan, Box<AllocateError<ServiceRef>>>, Vec<ServiceKey>) {
         let same_terms = self.ledger.allocator().terms(owner) == Some(&request.terms);
         let plan = self.ledger.place(owner, &request);
         let missing = match &plan {

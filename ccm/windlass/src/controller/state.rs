@@ -6,22 +6,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use tokio::sync::SetOnce;
 use windlass_api::{
-    CONDITION_ANNOUNCED, IPPool, NodeNetwork, ServiceRef, VirtualIP, VirtualRouter, virtual_ip_name,
+    CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, ServiceRef, VirtualIP, VirtualRouter,
+    virtual_ip_name,
 };
 use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
-use super::ledger::{Gone, Ledger, Outcome};
+use super::clock::Clock;
+use super::holdings::allows_move;
+use super::ledger::Ledger;
 use super::loads::Loads;
 use super::pools::{Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
-use super::request::{owner, status_addresses, wants_address};
+use super::request::{owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
 use super::waiting::{Chance, Waiting};
 
@@ -50,6 +55,9 @@ pub(crate) struct State {
     reviewer: Reviewer,
     /// Services with external IPs.
     pub(super) external: BTreeSet<ServiceRef>,
+    /// Services that may have addresses that nobody sees to: changed since they were looked at.
+    pub(super) suspects: BTreeSet<ServiceRef>,
+    pub(crate) clock: Clock,
     pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
     pub(crate) ready: bool,
@@ -60,19 +68,33 @@ pub(crate) fn service_key(owner: &ServiceRef) -> ServiceKey {
     ServiceKey { namespace: owner.namespace.clone(), name: owner.name.clone() }
 }
 
-/// Whether some node answers for the address.
-pub(crate) fn is_announced(vip: &VirtualIP) -> bool {
+/// What the agents, or the planner, say of whether some node answers for the address.
+pub(crate) fn announced_condition(vip: &VirtualIP) -> Option<&Condition> {
     let conditions = vip.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|one| one.type_ == CONDITION_ANNOUNCED && one.status == "True")
+    conditions.into_iter().find(|one| one.type_ == CONDITION_ANNOUNCED)
+}
+
+/// Whether some node answers for the address. An address in quarantine, or in no virtual router, may still be said to be
+/// announced for a moment after it was withdrawn.
+pub(crate) fn is_announced(vip: &VirtualIP) -> bool {
+    vip.spec.quarantine.is_none()
+        && vip.spec.virtual_router.is_some()
+        && announced_condition(vip).is_some_and(|one| one.status == "True")
 }
 
 /// Why no virtual router carries the address, if the planner said so.
 pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
-    if vip.spec.virtual_router.is_some() || is_announced(vip) {
+    if vip.spec.virtual_router.is_some() {
         return None;
     }
-    let conditions = vip.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().find(|one| one.type_ == CONDITION_ANNOUNCED).map(|one| one.message.as_str())
+    announced_condition(vip).filter(|one| one.status == "False").map(|one| one.message.as_str())
+}
+
+impl World {
+    /// The Service of that name, whatever its UID.
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
+        self.services.get(&key(Some(&owner.namespace), &owner.name)).map(|service| &**service)
+    }
 }
 
 impl State {
@@ -92,16 +114,18 @@ impl State {
         }
         self.ready = true;
         self.review_pools();
-        for vip in self.world.vips.iter() {
-            self.ledger.observe(vip);
+        let vips: Vec<_> = self.world.vips.iter().cloned().collect();
+        for vip in vips {
+            self.note(&vip, None);
         }
         let mut by_age: Vec<&Arc<Service>> =
             self.world.services.iter().filter(|service| wants_address(service, self.settings)).collect();
         by_age.sort_by_cached_key(|service| (created(service), service.namespace(), service.name_any()));
         for service in by_age {
             let Some(owner) = owner(service) else { continue };
+            let Ok(terms) = terms(service, self.settings) else { continue };
             for address in status_addresses(service) {
-                self.ledger.adopt_from_status(&owner, address);
+                self.ledger.adopt(address, &owner, &terms);
             }
         }
         self.serve_all();
@@ -120,10 +144,20 @@ impl State {
         if usable == self.pools {
             return (reviewed, Vec::new());
         }
+        let owners_and_pools = |state: &Self| -> Vec<(IpAddr, Option<String>)> {
+            let held = state.ledger.claims().map(|(address, _)| address);
+            held.map(|address| (address, state.ledger.pool_of(address).map(|pool| pool.name.clone())))
+                .collect()
+        };
+        let before = owners_and_pools(self);
         self.ledger.set_pools(usable.iter().cloned());
-        let before = std::mem::replace(&mut self.pools, usable);
-        let woken = self.serve(&[Chance::Pools(&before)]);
-        (reviewed, woken)
+        let before_pools = std::mem::replace(&mut self.pools, usable);
+        let after = owners_and_pools(self);
+        let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
+        let mut keys: Vec<_> =
+            moved.flat_map(|((address, _), _)| self.ledger.holders(*address)).map(service_key).collect();
+        keys.extend(self.serve(&[Chance::Pools(&before_pools)]));
+        (reviewed, keys)
     }
 
     /// The pools as they were reviewed last.
@@ -133,20 +167,11 @@ impl State {
 
     /// The Service of that name, whatever its UID.
     pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
-        self.world.services.get(&key(Some(&owner.namespace), &owner.name)).map(|service| &**service)
-    }
-
-    /// Whether the Service exists, is not being deleted and wants an address.
-    pub(crate) fn is_wanted(&self, owner: &ServiceRef) -> bool {
-        self.service(owner).is_some_and(|service| {
-            service.metadata.uid.as_ref() == Some(&owner.uid)
-                && service.metadata.deletion_timestamp.is_none()
-                && wants_address(service, self.settings)
-        })
+        self.world.service(owner)
     }
 
     /// The object that claims `address`.
-    pub(crate) fn vip(&self, address: std::net::IpAddr) -> Option<&Arc<VirtualIP>> {
+    pub(crate) fn vip(&self, address: IpAddr) -> Option<&Arc<VirtualIP>> {
         self.world.vips.get(&virtual_ip_name(address))
     }
 
@@ -156,25 +181,52 @@ impl State {
         }
         match (&news.old, &news.new) {
             (old, Some(new)) => {
-                let mut keys = Vec::new();
-                if let Outcome::Lost(owner) = self.ledger.observe(new) {
-                    keys.push(service_key(&owner));
-                }
-                let said = |vip: &VirtualIP| (is_announced(vip), why_unplaced(vip).map(str::to_owned));
-                if old.as_ref().map_or((false, None), |old| said(old)) != said(new) {
+                let mut keys = self.note(new, None);
+                let said = Said::by(new);
+                if old.as_ref().map_or_else(|| said.at_first(), |old| Said::by(old)) != said {
                     keys.extend(new.spec.owners.iter().map(service_key));
                 }
                 keys
             }
-            (Some(old), None) => {
-                let Some(owner) = old.spec.owners.first() else { return Vec::new() };
-                match self.ledger.object_gone(old, self.is_wanted(owner)) {
-                    Gone::NotOurs => Vec::new(),
-                    Gone::Kept => vec![service_key(owner)],
-                    Gone::Freed => self.offer([old.spec.address]),
-                }
-            }
+            (Some(old), None) => self.gone(old.spec.address, &old.uid().unwrap_or_default(), true),
             (None, None) => Vec::new(),
+        }
+    }
+
+    fn service_news(&mut self, news: &News<Service>) -> Vec<ServiceKey> {
+        if !self.ready {
+            return Vec::new();
+        }
+        let mut keys = self.wishes_changed(news);
+        keys.extend(self.service_changed(news.old.as_deref(), news.new.as_deref()));
+        keys
+    }
+}
+
+/// What an object says that its Services have to hear of.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    announced: bool,
+    unplaced: Option<String>,
+    taken: Option<String>,
+    pool: String,
+    may_move: bool,
+}
+
+impl Said {
+    /// What an object is expected to say when it is new.
+    fn at_first(&self) -> Self {
+        Self { pool: self.pool.clone(), may_move: self.may_move, ..Self::default() }
+    }
+
+    fn by(vip: &VirtualIP) -> Self {
+        let taken = announced_condition(vip).filter(|one| one.reason == REASON_ADDRESS_TAKEN);
+        Self {
+            announced: is_announced(vip),
+            unplaced: why_unplaced(vip).map(str::to_owned),
+            taken: taken.map(|one| one.message.clone()),
+            pool: vip.spec.pool.clone(),
+            may_move: allows_move(vip),
         }
     }
 }
@@ -205,8 +257,16 @@ impl Watched for IPPool {
         &mut world.pools
     }
 
-    fn news(state: &mut State, _: &News<Self>) -> Vec<ServiceKey> {
-        if state.ready { state.review_pools().1 } else { Vec::new() }
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        if !state.ready {
+            return Vec::new();
+        }
+        let mut keys = state.review_pools().1;
+        let on_removal = |pool: &Option<Arc<Self>>| pool.as_ref().map(|pool| pool.spec.on_removal);
+        if on_removal(&news.old) != on_removal(&news.new) {
+            keys.extend(state.without_pool());
+        }
+        keys
     }
 
     /// Its status is what the planner itself wrote last.
@@ -265,7 +325,7 @@ impl Watched for Service {
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.note_external(news);
-        state.wishes_changed(news)
+        state.service_news(news)
     }
 
     /// It may have left an address behind, for which nobody waits.
@@ -322,8 +382,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Nothing is known yet.
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self { state: Mutex::new(State { settings, ..State::default() }), ..Self::default() }
+    pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
+        Self { state: Mutex::new(State { settings, clock, ..State::default() }), ..Self::default() }
     }
 
     /// Decides on the state.
@@ -335,6 +395,41 @@ impl Shared {
     pub(crate) fn learn<K: Watched>(&self, object: K) {
         let object = slim(object);
         self.take_in(|world| K::cache(world).apply(Arc::new(object)).into_iter().collect());
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.state().clock.now()
+    }
+
+    /// The API server's answer to a call made for the Service `asked`.
+    pub(crate) fn answer(&self, vip: VirtualIP, asked: &ServiceRef) {
+        let keys = self.state().note(&vip, Some(asked));
+        self.changes.push(keys);
+        self.learn(vip);
+    }
+
+    /// The API server has no object for `address`.
+    pub(crate) fn absent(&self, address: IpAddr, asked: &ServiceRef) {
+        let known = self.state().vip(address).cloned();
+        if let Some(known) = known {
+            self.forget(&*known);
+        }
+        let keys = self.state().absent(address, asked);
+        self.changes.push(keys);
+    }
+
+    /// We deleted the object with this UID, and nobody is to make it again.
+    pub(crate) fn deleted(&self, address: IpAddr, uid: &str) {
+        let (keys, known) = {
+            let mut state = self.state();
+            let keys = state.gone(address, uid, false);
+            (keys, state.vip(address).filter(|vip| vip.metadata.uid.as_deref() == Some(uid)).cloned())
+        };
+        self.changes.push(keys);
+        if let Some(known) = known {
+            self.forget(&*known);
+        }
     }
 
     /// An object is gone.

@@ -83,9 +83,9 @@ impl Writes {
             }
             // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
             if let Some(pool) = state.ledger.pool_of(vip.spec.address)
-                && vip.spec.pool != pool
+                && vip.spec.pool != pool.name
             {
-                spec.insert("pool".to_owned(), json!(pool));
+                spec.insert("pool".to_owned(), json!(pool.name));
             }
             let unplaced = plan.unplaced.get(&name);
             if unplaced.is_some() && vip.spec.virtual_router.is_some() {

@@ -1,6 +1,14 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::VirtualIPSpec;
+use windlass_ipam::{Families, Sharing, Traffic};
 
 use super::*;
+
+const NOW: i64 = 1_000_000;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).expect("a time")
+}
 
 fn owner(name: &str) -> ServiceRef {
     ServiceRef { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}") }
@@ -10,11 +18,11 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect(text)
 }
 
-fn vip(address: &str, owner_name: &str, uid: &str, version: u64) -> VirtualIP {
+fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
     let spec = VirtualIPSpec {
         address: ip(address),
         pool: "p".into(),
-        owners: vec![owner(owner_name)],
+        owners: owners.iter().map(|name| owner(name)).collect(),
         virtual_router: None,
         quarantine: None,
     };
@@ -24,97 +32,200 @@ fn vip(address: &str, owner_name: &str, uid: &str, version: u64) -> VirtualIP {
     vip
 }
 
+fn quarantined(mut vip: VirtualIP, reason: QuarantineReason) -> VirtualIP {
+    vip.spec.quarantine = Some(Quarantine { reason, until: Time(at(NOW + 60)), message: String::new() });
+    vip
+}
+
+/// Everybody shares with everybody.
+fn terms(_: &ServiceRef) -> Terms {
+    let sharing = Some(Sharing { key: "k".into(), with: [].into() });
+    Terms { namespace: "ns".into(), ports: [].into(), traffic: Traffic::Cluster, sharing }
+}
+
 fn ledger(range: &str) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.set_pools([Pool::new("p", [range.parse().expect(range)])]);
     ledger
 }
 
-fn request<const N: usize>(preferred: [&str; N]) -> Request {
-    let preferred = preferred.map(ip).to_vec();
-    Request { preferred, ..Request::any(windlass_ipam::Families::Single(Family::V4), "ns") }
+fn request() -> Request {
+    Request::any(Families::Single(Family::V4), "ns")
 }
 
-fn placed(ledger: &mut Ledger, name: &str) -> Option<String> {
-    ledger.place(&owner(name), &request([])).ok().map(|plan| plan.addresses[0].address.to_string())
+fn promised(ledger: &mut Ledger, name: &str) -> Option<String> {
+    let plan = ledger.place(&owner(name), &request()).ok()?;
+    Some(plan.addresses[0].address.to_string())
+}
+
+fn note(ledger: &mut Ledger, vip: &VirtualIP, asked: Option<&str>) -> Vec<String> {
+    let asked = asked.map(owner);
+    let change = ledger.note(vip, asked.as_ref(), at(NOW), terms);
+    change.lost.into_iter().map(|lost| lost.name).collect()
+}
+
+fn gone(ledger: &mut Ledger, address: &str, uid: &str, keep: bool) -> Change {
+    ledger.gone(ip(address), uid, at(NOW), terms, |_| keep)
 }
 
 #[test]
-fn a_reservation_becomes_a_claim_when_the_object_is_made() {
+fn a_promise_becomes_a_claim_when_the_object_is_made() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
-    assert_eq!(placed(&mut ledger, "a").as_deref(), Some("192.0.2.1"));
-    assert_eq!(ledger.proof(ip("192.0.2.1")), Some(&Proof::Reserved));
-    assert_eq!(ledger.settle(&vip("192.0.2.1", "a", "x", 7)), Outcome::Same);
-    assert_eq!(ledger.proof(ip("192.0.2.1")), Some(&Proof::Object { uid: "x".into(), version: 7 }));
+    let address = ip("192.0.2.1");
+    assert_eq!(promised(&mut ledger, "a").as_deref(), Some("192.0.2.1"));
+    assert_eq!(ledger.claim(&owner("a"), address), Claim::Create);
+    assert_eq!(ledger.part(&owner("a"), address), Part::Read, "an answer may have been lost");
+    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 7), Some("a"));
+    assert_eq!(ledger.claim(&owner("a"), address), Claim::Owned);
+    assert!(matches!(ledger.part(&owner("a"), address), Part::Last(seen) if seen.version == 7));
     // Old news of the same object changes nothing.
-    ledger.observe(&vip("192.0.2.1", "a", "x", 6));
-    assert_eq!(ledger.proof(ip("192.0.2.1")), Some(&Proof::Object { uid: "x".into(), version: 7 }));
+    note(&mut ledger, &vip("192.0.2.1", &["b"], "x", 6), None);
+    assert_eq!(ledger.holders(address), [owner("a")]);
 }
 
 #[test]
-fn an_object_of_another_controller_wins_over_a_reservation_once_the_api_server_said_so() {
+fn whoever_the_api_server_names_has_the_address_and_who_asked_in_vain_gets_the_next() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
-    placed(&mut ledger, "a");
-    let foreign = vip("192.0.2.1", "b", "y", 9);
-    assert_eq!(ledger.observe(&foreign), Outcome::Same, "the answer to our creation is on its way");
-    assert_eq!(ledger.holder(ip("192.0.2.1")), Some(&owner("a")));
-    assert_eq!(ledger.settle(&foreign), Outcome::Lost(owner("a")));
-    assert_eq!(ledger.holder(ip("192.0.2.1")), Some(&owner("b")));
-    assert_eq!(placed(&mut ledger, "a").as_deref(), Some("192.0.2.2"), "the next address is tried");
+    promised(&mut ledger, "a");
+    let foreign = vip("192.0.2.1", &["b"], "y", 9);
+    note(&mut ledger, &foreign, None);
+    assert_eq!(ledger.holders(ip("192.0.2.1")), [owner("b"), owner("a")], "b came first");
+    assert_eq!(note(&mut ledger, &foreign, Some("a")), ["a"]);
+    assert_eq!(ledger.holders(ip("192.0.2.1")), [owner("b")]);
+    assert_eq!(promised(&mut ledger, "a").as_deref(), Some("192.0.2.2"));
 }
 
 #[test]
 fn late_news_of_a_deleted_object_does_not_take_the_address_from_its_next_owner() {
     let mut ledger = ledger("192.0.2.1-192.0.2.1");
-    placed(&mut ledger, "a");
-    ledger.settle(&vip("192.0.2.1", "a", "x", 5));
-    assert!(ledger.release(ip("192.0.2.1"), &owner("a")));
-    placed(&mut ledger, "b");
-    ledger.settle(&vip("192.0.2.1", "b", "y", 12));
-    assert_eq!(ledger.observe(&vip("192.0.2.1", "a", "x", 8)), Outcome::Same);
-    assert_eq!(ledger.object_gone(&vip("192.0.2.1", "a", "x", 11), false), Gone::NotOurs);
-    assert_eq!(ledger.holder(ip("192.0.2.1")), Some(&owner("b")));
+    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
+    assert!(gone(&mut ledger, "192.0.2.1", "x", false).freed);
+    promised(&mut ledger, "b");
+    note(&mut ledger, &vip("192.0.2.1", &["b"], "y", 12), Some("b"));
+    assert!(note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 8), None).is_empty());
+    assert_eq!(gone(&mut ledger, "192.0.2.1", "x", false), Change::default());
+    assert_eq!(ledger.holders(ip("192.0.2.1")), [owner("b")]);
     // Newer news is believed.
-    assert_eq!(ledger.observe(&vip("192.0.2.1", "c", "z", 20)), Outcome::Lost(owner("b")));
+    assert_eq!(note(&mut ledger, &vip("192.0.2.1", &["c"], "z", 20), None), ["b"]);
 }
 
 #[test]
-fn an_object_deleted_by_hand_leaves_its_address_reserved_for_a_service_that_wants_it() {
+fn an_object_deleted_by_hand_leaves_its_address_to_services_that_want_it() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
-    let object = vip("192.0.2.1", "a", "x", 5);
-    ledger.observe(&object);
-    assert_eq!(ledger.object_gone(&object, true), Gone::Kept);
-    assert_eq!(ledger.proof(ip("192.0.2.1")), Some(&Proof::Reserved));
-    assert_eq!(placed(&mut ledger, "b").as_deref(), Some("192.0.2.2"));
-    assert_eq!(placed(&mut ledger, "a").as_deref(), Some("192.0.2.1"));
-    assert_eq!(ledger.object_gone(&object, false), Gone::NotOurs, "a reservation stands on no object");
-    ledger.observe(&vip("192.0.2.1", "a", "x2", 9));
-    assert_eq!(ledger.object_gone(&vip("192.0.2.1", "a", "x2", 10), false), Gone::Freed);
-    assert_eq!(ledger.holder(ip("192.0.2.1")), None);
+    note(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 5), None);
+    let change = gone(&mut ledger, "192.0.2.1", "x", true);
+    assert_eq!(change.bare, [owner("a"), owner("b")]);
+    assert_eq!(ledger.claim(&owner("a"), ip("192.0.2.1")), Claim::Create);
+    assert_eq!(promised(&mut ledger, "c").as_deref(), Some("192.0.2.2"));
+    assert_eq!(promised(&mut ledger, "a").as_deref(), Some("192.0.2.1"));
 }
 
 #[test]
-fn the_address_in_the_status_is_preferred_to_the_lowest_free_one() {
+fn who_joins_and_who_leaves_is_what_the_object_says() {
+    let mut ledger = ledger("192.0.2.1-192.0.2.2");
+    let address = ip("192.0.2.1");
+    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
+    let joins = Request { terms: terms(&owner("b")), ..request() };
+    let plan = ledger.place(&owner("b"), &joins).expect("joined");
+    assert_eq!(plan.addresses[0].address, address);
+    assert!(matches!(ledger.claim(&owner("b"), address), Claim::Join(seen) if seen.owners == [owner("a")]));
+    note(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 6), Some("b"));
+    assert_eq!(ledger.claim(&owner("b"), address), Claim::Owned);
+    assert!(matches!(ledger.part(&owner("a"), address), Part::Leave { stay, .. } if stay == [owner("b")]));
+    let change = ledger.note(&vip("192.0.2.1", &["b"], "x", 7), None, at(NOW), terms);
+    assert_eq!((change.lost, change.freed), (vec![owner("a")], true), "its ports are free");
+    assert_eq!(ledger.part(&owner("a"), address), Part::None);
+}
+
+#[test]
+fn an_address_in_quarantine_is_nobodys_and_goes_back_to_the_same_service_only() {
+    let mut ledger = ledger("192.0.2.1-192.0.2.2");
+    let address = ip("192.0.2.1");
+    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
+    let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::Released);
+    assert_eq!(note(&mut ledger, &put_away, Some("a")), ["a"]);
+    assert!(ledger.holders(address).is_empty());
+    assert_eq!(ledger.part(&owner("a"), address), Part::None);
+    assert_eq!(promised(&mut ledger, "b").as_deref(), Some("192.0.2.2"));
+    assert_eq!(promised(&mut ledger, "c"), None);
+    assert_eq!(ledger.next_due(), Some(at(NOW + 60)));
+    assert!(ledger.due(at(NOW + 59)).is_empty());
+    assert_eq!(ledger.due(at(NOW + 60)).len(), 1);
+    // Made anew under its name, and asking for it.
+    let anew = ServiceRef { uid: "other".into(), ..owner("a") };
+    let asks = Request { addresses: vec![address], ..request() };
+    ledger.place(&anew, &asks).expect("recalled");
+    assert!(matches!(ledger.claim(&anew, address), Claim::Recall(_)));
+    // News of the object as it was does not break the promise, and the end of the object does not either.
+    note(&mut ledger, &quarantined(vip("192.0.2.1", &["a"], "x", 7), QuarantineReason::Released), None);
+    assert_eq!(ledger.holders(address), std::slice::from_ref(&anew));
+    gone(&mut ledger, "192.0.2.1", "x", false);
+    assert_eq!(ledger.claim(&anew, address), Claim::Create);
+}
+
+#[test]
+fn a_promise_that_is_broken_puts_the_address_back_where_it_was() {
+    let mut ledger = ledger("192.0.2.1-192.0.2.1");
+    let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::Released);
+    note(&mut ledger, &put_away, None);
+    let before = ledger.counts("p", Family::V4);
+    let asks = Request { addresses: vec![ip("192.0.2.1")], ..request() };
+    ledger.place(&owner("a"), &asks).expect("recalled");
+    ledger.break_promise(&owner("a"), ip("192.0.2.1"), at(NOW), terms);
+    assert_eq!(ledger.counts("p", Family::V4), before);
+    assert_eq!(promised(&mut ledger, "b"), None, "still in quarantine");
+}
+
+#[test]
+fn an_address_that_another_station_has_is_not_given_back_either() {
+    let mut ledger = ledger("192.0.2.1-192.0.2.1");
+    let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::AddressTaken);
+    note(&mut ledger, &put_away, None);
+    let asks = Request { addresses: vec![ip("192.0.2.1")], ..request() };
+    assert!(
+        matches!(ledger.place(&owner("a"), &asks), Err(error) if matches!(*error, AllocateError::Quarantined { .. }))
+    );
+}
+
+#[test]
+fn what_a_status_shows_is_promised_if_it_is_in_a_pool_and_free_or_shared() {
     let mut ledger = ledger("192.0.2.1-192.0.2.9");
-    let given = ledger.place(&owner("a"), &request(["203.0.113.1", "192.0.2.7"])).expect("free");
-    assert_eq!(given.addresses[0].address, ip("192.0.2.7"), "203.0.113.1 is in no pool");
-    ledger.adopt_from_status(&owner("b"), ip("192.0.2.8"));
-    ledger.adopt_from_status(&owner("c"), ip("192.0.2.8"));
-    ledger.adopt_from_status(&owner("c"), ip("203.0.113.1"));
+    let alone = Terms::alone("ns");
+    for (name, address, terms) in [
+        ("b", "192.0.2.8", &alone),
+        ("c", "192.0.2.8", &alone),
+        ("c", "203.0.113.1", &alone),
+        ("d", "192.0.2.7", &terms(&owner("d"))),
+        ("e", "192.0.2.7", &terms(&owner("e"))),
+    ] {
+        ledger.adopt(ip(address), &owner(name), terms);
+    }
     assert_eq!(ledger.held_by(&owner("b")), [ip("192.0.2.8")]);
     assert!(ledger.held_by(&owner("c")).is_empty());
+    assert_eq!(ledger.holders(ip("192.0.2.7")), [owner("d"), owner("e")]);
 }
 
 #[test]
-fn of_two_addresses_that_two_controllers_gave_the_one_in_the_status_stays() {
-    let mut ledger = ledger("192.0.2.1-192.0.2.9");
-    ledger.observe(&vip("192.0.2.1", "a", "x", 5));
-    ledger.observe(&vip("192.0.2.2", "a", "y", 6));
-    let mut given = |request: Request| {
-        let plan = ledger.place(&owner("a"), &request).expect("held");
-        (plan.addresses[0].address.to_string(), plan.leaves)
+fn the_order_of_the_news_does_not_matter_once_all_of_it_is_here() {
+    let news = [
+        vip("192.0.2.1", &["a", "b"], "x", 5),
+        quarantined(vip("192.0.2.2", &["c"], "y", 6), QuarantineReason::Released),
+        vip("192.0.2.3", &["d"], "z", 7),
+        vip("192.0.2.1", &["b"], "x", 8),
+    ];
+    let told = |order: [usize; 4]| {
+        let mut ledger = ledger("192.0.2.1-192.0.2.9");
+        for index in order {
+            note(&mut ledger, &news[index], None);
+        }
+        ledger
     };
-    assert_eq!(given(request(["192.0.2.2"])), ("192.0.2.2".to_owned(), vec![ip("192.0.2.1")]));
-    assert_eq!(given(request([])).0, "192.0.2.1");
-    assert_eq!(given(request(["192.0.2.3"])).0, "192.0.2.1", "not a third one");
+    let straight = told([0, 1, 2, 3]);
+    for order in [[3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+        assert_eq!(told(order).entries, straight.entries, "{order:?}");
+        assert_eq!(
+            told(order).allocator.in_use().collect::<Vec<_>>(),
+            straight.allocator.in_use().collect::<Vec<_>>()
+        );
+    }
 }

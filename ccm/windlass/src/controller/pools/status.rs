@@ -65,7 +65,9 @@ impl Findings {
     /// What the cluster shows now.
     pub(crate) fn of(state: &State) -> BTreeMap<String, Self> {
         let World { vips, networks, .. } = &state.world;
-        Self::new(vips.iter(), networks.iter(), |address| state.ledger.pool_of(address))
+        Self::new(vips.iter(), networks.iter(), |address| {
+            state.ledger.pool_of(address).map(|pool| pool.name.as_str())
+        })
     }
 
     /// How many addresses of the pool another station has.

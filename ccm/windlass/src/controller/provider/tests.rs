@@ -1,14 +1,15 @@
 //! The life of an address, against an API server in memory.
 
-mod api;
-
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, NodeNetwork, VirtualRouter};
+use windlass_ccm::events::Recorder;
+use windlass_ccm::testing::apiserver::ApiServer as Api;
+use windlass_ccm::testing::faults::Weather;
 
 use super::*;
-use api::Api;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")
@@ -33,7 +34,7 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
     let shared = Arc::new(Shared::default());
     let pool = json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
-        "metadata": { "name": "p", "uid": "p", "resourceVersion": "1" }, "spec": { "addresses": [range] },
+        "metadata": { "name": "p", "uid": "p", "resourceVersion": "1" }, "spec": { "addresses": [range], "quarantineSeconds": 0 },
     });
     shared.list::<IPPool>(vec![object(pool)]);
     shared.list(vips);
@@ -42,7 +43,41 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
     shared.list::<Node>(vec![]);
     shared.list::<Namespace>(vec![]);
     shared.list::<Service>(vec![]);
-    Metal::new(api.client(), shared)
+    metal(api, shared)
+}
+
+fn metal(api: &Api, shared: Arc<Shared>) -> Metal {
+    let (events, _) = EventSink::new(Recorder::new(api.client(), "test"), CancellationToken::new());
+    Metal::new(api.client(), shared, events)
+}
+
+/// `address owner` of every object that is not in quarantine.
+fn claims(api: &Api) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let vips = api.list("virtualips");
+    let in_use = |vip: &&Value| vip["spec"]["quarantine"].is_null();
+    vips.iter()
+        .filter(in_use)
+        .map(|vip| (text(&vip["spec"]["address"]), text(&vip["spec"]["owners"][0]["name"])))
+        .collect()
+}
+
+/// The writes so far, and forgets them.
+fn writes(api: &Api) -> Vec<String> {
+    let name = |write: &windlass_ccm::testing::apiserver::Write| match write.body["metadata"]["name"].as_str()
+    {
+        Some(name) => name.to_owned(),
+        None => write.path.trim_start_matches("virtualips//").to_owned(),
+    };
+    api.take_writes().iter().map(|write| format!("{} {}", write.verb, name(write))).collect()
+}
+
+/// The answer to what happens next is lost, although it is carried out.
+async fn with_a_lost_answer<T>(api: &Api, call: impl Future<Output = T>) -> T {
+    api.set_weather(Weather { lost: 100, ..Weather::default() }, 1);
+    let answer = call.await;
+    api.set_weather(Weather::default(), 1);
+    answer
 }
 
 async fn ensure(metal: &Metal, service: &Service) -> Result<Ensured, ProviderError> {
@@ -56,11 +91,15 @@ fn rejected(reason: &'static str, message: &str) -> Result<Ensured, ProviderErro
 /// The VIP with the condition `Announced`, as an agent or the planner would write it.
 fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
     let address: IpAddr = address.parse().expect(address);
-    let mut vip = (**metal.shared.state().vip(address).expect("a VIP")).clone();
-    vip.status = Some(object(json!({ "conditions": [
+    let key = format!("virtualips//{}", windlass_api::virtual_ip_name(address));
+    let router = (status == "True").then_some("v4-r");
+    api.edit(
+        &key,
+        &json!({ "spec": { "virtualRouter": router }, "status": { "conditions": [
         { "type": "Announced", "status": status, "reason": "R", "message": message,
-          "lastTransitionTime": "2026-01-01T00:00:00Z" } ] })));
-    metal.shared.learn(api.put(&vip));
+          "lastTransitionTime": "2026-01-01T00:00:00Z" } ] } }),
+    );
+    metal.shared.learn::<VirtualIP>(object(api.get(&key).expect("a VIP")));
 }
 
 fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
@@ -86,11 +125,11 @@ async fn an_address_is_claimed_at_once_and_ready_when_a_node_announces_it() {
     let message = "waiting for a virtual router for 192.0.2.1".to_owned();
     let waiting = Ensured::Pending { reason: "NotAnnounced", message };
     assert_eq!(ensure(&metal, &service).await, Ok(waiting.clone()));
-    assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
+    assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
     assert_eq!(ensure(&metal, &service).await, Ok(waiting));
     told(&metal, &api, "192.0.2.1", "True", "");
     assert_eq!(addresses(ensure(&metal, &service).await), ["192.0.2.1"]);
-    assert_eq!(api.writes(), ["create 192.0.2.1"], "and nothing more");
+    assert_eq!(writes(&api), ["create 192.0.2.1"], "and nothing more");
 }
 
 #[tokio::test]
@@ -101,11 +140,11 @@ async fn an_address_in_the_status_stays_there_whoever_announces_it_now() {
         ensure(&first, &plain("web")).await.expect("claimed");
         (**first.shared.state().vip("192.0.2.1".parse().expect("address")).expect("a VIP")).clone()
     };
-    api.writes();
+    writes(&api);
     let restarted = provider(&api, "192.0.2.1-192.0.2.9", vec![vip]);
     let satisfied = service("web", &json!({}), Some("192.0.2.1"));
     assert_eq!(addresses(ensure(&restarted, &satisfied).await), ["192.0.2.1"]);
-    assert!(api.writes().is_empty(), "a restart writes nothing");
+    assert!(writes(&api).is_empty(), "a restart writes nothing");
 }
 
 #[tokio::test]
@@ -116,7 +155,7 @@ async fn an_address_that_another_controller_claimed_is_left_to_it() {
     ensure(&one, &plain("a")).await.expect("claimed");
     // `other` has not heard of it.
     ensure(&other, &plain("b")).await.expect("claimed");
-    assert_eq!(api.claims(), [("192.0.2.1".into(), "a".into()), ("192.0.2.2".into(), "b".into())]);
+    assert_eq!(claims(&api), [("192.0.2.1".into(), "a".into()), ("192.0.2.2".into(), "b".into())]);
     let refused =
         ensure(&other, &service("c", &json!({ "windlass.dev/addresses": "192.0.2.1" }), None)).await;
     let message = "address 192.0.2.1 is held by Service ns/a: ask for another address, free this one, or give both \
@@ -141,24 +180,24 @@ async fn two_controllers_at_once_give_no_address_twice() {
         ensured.expect("served");
     }
     let mut owners = std::collections::BTreeMap::<String, Vec<String>>::new();
-    for (address, owner) in api.claims() {
+    for (address, owner) in claims(&api) {
         owners.entry(owner).or_default().push(address);
     }
     assert_eq!(owners.len(), names.len(), "every Service has one: {owners:?}");
     // A Service that got one from each controller keeps one, once both have heard of both.
-    let objects = api.objects();
+    let objects: Vec<VirtualIP> = api.list("virtualips").into_iter().map(object).collect();
     for metal in &providers {
         for vip in &objects {
             metal.shared.learn(vip.clone());
         }
     }
-    for (address, _) in api.claims() {
+    for (address, _) in claims(&api) {
         told(&providers[0], &api, &address, "True", "");
     }
     for service in &services {
         assert_eq!(addresses(ensure(&providers[0], service).await).len(), 1);
     }
-    let mut left: Vec<_> = api.claims().into_iter().map(|(_, owner)| owner).collect();
+    let mut left: Vec<_> = claims(&api).into_iter().map(|(_, owner)| owner).collect();
     left.sort();
     let mut expected = names;
     expected.sort();
@@ -169,19 +208,15 @@ async fn two_controllers_at_once_give_no_address_twice() {
 async fn a_claim_whose_answer_was_lost_is_found_again_and_no_second_address_taken() {
     let api = Api::default();
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
-    api.lose_answer();
-    let error = ensure(&metal, &plain("web")).await.expect_err("the answer is lost");
-    assert_eq!(
-        error.to_string(),
-        "cannot claim 192.0.2.1: creating VirtualIP \"192.0.2.1\": InternalError (500 InternalError)"
-    );
+    let lost = with_a_lost_answer(&api, ensure(&metal, &plain("web"))).await;
+    let error = lost.expect_err("the answer is lost").to_string();
+    assert!(error.starts_with("cannot claim 192.0.2.1: creating VirtualIP \"192.0.2.1\": "), "{error}");
     ensure(&metal, &plain("web")).await.expect("found");
-    assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
+    assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
     // Lost, and the Service deleted before it was looked for: nothing stays behind.
-    api.lose_answer();
-    assert!(ensure(&metal, &plain("gone")).await.is_err());
+    assert!(with_a_lost_answer(&api, ensure(&metal, &plain("gone"))).await.is_err());
     metal.ensure_deleted("kubernetes", &plain("gone")).await.expect("deleted");
-    assert_eq!(api.claims(), [("192.0.2.1".into(), "web".into())]);
+    assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
 }
 
 #[tokio::test]
@@ -196,7 +231,7 @@ async fn an_exhausted_pool_is_said_and_a_freed_address_names_who_waits() {
     let named = futures::StreamExt::next(&mut metal.changes()).await;
     assert_eq!(named, Some(ServiceKey { namespace: "ns".into(), name: "b".into() }));
     ensure(&metal, &plain("b")).await.expect("claimed");
-    assert_eq!(api.writes(), ["create 192.0.2.1", "delete 192.0.2.1", "create 192.0.2.1"]);
+    assert_eq!(writes(&api), ["create 192.0.2.1", "delete 192.0.2.1", "create 192.0.2.1"]);
 }
 
 #[tokio::test]
@@ -205,16 +240,16 @@ async fn what_is_deleted_is_ones_own_and_deleting_again_is_no_error() {
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     ensure(&metal, &plain("a")).await.expect("claimed");
     // Meanwhile a's object was deleted and the name taken by b, of which nothing was heard.
-    api.remove("192.0.2.1");
+    api.delete("virtualips//192.0.2.1");
     let other = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     ensure(&other, &plain("b")).await.expect("claimed");
     for _ in 0..2 {
         metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
-        assert_eq!(api.claims(), [("192.0.2.1".into(), "b".into())]);
+        assert_eq!(claims(&api), [("192.0.2.1".into(), "b".into())]);
     }
     assert_eq!(metal.get("kubernetes", &plain("a")).await, Ok(None));
     other.ensure_deleted("kubernetes", &plain("b")).await.expect("deleted");
-    assert!(api.claims().is_empty());
+    assert!(claims(&api).is_empty());
 }
 
 #[tokio::test]
@@ -227,7 +262,7 @@ async fn a_service_made_anew_under_the_same_name_is_another_one() {
     ensure(&metal, &before).await.expect("claimed");
     ensure(&metal, &after).await.expect("claimed");
     metal.ensure_deleted("kubernetes", &before).await.expect("deleted");
-    assert_eq!(api.claims(), [("192.0.2.2".into(), "web".into())]);
+    assert_eq!(claims(&api), [("192.0.2.2".into(), "web".into())]);
     assert!(metal.get("kubernetes", &after).await.expect("known").is_some());
 }
 
@@ -239,10 +274,13 @@ async fn a_changed_wish_withdraws_the_old_address_only_when_the_new_one_works() 
     told(&metal, &api, "192.0.2.1", "True", "");
     let wish = service("web", &json!({ "windlass.dev/addresses": "192.0.2.5" }), Some("192.0.2.1"));
     assert!(matches!(ensure(&metal, &wish).await, Ok(Ensured::Pending { .. })));
-    assert_eq!(api.claims().len(), 2, "the old one still serves");
+    assert_eq!(claims(&api).len(), 2, "the old one still serves");
     told(&metal, &api, "192.0.2.5", "True", "");
     assert_eq!(addresses(ensure(&metal, &wish).await), ["192.0.2.5"]);
-    assert_eq!(api.claims(), [("192.0.2.5".into(), "web".into())]);
+    assert_eq!(claims(&api).len(), 2, "clients are still told to use the old one");
+    let written = service("web", &json!({ "windlass.dev/addresses": "192.0.2.5" }), Some("192.0.2.5"));
+    assert_eq!(addresses(ensure(&metal, &written).await), ["192.0.2.5"]);
+    assert_eq!(claims(&api), [("192.0.2.5".into(), "web".into())]);
 }
 
 #[tokio::test]
@@ -253,7 +291,7 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     told(&metal, &api, "192.0.2.1", "False", "no subnet");
     let blocked = ProviderError::Blocked { reason: "NotAnnounced", message: "no subnet".into() };
     assert_eq!(ensure(&metal, &plain("web")).await, Err(blocked));
-    api.writes();
+    writes(&api);
     let mut six = plain("six");
     six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
     assert!(matches!(
@@ -265,17 +303,17 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
         ensure(&metal, &six).await,
         Err(ProviderError::Rejected { reason: "InvalidRequest", .. })
     ));
-    assert!(api.writes().is_empty());
+    assert!(writes(&api).is_empty());
 }
 
 #[tokio::test]
 async fn nothing_is_given_or_taken_before_every_list_is_complete() {
     let api = Api::default();
-    let metal = Metal::new(api.client(), Arc::new(Shared::default()));
+    let metal = metal(&api, Arc::new(Shared::default()));
     let service = plain("web");
     let retry = |error: ProviderError| matches!(error, ProviderError::RetryAfter { .. });
     assert!(ensure(&metal, &service).await.is_err_and(retry));
     assert!(metal.get("kubernetes", &service).await.is_err_and(retry));
     assert!(metal.ensure_deleted("kubernetes", &service).await.is_err_and(retry));
-    assert!(api.writes().is_empty());
+    assert!(writes(&api).is_empty());
 }

@@ -557,31 +557,6 @@ fn only_load_balancers_of_a_served_class_want_an_address_65() {
 }
 
 #[test]
-fn what_the_service_controller_sees_to_is_no_orphan() {
-    let finalizer = "service.kubernetes.io/load-balancer-cleanup";
-    let rows = [
-        ("u", "LoadBalancer", None, false),
-        ("u", "LoadBalancer", Some(finalizer), false),
-        ("u", "ClusterIP", Some(finalizer), false),
-        ("u", "ClusterIP", None, true),
-        ("u", "ClusterIP", Some("example.org/other"), true),
-        ("made-anew", "LoadBalancer", Some(finalizer), true),
-    ];
-    let owner = ServiceRef { namespace: "ns".into(), name: "web".into(), uid: "u".into() };
-    for (uid, type_, finalizer, orphaned) in rows {
-        let mut service = service(&json!({ "type": type_ }), &json!({}));
-        service.metadata.uid = Some(uid.into());
-        service.metadata.finalizers = finalizer.map(|name| vec![name.to_owned()]);
-        assert_eq!(
-            is_orphaned(&owner, Some(&service), Settings::default()),
-            orphaned,
-            "{uid} {type_} {finalizer:?}"
-        );
-    }
-    assert!(is_orphaned(&owner, None, Settings::default()));
-}
-
-#[test]
 fn what_the_pools_and_the_sharing_look_at_is_asked_for_and_a_status_is_not() {
     let local = json!({ "externalTrafficPolicy": "Local", "selector": { "app": "a" } });
     let sharing = json!({ "windlass.dev/sharing-key": "k" });

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::controller::ledger::Proof;
+use crate::controller::ledger::Claim;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")
@@ -86,13 +86,16 @@ fn wait(shared: &Shared, service: &Service) {
 
 fn claims(shared: &Shared) -> Vec<String> {
     let state = shared.state();
-    let claims = state.ledger.claims().map(|(address, owner)| {
-        let proof = match state.ledger.proof(address) {
-            Some(Proof::Object { .. }) => "object",
-            Some(Proof::Reserved) => "reserved",
-            None => "nothing",
-        };
-        format!("{address} {} {proof}", owner.name)
+    let claims = state.ledger.claims().flat_map(|(address, holders)| {
+        let state = &state;
+        holders.iter().map(move |holder| {
+            let claim = match state.ledger.claim(holder, address) {
+                Claim::Owned => "object",
+                Claim::Create => "reserved",
+                Claim::Join(_) | Claim::Recall(_) => "another's object",
+            };
+            format!("{address} {} {claim}", holder.name)
+        })
     });
     claims.collect()
 }
@@ -267,6 +270,7 @@ fn a_service_is_named_when_its_address_is_announced_or_cannot_be() {
         let condition = json!({ "type": "Announced", "status": status, "reason": "R", "message": message,
                                 "lastTransitionTime": "2026-01-01T00:00:00Z" });
         vip.status = Some(object(json!({ "conditions": [condition] })));
+        vip.spec.virtual_router = (status == "True").then(|| "v4".to_owned());
         vip
     };
     assert!(named(&shared).is_empty());

@@ -1,0 +1,134 @@
+//! Making an address a Service's own: the calls that create its `VirtualIP`, put the Service among its owners, or take
+//! it out of quarantine. Each changes only what was seen; whoever came first is learnt from the API server's answer.
+
+use std::net::IpAddr;
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::{Value, json};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_ccm::ProviderError;
+use windlass_ipam::Planned;
+
+use super::ledger::{Claim, Seen};
+use super::provider::{Metal, failed, limited};
+
+impl Metal {
+    /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may
+    /// be that somebody else was faster.
+    pub(super) async fn claim(
+        &self,
+        holder: &ServiceRef,
+        planned: &Planned,
+        claim: Claim,
+    ) -> Result<(), ProviderError> {
+        let address = planned.address;
+        match claim {
+            Claim::Owned => Ok(()),
+            Claim::Create => self.create(holder, planned).await,
+            Claim::Join(object) => {
+                let owners: Vec<&ServiceRef> = object.owners.iter().chain([holder]).collect();
+                self.patch(holder, address, &object, json!({ "owners": owners })).await
+            }
+            Claim::Recall(object) if object.owners.contains(holder) => {
+                let spec = json!({ "owners": [holder], "quarantine": null });
+                self.patch(holder, address, &object, spec).await
+            }
+            // An object keeps one of its owners: for a Service that was made anew it is made anew.
+            Claim::Recall(object) => self.delete(holder, address, &object).await,
+        }
+    }
+
+    async fn create(&self, holder: &ServiceRef, planned: &Planned) -> Result<(), ProviderError> {
+        let Planned { address, pool, .. } = planned;
+        let name = virtual_ip_name(*address);
+        let mut object = VirtualIP::new(&name, new_claim(holder, planned));
+        object.spec.virtual_router = self.shared.state().carrier_of_new(holder, &object);
+        let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
+        match limited(self.vips.create(&PostParams::default(), &object), what).await? {
+            Ok(created) => {
+                tracing::info!(service = %holder, %address, pool, "address claimed");
+                self.shared.answer(created, holder);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => self.read(holder, *address).await,
+            Err(error) => Err(failed(&what(), &error)),
+        }
+    }
+
+    /// Changes the object as it was seen. If it has changed since, what it is now is read instead.
+    pub(super) async fn patch(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &Seen,
+        spec: Value,
+    ) -> Result<(), ProviderError> {
+        let name = virtual_ip_name(address);
+        let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
+        let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
+        let what = || format!("cannot change VirtualIP {name:?} for Service {holder}");
+        match limited(self.vips.patch(&name, &PatchParams::default(), &patch), what).await? {
+            Ok(changed) => {
+                self.shared.answer(changed, holder);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
+                self.read(holder, address).await
+            }
+            Err(error) => Err(failed(&what(), &error)),
+        }
+    }
+
+    /// Deletes the object as it was seen. If it has changed since, what it is now is read instead.
+    pub(super) async fn delete(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &Seen,
+    ) -> Result<(), ProviderError> {
+        let name = virtual_ip_name(address);
+        let what = || format!("cannot delete VirtualIP {name:?}");
+        match limited(self.vips.delete(&name, &exactly(object)), what).await? {
+            Ok(_) => {
+                self.shared.deleted(address, &object.uid);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.shared.deleted(address, &object.uid);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => self.read(holder, address).await,
+            Err(error) => Err(failed(&what(), &error)),
+        }
+    }
+
+    /// Learns from the API server whose `address` is. What `holder` was promised of it is over, unless it owns it.
+    pub(super) async fn read(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
+        let name = virtual_ip_name(address);
+        let what = || format!("cannot read VirtualIP {name:?}");
+        match limited(self.vips.get_opt(&name), what).await? {
+            Ok(Some(object)) => self.shared.answer(object, holder),
+            Ok(None) => self.shared.absent(address, holder),
+            Err(error) => return Err(failed(&what(), &error)),
+        }
+        Ok(())
+    }
+}
+
+/// The object that claims an address.
+fn new_claim(holder: &ServiceRef, planned: &Planned) -> VirtualIPSpec {
+    VirtualIPSpec {
+        address: planned.address,
+        pool: planned.pool.clone().unwrap_or_default(),
+        owners: vec![holder.clone()],
+        virtual_router: None,
+        quarantine: None,
+    }
+}
+
+/// The object in the very version that was seen.
+pub(super) fn exactly(object: &Seen) -> DeleteParams {
+    let preconditions =
+        Preconditions { uid: Some(object.uid.clone()), resource_version: Some(object.version.to_string()) };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
+}

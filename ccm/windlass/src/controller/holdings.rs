@@ -1,0 +1,209 @@
+//! What Services have, as the ledger and the cluster show it, and what that means for them. Decisions on the state, without
+//! a call to anybody.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt as _;
+use windlass_api::{ANNOTATION_ALLOW_MOVE, OnRemoval, ServiceRef, VirtualIP};
+use windlass_ccm::ServiceKey;
+use windlass_ipam::{Request, Terms};
+
+use super::ledger::Change;
+use super::request::{RequestError, owner, status_addresses, terms, wants_address};
+use super::settings::Settings;
+use super::state::{State, World, service_key};
+
+impl State {
+    /// An object as a watch shows it, or as the API server answers a call made for the Service `asked`. Names the Services
+    /// to look at again.
+    pub(super) fn note(&mut self, vip: &VirtualIP, asked: Option<&ServiceRef>) -> Vec<ServiceKey> {
+        self.suspects.extend(vip.spec.owners.iter().cloned());
+        let Self { ledger, world, clock, settings, .. } = self;
+        let mut change = ledger.note(vip, asked, clock.now(), |holder| terms_of(world, holder, *settings));
+        change.lost.retain(|lost| Some(lost) != asked);
+        self.consequences(vip.spec.address, &change)
+    }
+
+    /// The object with this UID is gone. `wanted`: its Services keep the address if they want it, and make the object anew.
+    pub(super) fn gone(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
+        let Self { ledger, world, clock, settings, .. } = self;
+        let keep = |holder: &ServiceRef| wanted && is_wanted(world, holder, *settings);
+        let change =
+            ledger.gone(address, uid, clock.now(), |holder| terms_of(world, holder, *settings), keep);
+        self.consequences(address, &change)
+    }
+
+    /// There is no object for `address`, and so `holder` has none.
+    pub(super) fn absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        let Self { ledger, world, clock, settings, .. } = self;
+        let change =
+            ledger.break_promise(holder, address, clock.now(), |holder| terms_of(world, holder, *settings));
+        self.consequences(address, &change)
+    }
+
+    fn consequences(&mut self, address: IpAddr, change: &Change) -> Vec<ServiceKey> {
+        let lost = change.lost.iter().filter(|lost| self.is_wanted(lost));
+        let mut keys: Vec<_> = lost.chain(&change.bare).map(service_key).collect();
+        if change.freed {
+            keys.extend(self.offer([address]));
+        }
+        keys
+    }
+
+    /// What the Service asks for, and what it is known to have.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn wishes(&self, holder: &ServiceRef, service: &Service) -> Result<Request, RequestError> {
+        let mut request = self.asks(service)?;
+        request.preferred = self.in_order_of_status(holder, service);
+        let held = self.ledger.held_by(holder);
+        let mut outside =
+            held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
+        request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
+        Ok(request)
+    }
+
+    /// Whether the admin lets the Services of `address` be given another once no pool holds it.
+    fn may_move(&self, address: IpAddr) -> bool {
+        let Some(vip) = self.vip(address) else { return false };
+        let pool = self.world.pools.get(&vip.spec.pool);
+        allows_move(vip) || pool.is_some_and(|pool| pool.spec.on_removal == OnRemoval::Move)
+    }
+
+    /// The addresses that the Service's status shows: as the caller has it, and as the watch has it.
+    pub(super) fn shown(&self, holder: &ServiceRef, service: &Service) -> BTreeSet<IpAddr> {
+        self.in_order_of_status(holder, service).into_iter().collect()
+    }
+
+    fn in_order_of_status(&self, holder: &ServiceRef, service: &Service) -> Vec<IpAddr> {
+        let watched = live(&self.world, holder);
+        let mut addresses = Vec::new();
+        for address in status_addresses(service).chain(watched.into_iter().flat_map(status_addresses)) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    }
+
+    /// Whether the status of some Service that owns `address` shows it.
+    pub(super) fn is_shown_by_any_owner(&self, address: IpAddr) -> bool {
+        let holders = self.ledger.holders(address).iter();
+        holders
+            .filter_map(|holder| live(&self.world, holder))
+            .any(|service| status_addresses(service).any(|shown| shown == address))
+    }
+
+    /// Services that hold an address that is in no pool.
+    pub(super) fn without_pool(&self) -> Vec<ServiceKey> {
+        let outside = self.ledger.claims().filter(|(address, _)| self.ledger.pool_of(*address).is_none());
+        outside.flat_map(|(_, holders)| holders).map(service_key).collect()
+    }
+
+    /// Whether the Service exists, is not being deleted and wants an address.
+    pub(super) fn is_wanted(&self, holder: &ServiceRef) -> bool {
+        is_wanted(&self.world, holder, self.settings)
+    }
+
+    /// Whether `address` in the status of `holder`'s Service was put there by us: the Service has it, or a pool does.
+    pub(super) fn is_ours(&self, holder: &ServiceRef, address: IpAddr) -> bool {
+        self.ledger.pool_of(address).is_some() || self.ledger.holders(address).contains(holder)
+    }
+
+    /// What `holder` has as a load balancer, and loses when it is none any more.
+    pub(super) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
+        let service = live(&self.world, holder);
+        let mut held = self.ledger.held_by(holder);
+        held.retain(|address| !service.is_some_and(|service| wants_besides(service, *address)));
+        held
+    }
+
+    /// Who may have addresses that nobody sees to any more, and was not looked at since that may have become so.
+    pub(super) fn take_suspects(&mut self) -> BTreeSet<ServiceRef> {
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.retain(|suspect| {
+            let service = self.service(suspect);
+            let held = self.ledger.held_by(suspect);
+            held.into_iter().any(|address| is_orphaned(suspect, address, service, self.settings))
+        });
+        suspects
+    }
+
+    /// The Service as it was and as it is: who has to be looked at.
+    pub(super) fn service_changed(
+        &mut self,
+        old: Option<&Service>,
+        new: Option<&Service>,
+    ) -> Vec<ServiceKey> {
+        let mut keys = Vec::new();
+        for holder in [old, new].into_iter().flatten().filter_map(owner) {
+            let held = self.ledger.held_by(&holder);
+            if held.is_empty() {
+                continue;
+            }
+            self.suspects.insert(holder.clone());
+            let Some(service) = new.filter(|new| new.metadata.uid.as_ref() == Some(&holder.uid)) else {
+                continue;
+            };
+            // What its status does not show any more can be withdrawn.
+            let shows = |service: &Service, address| status_addresses(service).any(|shown| shown == address);
+            let unshown =
+                |address: &IpAddr| old.is_some_and(|old| shows(old, *address)) && !shows(service, *address);
+            if held.iter().any(unshown) {
+                keys.push(service_key(&holder));
+            }
+        }
+        keys
+    }
+}
+
+/// Whether `address` of `owner` is to be withdrawn although the service controller will not ask for it: the Service is
+/// gone, was made anew, or wants no address and carries no finalizer by which the service controller would see to it.
+pub(crate) fn is_orphaned(
+    owner: &ServiceRef,
+    address: IpAddr,
+    service: Option<&Service>,
+    settings: Settings,
+) -> bool {
+    let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
+        return true;
+    };
+    let finalizers = service.metadata.finalizers.iter().flatten();
+    !wants_address(service, settings)
+        && !wants_besides(service, address)
+        && !finalizers.into_iter().any(|name| name.ends_with("/load-balancer-cleanup"))
+}
+
+/// Whether a Service wants `address` for another reason than being a load balancer.
+pub(crate) fn wants_besides(_service: &Service, _address: IpAddr) -> bool {
+    false
+}
+
+/// Whether the admin allows the move of this very address.
+pub(crate) fn allows_move(vip: &VirtualIP) -> bool {
+    vip.annotations().get(ANNOTATION_ALLOW_MOVE).is_some_and(|value| value == "true")
+}
+
+/// The Service, if it is the same and not just one of that name.
+fn live<'a>(world: &'a World, holder: &ServiceRef) -> Option<&'a Service> {
+    world.service(holder).filter(|service| service.metadata.uid.as_ref() == Some(&holder.uid))
+}
+
+/// Whether the Service exists, is not being deleted and wants an address.
+fn is_wanted(world: &World, holder: &ServiceRef, settings: Settings) -> bool {
+    live(world, holder).is_some_and(|service| {
+        service.metadata.deletion_timestamp.is_none() && wants_address(service, settings)
+    })
+}
+
+/// On which terms a Service shares what it has; with nobody, as long as nothing is known of it.
+fn terms_of(world: &World, holder: &ServiceRef, settings: Settings) -> Terms {
+    let known = live(world, holder).and_then(|service| terms(service, settings).ok());
+    known.unwrap_or_else(|| Terms::alone(&holder.namespace))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! A cluster in memory, with a node, its agent, and as many controllers as a test starts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::metrics::Metrics;
+use windlass_ccm::testing::apiserver::{ApiServer, Write};
+use windlass_ccm::testing::faults::Cut;
+
+use crate::controller::clock::Clock;
+use crate::controller::pool_metrics::PoolMetrics;
+use crate::controller::{Options, Settings, lead};
+
+/// When the tests begin.
+const BEGIN: i64 = 1_767_312_000;
+/// Nothing that a controller does by itself takes longer, quarantine and back-off included.
+const QUIET: Duration = Duration::from_mins(11);
+/// Every Service that does not settle within this many times [`QUIET`] never will.
+const PATIENCE: usize = 20;
+
+/// The cluster.
+pub(super) struct Rig {
+    pub(super) api: ApiServer,
+    clock: Clock,
+    agent: JoinHandle<()>,
+    /// Addresses that another station of the LAN has.
+    taken: std::sync::Arc<std::sync::Mutex<BTreeSet<String>>>,
+    made: u64,
+}
+
+/// A controller that runs.
+pub(super) struct Running {
+    pub(super) number: u64,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// It dies at once.
+    pub(super) async fn kill(self) {
+        self.task.abort();
+        drop(self.task.await);
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.agent.abort();
+    }
+}
+
+impl Rig {
+    /// A cluster with two nodes on 192.0.2.0/24 and 2001:db8::/64, and these pools.
+    pub(super) fn new(pools: &[Value]) -> Self {
+        let api = ApiServer::default();
+        for (number, node) in ["n1", "n2"].iter().enumerate() {
+            api.put(json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": { "name": node, "uid": format!("uid-{node}") },
+                "spec": { "providerID": format!("windlass://{node}") },
+                "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+            }));
+            let interface = json!({
+                "name": "eth0", "mac": format!("02:00:00:00:00:0{number}"), "linkLocal": format!("fe80::{}", number + 1),
+                "addresses": [format!("192.0.2.{}/24", 251 + number), format!("2001:db8::ff:{}/64", 1 + number)],
+            });
+            api.put(custom("NodeNetwork", node, &json!({ "interfaces": [interface] })));
+        }
+        for pool in pools {
+            api.put(pool.clone());
+        }
+        let begin = Instant::now();
+        let clock = Clock::new(move || {
+            let passed = i64::try_from((Instant::now() - begin).as_millis()).expect("a short test");
+            Timestamp::from_millisecond(BEGIN * 1000 + passed).expect("a time")
+        });
+        let taken = std::sync::Arc::<std::sync::Mutex<BTreeSet<String>>>::default();
+        let agent = tokio::spawn(agent(api.clone(), taken.clone()));
+        Self { api, clock, agent, taken, made: 0 }
+    }
+
+    /// From now on another station has the address.
+    pub(super) fn take(&self, address: &str) {
+        self.taken.lock().expect("no panic").insert(address.to_owned());
+    }
+
+    /// Starts a controller.
+    pub(super) fn controller(&self) -> Running {
+        let (client, number) = self.api.numbered_client();
+        let options = Options {
+            cluster_name: "kubernetes".to_owned(),
+            workers: 4,
+            leader_elect: false,
+            lease_namespace: "kube-system".to_owned(),
+            lease_name: "test".to_owned(),
+            settings: Settings::default(),
+        };
+        let metrics = Metrics::register(&mut Registry::default(), "test");
+        let clock = self.clock.clone();
+        let task = tokio::spawn(async move {
+            let leading =
+                lead(client, options, clock, metrics, &PoolMetrics::default(), CancellationToken::new())
+                    .await;
+            leading.expect("a controller does not end by itself");
+        });
+        Running { number, task }
+    }
+
+    /// Creates a Service, or one that was deleted anew.
+    pub(super) fn create(&mut self, name: &str, change: &Value) {
+        self.made += 1;
+        let created = Timestamp::from_second(BEGIN + i64::try_from(self.made).expect("few")).expect("a time");
+        let mut service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}-{}", self.made),
+                          "creationTimestamp": created.to_string() },
+            "spec": {
+                "type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "clusterIPs": ["10.0.0.1"],
+                "ports": [{ "name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080, "nodePort": 30080 }],
+            },
+            "status": { "loadBalancer": {} },
+        });
+        merge(&mut service, change);
+        self.api.put(service);
+    }
+
+    /// Changes a Service as its user would.
+    pub(super) fn edit(&self, name: &str, change: &Value) {
+        self.api.edit(&key(name), change);
+    }
+
+    /// Deletes a Service as its user would.
+    pub(super) fn delete(&self, name: &str) {
+        if self.exists(name) {
+            self.api.delete(&key(name));
+        }
+    }
+
+    pub(super) fn exists(&self, name: &str) -> bool {
+        self.api.get(&key(name)).is_some()
+    }
+
+    /// The addresses in the status of a Service.
+    pub(super) fn shown(&self, name: &str) -> Vec<String> {
+        let service = self.api.get(&key(name)).unwrap_or_default();
+        let ingress = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).cloned();
+        ingress.unwrap_or_default().iter().map(|entry| text(&entry["ip"])).collect()
+    }
+
+    /// Reason of the Service's condition.
+    pub(super) fn reason(&self, name: &str) -> String {
+        let service = self.api.get(&key(name)).unwrap_or_default();
+        let conditions = service.pointer("/status/conditions").and_then(Value::as_array).cloned();
+        conditions
+            .unwrap_or_default()
+            .iter()
+            .find(|one| one["type"] == windlass_api::CONDITION_ADDRESS_ALLOCATED)
+            .map(|one| format!("{} {}", text(&one["status"]), text(&one["reason"])))
+            .unwrap_or_default()
+    }
+
+    /// Waits until nothing is written for longer than a controller ever waits.
+    pub(super) async fn settle(&self) {
+        for _ in 0..PATIENCE {
+            self.api.take_writes();
+            sleep(QUIET).await;
+            if self.writes().is_empty() {
+                return;
+            }
+        }
+        panic!("it never settles: {:#?}", self.writes());
+    }
+
+    /// The writes since the last call of `take_writes`, without events.
+    pub(super) fn writes(&self) -> Vec<Write> {
+        self.api.writes().into_iter().filter(|write| !write.path.starts_with("events/")).collect()
+    }
+
+    /// Waits until the client is cut off (true), or nothing more is written (false).
+    pub(super) async fn until_cut_or_settled(&self, client: u64) -> bool {
+        for _ in 0..PATIENCE {
+            self.api.take_writes();
+            let end = Instant::now() + QUIET;
+            while Instant::now() < end {
+                if self.api.is_cut_off(client) {
+                    return true;
+                }
+                tokio::select! {
+                    () = self.api.changed() => {}
+                    () = sleep(Duration::from_secs(20)) => {}
+                }
+            }
+            if self.writes().is_empty() {
+                return false;
+            }
+        }
+        panic!("it never settles: {:#?}", self.writes());
+    }
+
+    /// What must hold of every cluster that has settled: objects and statuses agree, no address is owned by a Service that
+    /// is not there, and two have one only if they may share it. `counts`: how many addresses each Service is to have.
+    pub(super) fn check(&self, counts: &BTreeMap<&str, usize>, what: &str) {
+        let objects = self.objects();
+        let mut owned: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for vip in self.api.list("virtualips") {
+            assert!(vip["spec"]["quarantine"].is_null(), "{what}: a quarantine without end: {vip}");
+            let owners = vip["spec"]["owners"].as_array().cloned().unwrap_or_default();
+            let keys: BTreeSet<String> =
+                owners.iter().map(|owner| self.sharing_key(&text(&owner["name"]))).collect();
+            assert!(
+                owners.len() == 1 || (keys.len() == 1 && !keys.contains("")),
+                "{what}: doubled: {vip}\n{objects}"
+            );
+            for owner in owners {
+                let name = text(&owner["name"]);
+                let service = self.api.get(&key(&name)).unwrap_or_default();
+                assert_eq!(service["metadata"]["uid"], owner["uid"], "{what}: leaked: {vip}\n{objects}");
+                owned.entry(name).or_default().insert(text(&vip["spec"]["address"]));
+            }
+        }
+        for service in self.api.list("services") {
+            let name = text(&service["metadata"]["name"]);
+            let owned = owned.remove(&name).unwrap_or_default();
+            let shown: BTreeSet<String> = self.shown(&name).into_iter().collect();
+            assert_eq!(shown, owned, "{what}: {name} shows what it does not have\n{objects}");
+            let expected = counts.get(name.as_str()).copied();
+            assert_eq!(Some(shown.len()), expected, "{what}: addresses of {name}\n{objects}");
+        }
+        assert!(owned.is_empty(), "{what}: leaked {owned:?}\n{objects}");
+        let there: BTreeSet<String> =
+            self.api.list("services").iter().map(|service| text(&service["metadata"]["name"])).collect();
+        let expected: BTreeSet<String> = counts.keys().map(|name| (*name).to_owned()).collect();
+        assert_eq!(there, expected, "{what}: Services");
+    }
+
+    /// A controller that starts in a settled cluster finds nothing to do.
+    pub(super) async fn check_that_a_restart_writes_nothing(&self, what: &str) {
+        self.api.take_writes();
+        let controller = self.controller();
+        sleep(QUIET).await;
+        assert_eq!(self.writes(), [], "{what}: a restart writes nothing");
+        controller.kill().await;
+    }
+
+    fn sharing_key(&self, service: &str) -> String {
+        let service = self.api.get(&key(service)).unwrap_or_default();
+        text(&service["metadata"]["annotations"]["windlass.dev/sharing-key"])
+    }
+
+    /// Everything that claims and shows addresses, for people.
+    pub(super) fn objects(&self) -> String {
+        let vips =
+            self.api.list("virtualips").into_iter().map(|vip| format!("{} {}", vip["metadata"], vip["spec"]));
+        let services = self
+            .api
+            .list("services")
+            .into_iter()
+            .map(|service| format!("{} {} {}", service["metadata"], service["spec"], service["status"]));
+        vips.chain(services).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Runs a controller that is cut off at its `at`th write from now.
+    pub(super) fn cut(&self, controller: &Running, at: usize, cut: Cut) {
+        self.api.cut_at_write(controller.number, at, cut);
+    }
+}
+
+/// What the agents do: they announce what a virtual router carries, and nothing else.
+async fn agent(api: ApiServer, taken: std::sync::Arc<std::sync::Mutex<BTreeSet<String>>>) {
+    loop {
+        for vip in api.list("virtualips") {
+            let address = text(&vip["spec"]["address"]);
+            let carried = vip["spec"]["virtualRouter"].is_string() && vip["spec"]["quarantine"].is_null();
+            let is_taken = taken.lock().expect("no panic").contains(&address);
+            let (status, reason) = match (carried, is_taken) {
+                (true, false) => ("True", "Announced"),
+                (true, true) => ("False", "AddressTaken"),
+                (false, _) => ("False", "Withdrawn"),
+            };
+            let said = vip.pointer("/status/conditions/0");
+            let known = said.map(|one| (text(&one["status"]), text(&one["reason"])));
+            let news = known.as_ref().is_none_or(|(is, why)| (is.as_str(), why.as_str()) != (status, reason));
+            // Only what was announced is withdrawn: what never was is the planner's to speak of.
+            if news && (carried || known.is_some_and(|(is, _)| is == "True")) {
+                let condition = json!({ "type": "Announced", "status": status, "reason": reason,
+                                        "message": format!("{address} {reason}"),
+                                        "lastTransitionTime": "2026-01-01T00:00:00Z" });
+                let key = format!("virtualips//{}", text(&vip["metadata"]["name"]));
+                api.edit(&key, &json!({ "status": { "conditions": [condition] } }));
+            }
+        }
+        tokio::select! {
+            () = api.changed() => {}
+            () = sleep(Duration::from_secs(7)) => {}
+        }
+    }
+}
+
+/// An `IPPool`.
+pub(super) fn pool(name: &str, addresses: &[&str], change: &Value) -> Value {
+    let mut spec = json!({ "addresses": addresses });
+    merge(&mut spec, change);
+    custom("IPPool", name, &spec)
+}
+
+fn custom(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "spec": spec,
+        "metadata": { "name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T00:00:00Z" },
+    })
+}
+
+/// Key of a Service.
+pub(super) fn key(name: &str) -> String {
+    format!("services/ns/{name}")
+}
+
+/// Text of a JSON string; empty for anything else.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn merge(target: &mut Value, change: &Value) {
+    *target = windlass_ccm::testing::with(target.take(), change);
+}
