@@ -122,6 +122,7 @@ async fn measure(lab: &Lab, size: usize, alone: Duration) -> anyhow::Result<Row>
             controller_peak_kib: busy.controller_peak_kib.max(again.controller_peak_kib),
             agent_peak_kib: again.agent_peak_kib,
             restart,
+            restart_cpu: again.cpu.controller,
             restart_writes,
             one_more: more[MORE / 2],
         }))

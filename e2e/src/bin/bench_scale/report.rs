@@ -23,6 +23,8 @@ pub(crate) struct Figures {
     pub(crate) agent_peak_kib: u64,
     /// From the start of a new controller until it had looked at all Services.
     pub(crate) restart: Duration,
+    /// Processor seconds of the new controller until then.
+    pub(crate) restart_cpu: f64,
     pub(crate) restart_writes: BTreeMap<String, u64>,
     /// From the creation of a single Service until it showed its address.
     pub(crate) one_more: Duration,
@@ -41,6 +43,7 @@ pub(crate) struct Row {
     peak_mb: f64,
     agent_peak_mb: f64,
     restart_s: f64,
+    restart_cpu_s: f64,
     restart_writes: u64,
     one_more_ms: f64,
     cpu_s: Cpu,
@@ -68,6 +71,7 @@ impl Row {
             peak_mb: rounded(megabytes(figures.controller_peak_kib), 10.0),
             agent_peak_mb: rounded(megabytes(figures.agent_peak_kib), 10.0),
             restart_s: seconds(figures.restart),
+            restart_cpu_s: rounded(figures.restart_cpu, 100.0),
             restart_writes: figures.restart_writes.values().sum(),
             one_more_ms: rounded(figures.one_more.as_secs_f64() * 1000.0, 10.0),
             cpu_s: Cpu {
@@ -90,7 +94,7 @@ impl fmt::Display for Row {
         write!(
             f,
             "{:6} Services: accepted in {:6.2} s ({:.2} s without Windlass), assigned in {:6.2} s; {:.2} writes each; \
-             controller {:.1} MB, agent {:.1} MB at most; restart {:.2} s, {} writes; one more {:.1} ms",
+             controller {:.1} MB, agent {:.1} MB at most; restart {:.2} s ({:.2} s of a processor), {} writes; one more {:.1} ms",
             self.services,
             self.accepted_s,
             self.accepted_alone_s,
@@ -99,6 +103,7 @@ impl fmt::Display for Row {
             self.peak_mb,
             self.agent_peak_mb,
             self.restart_s,
+            self.restart_cpu_s,
             self.restart_writes,
             self.one_more_ms
         )

@@ -26,7 +26,7 @@ pub(crate) struct Cpu {
 /// Of each process since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
-    cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// The most memory that was ever in use, in KiB.
     pub(crate) controller_peak_kib: u64,
     /// Of the largest agent.
