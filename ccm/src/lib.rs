@@ -10,6 +10,7 @@ pub mod node;
 mod provider;
 mod queue;
 pub mod service;
+pub mod slim;
 mod store;
 #[cfg(any(test, feature = "fake"))]
 pub mod testing;

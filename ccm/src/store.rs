@@ -22,6 +22,8 @@ pub(crate) enum Change<O> {
 #[derive(Debug)]
 pub(crate) struct Store<K, O> {
     key_of: fn(&O) -> K,
+    /// Drops what nobody reads of an object that is kept.
+    slim: fn(&mut O),
     objects: BTreeMap<K, Arc<O>>,
     /// Objects of a list that is not complete yet.
     listing: Option<BTreeMap<K, Arc<O>>>,
@@ -29,8 +31,8 @@ pub(crate) struct Store<K, O> {
 }
 
 impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
-    pub(crate) fn new(key_of: fn(&O) -> K) -> Self {
-        Self { key_of, objects: BTreeMap::new(), listing: None, synced: false }
+    pub(crate) fn new(key_of: fn(&O) -> K, slim: fn(&mut O)) -> Self {
+        Self { key_of, slim, objects: BTreeMap::new(), listing: None, synced: false }
     }
 
     /// Whether a complete list was seen: before that, absence means nothing.
@@ -101,9 +103,8 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
         Some(Change::Applied { old: Some(old), new })
     }
 
-    /// Managed fields are of no use here and often half of the object.
     fn slim(&self, mut object: O) -> (K, Arc<O>) {
-        object.meta_mut().managed_fields = None;
+        (self.slim)(&mut object);
         ((self.key_of)(&object), Arc::new(object))
     }
 }

@@ -18,6 +18,7 @@ use crate::events::{EventKind, EventSink, Recorder};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
+use crate::slim;
 use crate::store::{Change, Store};
 use crate::watch::watch;
 
@@ -66,7 +67,7 @@ struct State {
 impl State {
     fn new(gauges: QueueGauges) -> Self {
         Self {
-            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default()),
+            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
             queue: Queue::new(BACKOFF, gauges),
             told: HashMap::new(),
         }

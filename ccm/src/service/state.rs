@@ -17,6 +17,7 @@ use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
 use crate::metrics::QueueGauges;
 use crate::provider::{LoadBalancer, ServiceKey};
 use crate::queue::{Backoff, Queue};
+use crate::slim;
 use crate::store::{Change, Store};
 
 /// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
@@ -189,8 +190,8 @@ impl<R: Rules> State<R> {
         Self {
             options,
             rules,
-            services: Store::new(key_of),
-            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default()),
+            services: Store::new(key_of, slim::service),
+            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
             memory: BTreeMap::new(),
             queue: Queue::new(BACKOFF, gauges),
         }

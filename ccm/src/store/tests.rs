@@ -3,10 +3,11 @@ use kube::runtime::watcher::Event;
 use serde_json::json;
 
 use super::{Change, Store};
+use crate::slim;
 use crate::testing::{node, node_object, with};
 
 fn store() -> Store<String, Node> {
-    Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default())
+    Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node)
 }
 
 fn versioned(name: &str, version: &str) -> Node {

@@ -15,7 +15,7 @@ use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, ServiceRef, VirtualIP, VirtualRouter,
     virtual_ip_name,
 };
-use windlass_ccm::ServiceKey;
+use windlass_ccm::{ServiceKey, slim};
 use windlass_ipam::Pool;
 
 use super::cache::{Cache, News, key};
@@ -241,6 +241,12 @@ pub(crate) trait Watched: kube::Resource + std::fmt::Debug + Sized {
     /// Its cache.
     fn cache(world: &mut World) -> &mut Cache<Self>;
 
+    /// As it is kept: without what nobody reads.
+    fn slimmed(mut self) -> Self {
+        self.meta_mut().managed_fields = None;
+        self
+    }
+
     /// Takes in what changed, and names the Services to look at again.
     fn news(_state: &mut State, _news: &News<Self>) -> Vec<ServiceKey> {
         Vec::new()
@@ -283,6 +289,15 @@ impl Watched for VirtualIP {
         &mut world.vips
     }
 
+    fn slimmed(mut self) -> Self {
+        self.metadata.managed_fields = None;
+        self.spec.owners.shrink_to_fit();
+        if let Some(status) = &mut self.status {
+            status.conditions.shrink_to_fit();
+        }
+        self
+    }
+
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.loads.note(news);
         state.vip_news(news)
@@ -323,6 +338,11 @@ impl Watched for Service {
         &mut world.services
     }
 
+    fn slimmed(mut self) -> Self {
+        slim::service(&mut self);
+        self
+    }
+
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.note_external(news);
         state.service_news(news)
@@ -353,18 +373,17 @@ impl Watched for Node {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.nodes
     }
+
+    fn slimmed(mut self) -> Self {
+        slim::node(&mut self);
+        self
+    }
 }
 
 impl Watched for ServiceCIDR {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.service_cidrs
     }
-}
-
-/// Without its managed fields, which nobody here reads: they are half of an object's size.
-pub(crate) fn slim<K: kube::Resource>(mut object: K) -> K {
-    object.meta_mut().managed_fields = None;
-    object
 }
 
 /// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
@@ -393,7 +412,7 @@ impl Shared {
 
     /// An object as a watch or the answer to a write shows it.
     pub(crate) fn learn<K: Watched>(&self, object: K) {
-        let object = slim(object);
+        let object = object.slimmed();
         self.take_in(|world| K::cache(world).apply(Arc::new(object)).into_iter().collect());
     }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{Shared, Watched, slim};
+use super::state::{Shared, Watched};
 
 /// How long the first list of a kind that may not be there is waited for.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ pub(crate) async fn watch_if_there<K>(
         Ok(Ok(list)) => shared.take_in::<K>(|world| {
             let cache = K::cache(world);
             cache.list_begins();
-            list.items.into_iter().for_each(|object| cache.list_item(Arc::new(slim(object))));
+            list.items.into_iter().for_each(|object| cache.list_item(Arc::new(object.slimmed())));
             cache.list_ends()
         }),
         // The watch goes on trying, and says why.
@@ -85,7 +85,7 @@ fn take<K: Watched>(shared: &Shared, event: watcher::Event<K>) {
             Vec::new()
         }),
         watcher::Event::InitApply(object) => shared.take_in::<K>(|world| {
-            K::cache(world).list_item(Arc::new(slim(object)));
+            K::cache(world).list_item(Arc::new(object.slimmed()));
             Vec::new()
         }),
         watcher::Event::InitDone => shared.take_in::<K>(|world| K::cache(world).list_ends()),
