@@ -15,8 +15,8 @@ mod tests;
 
 /// How long what nobody waits for may wait: counts in the status of pools, Services that are gone.
 const SOON: Duration = Duration::from_millis(500);
-/// The planner rests this many times as long as a pass took, so that it takes a fifth of one processor at most.
-const REST: u32 = 4;
+/// The planner rests this many times as long as a pass took, so that it takes a tenth of one processor at most.
+const REST: u32 = 9;
 /// It never rests longer.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
