@@ -2,7 +2,7 @@
 
 use windlass_api::{ServiceRef, address_allocated};
 use windlass_ccm::ProviderError;
-use windlass_ipam::AllocateError;
+use windlass_ipam::{AllocateError, Refusal, Refused};
 
 use super::request::RequestError;
 
@@ -17,8 +17,11 @@ pub(crate) fn refused(error: &AllocateError<ServiceRef>) -> ProviderError {
 }
 
 /// `reason` of the condition.
-const fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
+fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     match error {
+        AllocateError::NoFreeAddress { considered, .. } if are_for_others(considered) => {
+            address_allocated::POOL_NOT_ALLOWED
+        }
         AllocateError::NoFreeAddress { .. } => address_allocated::NO_FREE_ADDRESS,
         AllocateError::NoSuchPool { .. } => address_allocated::NO_SUCH_POOL,
         AllocateError::PoolRefuses { .. } | AllocateError::Reserved { .. } => {
@@ -34,3 +37,21 @@ const fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
         | AllocateError::NothingWanted => address_allocated::INVALID_REQUEST,
     }
 }
+
+/// Whether the pools that it could have an address from are for other namespaces or labels, all of them.
+fn are_for_others(considered: &[Refused]) -> bool {
+    let mut for_others = false;
+    for refused in considered {
+        match refused.why {
+            Refusal::OtherNamespace | Refusal::OtherLabels => for_others = true,
+            Refusal::NotNamed | Refusal::OtherFamily => {}
+            Refusal::NotAutoAssign | Refusal::Disabled | Refusal::Full { .. } | Refusal::TooFew { .. } => {
+                return false;
+            }
+        }
+    }
+    for_others
+}
+
+#[cfg(test)]
+mod tests;
