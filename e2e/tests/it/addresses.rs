@@ -1,6 +1,9 @@
 //! Which address a Service gets, when it gets none, and that it never changes by itself.
 
 mod crashes;
+mod families;
+mod pools;
+mod sharing;
 
 use std::{
     net::IpAddr,
@@ -24,6 +27,9 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
     scenario("deleted", lab(), async |lab| {
         let vip = served(lab).await?;
         let services: Api<Service> = Api::default_namespaced(lab.client());
+        let at_once = json!({"spec": {"quarantineSeconds": 0}});
+        let pools: Api<IPPool> = Api::all(lab.client());
+        pools.patch("default", &PatchParams::default(), &Patch::Merge(at_once)).await?;
         let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(1))?;
         let begin = Instant::now();
         await_that("the probe is answered", LIMIT, async || {
@@ -43,6 +49,8 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
         })
         .await?;
         await_withdrawn(lab, vip).await?;
+        let left = lab.virtual_ip(vip).await?;
+        ensure!(left.is_none(), "its VirtualIP is left: {left:?}");
         let outcome = probe.stop()?;
         ensure!(outcome.answered > 0, "the probe was never answered: {outcome:?}");
         let last_answer = outcome.gap_began.saturating_sub(deleted);
@@ -77,7 +85,7 @@ fn service_that_becomes_cluster_ip_loses_address_and_finalizer() -> anyhow::Resu
 fn exhausted_pool_says_why_and_serves_the_waiting_service_when_an_address_frees() -> anyhow::Result<()> {
     scenario("exhausted", lab(), async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
-        lab.pool("tiny", &["192.0.2.200/32"]).await?;
+        lab.pool_with("tiny", &["192.0.2.200/32"], json!({"quarantineSeconds": 1})).await?;
         lab.load_balancer("first", |_| ()).await?;
         let vip = lab.ingress("first", LIMIT).await?;
         lab.load_balancer("second", |_| ()).await?;
@@ -114,10 +122,11 @@ fn interface_that_no_node_has_is_named_on_the_service() -> anyhow::Result<()> {
     })
 }
 
-/// Waits until nothing of the address is left: no object, and nobody who answers for it.
+/// Waits until the address is nobody's: free or in quarantine, and nobody answers for it.
 async fn await_withdrawn(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
-    await_that(&format!("nothing is left of {vip}"), LIMIT, async || {
-        ensure!(lab.virtual_ip(vip).await?.is_none(), "its VirtualIP is there");
+    await_that(&format!("{vip} is nobody's"), LIMIT, async || {
+        let spec = lab.virtual_ip(vip).await?.map(|vip| vip.spec);
+        ensure!(spec.as_ref().is_none_or(|spec| spec.quarantine.is_some()), "its claim is {spec:?}");
         let macs = lab.arping("c1", vip).await?;
         ensure!(macs.is_empty(), "{macs:?} answer ARP for it");
         let answer = lab.curl("c1", vip, SERVICE_PORT).await;

@@ -44,6 +44,23 @@ pub(crate) fn annotate(service: &mut Service, annotation: &str, value: &str) {
     service.annotations_mut().insert(annotation.to_owned(), value.to_owned());
 }
 
+/// The addresses that the Service of namespace `default` shows, in order.
+pub(crate) async fn ingresses(lab: &Lab, name: &str) -> anyhow::Result<Vec<IpAddr>> {
+    let status = services(lab, "default").get(name).await?.status.and_then(|status| status.load_balancer);
+    let entries = status.and_then(|status| status.ingress).unwrap_or_default();
+    Ok(entries.into_iter().filter_map(|entry| entry.ip).map(|ip| ip.parse()).collect::<Result<_, _>>()?)
+}
+
+/// Waits until the Service shows this many addresses.
+pub(crate) async fn await_ingresses(lab: &Lab, name: &str, count: usize) -> anyhow::Result<Vec<IpAddr>> {
+    await_that(&format!("Service {name} shows {count} addresses"), LIMIT, async || {
+        let shown = ingresses(lab, name).await?;
+        ensure!(shown.len() == count, "it shows {shown:?}");
+        Ok(Some(shown))
+    })
+    .await
+}
+
 /// Waits until the condition on a Service's addresses is `verdict`, as `False NoFreeAddress`, with a message that says all
 /// of `words`.
 pub(crate) async fn await_verdict(

@@ -18,7 +18,7 @@ use serde_json::json;
 use windlass_api::{ANNOTATION_POOL, IPPool, NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, annotate, await_answer, await_verdict, lab, served, services};
+use crate::setup::{LIMIT, annotate, await_answer, await_ingresses, await_verdict, lab, served, services};
 
 #[test]
 fn restarted_controller_changes_no_address_and_writes_nothing() -> anyhow::Result<()> {
@@ -29,9 +29,15 @@ fn restarted_controller_changes_no_address_and_writes_nothing() -> anyhow::Resul
             lab.ingress(name, LIMIT).await?;
         }
         services(lab, "default").delete("gone", &DeleteParams::default()).await?;
-        // One that waits for a pool.
+        // One that waits for a pool, and one that waits for its other family.
         lab.load_balancer("waiting", |service| annotate(service, ANNOTATION_POOL, "absent")).await?;
         await_verdict(lab, "default", "waiting", "False NoSuchPool", &["absent"]).await?;
+        lab.load_balancer("partial", |service| {
+            service.spec.get_or_insert_default().ip_family_policy = Some("PreferDualStack".into());
+        })
+        .await?;
+        await_ingresses(lab, "partial", 1).await?;
+        await_verdict(lab, "default", "partial", "True FamilyMissing", &["IPv6"]).await?;
 
         let before = settled(lab).await?;
         for (round, signal) in
