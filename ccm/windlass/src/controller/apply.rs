@@ -93,7 +93,8 @@ impl Applier {
     }
 
     async fn pass(&self) -> Pass {
-        let mut failures = self.remove_orphans().await;
+        let mut failures = self.metal.serve_external().await;
+        failures.extend(self.remove_orphans().await);
         failures.extend(self.end_quarantines().await);
         let began = Instant::now();
         let (writes, woken) = {
@@ -219,7 +220,11 @@ impl Applier {
         let held = self.metal.shared.state().to_withdraw(owner);
         let orphans: Vec<_> = held
             .into_iter()
-            .filter(|address| is_orphaned(owner, *address, found.as_ref(), self.metal.settings))
+            .filter(|address| {
+                let state = self.metal.shared.state();
+                is_orphaned(owner, found.as_ref(), self.metal.settings)
+                    && !state.wants_besides(owner, found.as_ref(), *address)
+            })
             .collect();
         if orphans.is_empty() {
             return Ok(());

@@ -1,13 +1,19 @@
-//! `spec.externalIPs`: which of them are announced, and which are refused. Pure.
+//! `spec.externalIPs`: which of them are announced, and which are refused.
 //!
 //! Whoever may write a Service may put any address there, and every node then takes the traffic to it that passes through
 //! the cluster (CVE-2020-8554). Announced on the LAN such an address would take everybody's traffic. So only addresses of a
 //! pool are announced whose admin allows it, for Services that the pool is for, and never one that somebody else has.
 
+mod claims;
+mod judge;
+
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
+use windlass_api::ServiceRef;
 use windlass_ipam::Subject;
+
+pub(crate) use judge::Told;
 
 use super::cache::News;
 use super::pools::ExternalUse;
@@ -49,6 +55,20 @@ impl State {
             addresses: external_ips(service).into_iter().collect(),
         });
         uses.collect()
+    }
+
+    /// Whether the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it
+    /// may have.
+    pub(super) fn wants_besides(
+        &self,
+        owner: &ServiceRef,
+        service: Option<&Service>,
+        address: IpAddr,
+    ) -> bool {
+        service.is_some_and(|service| {
+            service.metadata.uid.as_ref() == Some(&owner.uid)
+                && judge::wants_external(service, &self.subject(service), address, &self.reviewed())
+        })
     }
 
     /// The Service as the selectors of pools see it.

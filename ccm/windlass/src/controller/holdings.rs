@@ -117,7 +117,7 @@ impl State {
     pub(super) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let service = live(&self.world, holder);
         let mut held = self.ledger.held_by(holder);
-        held.retain(|address| !service.is_some_and(|service| wants_besides(service, *address)));
+        held.retain(|address| !self.wants_besides(holder, service, *address));
         held
     }
 
@@ -127,7 +127,9 @@ impl State {
         suspects.retain(|suspect| {
             let service = self.service(suspect);
             let held = self.ledger.held_by(suspect);
-            held.into_iter().any(|address| is_orphaned(suspect, address, service, self.settings))
+            held.into_iter().any(|address| {
+                is_orphaned(suspect, service, self.settings) && !self.wants_besides(suspect, service, address)
+            })
         });
         suspects
     }
@@ -160,26 +162,16 @@ impl State {
     }
 }
 
-/// Whether `address` of `owner` is to be withdrawn although the service controller will not ask for it: the Service is
-/// gone, was made anew, or wants no address and carries no finalizer by which the service controller would see to it.
-pub(crate) fn is_orphaned(
-    owner: &ServiceRef,
-    address: IpAddr,
-    service: Option<&Service>,
-    settings: Settings,
-) -> bool {
+/// Whether what `owner` has as a load balancer is to be withdrawn although the service controller will not ask for it: the
+/// Service is gone, was made anew, or wants no address and carries no finalizer by which the service controller would see
+/// to it.
+pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
     };
     let finalizers = service.metadata.finalizers.iter().flatten();
     !wants_address(service, settings)
-        && !wants_besides(service, address)
         && !finalizers.into_iter().any(|name| name.ends_with("/load-balancer-cleanup"))
-}
-
-/// Whether a Service wants `address` for another reason than being a load balancer.
-pub(crate) fn wants_besides(_service: &Service, _address: IpAddr) -> bool {
-    false
 }
 
 /// Whether the admin allows the move of this very address.

@@ -168,6 +168,15 @@ impl Ledger {
         }
     }
 
+    /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.
+    pub(crate) fn promise_external(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
+        self.allocator.adopt_together(address, holder, terms);
+        let entry = self.entries.entry(address).or_default();
+        if !entry.owns(holder) && !entry.intents.contains(holder) {
+            entry.intents.push(holder.clone());
+        }
+    }
+
     /// `holder` uses what it holds in another way.
     pub(crate) fn set_terms(&mut self, holder: &ServiceRef, terms: &Terms) {
         self.allocator.set_terms(holder, terms);

@@ -43,7 +43,7 @@ pub(crate) struct Metal {
     pub(super) shared: Arc<Shared>,
     pub(super) vips: Api<VirtualIP>,
     pub(super) settings: Settings,
-    events: EventSink,
+    pub(super) events: EventSink,
 }
 
 /// What is to be done for a Service, as the state shows it.

@@ -21,6 +21,7 @@ use windlass_ipam::Pool;
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
 use super::clock::Clock;
+use super::external::Told;
 use super::holdings::allows_move;
 use super::ledger::Ledger;
 use super::loads::Loads;
@@ -55,6 +56,8 @@ pub(crate) struct State {
     reviewer: Reviewer,
     /// Services with external IPs.
     pub(super) external: BTreeSet<ServiceRef>,
+    /// What was told of external IPs that are refused.
+    pub(super) told: Told,
     /// Services that may have addresses that nobody sees to: changed since they were looked at.
     pub(super) suspects: BTreeSet<ServiceRef>,
     pub(crate) clock: Clock,
@@ -140,9 +143,12 @@ impl State {
         if !changed {
             return (reviewed, Vec::new());
         }
+        // Who has external IPs may not have them any more: load balancers are seen to by the service controller.
+        self.suspects.extend(self.external.iter().cloned());
+        let external = self.external.iter().map(service_key).collect::<Vec<_>>();
         let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
         if usable == self.pools {
-            return (reviewed, Vec::new());
+            return (reviewed, external);
         }
         let owners_and_pools = |state: &Self| -> Vec<(IpAddr, Option<String>)> {
             let held = state.ledger.claims().map(|(address, _)| address);
@@ -157,6 +163,7 @@ impl State {
         let mut keys: Vec<_> =
             moved.flat_map(|((address, _), _)| self.ledger.holders(*address)).map(service_key).collect();
         keys.extend(self.serve(&[Chance::Pools(&before_pools)]));
+        keys.extend(external);
         (reviewed, keys)
     }
 

@@ -2,6 +2,7 @@
 //! when the API server is slow and fails.
 
 mod crash;
+mod external;
 mod rig;
 mod scenarios;
 

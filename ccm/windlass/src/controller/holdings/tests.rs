@@ -13,7 +13,6 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
         ("u", "ClusterIP", Some("example.org/other"), true),
         ("made-anew", "LoadBalancer", Some(finalizer), true),
     ];
-    let address = IpAddr::from([192, 0, 2, 1]);
     let owner = ServiceRef { namespace: "ns".into(), name: "web".into(), uid: "u".into() };
     for (uid, type_, finalizer, orphaned) in rows {
         let service: Service = serde_json::from_value(json!({
@@ -23,10 +22,10 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
         }))
         .expect("a Service");
         assert_eq!(
-            is_orphaned(&owner, address, Some(&service), Settings::default()),
+            is_orphaned(&owner, Some(&service), Settings::default()),
             orphaned,
             "{uid} {type_} {finalizer:?}"
         );
     }
-    assert!(is_orphaned(&owner, address, None, Settings::default()));
+    assert!(is_orphaned(&owner, None, Settings::default()));
 }
