@@ -3,6 +3,7 @@
 
 mod crash;
 mod external;
+mod race;
 mod rig;
 mod scenarios;
 
