@@ -10,9 +10,9 @@ pub const NOT_ANNOUNCED: &str = "NotAnnounced";
 pub const ADDRESS_OUTSIDE_POOLS: &str = "AddressOutsidePools";
 /// `True`: it prefers both families, and no pool can give the second one.
 pub const FAMILY_MISSING: &str = "FamilyMissing";
-/// `False`: no pool that it may use has an address left.
+/// `False`: no pool that it may use has an address left, or there is no pool.
 pub const NO_FREE_ADDRESS: &str = "NoFreeAddress";
-/// `False`: the pool it names does not exist, or there is none at all.
+/// `False`: the pool it names does not exist.
 pub const NO_SUCH_POOL: &str = "NoSuchPool";
 /// `False`: a field or annotation of it is malformed or contradicts another.
 pub const INVALID_REQUEST: &str = "InvalidRequest";

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod commands;
+mod examples;
 mod failover;
 mod full;
 mod guard;

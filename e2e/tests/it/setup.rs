@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt as _};
 use windlass_api::CONDITION_ADDRESS_ALLOCATED;
-use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that};
+use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that, workspace};
 
 /// How long something may take that takes a fraction of a second when all is well.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
@@ -116,4 +116,11 @@ pub(crate) async fn await_answer(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
 /// The other of the two nodes that have an agent.
 pub(crate) fn other(node: &str) -> &'static str {
     if node == "n1" { "n2" } else { "n1" }
+}
+
+/// Lines within the `sh` blocks of a page of the repository.
+pub(crate) fn code_lines(page: &str) -> anyhow::Result<Vec<String>> {
+    let text = std::fs::read_to_string(workspace().join(page)).with_context(|| format!("reading {page}"))?;
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    Ok(blocks.flat_map(|(block, _)| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect())
 }

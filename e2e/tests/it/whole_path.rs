@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::ListParams};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario, workspace};
 
+use crate::setup::code_lines;
+
 const LIMIT: Duration = Duration::from_mins(3);
 
 #[test]
@@ -73,7 +75,7 @@ fn service_gets_an_address_its_node_dies_and_the_client_still_reaches_it() -> an
 #[test]
 fn readme_names_only_commands_that_exist() -> anyhow::Result<()> {
     let makefile = std::fs::read_to_string(workspace().join("Makefile"))?;
-    let targets: Vec<String> = code_lines()?
+    let targets: Vec<String> = code_lines("README.md")?
         .iter()
         .filter_map(|line| {
             line.strip_prefix("make ").map(|rest| rest.split_whitespace().next().unwrap_or("").to_owned())
@@ -91,12 +93,5 @@ fn readme_names_only_commands_that_exist() -> anyhow::Result<()> {
 
 /// The README's kubectl commands.
 fn readme_commands() -> anyhow::Result<Vec<String>> {
-    Ok(code_lines()?.into_iter().filter(|line| line.starts_with("kubectl ")).collect())
-}
-
-/// Lines within the README's `sh` blocks.
-fn code_lines() -> anyhow::Result<Vec<String>> {
-    let readme = std::fs::read_to_string(workspace().join("README.md"))?;
-    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```"));
-    Ok(blocks.flat_map(|(block, _)| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect())
+    Ok(code_lines("README.md")?.into_iter().filter(|line| line.starts_with("kubectl ")).collect())
 }

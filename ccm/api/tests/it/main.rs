@@ -1,5 +1,6 @@
 //! The committed custom resource definitions against the Rust types.
 
+mod documents;
 #[path = "../../examples/crds/render.rs"]
 mod render;
 

@@ -112,3 +112,34 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
         assert!(address.ip().is_loopback(), "{file}: {address}");
     }
 }
+
+/// The first two cells of the rows of the table whose first heading is `heading`.
+fn table<'a>(page: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
+    let rows = page.lines().skip_while(|line| !line.starts_with(&format!("| {heading} |")));
+    let rows = rows.skip(2).map_while(|line| line.strip_prefix("| ")?.split_once(" | "));
+    rows.map(|(first, rest)| (first, rest.split('|').next().unwrap_or_default().trim())).collect()
+}
+
+#[test]
+fn the_page_has_every_flag_with_its_default_and_no_other() {
+    use clap::CommandFactory as _;
+    let page = include_str!("../../../../docs/deploy.md");
+    let command = Cli::command();
+    for role in ["controller", "agent"] {
+        let mut written = table(page, &format!("flag of the {role}"));
+        written.extend(table(page, "flag of both"));
+        let flags = command.find_subcommand(role).unwrap().get_arguments().filter_map(|flag| {
+            let name = flag.get_long().filter(|name| !["help", "version"].contains(name))?;
+            Some((format!("`--{name}`"), flag.get_default_values()))
+        });
+        for (flag, defaults) in flags {
+            let row = written.iter().position(|(name, _)| *name == flag);
+            let (_, default) = written.remove(row.unwrap_or_else(|| panic!("{role}: {flag} is missing")));
+            for expected in defaults {
+                let expected = expected.to_str().unwrap();
+                assert_eq!(default.trim_matches('`'), expected, "{role}: {flag}");
+            }
+        }
+        assert_eq!(written, [], "{role}");
+    }
+}
