@@ -11,7 +11,8 @@ use windlass_api::IPPool;
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
+    text.expect("a file")
 }
 
 fn set(words: impl IntoIterator<Item = impl Into<String>>) -> BTreeSet<String> {
@@ -46,7 +47,7 @@ fn column(document: &str, heading: &str, column: usize) -> BTreeSet<String> {
         match row.get(1) {
             None => inside = false,
             Some(first) if *first == heading => inside = true,
-            Some(_) if inside => cells += &format!("{}\n", row.get(column).unwrap_or(&"")),
+            Some(_) if inside => cells.extend([row.get(column).unwrap_or(&""), "\n"]),
             Some(_) => {}
         }
     }
