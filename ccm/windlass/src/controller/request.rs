@@ -112,5 +112,5 @@ pub(crate) fn terms(service: &Service, settings: Settings) -> Result<Terms, Requ
     sharing::terms(service, Annotations::of(service, settings))
 }
 
-#[cfg(any())]
+#[cfg(test)]
 mod tests;
