@@ -177,12 +177,15 @@ impl ApiServer {
     pub async fn until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
         let limit = tokio::time::Instant::now() + Duration::from_mins(20);
         while !condition(self) {
-            assert!(
-                tokio::time::Instant::now() < limit,
-                "waited in vain for: {what}\nwrites: {:#?}\nobjects: {:#?}",
-                self.lock().writes,
-                self.lock().objects
-            );
+            {
+                let inner = self.lock();
+                assert!(
+                    tokio::time::Instant::now() < limit,
+                    "waited in vain for: {what}\nwrites: {:#?}\nobjects: {:#?}",
+                    inner.writes,
+                    inner.objects
+                );
+            }
             // Virtual time: this lets every other task run first.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
