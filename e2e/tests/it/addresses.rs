@@ -1,6 +1,7 @@
 //! Which address a Service gets, when it gets none, and that it never changes by itself.
 
 mod crashes;
+mod external;
 mod families;
 mod pools;
 mod sharing;
