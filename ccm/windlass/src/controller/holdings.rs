@@ -113,6 +113,16 @@ impl State {
         self.ledger.pool_of(address).is_some() || self.ledger.holders(address).contains(holder)
     }
 
+    /// Whether the change of the Service's status cannot be ours: it took away what `holder` holds, or added an address of
+    /// a pool that it does not hold.
+    pub(super) fn is_forged(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
+        let (was, is): (BTreeSet<_>, BTreeSet<_>) =
+            (status_addresses(old).collect(), status_addresses(new).collect());
+        let holds = |address: IpAddr| self.ledger.holders(address).contains(holder);
+        was.difference(&is).any(|gone| holds(*gone))
+            || is.difference(&was).any(|added| !holds(*added) && self.is_ours(holder, *added))
+    }
+
     /// What `holder` has as a load balancer, and loses when it is none any more.
     pub(super) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let service = live(&self.world, holder);

@@ -235,9 +235,11 @@ impl LoadBalancer for Metal {
         Some(CONDITION_ADDRESS_ALLOCATED)
     }
 
-    /// Labels, selector and order of families are part of a request, too.
+    /// Labels, selector and order of families are part of a request, too. And a status that somebody else has written is
+    /// put right.
     fn is_concerned(&self, old: &Service, new: &Service) -> bool {
         asks_otherwise(old, new, self.settings)
+            || holder_of(new).is_ok_and(|holder| self.shared.state().is_forged(&holder, old, new))
     }
 
     fn is_own_ingress(&self, service: &Service, entry: &LoadBalancerIngress) -> bool {

@@ -317,3 +317,23 @@ async fn nothing_is_given_or_taken_before_every_list_is_complete() {
     assert!(metal.ensure_deleted("kubernetes", &service).await.is_err_and(retry));
     assert!(writes(&api).is_empty());
 }
+
+#[tokio::test]
+async fn status_that_another_hand_has_written_concerns_us_and_our_own_does_not() {
+    let api = Api::default();
+    let metal = provider(&api, "192.0.2.16/30", vec![]);
+    drop(metal.ensure("c", &plain("web"), &[]).await);
+    let shows = |address| service("web", &json!({}), address);
+    let held = "192.0.2.16";
+    assert_eq!(claims(&api), [(held.to_owned(), "web".to_owned())]);
+    for (old, new, concerned, what) in [
+        (None, Some(held), false, "its own address is shown"),
+        (Some(held), None, true, "its own address is hidden"),
+        (Some(held), Some("192.0.2.17"), true, "it is replaced"),
+        (None, Some("192.0.2.17"), true, "an address of the pool is added"),
+        (None, Some("198.51.100.1"), false, "a foreign address is added"),
+        (Some("192.0.2.17"), None, false, "what is not its own is hidden"),
+    ] {
+        assert_eq!(metal.is_concerned(&shows(old), &shows(new)), concerned, "{what}");
+    }
+}

@@ -49,6 +49,26 @@ pub(super) fn all() -> Vec<Scenario> {
             after: |rig| assert_eq!(rig.shown("a"), ["192.0.2.16"]),
         },
         Scenario {
+            name: "another hand empties the status of a Service",
+            pools: four(),
+            before: |rig| rig.create("a", &json!({})),
+            happens: |rig| rig.edit("a", &json!({ "status": { "loadBalancer": { "ingress": null } } })),
+            counts: [("a", 1)].into(),
+            after: |rig| assert_eq!(rig.shown("a"), ["192.0.2.16"]),
+        },
+        Scenario {
+            name: "another hand puts an address of a pool into the status of a Service",
+            pools: four(),
+            before: |rig| rig.create("a", &json!({})),
+            happens: |rig| {
+                let ingress =
+                    json!([{ "ip": "192.0.2.16", "ipMode": "VIP" }, { "ip": "192.0.2.18", "ipMode": "VIP" }]);
+                rig.edit("a", &json!({ "status": { "loadBalancer": { "ingress": ingress } } }));
+            },
+            counts: [("a", 1)].into(),
+            after: |rig| assert_eq!(rig.shown("a"), ["192.0.2.16"]),
+        },
+        Scenario {
             name: "a Service is deleted",
             pools: four(),
             before: |rig| rig.create("a", &json!({})),
