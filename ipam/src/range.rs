@@ -186,7 +186,7 @@ impl FromStr for AddressRange {
             return Self::checked(text, end(first)?, end(last)?);
         }
         if text.contains('/') {
-            let net: IpNet = text.parse().map_err(|_| ParseRangeError::BadCidr(text.to_owned()))?;
+            let net = cidr(text).ok_or_else(|| ParseRangeError::BadCidr(text.to_owned()))?;
             if net.addr() != net.network() {
                 return Err(ParseRangeError::HostBits {
                     text: text.to_owned(),
@@ -202,6 +202,13 @@ impl FromStr for AddressRange {
             Err(_) => Err(ParseRangeError::Syntax(text.to_owned())),
         }
     }
+}
+
+/// `ipnet` takes leading zeros in the octets and in the prefix length, which some read as octal: they are refused here.
+fn cidr(text: &str) -> Option<IpNet> {
+    let (address, length) = text.split_once('/')?;
+    let bits: u8 = length.parse().ok()?;
+    IpNet::new(address.parse().ok()?, bits).ok().filter(|_| bits.to_string() == length)
 }
 
 impl fmt::Display for AddressRange {

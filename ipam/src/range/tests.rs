@@ -1,3 +1,6 @@
+use ipnet::Ipv4Net;
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -96,5 +99,57 @@ fn what_is_not_a_range_is_refused_with_value_reason_and_remedy() {
     for (text, message) in rows {
         let error = text.parse::<AddressRange>().expect_err(text);
         assert_eq!(error.to_string(), message);
+    }
+}
+
+#[test]
+fn leading_zeros_are_refused_as_some_read_them_as_octal() {
+    for text in
+        ["10.0.0.0/08", "010.0.0.0/8", "10.0.0.0/008", "2001:db8::/064", "192.0.2.0/+24", "192.0.2.0/ 24"]
+    {
+        let error = text.parse::<AddressRange>().expect_err(text);
+        assert_eq!(error, ParseRangeError::BadCidr(text.to_owned()), "{text}");
+    }
+    for text in ["010.0.0.1", "010.0.0.1-010.0.0.2"] {
+        text.parse::<AddressRange>().expect_err(text);
+    }
+}
+
+/// Texts that are ranges, or nearly.
+fn nearly_a_range() -> impl Strategy<Value = String> {
+    let v4 = any::<Ipv4Addr>().prop_map(|address| address.to_string());
+    let v6 = any::<Ipv6Addr>().prop_map(|address| address.to_string());
+    let end = || prop_oneof![4 => v4.clone(), 4 => v6.clone(), 1 => "[0-9a-f:.]{0,12}"];
+    let network = (any::<Ipv4Addr>(), 0..=32_u8)
+        .prop_map(|(address, length)| Ipv4Net::new_assert(address, length).trunc().to_string());
+    prop_oneof![
+        1 => any::<String>(),
+        1 => "[0-9a-f:./ -]{0,24}",
+        2 => end(),
+        2 => network,
+        2 => (end(), 0..=130_u8).prop_map(|(address, length)| format!("{address}/{length}")),
+        3 => (end(), " ?- ?", end()).prop_map(|(first, dash, last)| format!("{first}{dash}{last}")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn any_text_is_refused_or_a_range_that_prints_and_parses_to_itself(text in nearly_a_range()) {
+        if let Ok(range) = text.parse::<AddressRange>() {
+            prop_assert!(range.first() <= range.last());
+            prop_assert_eq!(range.to_string().parse(), Ok(range));
+        }
+    }
+
+    #[test]
+    fn every_range_of_usable_addresses_prints_and_parses_to_itself(ends in any::<[u32; 2]>()) {
+        let [first, last] = [ends[0].min(ends[1]), ends[0].max(ends[1])].map(Ipv4Addr::from_bits);
+        let text = format!("{first} - {last}");
+        if let Ok(range) = text.parse::<AddressRange>() {
+            prop_assert_eq!((range.first(), range.last()), (first.into(), last.into()));
+            prop_assert_eq!(range.to_string().parse(), Ok(range));
+        }
     }
 }
