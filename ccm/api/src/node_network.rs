@@ -48,11 +48,13 @@ pub struct NodeNetworkSpec {
 #[serde(rename_all = "camelCase")]
 pub struct DuplicateAddress {
     /// Interface on which it was seen.
+    #[schemars(length(max = 15))]
     pub interface: String,
     /// The address.
     #[schemars(schema_with = "crate::validation::ip_address")]
     pub address: IpAddr,
     /// Link-layer address of the other station.
+    #[schemars(length(max = 64))]
     pub mac: String,
 }
 
@@ -61,11 +63,13 @@ pub struct DuplicateAddress {
 #[serde(rename_all = "camelCase")]
 pub struct InterfaceInfo {
     /// Name, as `eth0`.
+    #[schemars(length(max = 15))]
     pub name: String,
     /// Link-layer address, as `02:00:00:00:00:01`.
+    #[schemars(length(max = 64))]
     pub mac: String,
     /// Addresses with their prefix length, as `192.0.2.11/24`; the primary address of each family first.
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(max = 49)))]
     pub addresses: Vec<String>,
     /// IPv6 link-local address: source of the interface's IPv6 adverts (RFC 9568 §5.1.2.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +82,7 @@ pub struct InterfaceInfo {
 #[serde(rename_all = "camelCase")]
 pub struct ForeignRouter {
     /// Interface on which it was heard.
+    #[schemars(length(max = 15))]
     pub interface: String,
     /// Its VRID.
     #[schemars(schema_with = "crate::validation::octet")]

@@ -136,9 +136,23 @@ pub(crate) fn backup_priority(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 254 })
 }
 
+/// RFC 3339, as our own programs read it: the API server's `date-time` lets through offsets that no clock has, any character
+/// before fractions of a second, and the last days of the year 9999, and one such object would keep every reader from
+/// reading its kind.
+const MOMENT: &str = "^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?\
+    (Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
+
+/// A point in time.
+pub(crate) fn moment(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time", "pattern": MOMENT })
+}
+
 /// Conditions, one of each type, so that several writers can each own theirs.
 pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
-    let item = generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
+    let mut item = generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
+    if let Some(since) = item.pointer_mut("/properties/lastTransitionTime").and_then(|one| one.as_object_mut()) {
+        since.insert("pattern".to_owned(), MOMENT.into());
+    }
     json_schema!({
         "type": "array",
         "maxItems": 16,

@@ -39,12 +39,14 @@ pub struct VirtualIPSpec {
     #[schemars(schema_with = "crate::validation::claimed_address")]
     pub address: IpAddr,
     /// Name of the `IPPool` it was taken from.
+    #[schemars(length(max = 253))]
     pub pool: String,
     /// The Services that own it, those that share it in the order in which they joined. In quarantine, the last one.
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::an_owner_stays()]))]
     pub owners: Vec<ServiceRef>,
     /// Name of the `VirtualRouter` that carries it; absent until one is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
     pub virtual_router: Option<String>,
     /// Set while nobody has the address and nobody may be given it: no agent announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +60,7 @@ pub struct Quarantine {
     /// What put it there.
     pub reason: QuarantineReason,
     /// When it ends: the object is deleted then, and the address can be given again.
+    #[schemars(schema_with = "crate::validation::moment")]
     pub until: Time,
     /// One sentence for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -32,6 +32,7 @@ pub struct VirtualRouterSpec {
     #[schemars(schema_with = "crate::validation::vrid")]
     pub vrid: u8,
     /// The subnet whose nodes elect the owner, as a CIDR.
+    #[schemars(length(max = 43))]
     pub segment: String,
     /// Time between two adverts, in milliseconds, a multiple of 10 (10 to 40950).
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
@@ -47,6 +48,7 @@ pub struct VirtualRouterSpec {
 #[serde(rename_all = "camelCase")]
 pub struct RankedNode {
     /// Name of the Node.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// VRRP priority, 1 to 254. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
     #[schemars(schema_with = "crate::validation::backup_priority")]
@@ -56,6 +58,7 @@ pub struct RankedNode {
     #[schemars(schema_with = "crate::validation::ip_address")]
     pub address: IpAddr,
     /// The node's interface on the segment.
+    #[schemars(length(max = 15))]
     pub interface: String,
 }
 

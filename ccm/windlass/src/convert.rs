@@ -49,7 +49,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     );
     let mut text = Vec::new();
     input.read_to_end(&mut text).context("cannot read standard input")?;
-    let text = String::from_utf8(text).context("standard input is not YAML: it is not text in UTF-8")?;
+    let text = String::from_utf8(text).context("standard input is not text in UTF-8: save it as such")?;
     let converted = metallb::convert(&text);
     for warning in &converted.warnings {
         eprintln!("windlass: warning: {warning}");

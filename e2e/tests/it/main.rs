@@ -10,6 +10,7 @@ mod hostile;
 mod light;
 mod migration;
 mod nodes;
+mod nonsense;
 mod pool_rules;
 mod setup;
 mod teardown;

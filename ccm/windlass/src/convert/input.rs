@@ -12,9 +12,10 @@ pub(super) fn objects(text: &str) -> (Vec<Value>, Vec<String>) {
     for (line, document) in documents(text) {
         match serde_saphyr::from_str::<Value>(&document) {
             Ok(value) => flatten(value, MAX_NESTING, &mut objects),
-            Err(_) => errors.push(format!(
-                "the document that begins in line {line} is not YAML and was left out: {}",
-                mistake(line, &document)
+            Err(error) => errors.push(format!(
+                "the document that begins in line {line} {} and was left out: {}",
+                if is_too_much(&error.to_string()) { "is too much at once" } else { "is not YAML" },
+                mistake(line, &error.to_string())
             )),
         }
     }
@@ -71,10 +72,22 @@ fn flatten(value: Value, depth: usize, objects: &mut Vec<Value>) {
     }
 }
 
-/// What is wrong with a document, with the line of the whole text.
-fn mistake(line: usize, document: &str) -> String {
-    let padded = "\n".repeat(line.saturating_sub(1)) + document;
-    let error = serde_saphyr::from_str::<Value>(&padded).err().map(|error| error.to_string());
-    let first = error.as_deref().and_then(|error| error.lines().next()).unwrap_or("it cannot be read");
-    first.strip_prefix("error: ").unwrap_or(first).to_owned()
+/// Whether a document may well be YAML, and has more in it than is read.
+fn is_too_much(error: &str) -> bool {
+    error.contains("budget breached") || error.contains("recursion limit")
+}
+
+/// What is wrong with a document whose first line is `line` of the whole text. `error` counts the lines of the document.
+fn mistake(line: usize, error: &str) -> String {
+    let first = error.lines().next().unwrap_or("it cannot be read");
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let counted = first.strip_prefix("line ").and_then(|rest| {
+        let (number, rest) = rest.split_once(' ')?;
+        Some((number.parse::<usize>().ok()? + line - 1, rest))
+    });
+    let Some((number, rest)) = counted else { return first.to_owned() };
+    if is_too_much(rest) {
+        return format!("line {number}: it is nested too deeply or has too many values; give fewer pools at a time");
+    }
+    format!("line {number} {rest}")
 }

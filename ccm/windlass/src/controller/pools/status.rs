@@ -39,7 +39,8 @@ impl Findings {
                     let owners = vip.spec.owners.iter();
                     let names: Vec<_> =
                         owners.map(|owner| format!("{}/{}", owner.namespace, owner.name)).collect();
-                    let kept = format!("{address} of {}", names.join(", "));
+                    let some = names.get(..NAMED).unwrap_or(&names);
+                    let kept = format!("{address} of {}", list(some, names.len()));
                     findings.entry(vip.spec.pool.clone()).or_default().kept.insert(kept);
                 }
                 Some(QuarantineReason::AddressTaken) => {
@@ -159,6 +160,11 @@ fn ready(reviewed: &Reviewed) -> (&'static str, &'static str, String) {
             "True",
             "Disabled",
             "spec.disabled: it gives nothing new, and its Services keep their addresses".to_owned(),
+        ),
+        None if reviewed.pool.addresses.is_empty() => (
+            "False",
+            "NoAddresses",
+            "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer".to_owned(),
         ),
         None => ("True", "Usable", "every address can be given".to_owned()),
     }

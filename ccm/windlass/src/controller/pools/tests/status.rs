@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use windlass_api::{AddressCounts, IPPoolStatus, NodeNetwork, VirtualIP};
+use windlass_api::{AddressCounts, IPPoolStatus, NodeNetwork, ServiceRef, VirtualIP};
 use windlass_ipam::{Counts, Family};
 
 use super::*;
@@ -69,6 +69,29 @@ fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
           Exists or DoesNotExist; until then the pool gives nothing"
         ]
     );
+}
+
+#[test]
+fn a_pool_whose_exclusions_leave_nothing_says_so() {
+    let one = reviewed(&json!({ "exclude": ["192.0.2.0/24", "2001:db8::/32"] }));
+    let shown = status(None, Some(3), &one, counts, &Findings::default(), at(EARLY));
+    assert_eq!(
+        said(&shown),
+        [
+            "Ready=False NoAddresses: spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer"
+        ]
+    );
+}
+
+#[test]
+fn of_many_services_that_keep_an_address_some_are_named() {
+    let mut kept = Arc::unwrap_or_clone(vip("198.51.100.1", "a", None));
+    let owner = kept.spec.owners[0].clone();
+    kept.spec.owners = (0..64).map(|n| ServiceRef { name: format!("s{n}"), ..owner.clone() }).collect();
+    let findings = Findings::new([&Arc::new(kept)], [], |_| None).remove("a").expect("findings");
+    let shown = status(None, Some(3), &reviewed(&json!({})), counts, &findings, at(EARLY));
+    let said = said(&shown).remove(1);
+    assert!(said.contains("198.51.100.1 of ns/s0, ns/s1, ns/s2, ns/s3, ns/s4 and 59 more."), "{said}");
 }
 
 fn vip(address: &str, pool: &str, quarantine: Option<&str>) -> Arc<VirtualIP> {
