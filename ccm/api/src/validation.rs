@@ -150,7 +150,9 @@ pub(crate) fn moment(_: &mut SchemaGenerator) -> Schema {
 /// Conditions, one of each type, so that several writers can each own theirs.
 pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     let mut item = generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
-    if let Some(since) = item.pointer_mut("/properties/lastTransitionTime").and_then(|one| one.as_object_mut()) {
+    if let Some(since) =
+        item.pointer_mut("/properties/lastTransitionTime").and_then(|one| one.as_object_mut())
+    {
         since.insert("pattern".to_owned(), MOMENT.into());
     }
     json_schema!({

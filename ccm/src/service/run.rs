@@ -97,11 +97,17 @@ fn finish<P: LoadBalancer, R: Rules>(context: &Context<P>, state: &mut State<R>,
         (Task::Forget, Some(old)) => old,
         (Task::Forget, None) => return,
     };
-    tracing::warn!(
-        namespace = %job.key.namespace, service = %job.key.name, error = %failure.message,
-        "sync failed, trying again"
-    );
+    // Once for the reader of the log, as for the reader of events: every attempt fails in the same words.
     if tell {
+        tracing::warn!(
+            namespace = %job.key.namespace, service = %job.key.name, error = %failure.message,
+            "sync failed, trying again"
+        );
         context.tell_failure(service, &failure);
+    } else {
+        tracing::debug!(
+            namespace = %job.key.namespace, service = %job.key.name, error = %failure.message,
+            "sync failed again"
+        );
     }
 }

@@ -23,7 +23,7 @@ const ALIKE: usize = 3;
 
 #[test]
 fn nonsense_is_told_where_it_stands_and_harms_nothing_else() -> anyhow::Result<()> {
-    scenario("nonsense", lab(), async |lab| {
+    scenario("bad-input", lab(), async |lab| {
         lab.install_manifests().await?;
         let flags = vec!["--compat-annotations".to_owned()];
         lab.start_controller(ControllerOptions { flags, ..ControllerOptions::default() })?;
@@ -139,7 +139,8 @@ async fn await_ready(lab: &Lab, pool: &str, verdict: &str, words: &[&str]) -> an
     let pools: Api<IPPool> = Api::all(lab.client());
     await_that(&format!("pool {pool} is {verdict}, {words:?}"), LIMIT, async || {
         let conditions = pools.get(pool).await?.status.unwrap_or_default().conditions;
-        let ready = conditions.iter().find(|one| one.type_ == "Ready").context("it has no condition Ready")?;
+        let ready =
+            conditions.iter().find(|one| one.type_ == "Ready").context("it has no condition Ready")?;
         let told = format!("{} {}", ready.status, ready.reason) == verdict
             && words.iter().all(|word| ready.message.contains(word));
         ensure!(told, "it is {ready:?}");

@@ -87,7 +87,9 @@ fn mistake(line: usize, error: &str) -> String {
     });
     let Some((number, rest)) = counted else { return first.to_owned() };
     if is_too_much(rest) {
-        return format!("line {number}: it is nested too deeply or has too many values; give fewer pools at a time");
+        return format!(
+            "line {number}: it is nested too deeply or has too many values; give fewer pools at a time"
+        );
     }
     format!("line {number} {rest}")
 }

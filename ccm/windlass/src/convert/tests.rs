@@ -132,13 +132,20 @@ fn a_list_of_kubectl_and_a_bad_document_stop_nothing() {
 #[test]
 fn nonsense_of_any_size_and_depth_is_told_with_its_line_and_a_remedy() {
     let deep = format!("# deep\n{}", "[".repeat(100_000));
-    contains_all(&convert(&deep).errors, &[&["begins in line 1 is too much at once", "line 2: ", "nested", "fewer"]]);
+    contains_all(
+        &convert(&deep).errors,
+        &[&["begins in line 1 is too much at once", "line 2: ", "nested", "fewer"]],
+    );
     let many: String = (0..200_000).map(|_| "- {a: 1}\n").collect();
     contains_all(&convert(&many).errors, &[&["too many values; give fewer pools at a time"]]);
     // Each is told of by itself, without reading what stands before it again.
     let documents = convert(&"---\n{\n".repeat(20_000));
     assert_eq!(documents.errors.len(), 20_000);
-    assert!(documents.errors[19_999].contains("begins in line 39999 is not YAML"), "{}", documents.errors[19_999]);
+    assert!(
+        documents.errors[19_999].contains("begins in line 39999 is not YAML"),
+        "{}",
+        documents.errors[19_999]
+    );
     contains_all(&convert("\0\0").errors, &[&["line 1", "unexpected character"]]);
 }
 

@@ -29,13 +29,10 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
         router["spec"][field] = value;
         router
     };
-    let node = |address: &str, priority: i64| {
-        json!([{"name": "n1", "priority": priority, "address": address, "interface": "eth0"}])
-    };
+    let node = |address: &str, priority: i64| json!([{"name": "n1", "priority": priority, "address": address, "interface": "eth0"}]);
     let network = |field: &str, value: Value| json!({"spec": {field: value}});
-    let interface = |link_local: &str| {
-        json!([{"name": "eth0", "mac": "", "addresses": [], "linkLocal": link_local}])
-    };
+    let interface =
+        |link_local: &str| json!([{"name": "eth0", "mac": "", "addresses": [], "linkLocal": link_local}]);
     let pool = |field: &str, value: Value| {
         let mut pool = json!({"spec": {"addresses": ["203.0.113.0/28"]}});
         pool["spec"][field] = value;
@@ -72,9 +69,16 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
         ("VirtualRouter", "nodes", router("nodes", node("192.0.2.11", 255))),
         ("NodeNetwork", "odd", network("interfaces", interface("192.0.2.11"))),
         ("NodeNetwork", "odd", network("interfaces", interface("fe80::1%eth0"))),
-        ("NodeNetwork", "odd", network("foreignRouters", json!([{
-            "interface": "eth0", "vrid": 300, "source": "192.0.2.1", "version": 3,
-        }]))),
+        (
+            "NodeNetwork",
+            "odd",
+            network(
+                "foreignRouters",
+                json!([{
+                    "interface": "eth0", "vrid": 300, "source": "192.0.2.1", "version": 3,
+                }]),
+            ),
+        ),
         ("NodeNetwork", "odd", network("duplicates", json!([{"interface": "", "address": "x", "mac": ""}]))),
     ]
 }
@@ -103,7 +107,11 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
     };
     let objects = [
         ("IPPool", "huge", json!({"spec": {"addresses": ranges, "autoAssign": false}})),
-        ("IPPool", "most-of-ipv4", json!({"spec": {"addresses": ["1.0.0.0-126.255.255.255"], "autoAssign": false}})),
+        (
+            "IPPool",
+            "most-of-ipv4",
+            json!({"spec": {"addresses": ["1.0.0.0-126.255.255.255"], "autoAssign": false}}),
+        ),
         ("IPPool", "spans", json!({"spec": {"addresses": ["126.0.0.0-128.0.0.0"], "autoAssign": false}})),
         ("IPPool", "nobodys", json!({"spec": {"addresses": ["203.0.113.0/29"], "namespaces": ["no-such"]}})),
         ("IPPool", "nothing", json!({"spec": {"addresses": ["203.0.113.8"], "exclude": ["203.0.113.0/24"]}})),
@@ -118,7 +126,11 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
         ("VirtualIP", "x--1", vip("::1", "no such pool", Value::Null)),
         ("VirtualIP", "224.0.0.18", vip("224.0.0.18", "default", Value::Null)),
         ("VirtualIP", "192.0.2.11", vip("192.0.2.11", "default", Value::Null)),
-        ("VirtualIP", "192.0.2.249", vip("192.0.2.249", "default", json!({"reason": "Released", "until": far}))),
+        (
+            "VirtualIP",
+            "192.0.2.249",
+            vip("192.0.2.249", "default", json!({"reason": "Released", "until": far})),
+        ),
         (
             "VirtualIP",
             "192.0.2.248",

@@ -164,7 +164,8 @@ fn ready(reviewed: &Reviewed) -> (&'static str, &'static str, String) {
         None if reviewed.pool.addresses.is_empty() => (
             "False",
             "NoAddresses",
-            "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer".to_owned(),
+            "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer"
+                .to_owned(),
         ),
         None => ("True", "Usable", "every address can be given".to_owned()),
     }
