@@ -2,8 +2,11 @@
 //! when the API server is slow and fails.
 
 mod crash;
+mod edits;
 mod external;
+mod lives;
 mod race;
+mod restarts;
 mod rig;
 mod scenarios;
 

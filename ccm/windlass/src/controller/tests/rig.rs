@@ -176,6 +176,11 @@ impl Rig {
         panic!("it never settles: {:#?}", self.writes());
     }
 
+    /// Waits for that long, and keeps the writes.
+    pub(super) async fn settle_keeping_writes(&self) {
+        sleep(QUIET).await;
+    }
+
     /// The writes since the last call of `take_writes`, without events.
     pub(super) fn writes(&self) -> Vec<Write> {
         self.api.writes().into_iter().filter(|write| !write.path.starts_with("events/")).collect()

@@ -253,6 +253,6 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-fn dual(policy: &str) -> Value {
+pub(super) fn dual(policy: &str) -> Value {
     json!({ "spec": { "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": policy, "clusterIPs": ["10.0.0.1", "fd00::1"] } })
 }
