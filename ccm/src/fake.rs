@@ -215,7 +215,7 @@ impl LoadBalancer for FakeProvider {
         let answer = inner.ensure.pop_front().unwrap_or_else(|| Ok(ready("192.0.2.1")));
         if let Ok(ensured) = &answer {
             let status = match ensured {
-                Ensured::Ready { status, .. } => status.clone(),
+                Ensured::Ready { status, .. } | Ensured::Refused { status, .. } => status.clone(),
                 Ensured::Pending { .. } => LoadBalancerStatus::default(),
             };
             inner.balancers.insert(uid(service), status);

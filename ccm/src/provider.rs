@@ -80,6 +80,16 @@ pub enum Ensured {
         /// What is waited for.
         message: String,
     },
+    /// It cannot be done as asked, and the Service loses what its status shows besides `status`. A failure otherwise, as
+    /// [`ProviderError::Rejected`]: the condition becomes `False`.
+    Refused {
+        /// What it keeps: becomes `status.loadBalancer`, as a whole.
+        status: LoadBalancerStatus,
+        /// `reason` of the condition: one CamelCase word.
+        reason: &'static str,
+        /// What is wrong and what to change.
+        message: String,
+    },
 }
 
 /// Load balancers for Services. All calls for one Service are made one after the other.

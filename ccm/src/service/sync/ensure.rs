@@ -45,6 +45,11 @@ impl<P: LoadBalancer> Context<P> {
                 tracing::info!(namespace = %key.namespace, service = %key.name, reason = message, "waiting");
                 self.wait(service, self.statement(true, reason, message), patient, progress).await
             }
+            Ok(Ensured::Refused { status, reason, message }) => {
+                let refusal = ProviderError::Rejected { reason, message: message.clone() };
+                self.take_away(service, &status, self.statement(false, reason, message), progress).await?;
+                Err(provider_failure(FailureKind::Sync, words::ENSURE, &refusal))
+            }
             Err(ProviderError::ImplementedElsewhere(_)) => Ok(Done::Ensured),
             Err(error) => {
                 let failure = provider_failure(FailureKind::Sync, words::ENSURE, &error);
@@ -97,6 +102,23 @@ impl<P: LoadBalancer> Context<P> {
             self.write_status(service, change, progress).await?;
         }
         Ok(Done::Ensured)
+    }
+
+    /// Shows that it has lost addresses, and why.
+    async fn take_away(
+        &self,
+        service: &Service,
+        status: &LoadBalancerStatus,
+        statement: Option<Statement>,
+        progress: &mut Progress,
+    ) -> Result<(), Failure> {
+        let shown = progress.latest.as_ref().unwrap_or(service);
+        let ingress = patch::set_status(shown, status);
+        let condition = statement.and_then(|statement| statement.patch(shown, Timestamp::now()));
+        match patch::both(ingress, condition) {
+            Some(change) => self.write_status(service, change, progress).await,
+            None => Ok(()),
+        }
     }
 
     /// It does not work yet: said if the Service shows the opposite, or if the wait is long.

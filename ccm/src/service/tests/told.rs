@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::rig::{ENSURED, FINALIZER, Rig, WEB, finalizers, ingress, key, pending, rejected, to_cluster_ip};
 use crate::fake::{FakeProvider, ready};
-use crate::provider::ProviderError;
+use crate::provider::{Ensured, ProviderError};
 use crate::service::state::PATIENCE;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{lb, with};
@@ -81,6 +82,26 @@ async fn a_rejection_is_shown_once_and_corrected_with_the_address() {
     rig.until_served(WEB, "192.0.2.3").await;
     assert_eq!(told(&rig.api).as_deref(), Some("True Given: it has 192.0.2.3"));
     assert_eq!(rig.writes().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_refusal_takes_away_is_shown_no_longer_in_one_write_and_the_attempt_failed() {
+    let rig = telling([]);
+    let refused = Ensured::Refused {
+        status: LoadBalancerStatus::default(),
+        reason: "Full",
+        message: "another has it".to_owned(),
+    };
+    rig.provider.next_ensure([Ok(ready("192.0.2.3")), Ok(refused), Ok(ready("192.0.2.4"))]);
+    rig.api.put(lb("web"));
+    rig.until_served(WEB, "192.0.2.3").await;
+    rig.api.take_writes();
+    rig.api.edit(WEB, &json!({ "spec": { "sessionAffinity": "ClientIP" } }));
+    rig.api.until("the refusal", |api| told(api).as_deref() == Some("False Full: another has it")).await;
+    assert_eq!(ingress(&rig.api, WEB), None);
+    assert_eq!(rig.writes().len(), 1, "{:?}", rig.writes());
+    // It failed, and is tried again.
+    rig.until_served(WEB, "192.0.2.4").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,11 +18,11 @@ use kube::{Client, Resource as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP};
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{Families, Plan, Planned};
+use windlass_ipam::{AllocateError, Families, Plan, Planned};
 
 use super::ledger::{Claim, Part, Seen};
-use super::refusal::{refused, unserveable};
-use super::request::{asks_otherwise, owner};
+use super::refusal::{reason, refused, unserveable};
+use super::request::{asks_otherwise, owner, status_addresses};
 use super::settings::Settings;
 use super::state::{Shared, State};
 use super::verdict::{self, Progress, foreign, is_own, progress, status};
@@ -75,11 +75,15 @@ fn next_step(
             return (Ok(give_back(state, holder, service, unserveable(&error))), Vec::new());
         }
     };
-    let families = request.families;
+    let (families, terms) = (request.families, request.terms.clone());
     let (placed, concerned) = state.place(holder, service, request);
     let step = match placed {
         Ok(plan) => step_of(state, holder, service, families, &plan),
-        Err(error) => give_back(state, holder, service, refused(&error)),
+        Err(error) => {
+            let lost = state.ledger.allocator().collisions(holder, &terms);
+            take_away(state, holder, service, &lost, &error)
+                .unwrap_or_else(|| give_back(state, holder, service, refused(&error)))
+        }
     };
     (Ok(step), concerned)
 }
@@ -89,6 +93,25 @@ fn give_back(state: &State, holder: &ServiceRef, service: &Service, error: Provi
     let mut addresses = state.to_withdraw(holder);
     addresses.retain(|address| !shown.contains(address));
     Step::GiveBack { addresses, error }
+}
+
+/// A Service that fits those no more that had its address before gets no other: what it loses it is to show no longer, and
+/// is given back after that. `None`: it shows none of it.
+fn take_away(
+    state: &State,
+    holder: &ServiceRef,
+    service: &Service,
+    lost: &[IpAddr],
+    error: &AllocateError<ServiceRef>,
+) -> Option<Step> {
+    let shown = state.shown(holder, service);
+    lost.iter().find(|address| shown.contains(address))?;
+    let held = state.to_withdraw(holder);
+    let keeps = status_addresses(service).filter(|shown| held.contains(shown) && !lost.contains(shown));
+    let status = status(keeps, foreign(service, |address| state.is_ours(holder, address)));
+    let (reason, message) = (reason(error), error.to_string());
+    let answer = Ok(Ensured::Refused { status, reason, message });
+    Some(Step::Answer { answer, unused: Vec::new(), moved: None })
 }
 
 fn step_of(state: &State, holder: &ServiceRef, service: &Service, families: Families, plan: &Plan) -> Step {
@@ -116,7 +139,7 @@ fn step_of(state: &State, holder: &ServiceRef, service: &Service, families: Fami
     let answer = verdict::verdict(plan, families, far, foreign(service, ours));
     let (unused, moved) = match &answer {
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
-        Ok(Ensured::Pending { .. }) | Err(_) => (Vec::new(), None),
+        Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
     Step::Answer { answer, unused, moved }
 }

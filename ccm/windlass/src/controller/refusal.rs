@@ -17,7 +17,7 @@ pub(crate) fn refused(error: &AllocateError<ServiceRef>) -> ProviderError {
 }
 
 /// `reason` of the condition.
-fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
+pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     match error {
         AllocateError::NoFreeAddress { considered, .. } if are_for_others(considered) => {
             address_allocated::POOL_NOT_ALLOWED

@@ -114,6 +114,7 @@ fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
             })
             .collect(),
         Ensured::Pending { message, .. } => panic!("pending: {message}"),
+        Ensured::Refused { message, .. } => panic!("refused: {message}"),
     }
 }
 

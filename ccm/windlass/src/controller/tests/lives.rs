@@ -58,7 +58,7 @@ async fn of_two_that_share_the_later_loses_the_address_while_their_traffic_does_
         rig.settle().await;
         let what = format!("{name} is {policy} with selector {app}");
         rig.check(&[("a", 1), ("b", usize::from(fits))].into(), &what);
-        let reason = if fits { "True Allocated" } else { "False SharingRefused" };
+        let reason = if fits { "True Allocated" } else { "False NoFreeAddress" };
         assert_eq!(rig.reason("b"), reason, "{what}");
     }
     controller.kill().await;
@@ -175,7 +175,7 @@ async fn a_service_that_never_had_an_address_goes_without_moving_anybody_58() {
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_what_cannot_be_had_keeps_what_it_has_and_says_so_38_60() {
     for (asked, reason) in [
-        (json!({ "windlass.dev/addresses": "198.51.100.1" }), "False NoFreeAddress"),
+        (json!({ "windlass.dev/addresses": "198.51.100.1" }), "False InvalidRequest"),
         (json!({ "windlass.dev/pool": "none" }), "False NoSuchPool"),
         (json!({ "windlass.dev/addresses": "nonsense" }), "False InvalidRequest"),
         (json!({ "windlass.dev/address-count": "many" }), "False InvalidRequest"),
