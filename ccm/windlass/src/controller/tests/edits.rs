@@ -95,7 +95,10 @@ async fn growing_shrinking_renaming_splitting_and_deleting_pools_moves_nobody_68
     kept("grown", ["p", "p"], [inside, inside]).await;
     set(&rig, "p", &["192.0.2.16-192.0.2.20"]);
     kept("shrunk to what is in use", ["p", "p"], [inside, inside]).await;
-    rig.api.edit("ippools//p", &json!({ "spec": { "avoidReserved": "Subnet", "addresses": ["192.0.2.16/28"] } }));
+    rig.api.edit(
+        "ippools//p",
+        &json!({ "spec": { "avoidReserved": "Subnet", "addresses": ["192.0.2.16/28"] } }),
+    );
     kept("one is the network's address and avoided", ["p", "p"], [inside, inside]).await;
     set(&rig, "p", &["192.0.2.16/30"]);
     kept("shrunk below what is in use", ["p", "p"], [inside, outside]).await;
