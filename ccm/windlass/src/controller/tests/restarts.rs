@@ -1,13 +1,8 @@
-//! Controllers that start again, and two at once. Numbers at the end of names are those of `docs/allocation.md`.
-
-use std::time::Duration;
+//! Controllers that start again. Numbers at the end of names are those of `docs/allocation.md`.
 
 use serde_json::json;
-use tokio::time::sleep;
-use windlass_ccm::testing::faults::{Dice, Weather};
 
-use super::rig::{Rig, key, pool};
-use super::scenarios::annotated;
+use super::rig::{Rig, pool};
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_started_five_times_changes_no_address_and_serves_nobody_else_78() {
@@ -80,70 +75,5 @@ async fn a_service_deleted_while_no_controller_runs_leaves_nothing_81() {
         rig.settle().await;
         rig.check(&[("b", 1)].into(), how);
         second.kill().await;
-    }
-}
-
-/// What users do, one step at a time.
-fn something(rig: &mut Rig, dice: &mut Dice, names: &[&'static str]) {
-    let name = names[usize::try_from(dice.below(6)).expect("small")];
-    let asks = |dice: &mut Dice| match dice.below(4) {
-        0 => json!({ "windlass.dev/addresses": format!("192.0.2.{}", 16 + dice.below(8)) }),
-        1 => json!({ "windlass.dev/address-count": "2" }),
-        2 => json!({ "windlass.dev/sharing-key": "k" }),
-        _ => json!({}),
-    };
-    let wish = asks(dice);
-    if !rig.exists(name) {
-        let port = 1000 + dice.below(1000);
-        let ports = json!([{ "name": "p", "port": port, "protocol": "TCP", "nodePort": 30000 + port }]);
-        rig.create(name, &json!({ "metadata": { "annotations": wish }, "spec": { "ports": ports } }));
-    } else if dice.below(3) == 0 {
-        rig.delete(name);
-    } else {
-        let none = json!({ "windlass.dev/addresses": null, "windlass.dev/address-count": null,
-                           "windlass.dev/sharing-key": null });
-        rig.edit(name, &annotated(&windlass_ccm::testing::with(none, &wish)));
-    }
-}
-
-async fn two_at_once(seed: u64) {
-    let names = ["a", "b", "c", "d", "e", "f"];
-    let mut dice = Dice::new(seed);
-    let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({ "quarantineSeconds": 30 }))]);
-    let mut both = vec![rig.controller(), rig.controller()];
-    rig.api.set_weather(Weather { refused: 10, lost: 10, delay_ms: 2000 }, seed);
-    for _ in 0..30 {
-        something(&mut rig, &mut dice, &names);
-        sleep(Duration::from_millis(dice.below(20_000))).await;
-        if dice.below(5) == 0 {
-            let which = usize::try_from(dice.below(2)).expect("small");
-            both.swap_remove(which).kill().await;
-            both.push(rig.controller());
-        }
-    }
-    rig.api.set_weather(Weather::default(), seed);
-    rig.settle().await;
-    let what = format!("seed {seed}");
-    let shown: Vec<(&str, usize)> =
-        names.into_iter().filter(|name| rig.exists(name)).map(|name| (name, rig.shown(name).len())).collect();
-    rig.check(&shown.iter().copied().collect(), &what);
-    for (name, count) in shown {
-        let service = rig.api.get(&key(name)).expect("a Service");
-        let served = rig.reason(name) == "True Allocated";
-        let expected =
-            if service["metadata"]["annotations"]["windlass.dev/address-count"] == "2" { 2 } else { 1 };
-        assert!(!served || count == expected, "{what}: {name} has {count}\n{}", rig.objects());
-        assert!(served || rig.reason(name).starts_with("False "), "{what}: {name}: {}", rig.reason(name));
-    }
-    for controller in both {
-        controller.kill().await;
-    }
-    rig.check_that_a_restart_writes_nothing(&what).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_controllers_at_once_on_a_failing_api_server_double_and_leak_nothing_111() {
-    for seed in 0..20 {
-        two_at_once(seed).await;
     }
 }
