@@ -106,9 +106,10 @@ impl Metal {
     pub(super) async fn read(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
         let name = virtual_ip_name(address);
         let what = || format!("cannot read VirtualIP {name:?}");
+        let known = self.shared.state().vip(address).cloned();
         match limited(self.vips.get_opt(&name), what).await? {
             Ok(Some(object)) => self.shared.answer(object, holder),
-            Ok(None) => self.shared.absent(address, holder),
+            Ok(None) => self.shared.absent(address, holder, known.as_deref()),
             Err(error) => return Err(failed(&what(), &error)),
         }
         Ok(())

@@ -436,10 +436,10 @@ impl Shared {
     }
 
     /// The API server has no object for `address`.
-    pub(crate) fn absent(&self, address: IpAddr, asked: &ServiceRef) {
-        let known = self.state().vip(address).cloned();
+    /// `known`: the object as it was known before that call. One that was made since is not gone.
+    pub(crate) fn absent(&self, address: IpAddr, asked: &ServiceRef, known: Option<&VirtualIP>) {
         if let Some(known) = known {
-            self.forget(&*known);
+            self.forget(known);
         }
         let keys = self.state().absent(address, asked);
         self.changes.push(keys);
