@@ -4,6 +4,7 @@ mod crashes;
 mod external;
 mod families;
 mod pools;
+mod random_edits;
 mod sharing;
 
 use std::{

@@ -238,10 +238,10 @@ async fn claims(lab: &Lab) -> anyhow::Result<BTreeMap<IpAddr, Vec<String>>> {
 }
 
 /// Numbers that look random and are the same each time (a linear congruential generator).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }

@@ -1,0 +1,192 @@
+//! What holds of Services, `VirtualIP`s and pools once the cluster is at rest, whatever was done to it before.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use anyhow::ensure;
+use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
+use kube::{Api, ResourceExt as _, api::ListParams};
+use windlass_api::{AddressCounts, CONDITION_ADDRESS_ALLOCATED, IPPool, VirtualIP};
+use windlass_ipam::{AddressRange, AddressSet};
+
+use crate::{Lab, await_that};
+
+/// How long after its end a quarantine may still be there.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What the cluster shows, of one moment as nearly as three lists can be.
+#[derive(Debug, Default)]
+pub struct Picture {
+    /// Services of every namespace.
+    pub services: Vec<Service>,
+    /// Every claim.
+    pub virtual_ips: Vec<VirtualIP>,
+    /// Every pool; they must not overlap.
+    pub pools: Vec<IPPool>,
+}
+
+impl Lab {
+    /// What the cluster shows now.
+    pub async fn picture(&self) -> anyhow::Result<Picture> {
+        let (services, virtual_ips, pools) =
+            (Api::all(self.client()), Api::all(self.client()), Api::all(self.client()));
+        let all = ListParams::default();
+        let (services, virtual_ips, pools) =
+            futures::try_join!(services.list(&all), virtual_ips.list(&all), pools.list(&all))?;
+        Ok(Picture { services: services.items, virtual_ips: virtual_ips.items, pools: pools.items })
+    }
+
+    /// Waits until nothing is wrong with what the cluster shows. Every LoadBalancer Service has to be Windlass' to serve.
+    pub async fn await_order(&self, limit: Duration) -> anyhow::Result<Picture> {
+        await_that("the addresses of all Services are in order", limit, async || {
+            let picture = self.picture().await?;
+            let wrong = picture.wrong(Timestamp::now());
+            ensure!(wrong.is_empty(), "wrong is: {}", wrong.join("; "));
+            Ok(Some(picture))
+        })
+        .await
+    }
+}
+
+impl Picture {
+    /// What is wrong, one sentence each.
+    pub fn wrong(&self, now: Timestamp) -> Vec<String> {
+        let mut wrong = self.wrong_claims(now);
+        wrong.extend(self.services.iter().flat_map(|service| self.wrong_with_service(service)));
+        wrong.extend(self.pools.iter().flat_map(|pool| self.wrong_with_pool(pool)));
+        wrong
+    }
+
+    fn wrong_claims(&self, now: Timestamp) -> Vec<String> {
+        let by_uid: BTreeMap<_, _> =
+            self.services.iter().filter_map(|service| Some((service.uid()?, service))).collect();
+        let mut wrong = Vec::new();
+        let mut claimed = BTreeSet::new();
+        for claim in &self.virtual_ips {
+            let address = claim.spec.address;
+            if !claimed.insert(address) {
+                wrong.push(format!("{address} is claimed twice"));
+            }
+            if let Some(quarantine) = &claim.spec.quarantine {
+                if quarantine.until.0 < now - GRACE {
+                    wrong.push(format!("the quarantine of {address} ended at {}", quarantine.until.0));
+                }
+                if claim.spec.virtual_router.is_some() {
+                    wrong.push(format!("{address} is on a virtual router in its quarantine"));
+                }
+                continue;
+            }
+            let mut ports = BTreeMap::new();
+            for owner in &claim.spec.owners {
+                let wanted = |service: &&&Service| is_load_balancer(service) || is_external(service, address);
+                let Some(service) = by_uid.get(&owner.uid).filter(wanted) else {
+                    wrong.push(format!("{address} is leaked: {owner} ({}) does not want it", owner.uid));
+                    continue;
+                };
+                if !shown(service).contains(&address) && !is_external(service, address) {
+                    wrong.push(format!("{owner} owns {address} and does not show it"));
+                }
+                for port in service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()) {
+                    let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+                    if let Some(other) = ports.insert((protocol, port.port), owner) {
+                        wrong.push(format!("{owner} and {other} have port {} of {address}", port.port));
+                    }
+                }
+            }
+        }
+        wrong
+    }
+
+    fn wrong_with_service(&self, service: &Service) -> Vec<String> {
+        let name = format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any());
+        let uid = service.uid().unwrap_or_default();
+        let addresses = shown(service);
+        let mut wrong = Vec::new();
+        if !is_load_balancer(service) {
+            if !addresses.is_empty() {
+                wrong.push(format!("{name} is no LoadBalancer and shows {addresses:?}"));
+            }
+            return wrong;
+        }
+        let holds = |address| {
+            let mut claims = self.virtual_ips.iter().filter(|claim| claim.spec.quarantine.is_none());
+            claims.any(|claim| {
+                claim.spec.address == address && claim.spec.owners.iter().any(|owner| owner.uid == uid)
+            })
+        };
+        wrong.extend(
+            addresses
+                .iter()
+                .filter(|one| !holds(**one))
+                .map(|one| format!("{name} shows {one}, not its own")),
+        );
+        let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let condition = conditions.into_iter().find(|one| one.type_ == CONDITION_ADDRESS_ALLOCATED);
+        match condition {
+            None => wrong.push(format!("{name} shows {addresses:?} and no condition")),
+            Some(one) if one.status == "True" && addresses.is_empty() => {
+                wrong.push(format!("{name} shows no address, and {}: {}", one.reason, one.message));
+            }
+            Some(one) if one.message.is_empty() => {
+                wrong.push(format!("{name} is not told why {}", one.reason));
+            }
+            Some(_) => {}
+        }
+        wrong
+    }
+
+    fn wrong_with_pool(&self, pool: &IPPool) -> Vec<String> {
+        let name = pool.name_any();
+        let parse = |list: &[String]| -> AddressSet {
+            list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
+        };
+        let mut addresses = parse(&pool.spec.addresses);
+        addresses.subtract(&parse(&pool.spec.exclude));
+        let claims = self.virtual_ips.iter().filter(|claim| addresses.contains(claim.spec.address));
+        let (resting, held): (Vec<_>, Vec<_>) = claims.partition(|claim| claim.spec.quarantine.is_some());
+        let none = AddressCounts::default();
+        let (v4, v6) = pool.status.as_ref().map_or((None, None), |s| (s.ipv4.as_ref(), s.ipv6.as_ref()));
+        let mut wrong = Vec::new();
+        for (family, counts, v6) in [("IPv4", v4, false), ("IPv6", v6, true)] {
+            let counts = counts.unwrap_or(&none);
+            let of_family = |claims: &[&VirtualIP]| {
+                claims.iter().filter(|claim| claim.spec.address.is_ipv6() == v6).count()
+            };
+            for (what, said, is) in [
+                ("assigned", counts.assigned, of_family(&held)),
+                ("quarantined", counts.quarantined, of_family(&resting)),
+            ] {
+                if usize::try_from(said) != Ok(is) {
+                    wrong.push(format!(
+                        "pool {name} counts {said} {family} addresses {what}, and there are {is}"
+                    ));
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// The addresses in the Service's status.
+pub fn shown(service: &Service) -> BTreeSet<IpAddr> {
+    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let entries = status.iter().flat_map(|status| status.ingress.iter().flatten());
+    entries.filter_map(|entry| entry.ip.as_ref()?.parse().ok()).collect()
+}
+
+/// Whether the Service names `address` in `spec.externalIPs`.
+fn is_external(service: &Service, address: IpAddr) -> bool {
+    let named = service.spec.iter().flat_map(|spec| spec.external_ips.iter().flatten());
+    named.into_iter().any(|text| text.parse() == Ok(address))
+}
+
+fn is_load_balancer(service: &Service) -> bool {
+    service.metadata.deletion_timestamp.is_none()
+        && service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
+}
+
+#[cfg(test)]
+mod tests;
