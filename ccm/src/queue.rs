@@ -139,9 +139,10 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         }
     }
 
-    /// When the next delayed key is due.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.delayed.first().map(|(at, _)| *at)
+    /// When to look for the next delayed key. Never while there is no room to work on it: one that is overdue would wake
+    /// its reader again and again, and the end of a piece of work wakes it anyway.
+    pub(crate) fn next_due(&self, room: bool) -> Option<Instant> {
+        self.delayed.first().filter(|_| room).map(|(at, _)| *at)
     }
 
     fn undelay(&mut self, key: &K) {

@@ -154,8 +154,9 @@ impl<P: Instances> Edge<P> {
         let period = self.options.refresh_period.max(Duration::from_secs(1));
         let mut refresh = interval_at(Instant::now() + period, period);
         refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let workers = self.options.workers.max(1);
         loop {
-            while running.len() < self.options.workers.max(1) {
+            while running.len() < workers {
                 let Some((name, node)) = state.next(Instant::now()) else { break };
                 let began = Instant::now();
                 running.push(async move {
@@ -163,7 +164,7 @@ impl<P: Instances> Edge<P> {
                     (name, node, outcome, began.elapsed())
                 });
             }
-            let due = state.queue.next_due();
+            let due = state.queue.next_due(running.len() < workers);
             tokio::select! {
                 Some((name, node, outcome, took)) = running.next() => {
                     gauges.work_seconds.observe(took.as_secs_f64());

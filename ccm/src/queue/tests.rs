@@ -45,12 +45,12 @@ fn retries_wait_for_their_time_and_forget_starts_over() {
         assert_eq!(queue.pop(after(start, at)), Some("a"));
         assert_eq!(queue.retry(&"a", after(start, at)), after(start, next));
         queue.done(&"a");
-        assert_eq!(queue.next_due(), Some(after(start, next)));
+        assert_eq!(queue.next_due(true), Some(after(start, next)));
         assert_eq!(queue.pop(after(start, next) - Duration::from_millis(1)), None);
     }
     queue.forget(&"a");
     queue.add(&"a");
-    assert_eq!(queue.next_due(), None, "an add does not leave the delayed one behind");
+    assert_eq!(queue.next_due(true), None, "an add does not leave the delayed one behind");
     assert_eq!(queue.pop(start), Some("a"));
     assert_eq!(queue.retry(&"a", start), after(start, 5));
 }
@@ -82,9 +82,16 @@ fn the_earlier_of_two_delays_counts() {
     let (mut queue, start) = (queue(), Instant::now());
     queue.add_at(&"a", after(start, 10));
     queue.add_at(&"a", after(start, 20));
-    assert_eq!(queue.next_due(), Some(after(start, 10)));
+    assert_eq!(queue.next_due(true), Some(after(start, 10)));
     queue.add_at(&"a", after(start, 5));
-    assert_eq!(queue.next_due(), Some(after(start, 5)));
+    assert_eq!(queue.next_due(true), Some(after(start, 5)));
+}
+
+#[test]
+fn an_overdue_key_wakes_nobody_who_has_no_room_for_it() {
+    let (mut queue, start) = (queue(), Instant::now());
+    queue.add_at(&"a", start);
+    assert_eq!((queue.next_due(true), queue.next_due(false)), (Some(start), None));
 }
 
 #[test]

@@ -58,7 +58,7 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
                 (job, report, began.elapsed())
             });
         }
-        let due = state.next_due();
+        let due = state.next_due(running.len() < workers);
         tokio::select! {
             Some((job, report, took)) = running.next() => {
                 gauges.work_seconds.observe(took.as_secs_f64());

@@ -267,9 +267,9 @@ impl<R: Rules> State<R> {
         }
     }
 
-    /// When a Service is due that is not due now.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.queue.next_due()
+    /// When a Service is due that is not due now; `room`: a worker is free for it.
+    pub(crate) fn next_due(&self, room: bool) -> Option<Instant> {
+        self.queue.next_due(room)
     }
 
     /// The next job, if there is one. Nothing is done before all Services and Nodes have been seen.

@@ -183,7 +183,7 @@ fn retries_138_to_140() {
         let job = rig.must_job();
         rig.finish(&job, outcome.clone());
         let due = due.map(|seconds| rig.now + Duration::from_secs(seconds));
-        assert_eq!(rig.state.next_due(), due, "{outcome:?}");
+        assert_eq!(rig.state.next_due(true), due, "{outcome:?}");
     }
 }
 
@@ -193,13 +193,13 @@ fn back_off_grows_per_service_and_a_new_wish_starts_over() {
     for seconds in [5, 10, 20] {
         let job = rig.must_job();
         rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
-        assert_eq!(rig.state.next_due(), Some(rig.now + Duration::from_secs(seconds)));
+        assert_eq!(rig.state.next_due(true), Some(rig.now + Duration::from_secs(seconds)));
         rig.pass(seconds);
     }
     rig.apply(&with(lb("web"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
     let job = rig.must_job();
     rig.finish(&job, Err(failure(FailureKind::Sync, Retry::Backoff)));
-    assert_eq!(rig.state.next_due(), Some(rig.now + Duration::from_secs(5)));
+    assert_eq!(rig.state.next_due(true), Some(rig.now + Duration::from_secs(5)));
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_cleaned_up_service_leaves_nothing_to_do() {
     rig.finish(&job, Ok(Done::Removed));
     rig.state.service_event(Event::Delete(service(lb("web"))));
     assert!(rig.job().is_none());
-    assert_eq!(rig.state.next_due(), None);
+    assert_eq!(rig.state.next_due(true), None);
 }
 
 #[test]
@@ -405,18 +405,18 @@ fn a_long_wait_comes_again_once_to_be_told() {
     let job = rig.must_job();
     assert!(patient(&job));
     rig.finish(&job, Ok(Done::Pending { unsaid: true }));
-    assert_eq!(rig.state.next_due(), Some(began + PATIENCE));
+    assert_eq!(rig.state.next_due(true), Some(began + PATIENCE));
     rig.pass(10);
     rig.state.provider_change(&key("web"));
     let job = rig.must_job();
     assert!(patient(&job), "news of the provider do not make the wait longer or shorter");
     rig.finish(&job, Ok(Done::Pending { unsaid: true }));
-    assert_eq!(rig.state.next_due(), Some(began + PATIENCE));
+    assert_eq!(rig.state.next_due(true), Some(began + PATIENCE));
     rig.now = began + PATIENCE;
     let job = rig.must_job();
     assert!(!patient(&job));
     rig.finish(&job, Ok(Done::Pending { unsaid: false }));
-    assert_eq!(rig.state.next_due(), None, "nothing polls");
+    assert_eq!(rig.state.next_due(true), None, "nothing polls");
     rig.apply(&with(lb("web"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
     assert!(patient(&rig.must_job()), "a new wish waits anew");
 }
@@ -430,7 +430,7 @@ fn a_wait_that_ended_leaves_nothing_to_do() {
     rig.settle();
     rig.now += PATIENCE;
     assert!(rig.job().is_none());
-    assert_eq!(rig.state.next_due(), None);
+    assert_eq!(rig.state.next_due(true), None);
 }
 
 #[test]
