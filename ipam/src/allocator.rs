@@ -3,10 +3,12 @@
 mod book;
 mod error;
 mod free;
+mod known;
 mod planner;
 mod stock;
 mod table;
 
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -61,15 +63,16 @@ pub enum Released {
 /// name decides. An address that several pools list belongs to the first of them in this order, and to no other.
 ///
 /// With n addresses in use and r ranges in all pools, each call costs O(log n + log r) for each address concerned and
-/// each pool searched. [`Self::replace_pools`] costs O((n + r) log n), and only if they changed.
+/// each pool searched. Holders are hashed, so that every now and then, when their number has doubled, one call costs O(n).
+/// [`Self::replace_pools`] costs O((n + r) log n), and only if they changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allocator<O: Ord> {
+pub struct Allocator<O: Eq + Hash> {
     stocks: Stocks,
     book: Book<O>,
     ward: Ward<O>,
 }
 
-impl<O: Ord> Default for Allocator<O> {
+impl<O: Eq + Hash> Default for Allocator<O> {
     fn default() -> Self {
         Self { stocks: Stocks::default(), book: Book::default(), ward: Ward::default() }
     }
@@ -94,15 +97,19 @@ impl<O: Owner> Prepared<'_, O> {
     /// Gives it. What the plan leaves is not released.
     pub fn commit(self) -> Plan {
         let Self { allocator, owner, terms, plan } = self;
+        let mut has_terms = false;
         for planned in &plan.addresses {
             match planned.how {
                 How::Kept => {}
                 How::New | How::Joined | How::Recalled => {
                     allocator.hold(planned.address, owner, terms);
+                    has_terms = true;
                 }
             }
         }
-        allocator.book.set_terms(owner, terms);
+        if !has_terms {
+            allocator.book.set_terms(owner, terms);
+        }
         plan
     }
 }
@@ -119,7 +126,7 @@ impl<O: Owner> Allocator<O> {
     /// pools with one name the last counts.
     pub fn replace_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
         let mut stocks = Stocks::new(pools);
-        for (address, _) in self.book.iter() {
+        for address in self.book.addresses() {
             stocks.change(address, Use::Free(None), Use::Held);
         }
         for (address, _) in self.ward.iter() {
@@ -154,7 +161,7 @@ impl<O: Owner> Allocator<O> {
         self.book.terms(owner)
     }
 
-    /// Every address in use with its holders in the order of joining, in ascending order.
+    /// Every address in use with its holders in the order of joining, in ascending order. Sorts them: O(n log n).
     pub fn in_use(&self) -> impl Iterator<Item = (IpAddr, &[O])> {
         self.book.iter()
     }
@@ -224,6 +231,10 @@ impl<O: Owner> Allocator<O> {
         if self.ward.get(address).is_some() {
             return Adopted::Quarantined;
         }
+        if self.holders(address).is_empty() {
+            self.hold(address, owner, terms);
+            return Adopted::New;
+        }
         match planner::clash(self, address, owner, terms) {
             Some((holder, _)) if !self.holders(address).contains(owner) => {
                 Adopted::Conflict { holder: holder.clone() }
@@ -251,12 +262,12 @@ impl<O: Owner> Allocator<O> {
     }
 
     fn hold(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
+        let shared = self.book.join(address, owner, terms);
         if self.ward.remove(address).is_some() {
             self.stocks.change(address, Use::Quarantined, Use::Held);
-        } else if self.book.holders(address).is_empty() {
+        } else if !shared {
             self.stocks.change(address, Use::Free(None), Use::Held);
         }
-        self.book.join(address, owner, terms);
     }
 
     /// `owner` lets go of `address`. If nobody else holds it, it is kept back as long as its pool says, or for

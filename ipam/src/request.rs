@@ -1,11 +1,12 @@
 //! What an owner asks for, and what it is to get.
 
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use crate::{Families, Family, Subject, Terms};
 
 /// A party that holds addresses.
-pub trait Owner: Ord + Clone {
+pub trait Owner: Ord + Hash + Clone {
     /// Whether this is `former` under another identity, so that what is kept back for `former` may be given to it: a
     /// Service that was deleted and made again under its old name. An owner need not succeed itself.
     fn succeeds(&self, former: &Self) -> bool;

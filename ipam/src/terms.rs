@@ -24,7 +24,7 @@ pub struct Port {
 }
 
 /// Which nodes take a Service's traffic (`externalTrafficPolicy`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Traffic {
     /// Every node.
     Cluster,
@@ -36,7 +36,7 @@ pub enum Traffic {
 }
 
 /// With whom an address is shared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sharing {
     /// Only with holders of the same key.
     pub key: String,
@@ -45,7 +45,7 @@ pub struct Sharing {
 }
 
 /// How the holder of an address uses it, and on which terms it shares it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// Its namespace.
     pub namespace: String,

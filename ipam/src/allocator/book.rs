@@ -1,17 +1,20 @@
 //! Who holds what, on which terms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use super::known::KnownTerms;
 use super::table::Table;
 use crate::Terms;
 
 /// Holders of addresses, both ways, and addresses by sharing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Book<O: Ord> {
+pub(super) struct Book<O: Eq + Hash> {
     holders: Table<Holders<O>>,
-    /// Boxed, so that many names are near each other.
-    parties: BTreeMap<O, Box<Party>>,
+    parties: HashMap<O, Party>,
+    terms: KnownTerms,
     /// For each sharing key the addresses held by parties with it, and by how many.
     shared: BTreeMap<String, BTreeMap<IpAddr, usize>>,
 }
@@ -26,9 +29,47 @@ enum Holders<O> {
 /// One that holds something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Party {
-    terms: Terms,
-    /// Ascending.
-    held: Vec<IpAddr>,
+    terms: Arc<Terms>,
+    held: Held,
+}
+
+/// What one holds, ascending; nearly always one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Held {
+    One(IpAddr),
+    /// Two or more.
+    Several(Vec<IpAddr>),
+}
+
+impl Held {
+    fn as_slice(&self) -> &[IpAddr] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Several(all) => all,
+        }
+    }
+
+    /// Adds `address`, which is not in it.
+    fn insert(&mut self, address: IpAddr) {
+        match self {
+            Self::One(one) => *self = Self::Several(vec![(*one).min(address), (*one).max(address)]),
+            Self::Several(all) => {
+                let place = all.partition_point(|held| *held < address);
+                all.insert(place, address);
+            }
+        }
+    }
+
+    /// Takes `address`, which is in it, out; `None`: it was the last.
+    fn without(&self, address: IpAddr) -> Option<Self> {
+        let others = || self.as_slice().iter().copied().filter(|held| *held != address);
+        let mut first_two = others().take(2);
+        match (first_two.next(), first_two.next()) {
+            (None, _) => None,
+            (Some(last), None) => Some(Self::One(last)),
+            (Some(_), Some(_)) => Some(Self::Several(others().collect())),
+        }
+    }
 }
 
 impl<O> Holders<O> {
@@ -40,13 +81,18 @@ impl<O> Holders<O> {
     }
 }
 
-impl<O: Ord> Default for Book<O> {
+impl<O: Eq + Hash> Default for Book<O> {
     fn default() -> Self {
-        Self { holders: Table::default(), parties: BTreeMap::new(), shared: BTreeMap::new() }
+        Self {
+            holders: Table::default(),
+            parties: HashMap::new(),
+            terms: KnownTerms::default(),
+            shared: BTreeMap::new(),
+        }
     }
 }
 
-impl<O: Ord + Clone> Book<O> {
+impl<O: Eq + Hash + Clone> Book<O> {
     /// Who holds `address`, in the order of joining.
     pub(super) fn holders(&self, address: IpAddr) -> &[O] {
         self.holders.get(address).map_or(&[], Holders::as_slice)
@@ -54,17 +100,22 @@ impl<O: Ord + Clone> Book<O> {
 
     /// What `owner` holds, ascending.
     pub(super) fn held_by(&self, owner: &O) -> &[IpAddr] {
-        self.parties.get(owner).map_or(&[], |party| &party.held)
+        self.parties.get(owner).map_or(&[], |party| party.held.as_slice())
     }
 
     /// How `owner` uses what it holds.
     pub(super) fn terms(&self, owner: &O) -> Option<&Terms> {
-        self.parties.get(owner).map(|party| &party.terms)
+        self.parties.get(owner).map(|party| &*party.terms)
     }
 
     /// Every address that is held, ascending.
     pub(super) fn iter(&self) -> impl Iterator<Item = (IpAddr, &[O])> {
         self.holders.iter().map(|(address, holders)| (address, holders.as_slice()))
+    }
+
+    /// Every address that is held, in no particular order.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.holders.unordered().map(|(address, _)| address)
     }
 
     /// Addresses held by somebody with the sharing key, ascending.
@@ -75,22 +126,32 @@ impl<O: Ord + Clone> Book<O> {
     /// `owner` uses what it holds on these terms.
     pub(super) fn set_terms(&mut self, owner: &O, terms: &Terms) {
         let Some(party) = self.parties.get_mut(owner) else { return };
-        if party.terms == *terms {
+        if *party.terms == *terms {
             return;
         }
-        let before = std::mem::replace(&mut party.terms, terms.clone());
+        let before = std::mem::replace(&mut party.terms, self.terms.keep(terms));
+        self.terms.forget(&before);
         if before.key() == terms.key() {
             return;
         }
-        for address in party.held.clone() {
-            self.unlist(before.key(), address);
-            self.list(terms.key(), address);
+        let held = party.held.clone();
+        for address in held.as_slice() {
+            self.unlist(before.key(), *address);
+            self.list(terms.key(), *address);
         }
     }
 
-    /// `owner` holds `address` besides those who do. It did not.
-    pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
+    /// `owner` holds `address` besides those who do. It did not. Says whether anybody did.
+    pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> bool {
         self.set_terms(owner, terms);
+        if let Some(party) = self.parties.get_mut(owner) {
+            party.held.insert(address);
+        } else {
+            let terms = self.terms.keep(terms);
+            let party = Party { terms, held: Held::One(address) };
+            self.parties.insert(owner.clone(), party);
+        }
+        self.list(terms.key(), address);
         match self.holders.get_mut(address) {
             Some(Holders::Several(all)) => all.push(owner.clone()),
             Some(one @ Holders::One(_)) => {
@@ -100,28 +161,26 @@ impl<O: Ord + Clone> Book<O> {
             }
             None => {
                 self.holders.insert(address, Holders::One(owner.clone()));
+                return false;
             }
         }
-        if let Some(party) = self.parties.get_mut(owner) {
-            let place = party.held.partition_point(|held| *held < address);
-            party.held.insert(place, address);
-        } else {
-            let party = Party { terms: terms.clone(), held: vec![address] };
-            self.parties.insert(owner.clone(), Box::new(party));
-        }
-        self.list(terms.key(), address);
+        true
     }
 
     /// `owner` holds `address` no more. Says whether anybody does; `None`: it held it not.
     pub(super) fn leave(&mut self, address: IpAddr, owner: &O) -> Option<bool> {
         let party = self.parties.get_mut(owner)?;
-        let place = party.held.iter().position(|held| *held == address)?;
-        party.held.remove(place);
-        let key = party.terms.sharing.as_ref().map(|sharing| sharing.key.clone());
-        if party.held.is_empty() {
-            self.parties.remove(owner);
+        if !party.held.as_slice().contains(&address) {
+            return None;
         }
-        self.unlist(key.as_deref(), address);
+        let terms = party.terms.clone();
+        if let Some(others) = party.held.without(address) {
+            party.held = others;
+        } else {
+            self.parties.remove(owner);
+            self.terms.forget(&terms);
+        }
+        self.unlist(terms.key(), address);
         if let Some(holders @ Holders::Several(_)) = self.holders.get_mut(address) {
             let others: Vec<O> = holders.as_slice().iter().filter(|one| *one != owner).cloned().collect();
             *holders = match <[O; 1]>::try_from(others) {

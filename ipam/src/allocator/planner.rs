@@ -1,5 +1,6 @@
 //! What an owner is to get: a pure function of the allocator and the request.
 
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use super::{AllocateError, Allocator, Refusal, Refused, Unshared};
@@ -22,9 +23,11 @@ enum Within {
     Missing,
 }
 
-struct Planner<'a, O: Ord> {
+struct Planner<'a, O: Eq + Hash> {
     allocator: &'a Allocator<O>,
     owner: &'a O,
+    /// What the owner holds.
+    held: &'a [IpAddr],
     request: &'a Request,
     within: Within,
     /// The answer as far as it is found.
@@ -42,7 +45,9 @@ pub(super) fn plan<O: Owner>(
         None => Within::Any,
         Some(name) => allocator.stocks.named(name).map_or(Within::Missing, Within::Pool),
     };
-    let mut planner = Planner { allocator, owner, request, within, picked: Vec::new(), unshared: Vec::new() };
+    let held = allocator.book.held_by(owner);
+    let (picked, unshared) = (Vec::new(), Vec::new());
+    let mut planner = Planner { allocator, owner, held, request, within, picked, unshared };
     let missing = if request.addresses.is_empty() {
         planner.pick()?
     } else {
@@ -127,8 +132,10 @@ impl<O: Owner> Planner<'_, O> {
             let preferred = &self.request.preferred;
             (preferred.iter().position(|one| one == address).unwrap_or(preferred.len()), *address)
         };
-        let held = self.allocator.book.held_by(self.owner).iter().copied();
-        let mut kept: Vec<IpAddr> = held
+        let mut kept: Vec<IpAddr> = self
+            .held
+            .iter()
+            .copied()
             .filter(|address| Family::of(*address) == family && self.may_keep(*address))
             .filter(|address| clash(self.allocator, *address, self.owner, &self.request.terms).is_none())
             .collect();
@@ -380,8 +387,7 @@ impl<O: Owner> Planner<'_, O> {
     fn finish(mut self, missing: Vec<Family>) -> Plan {
         let families = self.request.families;
         self.picked.sort_by_key(|(address, _)| families.place(Family::of(*address)));
-        let held = self.allocator.book.held_by(self.owner).iter().copied();
-        let leaves = held.filter(|address| !self.is_picked(*address)).collect();
+        let leaves = self.held.iter().copied().filter(|address| !self.is_picked(*address)).collect();
         let planned = |(address, how): &(IpAddr, How)| Planned {
             address: *address,
             pool: self.allocator.pool_of(*address).map(|pool| pool.name.clone()),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A party under a name, made anew with another number: as a Service with its UID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Made(&'static str, u8);
 
 impl Owner for Made {

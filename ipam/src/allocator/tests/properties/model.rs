@@ -9,7 +9,7 @@ use super::*;
 use crate::Order;
 
 /// A Service: made anew it has another number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Party {
     pub(super) name: u8,
     pub(super) made: u8,
