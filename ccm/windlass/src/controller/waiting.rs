@@ -24,7 +24,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request};
+use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
 
 use self::groups::{GroupId, Groups, Place, Turn};
 
@@ -152,11 +152,14 @@ impl Waiting {
             };
             let owner = turn.owner();
             let Some((waiter, _)) = self.waiters.get(owner).filter(|_| worth_it) else { continue };
+            // What it holds already it uses on other terms from now on: those who share it may gain or lose by that.
+            let former = giver.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
             let Some(plan) = give(giver, owner, &waiter.request) else { continue };
             served.push(owner.clone());
             if let Some(waiter) = self.remove(owner) {
-                if let Some(key) = waiter.request.terms.key() {
-                    self.add(&Place::Key(key.to_owned()), &Why::Always, &mut queue);
+                let key = waiter.request.terms.key().map(str::to_owned);
+                for key in former.into_iter().chain(key) {
+                    self.add(&Place::Key(key), &Why::Always, &mut queue);
                 }
                 if !plan.missing.is_empty() {
                     self.insert(giver.allocator(), Waiter { missing: plan.missing, ..waiter });
@@ -176,7 +179,7 @@ impl Waiting {
             self.add(&place, &Why::Free([address].into()), queue);
         }
         let terms = allocator.holders(address).iter().filter_map(|holder| allocator.terms(holder));
-        let keys: BTreeSet<&str> = terms.filter_map(windlass_ipam::Terms::key).collect();
+        let keys: BTreeSet<&str> = terms.filter_map(Terms::key).collect();
         for key in keys {
             self.add(&Place::Key(key.to_owned()), &Why::Always, queue);
         }

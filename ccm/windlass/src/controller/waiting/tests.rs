@@ -314,3 +314,18 @@ fn when_nothing_is_known_everybody_is_tried_in_order() {
     desk.waiting.insert(&desk.giver.allocator, first);
     assert_eq!(desk.serve(Chance::Everything), ["by-name", "first", "joins"]);
 }
+
+#[test]
+fn who_shares_with_one_that_is_served_and_gives_up_its_key_is_tried_too() {
+    let mut desk =
+        Desk::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::1/128"]), pool("q", &["2001:db8::/128"])]);
+    desk.ask("first", 0, Request { families: Families::Single(Family::V6), ..keyed("k", 82) });
+    desk.ask("other", 0, v4());
+    desk.ask("first", 0, v4());
+    let both = Families::Prefer([Family::V4, Family::V6]);
+    desk.ask("sharer", 1, Request { families: both, ..keyed("k", 80) });
+    let together = [owner("ns", "first"), owner("ns", "sharer")];
+    assert_eq!(desk.giver.allocator.holders(ip("2001:db8::1")), together);
+    assert_eq!(desk.release("192.0.2.0"), ["first", "sharer"], "the sharer takes another IPv6 address");
+    assert_eq!(desk.giver.allocator.holders(ip("2001:db8::")), [owner("ns", "sharer")]);
+}
