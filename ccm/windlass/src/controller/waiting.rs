@@ -93,8 +93,7 @@ impl Waiting {
             return;
         }
         self.remove(&waiter.owner);
-        let held: Vec<IpAddr> = allocator.held_by(&waiter.owner).collect();
-        let (kind, places) = groups::of(&waiter, &held, allocator.pools());
+        let (kind, places) = groups::of(&waiter, allocator);
         let group = self.groups.join(kind, places, turn(&waiter));
         let namespace = &waiter.owner.namespace;
         self.by_namespace.entry(namespace.clone()).or_default().insert(waiter.owner.clone());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{Families, Family, Pool, Request};
+use windlass_ipam::{Allocator, Families, Family, Pool, Request};
 
 use super::Waiter;
 
@@ -132,13 +132,11 @@ impl Groups {
     }
 }
 
-/// The group of a waiter that holds `held`, and what it waits for.
-pub(super) fn of<'a>(
-    waiter: &Waiter,
-    held: &[IpAddr],
-    pools: impl Iterator<Item = &'a Pool>,
-) -> (Kind, BTreeSet<Place>) {
+/// The group of a waiter, and what it waits for.
+pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, BTreeSet<Place>) {
     let Waiter { owner, created: _, request, missing } = waiter;
+    let held: Vec<IpAddr> = allocator.held_by(owner).collect();
+    let pools = allocator.pools();
     let open: BTreeSet<String> =
         pools.filter(|pool| is_open(pool, request)).map(|pool| pool.name.clone()).collect();
     let (all, some_will_do) = match request.families {
@@ -146,8 +144,9 @@ pub(super) fn of<'a>(
         Families::Require(both) => (both.to_vec(), false),
         Families::Prefer(both) => (both.to_vec(), true),
     };
-    // What it holds counts too if it may not keep it: more than the pools decides then.
-    let keeps = held.is_empty() || (request.pool.is_none() && !request.may_leave);
+    // What it holds counts too if it may not keep it, as by those it shares it with: more than the pools decides then.
+    let shares = held.iter().any(|address| allocator.holders(*address).len() > 1);
+    let keeps = held.is_empty() || (request.pool.is_none() && !request.may_leave && !shares);
     let simple = keeps && request.addresses.is_empty() && request.terms.key().is_none();
     let families = if missing.is_empty() || !simple { all } else { missing.clone() };
     let mut places = BTreeSet::new();

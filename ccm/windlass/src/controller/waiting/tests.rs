@@ -316,6 +316,21 @@ fn when_nothing_is_known_everybody_is_tried_in_order() {
 }
 
 #[test]
+fn who_may_not_keep_what_it_shares_is_tried_when_the_other_leaves() {
+    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::/128"])]);
+    desk.ask("first", 0, keyed("k", 80));
+    desk.ask("second", 0, keyed("k", 81));
+    desk.ask(
+        "second",
+        0,
+        Request { families: Families::Require([Family::V4, Family::V6]), ..keyed("l", 80) },
+    );
+    assert_eq!(desk.giver.allocator.holders(ip("192.0.2.0")).len(), 2, "it waits with what it has");
+    desk.giver.allocator.release(ip("192.0.2.0"), &owner("ns", "first"), Moment(0));
+    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), ["second"]);
+}
+
+#[test]
 fn who_shares_with_one_that_is_served_and_gives_up_its_key_is_tried_too() {
     let mut desk =
         Desk::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::1/128"]), pool("q", &["2001:db8::/128"])]);
