@@ -36,7 +36,7 @@ fn what_is_left_out_or_no_pool_is_failure_with_one_sentence() {
         (b": : [", false, "windlass: no pool was converted"),
         (b"a: b\n", false, "windlass: the input has no pool of MetalLB"),
         (b"", false, "windlass: the input has no pool of MetalLB"),
-        (b"\xff\xfe", false, "windlass: standard input is not YAML"),
+        (b"\xff\xfe", false, "windlass: standard input is not text in UTF-8: save it as such"),
     ];
     for (input, some, sentence) in rows {
         let (code, stdout, stderr) = convert(input);
