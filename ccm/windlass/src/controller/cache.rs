@@ -65,7 +65,7 @@ impl<K: Resource + Debug> Cache<K> {
 
     /// Takes in an object as it is or was. `None`: it is no news.
     pub(crate) fn apply(&mut self, object: Arc<K>) -> Option<News<K>> {
-        if object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid.as_str())) {
+        if self.is_gone(&object) {
             return None;
         }
         let key = Self::key_of(&object);
@@ -103,6 +103,11 @@ impl<K: Resource + Debug> Cache<K> {
         {
             self.gone.remove(&oldest);
         }
+    }
+
+    /// Whether the watch has said that this very object is gone.
+    pub(crate) fn is_gone(&self, object: &K) -> bool {
+        object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid.as_str()))
     }
 
     /// A list begins.

@@ -430,6 +430,10 @@ impl Shared {
 
     /// The API server's answer to a call made for the Service `asked`.
     pub(crate) fn answer(&self, vip: VirtualIP, asked: &ServiceRef) {
+        // The watch was faster: the object is gone again.
+        if self.state().world.vips.is_gone(&vip) {
+            return self.absent(vip.spec.address, asked, None);
+        }
         let keys = self.state().note(&vip, Some(asked));
         self.changes.push(keys);
         self.learn(vip);
