@@ -67,7 +67,7 @@ pub use nix::sys::signal::Signal;
 pub use node::{Direction, Node};
 pub use probe::{Outcome, Probe, Protocol};
 pub use service::{BACKEND_HTTP, BACKEND_UDP, SERVICE_PORT};
-pub use tools::{give_back, target, windlass_binary, workspace};
+pub use tools::{give_back, target, windlass_binary, workspace, write_rows};
 pub use topology::Mac;
 pub use wait::{Hopeless, await_that};
 pub use windlass::ControllerOptions;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
+use serde::Serialize;
 
 /// Programs that come from the distribution's packages (`e2e/tools/packages` installs them), with the package's name.
 const FROM_PACKAGES: [(&str, &str); 9] = [
@@ -106,6 +107,17 @@ pub fn give_back(path: &Path) -> anyhow::Result<()> {
     let complaints = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "giving {} to its user: {}", path.display(), complaints.trim());
     Ok(())
+}
+
+/// Writes a benchmark's rows to `target/bench/NAME.json` and returns that path.
+pub fn write_rows(name: &str, rows: &impl Serialize) -> anyhow::Result<PathBuf> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let file = folder.join(format!("{name}.json"));
+    std::fs::write(&file, serde_json::to_string_pretty(rows)? + "\n")
+        .with_context(|| format!("writing {}", file.display()))?;
+    give_back(&folder)?;
+    Ok(file)
 }
 
 /// The folder of the workspace.

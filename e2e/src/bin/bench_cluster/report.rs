@@ -1,10 +1,9 @@
 //! `target/bench/cluster.json` and the table on the terminal.
 
-use std::{fmt, fs};
+use std::fmt;
 
-use anyhow::Context as _;
 use serde::Serialize;
-use windlass_e2e::{give_back, target};
+use windlass_e2e::write_rows;
 
 /// The pulls of one system at one interval.
 #[derive(Debug, Serialize)]
@@ -56,12 +55,7 @@ impl fmt::Display for Row {
 
 /// Writes the rows and says where.
 pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
-    let folder = target().join("bench");
-    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let file = folder.join("cluster.json");
-    fs::write(&file, serde_json::to_string_pretty(rows)? + "\n")
-        .with_context(|| format!("writing {}", file.display()))?;
-    give_back(&folder)?;
+    let file = write_rows("cluster", &rows)?;
     println!("\nTime without an answer, five cable pulls each:");
     for row in rows {
         println!("  {row}");

@@ -1,10 +1,9 @@
 //! `target/bench/scale.json` and the table on the terminal.
 
-use std::{collections::BTreeMap, fmt, fs, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use anyhow::Context as _;
 use serde::Serialize;
-use windlass_e2e::{give_back, target};
+use windlass_e2e::write_rows;
 
 use crate::usage::Cpu;
 
@@ -112,12 +111,7 @@ impl fmt::Display for Row {
 
 /// Writes the rows and says where.
 pub(crate) fn write(rows: &[Row]) -> anyhow::Result<()> {
-    let folder = target().join("bench");
-    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let file = folder.join("scale.json");
-    fs::write(&file, serde_json::to_string_pretty(rows)? + "\n")
-        .with_context(|| format!("writing {}", file.display()))?;
-    give_back(&folder)?;
+    let file = write_rows("scale", &rows)?;
     println!("\nServices created at once, 32 requests in flight:");
     for row in rows {
         println!("  {row}");
