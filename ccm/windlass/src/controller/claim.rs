@@ -86,20 +86,30 @@ impl Metal {
         address: IpAddr,
         object: &Seen,
     ) -> Result<(), ProviderError> {
-        let name = virtual_ip_name(address);
-        let what = || format!("cannot delete VirtualIP {name:?}");
-        match limited(self.vips.delete(&name, &exactly(object)), what).await? {
-            Ok(_) => {
-                self.shared.deleted(address, &object.uid);
-                Ok(())
-            }
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                self.shared.deleted(address, &object.uid);
-                Ok(())
-            }
-            Err(kube::Error::Api(status)) if status.code == 409 => self.read(holder, address).await,
-            Err(error) => Err(failed(&what(), &error)),
+        if self.delete_as_seen(address, object, "").await? {
+            Ok(())
+        } else {
+            self.read(holder, address).await
         }
+    }
+
+    /// Deletes the object as it was seen, or finds it gone. `false`: it has changed since. `which` it is, the error says.
+    pub(super) async fn delete_as_seen(
+        &self,
+        address: IpAddr,
+        object: &Seen,
+        which: &str,
+    ) -> Result<bool, ProviderError> {
+        let name = virtual_ip_name(address);
+        let what = || format!("cannot delete VirtualIP {name:?}{which}");
+        match limited(self.vips.delete(&name, &exactly(object)), what).await? {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => return Ok(false),
+            Err(error) => return Err(failed(&what(), &error)),
+        }
+        self.shared.deleted(address, &object.uid);
+        Ok(true)
     }
 
     /// Learns from the API server whose `address` is. What `holder` was promised of it is over, unless it owns it.
@@ -128,7 +138,7 @@ fn new_claim(holder: &ServiceRef, planned: &Planned) -> VirtualIPSpec {
 }
 
 /// The object in the very version that was seen.
-pub(super) fn exactly(object: &Seen) -> DeleteParams {
+fn exactly(object: &Seen) -> DeleteParams {
     let preconditions =
         Preconditions { uid: Some(object.uid.clone()), resource_version: Some(object.version.to_string()) };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }

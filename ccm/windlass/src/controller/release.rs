@@ -11,9 +11,8 @@ use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
 use windlass_ccm::ProviderError;
 
 use super::cache::version;
-use super::claim::exactly;
 use super::ledger::{Part, Seen};
-use super::provider::{Metal, TRIES, failed, limited};
+use super::provider::{Metal, TRIES};
 use super::state::State;
 
 /// How long an address that another station has is not tried again.
@@ -97,16 +96,9 @@ impl Metal {
 
     /// Deletes an object whose quarantine has ended. One that has changed since is left to the next look.
     pub(crate) async fn end_quarantine(&self, address: IpAddr, object: &Seen) -> Result<(), ProviderError> {
-        let name = windlass_api::virtual_ip_name(address);
-        let what = || format!("cannot delete VirtualIP {name:?}, whose quarantine has ended");
-        match limited(self.vips.delete(&name, &exactly(object)), what).await? {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
-            Err(error) => return Err(failed(&what(), &error)),
+        if self.delete_as_seen(address, object, ", whose quarantine has ended").await? {
+            tracing::info!(%address, "quarantine ended");
         }
-        tracing::info!(%address, "quarantine ended");
-        self.shared.deleted(address, &object.uid);
         Ok(())
     }
 }

@@ -95,8 +95,8 @@ pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
 
 impl World {
     /// The Service of that name, whatever its UID.
-    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
-        self.services.get(&key(Some(&owner.namespace), &owner.name)).map(|service| &**service)
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Arc<Service>> {
+        self.services.get(&key(Some(&owner.namespace), &owner.name))
     }
 }
 
@@ -174,7 +174,7 @@ impl State {
 
     /// The Service of that name, whatever its UID.
     pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
-        self.world.service(owner)
+        self.world.service(owner).map(|service| &**service)
     }
 
     /// The object that claims `address`.
@@ -419,8 +419,8 @@ impl Shared {
 
     /// An object as a watch or the answer to a write shows it.
     pub(crate) fn learn<K: Watched>(&self, object: K) {
-        let object = object.slimmed();
-        self.take_in(|world| K::cache(world).apply(Arc::new(object)).into_iter().collect());
+        let object = Arc::new(object.slimmed());
+        self.take_in(|world| K::cache(world).apply(object).into_iter().collect());
     }
 
     /// The time.
@@ -430,13 +430,16 @@ impl Shared {
 
     /// The API server's answer to a call made for the Service `asked`.
     pub(crate) fn answer(&self, vip: VirtualIP, asked: &ServiceRef) {
-        // The watch was faster: the object is gone again.
-        if self.state().world.vips.is_gone(&vip) {
-            return self.absent(vip.spec.address, asked, None);
-        }
-        let keys = self.state().note(&vip, Some(asked));
-        self.changes.push(keys);
-        self.learn(vip);
+        let vip = Arc::new(vip.slimmed());
+        self.change(|state| {
+            // The watch was faster: the object is gone again. Ledger and cache learn the same in one step, or news of a
+            // deletion in between would reach only one of them.
+            if state.world.vips.is_gone(&vip) {
+                return (Vec::new(), state.absent(vip.spec.address, asked));
+            }
+            let keys = state.note(&vip, Some(asked));
+            (state.world.vips.apply(vip).into_iter().collect(), keys)
+        });
     }
 
     /// The API server has no object for `address`.
@@ -469,9 +472,13 @@ impl Shared {
 
     /// Changes a cache and lets the state take in what was news.
     pub(crate) fn take_in<K: Watched>(&self, change: impl FnOnce(&mut World) -> Vec<News<K>>) {
+        self.change(|state| (change(&mut state.world), Vec::new()));
+    }
+
+    /// Changes the state, which takes in what was news. `change` also names Services to look at again.
+    fn change<K: Watched>(&self, change: impl FnOnce(&mut State) -> (Vec<News<K>>, Vec<ServiceKey>)) {
         let mut state = self.state();
-        let news = change(&mut state.world);
-        let mut keys = Vec::new();
+        let (news, mut keys) = change(&mut state);
         for one in &news {
             keys.extend(K::news(&mut state, one));
         }
