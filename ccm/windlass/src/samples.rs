@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::TypedMetric as _;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::TypedMetric;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
@@ -14,15 +14,7 @@ pub(crate) fn counters<L: EncodeLabelSet>(
     help: &str,
     samples: impl Iterator<Item = (L, u64)>,
 ) -> fmt::Result {
-    let mut samples = samples.peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = encoder.encode_descriptor(name, help, None, ConstCounter::<u64>::TYPE)?;
-    for (labels, value) in samples {
-        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
+    encode(encoder, name, help, samples.map(|(labels, value)| (labels, ConstCounter::new(value))))
 }
 
 /// Gauges.
@@ -32,13 +24,22 @@ pub(crate) fn gauges<L: EncodeLabelSet>(
     help: &str,
     samples: impl Iterator<Item = (L, i64)>,
 ) -> fmt::Result {
+    encode(encoder, name, help, samples.map(|(labels, value)| (labels, ConstGauge::new(value))))
+}
+
+fn encode<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl Iterator<Item = (L, M)>,
+) -> fmt::Result {
     let mut samples = samples.peekable();
     if samples.peek().is_none() {
         return Ok(());
     }
-    let mut family = encoder.encode_descriptor(name, help, None, ConstGauge::<i64>::TYPE)?;
-    for (labels, value) in samples {
-        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+    let mut family = encoder.encode_descriptor(name, help, None, M::TYPE)?;
+    for (labels, metric) in samples {
+        metric.encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }

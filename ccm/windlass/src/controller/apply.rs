@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
@@ -103,7 +102,7 @@ impl Applier {
                 return Pass { planning: Duration::ZERO, failures };
             }
             let (reviewed, woken) = state.review_pools();
-            (Writes::new(&state, &reviewed, Timestamp::now()), woken)
+            (Writes::new(&state, &reviewed, state.clock.now()), woken)
         };
         let planning = began.elapsed();
         self.metal.shared.changes.push(woken);
@@ -212,20 +211,20 @@ impl Applier {
 
     async fn remove_orphan(&self, owner: &ServiceRef) -> Result<(), Failure> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &owner.namespace);
-        let what = format!("read Service {}/{}", owner.namespace, owner.name);
+        let what = format!("read Service {owner}");
         let found = match limited(&what, api.get_opt(&owner.name)).await? {
             Ok(found) => found,
             Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
         };
-        let held = self.metal.shared.state().to_withdraw(owner);
-        let orphans: Vec<_> = held
-            .into_iter()
-            .filter(|address| {
-                let state = self.metal.shared.state();
-                is_orphaned(owner, found.as_ref(), self.metal.settings)
-                    && !state.wants_besides(owner, found.as_ref(), *address)
-            })
-            .collect();
+        if !is_orphaned(owner, found.as_ref(), self.metal.settings) {
+            return Ok(());
+        }
+        let orphans = {
+            let state = self.metal.shared.state();
+            let mut held = state.to_withdraw(owner);
+            held.retain(|address| !state.wants_besides(owner, found.as_ref(), *address));
+            held
+        };
         if orphans.is_empty() {
             return Ok(());
         }

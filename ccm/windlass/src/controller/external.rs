@@ -50,7 +50,7 @@ impl State {
     pub(super) fn external_uses(&self) -> Vec<ExternalUse> {
         let services = self.external.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
         let uses = services.map(|(owner, service)| ExternalUse {
-            service: format!("{}/{}", owner.namespace, owner.name),
+            service: owner.to_string(),
             subject: self.subject(service),
             addresses: external_ips(service).into_iter().collect(),
         });

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
@@ -79,7 +80,7 @@ impl State {
     }
 
     fn in_order_of_status(&self, holder: &ServiceRef, service: &Service) -> Vec<IpAddr> {
-        let watched = live(&self.world, holder);
+        let watched = live(&self.world, holder).map(Arc::as_ref);
         let mut addresses = Vec::new();
         for address in status_addresses(service).chain(watched.into_iter().flat_map(status_addresses)) {
             if !addresses.contains(&address) {
@@ -125,7 +126,7 @@ impl State {
 
     /// What `holder` has as a load balancer, and loses when it is none any more.
     pub(super) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
-        let service = live(&self.world, holder);
+        let service = live(&self.world, holder).map(Arc::as_ref);
         let mut held = self.ledger.held_by(holder);
         held.retain(|address| !self.wants_besides(holder, service, *address));
         held
@@ -136,10 +137,9 @@ impl State {
         let mut suspects = std::mem::take(&mut self.suspects);
         suspects.retain(|suspect| {
             let service = self.service(suspect);
-            let held = self.ledger.held_by(suspect);
-            held.into_iter().any(|address| {
-                is_orphaned(suspect, service, self.settings) && !self.wants_besides(suspect, service, address)
-            })
+            let unwanted = |address| !self.wants_besides(suspect, service, address);
+            is_orphaned(suspect, service, self.settings)
+                && self.ledger.held_by(suspect).into_iter().any(unwanted)
         });
         suspects
     }
@@ -190,7 +190,7 @@ pub(crate) fn allows_move(vip: &VirtualIP) -> bool {
 }
 
 /// The Service, if it is the same and not just one of that name.
-fn live<'a>(world: &'a World, holder: &ServiceRef) -> Option<&'a Service> {
+pub(super) fn live<'a>(world: &'a World, holder: &ServiceRef) -> Option<&'a Arc<Service>> {
     world.service(holder).filter(|service| service.metadata.uid.as_ref() == Some(&holder.uid))
 }
 

@@ -114,6 +114,13 @@ impl Entry {
     fn owns(&self, holder: &ServiceRef) -> bool {
         self.object.as_ref().is_some_and(|object| object.holders().contains(holder))
     }
+
+    /// `holder` is to become an owner, unless it is one.
+    fn promise(&mut self, holder: &ServiceRef) {
+        if !self.owns(holder) && !self.intents.contains(holder) {
+            self.intents.push(holder.clone());
+        }
+    }
 }
 
 fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
@@ -146,10 +153,7 @@ impl Ledger {
     ) -> Result<Plan, Box<AllocateError<ServiceRef>>> {
         let plan = self.allocator.prepare(holder, request).map_err(Box::new)?.commit();
         for planned in &plan.addresses {
-            let entry = self.entries.entry(planned.address).or_default();
-            if !entry.owns(holder) && !entry.intents.contains(holder) {
-                entry.intents.push(holder.clone());
-            }
+            self.entries.entry(planned.address).or_default().promise(holder);
         }
         Ok(plan)
     }
@@ -171,10 +175,7 @@ impl Ledger {
     /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.
     pub(crate) fn promise_external(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
         self.allocator.adopt_together(address, holder, terms);
-        let entry = self.entries.entry(address).or_default();
-        if !entry.owns(holder) && !entry.intents.contains(holder) {
-            entry.intents.push(holder.clone());
-        }
+        self.entries.entry(address).or_default().promise(holder);
     }
 
     /// `holder` uses what it holds in another way.

@@ -9,7 +9,7 @@ use windlass_ipam::{AllocateError, Allocator, How, Labels, Plan, Request};
 
 use super::cache::News;
 use super::ledger::Ledger;
-use super::request::{self, RequestError, owner, wants_address};
+use super::request::{self, RequestError, asks_otherwise, owner, wants_address};
 use super::state::{State, created, service_key};
 use super::waiting::{Chance, Giver, Waiter};
 
@@ -120,12 +120,7 @@ impl State {
             return Vec::new();
         }
         let (Some(old), Some(new)) = (&news.old, &news.new) else { return Vec::new() };
-        let asks = |service: &Service| {
-            // What its status shows is no wish.
-            self.asks(service).map(|request| Request { preferred: Vec::new(), ..request })
-        };
-        let unchanged = old.metadata.labels == new.metadata.labels && old.spec == new.spec;
-        if unchanged || asks(old) == asks(new) { Vec::new() } else { vec![service_key(&owner)] }
+        if asks_otherwise(old, new, self.settings) { vec![service_key(&owner)] } else { Vec::new() }
     }
 
     /// A namespace changed.

@@ -106,7 +106,7 @@ fn words(plan: &Plan, working: &[&Planned], blocked: &[String]) -> (&'static str
         );
     }
     if !plan.missing.is_empty() {
-        let missing: BTreeSet<&str> = plan.missing.iter().map(|family| name(*family)).collect();
+        let missing: BTreeSet<String> = plan.missing.iter().map(Family::to_string).collect();
         let missing = missing.into_iter().collect::<Vec<_>>().join(" and ");
         return (
             address_allocated::FAMILY_MISSING,
@@ -114,13 +114,6 @@ fn words(plan: &Plan, working: &[&Planned], blocked: &[String]) -> (&'static str
         );
     }
     (address_allocated::ALLOCATED, has)
-}
-
-const fn name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "IPv4",
-        Family::V6 => "IPv6",
-    }
 }
 
 /// These addresses, then the entries of others.

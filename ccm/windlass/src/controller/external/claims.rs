@@ -9,6 +9,7 @@ use windlass_api::ServiceRef;
 use windlass_ccm::events::EventKind;
 use windlass_ipam::{How, Owner as _, Planned, Reason};
 
+use super::super::holdings::live;
 use super::super::ledger::Claim;
 use super::super::provider::Metal;
 use super::super::request::terms;
@@ -53,14 +54,8 @@ impl State {
         let owners = self.external.clone();
         self.told.keep_only(&owners);
         for owner in owners {
-            let Some(service) =
-                self.world.services.get(&format!("{}/{}", owner.namespace, owner.name)).cloned()
-            else {
-                continue;
-            };
-            if service.metadata.uid.as_ref() != Some(&owner.uid)
-                || service.metadata.deletion_timestamp.is_some()
-            {
+            let Some(service) = live(&self.world, &owner).cloned() else { continue };
+            if service.metadata.deletion_timestamp.is_some() {
                 continue;
             }
             let refused = self.steps_of(&owner, &service, &mut steps);

@@ -75,7 +75,7 @@ pub(crate) fn judge(
         return refused(why.to_owned());
     }
     for Holder { owner, terms } in holders {
-        let who = format!("Service {}/{}", owner.namespace, owner.name);
+        let who = format!("Service {owner}");
         if owner.namespace != asker.owner.namespace {
             return refused(format!("{who} of another namespace has it: use another address"));
         }

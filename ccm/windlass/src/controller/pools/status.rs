@@ -36,9 +36,7 @@ impl Findings {
             let pool = pool_of(address);
             match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
                 None if pool.is_none() => {
-                    let owners = vip.spec.owners.iter();
-                    let names: Vec<_> =
-                        owners.map(|owner| format!("{}/{}", owner.namespace, owner.name)).collect();
+                    let names: Vec<_> = vip.spec.owners.iter().map(ToString::to_string).collect();
                     let some = names.get(..NAMED).unwrap_or(&names);
                     let kept = format!("{address} of {}", list(some, names.len()));
                     findings.entry(vip.spec.pool.clone()).or_default().kept.insert(kept);
