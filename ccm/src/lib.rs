@@ -1,6 +1,7 @@
 //! `k8s.io/cloud-provider` for Rust: provider traits and the controllers that keep Kubernetes' contract with them.
 
 mod apiserver;
+pub mod client;
 pub mod events;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

@@ -213,9 +213,9 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
         compat_annotations,
         cloud_provider: _,
     } = args;
-    let client = client::connect(common.kubeconfig.as_deref()).await?;
+    let (registry, calls) = http::registry("controller");
+    let client = client::connect(common.kubeconfig.as_deref(), None, &calls).await?;
     let server = http::Server::bind(http_address).await?;
-    let registry = http::registry("controller");
     let workers = usize::from(concurrent_service_syncs);
     let settings = controller::Settings { classless_services, compat_annotations };
     let options =
@@ -245,9 +245,10 @@ async fn run_controller(args: ControllerArgs, token: CancellationToken) -> anyho
 
 async fn run_agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {
     let AgentArgs { common, node_name, state_dir, http_address, realtime, guard } = args;
-    let client = client::connect(common.kubeconfig.as_deref()).await?;
+    let (registry, calls) = http::registry("agent");
+    let client = client::connect(common.kubeconfig.as_deref(), None, &calls).await?;
     let options = agent::Options { node_name, state_dir, http_address, realtime, guard };
-    agent::run(client.kube, options, token).await
+    agent::run(client.kube, options, registry, token).await
 }
 
 fn init_log(common: &Common) -> anyhow::Result<()> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use windlass_ccm::client::{ClientMetrics, RateLimit};
 
 /// How long the API server may take to answer before it counts as unreachable.
 const REACH_LIMIT: Duration = Duration::from_secs(10);
@@ -19,10 +20,15 @@ pub(crate) struct Connection {
     server: String,
 }
 
-/// A client for the server that `kubeconfig` names, else for the cluster this pod runs in. Talks to nobody yet.
+/// A client for the server that `kubeconfig` names, else for the cluster this pod runs in. Talks to nobody yet. Its calls
+/// are counted in `metrics` and kept to `limit`.
 ///
 /// The environment variable `KUBECONFIG` is not looked at: a daemon's server must not depend on who started it.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Connection> {
+pub(crate) async fn connect(
+    kubeconfig: Option<&Path>,
+    limit: Option<RateLimit>,
+    metrics: &ClientMetrics,
+) -> anyhow::Result<Connection> {
     let (mut config, origin) = if let Some(path) = kubeconfig {
         (load(path).await?, format!("kubeconfig {}", path.display()))
     } else {
@@ -36,7 +42,7 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Connect
     };
     config.connect_timeout = Some(Duration::from_secs(5));
     let server = format!("API server {} ({origin})", config.cluster_url.to_string().trim_end_matches('/'));
-    let kube = Client::try_from(config)
+    let kube = windlass_ccm::client::client(config, limit, metrics)
         .with_context(|| format!("{server}: cannot set up TLS; check the certificates given there"))?;
     Ok(Connection { kube, server })
 }

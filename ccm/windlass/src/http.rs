@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use windlass_ccm::client::ClientMetrics;
 
 #[cfg(test)]
 mod tests;
@@ -28,15 +29,16 @@ struct BuildLabels {
     role: &'static str,
 }
 
-/// A registry that holds `windlass_build_info`.
-pub(crate) fn registry(role: &'static str) -> SharedRegistry {
+/// A registry that holds `windlass_build_info` and the metrics of the process' client.
+pub(crate) fn registry(role: &'static str) -> (SharedRegistry, ClientMetrics) {
     let mut registry = Registry::default();
     registry.register(
         "windlass_build",
         "Version and role of this process; the value is always 1",
         Info::new(BuildLabels { version: env!("CARGO_PKG_VERSION"), role }),
     );
-    Arc::new(Mutex::new(registry))
+    let client = ClientMetrics::register(&mut registry);
+    (Arc::new(Mutex::new(registry)), client)
 }
 
 /// Whether the process does its work: `Err` says what it waits for.

@@ -47,7 +47,7 @@ use self::board::Board;
 use self::desired::{Assignment, Desired, Problem, desired};
 use self::pace::Pace;
 use self::state::StateFile;
-use crate::http::{self, Health};
+use crate::http::{self, Health, SharedRegistry};
 
 /// Field manager of what the agents write with server-side apply.
 const FIELD_MANAGER: &str = "windlass-agent";
@@ -73,12 +73,16 @@ pub(crate) struct Options {
     pub(crate) guard: bool,
 }
 
-/// Runs until `token` is cancelled; then resigns everything and returns.
-pub(crate) async fn run(client: Client, options: Options, token: CancellationToken) -> anyhow::Result<()> {
+/// Runs until `token` is cancelled; then resigns everything and returns. Adds its metrics to `registry` and serves that.
+pub(crate) async fn run(
+    client: Client,
+    options: Options,
+    registry: SharedRegistry,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
     let Options { node_name: node, state_dir, http_address, realtime, guard } = options;
     let file = StateFile::open(&state_dir, &node)?;
     let server = http::Server::bind(http_address).await?;
-    let registry = http::registry("agent");
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
 
     let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);

@@ -1,0 +1,233 @@
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::client::Body;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
+
+use super::*;
+
+fn shown(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).expect("text");
+    text
+}
+
+fn assert_shows(registry: &Registry, lines: &[&str]) {
+    let text = shown(registry);
+    for line in lines {
+        assert!(text.lines().any(|shown| shown == *line), "{line} is missing in\n{text}");
+    }
+}
+
+/// A service that answers each request after a second with its status code, or never with 0.
+fn meter(
+    metrics: &ClientMetrics,
+    codes: &[u16],
+) -> impl tower::Service<Request<Body>, Response = Response<meter::Answer<Body>>, Error = Infallible> {
+    let codes = Arc::new(Mutex::new(codes.iter().copied().collect::<VecDeque<_>>()));
+    let service = service_fn(move |_: Request<Body>| {
+        let code = codes.lock().expect("no panic").pop_front().expect("a code for each request");
+        async move {
+            tokio::time::sleep(Duration::from_secs(if code == 0 { 3600 } else { 1 })).await;
+            Ok(Response::builder().status(code).body(Body::empty()).expect("a response"))
+        }
+    });
+    MeterLayer::new(metrics.clone(), "api:6443".into()).layer(service)
+}
+
+fn request(method: &str, uri: &str) -> Request<Body> {
+    Request::builder().method(method).uri(uri).body(Body::empty()).expect("a request")
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_counted_by_code_and_method_and_timed_to_the_end_of_their_answer() {
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let mut service = meter(&metrics, &[200, 409, 200]);
+    for method in ["GET", "PATCH"] {
+        drop(service.ready().await.expect("ready").call(request(method, "/api/v1/nodes/n1")).await);
+    }
+    let answer = service.ready().await.expect("ready").call(request("GET", "/api/v1/nodes")).await;
+    assert_shows(
+        &registry,
+        &["rest_client_request_duration_seconds_count{verb=\"GET\",host=\"api:6443\"} 1"],
+    );
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    drop(answer);
+    assert_shows(
+        &registry,
+        &[
+            "rest_client_requests_total{code=\"200\",method=\"GET\",host=\"api:6443\"} 2",
+            "rest_client_requests_total{code=\"409\",method=\"PATCH\",host=\"api:6443\"} 1",
+            "rest_client_request_duration_seconds_sum{verb=\"GET\",host=\"api:6443\"} 8.0",
+            "rest_client_request_duration_seconds_bucket{le=\"1.0\",verb=\"PATCH\",host=\"api:6443\"} 1",
+            "rest_client_request_duration_seconds_bucket{le=\"0.5\",verb=\"PATCH\",host=\"api:6443\"} 0",
+        ],
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_counts_as_an_error() {
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let mut service = meter(&metrics, &[0]);
+    let call = service.ready().await.expect("ready").call(request("GET", "/api/v1/nodes"));
+    assert!(tokio::time::timeout(Duration::from_secs(30), call).await.is_err());
+    assert_shows(
+        &registry,
+        &[
+            "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"api:6443\"} 1",
+            "rest_client_request_duration_seconds_sum{verb=\"GET\",host=\"api:6443\"} 30.0",
+        ],
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_counts_once_and_is_not_timed() {
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let mut service = meter(&metrics, &[200]);
+    let watch = request("GET", "/api/v1/nodes?&watch=true&timeoutSeconds=290");
+    let answer = service.ready().await.expect("ready").call(watch).await;
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    drop(answer);
+    assert_shows(&registry, &["rest_client_requests_total{code=\"200\",method=\"GET\",host=\"api:6443\"} 1"]);
+    assert!(!shown(&registry).contains("rest_client_request_duration_seconds_sum"), "{}", shown(&registry));
+}
+
+/// When each of the calls got through, in milliseconds.
+async fn through(layer: &LimiterLayer, uris: &[&str]) -> Vec<u128> {
+    let service = layer.layer(service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Instant::now()) }));
+    let began = Instant::now();
+    let calls = uris.iter().map(|uri| service.clone().oneshot(request("GET", uri)));
+    let times = futures::future::join_all(calls).await;
+    times.into_iter().map(|at| at.expect("an answer").duration_since(began).as_millis()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_the_limit_wait_in_order_and_the_wait_is_shown() {
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let layer = LimiterLayer::new(RateLimit::new(10.0, 2).expect("a limit"), metrics, "api:6443".into());
+    let times = through(&layer, &["/api/v1/nodes"; 5]).await;
+    for (at, least) in times.iter().zip([0, 0, 100, 200, 300]) {
+        assert!((least..least + 20).contains(at), "{times:?}");
+    }
+    assert_shows(
+        &registry,
+        &[
+            "rest_client_rate_limiter_duration_seconds_count{verb=\"GET\",host=\"api:6443\"} 5",
+            "rest_client_rate_limiter_duration_seconds_bucket{le=\"0.005\",verb=\"GET\",host=\"api:6443\"} 2",
+        ],
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_leases_and_reviews_never_wait() {
+    let layer =
+        LimiterLayer::new(RateLimit::new(0.01, 1).expect("a limit"), ClientMetrics::default(), "api".into());
+    let urgent = [
+        "/api/v1/nodes?watch=true",
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager",
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    ];
+    let mut all = vec!["/api/v1/nodes", "/api/v1/services"];
+    all.extend(urgent);
+    let times = through(&layer, &all).await;
+    assert_eq!(times[0], 0);
+    assert!(times[1] >= 100_000, "{times:?}");
+    assert_eq!(times[2..], [0; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_while_it_waits_takes_no_token() {
+    let layer =
+        LimiterLayer::new(RateLimit::new(1.0, 1).expect("a limit"), ClientMetrics::default(), "api".into());
+    layer.token().await;
+    for _ in 0..10 {
+        let waiting = futures::future::join_all((0..10).map(|_| layer.token()));
+        assert!(tokio::time::timeout(Duration::from_millis(10), waiting).await.is_err());
+    }
+    let began = Instant::now();
+    layer.token().await;
+    assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+/// A server on loopback that answers one request after the other with these status lines.
+async fn server(answers: &'static [&'static str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let mut answers = answers.iter();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut buffer = [0; 4096];
+            while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                let Some(answer) = answers.next() else { return };
+                let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+                let length = body.len();
+                let text = format!(
+                    "HTTP/1.1 {answer}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+                );
+                stream.write_all(text.as_bytes()).await.expect("written");
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn every_attempt_at_a_busy_server_is_counted() {
+    let url = server(&["429 Too Many Requests", "503 Service Unavailable", "200 OK"]).await;
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let config = Config::new(url.parse().expect("a URL"));
+    let limit = RateLimit::new(1000.0, 10).expect("a limit");
+    let client = client(config, Some(limit), &metrics).expect("a client");
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    let found = tokio::time::timeout(Duration::from_secs(20), maps.get("a")).await.expect("an answer");
+    assert_eq!(found.expect("a ConfigMap").metadata.name.as_deref(), Some("a"));
+    let host = url.trim_start_matches("http://");
+    let count =
+        |code| format!("rest_client_requests_total{{code=\"{code}\",method=\"GET\",host=\"{host}\"}} 1");
+    let (busy, away, fine) = (count(429), count(503), count(200));
+    let waits = format!("rest_client_rate_limiter_duration_seconds_count{{verb=\"GET\",host=\"{host}\"}} 3");
+    assert_shows(&registry, &[&busy, &away, &fine, &waits]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_counts_as_an_error() {
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let mut config = Config::new(format!("http://{address}").parse().expect("a URL"));
+    config.default_retry = false;
+    let client = client(config, None, &metrics).expect("a client");
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    assert!(maps.get("a").await.is_err());
+    let count = format!("rest_client_requests_total{{code=\"<error>\",method=\"GET\",host=\"{address}\"}} 1");
+    assert_shows(&registry, &[&count]);
+}
+
+#[test]
+fn the_host_is_the_servers_as_configured() {
+    for (url, host) in [
+        ("https://10.96.0.1:443/", "10.96.0.1:443"),
+        ("https://[fd00::1]:6443/", "[fd00::1]:6443"),
+        ("https://api.example.org/k8s/clusters/c1", "api.example.org"),
+    ] {
+        assert_eq!(&*host_of(&url.parse().expect("a URL")), host, "{url}");
+    }
+}
