@@ -11,6 +11,8 @@ pub mod node;
 mod provider;
 mod queue;
 pub mod service;
+#[cfg(feature = "serving")]
+pub mod serving;
 pub mod slim;
 mod store;
 #[cfg(any(test, feature = "fake"))]

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::faults::{Cut, Dice, Fate, Faults, Weather};
 use super::patches;
+use super::reviews::Accounts;
 
 /// When the first object was made, in seconds since 1970.
 const EPOCH: i64 = 1_767_225_600;
@@ -50,6 +51,7 @@ struct Inner {
     writes: Vec<Write>,
     refusals: Vec<Fault>,
     faults: Faults,
+    accounts: Accounts,
     clients: u64,
     silent: bool,
 }
@@ -145,6 +147,22 @@ impl ApiServer {
     /// An object by its key, as `services/default/web` or `nodes//n1`.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.lock().objects.get(key).cloned()
+    }
+
+    /// TokenReviews of this token name this user and these groups.
+    pub fn add_token(&self, token: &str, user: &str, groups: &[&str]) {
+        let user = json!({ "username": user, "uid": format!("uid-{user}"), "groups": groups });
+        self.lock().accounts.tokens.insert(token.to_owned(), user);
+    }
+
+    /// The token is none any more.
+    pub fn remove_token(&self, token: &str) {
+        self.lock().accounts.tokens.remove(token);
+    }
+
+    /// SubjectAccessReviews of this user or group, for this verb and path outside the resources, are allowed.
+    pub fn permit(&self, who: &str, verb: &str, path: &str) {
+        self.lock().accounts.rights.insert((who.to_owned(), verb.to_owned(), path.to_owned()));
     }
 
     /// The next write of this verb whose path starts like this is answered with an error.
@@ -324,6 +342,9 @@ impl Inner {
         }
         let key = path.strip_suffix("/status").unwrap_or(path).to_owned();
         if verb == "create" {
+            if let Some(answer) = self.accounts.review(&key, body.clone()) {
+                return Ok(answer);
+            }
             let scope = if key.contains('/') { "" } else { "/" };
             let key = format!("{key}{scope}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
             if self.objects.contains_key(&key) {
@@ -349,7 +370,8 @@ impl Inner {
         if let Some(object) = self.objects.get(path) {
             return Ok(object.clone());
         }
-        if path.contains('/') {
+        // `configmaps/kube-system` lists those of one namespace.
+        if path.matches('/').count() > 1 {
             return Err((404, format!("{path} not found")));
         }
         let prefix = format!("{path}/");

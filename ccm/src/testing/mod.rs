@@ -3,6 +3,7 @@
 pub mod apiserver;
 pub mod faults;
 mod patches;
+mod reviews;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use serde_json::{Value, json};

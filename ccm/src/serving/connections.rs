@@ -1,0 +1,168 @@
+//! Connections: none may last for ever, and strangers may not use up those of the kubelet's probes.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Answers;
+
+/// For the TLS handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+/// For the head of a request, and between two requests.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// For a whole connection. Then its request may end, for as long as a request may take.
+const CONNECTION_LIMIT: Duration = Duration::from_mins(5);
+/// Bytes of a request's head.
+const HEAD_LIMIT: usize = 32 * 1024;
+/// Connections at a time of this host, and of all others together. Further ones are closed.
+const OF_THIS_HOST: usize = 64;
+const OF_OTHERS: usize = 128;
+
+/// Whether connections speak TLS, and with what.
+#[derive(Debug, Clone)]
+pub(crate) enum Speech {
+    Tls(watch::Receiver<Arc<ServerConfig>>),
+    Plain,
+}
+
+/// Answers connections until `token` is cancelled; those that are open then are closed.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    speech: Speech,
+    answers: Arc<Answers>,
+    token: CancellationToken,
+) {
+    let room = Room::default();
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = connections.join_next(), if !connections.is_empty() => continue,
+            () = token.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                if let Some(place) = room.place(peer.ip()) {
+                    connections.spawn(one(stream, peer, speech.clone(), Arc::clone(&answers), place));
+                } else {
+                    tracing::debug!(%peer, "connection closed: there are too many");
+                }
+            }
+            Err(error) if is_of_the_connection(&error) => {}
+            Err(error) => {
+                // No file descriptors or memory left: the others have to end first.
+                tracing::warn!(%error, "cannot accept connections, trying again");
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+fn is_of_the_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Places for connections. Probes come from this host: no stranger can take their places.
+#[derive(Debug)]
+struct Room {
+    this_host: Arc<Semaphore>,
+    others: Arc<Semaphore>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        let [this_host, others] = [OF_THIS_HOST, OF_OTHERS].map(|places| Arc::new(Semaphore::new(places)));
+        Self { this_host, others }
+    }
+}
+
+impl Room {
+    fn place(&self, peer: IpAddr) -> Option<OwnedSemaphorePermit> {
+        let places = if peer.to_canonical().is_loopback() { &self.this_host } else { &self.others };
+        Arc::clone(places).try_acquire_owned().ok()
+    }
+}
+
+async fn one(
+    stream: TcpStream,
+    peer: SocketAddr,
+    speech: Speech,
+    answers: Arc<Answers>,
+    _place: OwnedSemaphorePermit,
+) {
+    let ended = match speech {
+        Speech::Plain => requests(stream, Vec::new(), &answers).await,
+        Speech::Tls(config) => {
+            let acceptor = TlsAcceptor::from(Arc::clone(&config.borrow()));
+            match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                    let certificates = shown.iter().map(|one| one.clone().into_owned()).collect();
+                    requests(stream, certificates, &answers).await
+                }
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("no TLS handshake within {HANDSHAKE_LIMIT:?}")),
+            }
+        }
+    };
+    if let Err(reason) = ended {
+        tracing::debug!(%peer, %reason, "connection ended");
+    }
+}
+
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    certificates: Vec<CertificateDer<'static>>,
+    answers: &Answers,
+) -> Result<(), String> {
+    let service = service_fn(async |request| {
+        Ok::<_, std::convert::Infallible>(answers.to(&request, &certificates).await)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_LIMIT)
+        .max_buf_size(HEAD_LIMIT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    if let Ok(ended) = timeout(CONNECTION_LIMIT, connection.as_mut()).await {
+        return ended.map_err(|error| error.to_string());
+    }
+    connection.as_mut().graceful_shutdown();
+    match timeout(REQUEST_LIMIT, connection).await {
+        Ok(ended) => ended.map_err(|error| error.to_string()),
+        Err(_) => Err("it did not take the answer".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_cannot_take_the_places_of_this_hosts_probes() {
+        let room = Room::default();
+        let other: IpAddr = "192.0.2.1".parse().unwrap();
+        let taken: Vec<_> = std::iter::from_fn(|| room.place(other)).collect();
+        assert_eq!(taken.len(), OF_OTHERS);
+        let here = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| room.place(here.parse().unwrap()));
+        assert!(here.iter().all(Option::is_some));
+        drop(taken);
+        assert!(room.place("2001:db8::1".parse().unwrap()).is_some());
+    }
+}

@@ -1,0 +1,67 @@
+use super::*;
+
+fn ask(health: &HealthChecks, path: &str, reasons: bool) -> (u16, String) {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let asked = Asked::new(Probe::Healthz, path.strip_prefix("/healthz").unwrap(), query);
+    health.report(&asked).answer(&asked, reasons)
+}
+
+#[test]
+fn probes_answer_in_the_words_of_kubernetes() {
+    let health = HealthChecks::new();
+    health.add("leaderElection", Scope::HEALTHZ, || Err("the lease is old".to_owned()));
+    let all = "[+]ping ok\n[-]leaderElection failed: reason withheld\nhealthz check failed\n";
+    let table = [
+        ("/healthz", false, 500, all),
+        ("/healthz?verbose", true, 500, &all.replace("reason withheld", "the lease is old")),
+        ("/healthz?exclude=leaderElection", false, 200, "ok"),
+        (
+            "/healthz?verbose=1&exclude=leaderElection&exclude=nobody",
+            false,
+            200,
+            "[+]ping ok\n[+]leaderElection excluded: ok\n\
+             warn: some health checks cannot be excluded: no matches for \"nobody\"\nhealthz check passed\n",
+        ),
+        ("/healthz/ping", false, 200, "ok"),
+        ("/healthz/", false, 500, all),
+        ("/healthz/leaderElection", true, 500, "internal server error: the lease is old\n"),
+        ("/healthz/leaderElection", false, 500, "internal server error: reason withheld\n"),
+        ("/healthz/nobody", true, 404, "there is no check \"nobody\" in healthz\n"),
+    ];
+    for (path, reasons, code, text) in table {
+        assert_eq!(ask(&health, path, reasons), (code, text.to_owned()), "{path}");
+    }
+}
+
+#[test]
+fn a_check_belongs_to_its_probes_and_may_be_replaced_while_it_is_served() {
+    let health = HealthChecks::new();
+    let clone = health.clone();
+    clone.add("synced", Scope::READY, || Err("not yet".to_owned()));
+    let code = |probe| {
+        let asked = Asked::new(probe, "", "");
+        health.report(&asked).answer(&asked, true).0
+    };
+    assert_eq!([Probe::Healthz, Probe::Livez, Probe::Readyz].map(code), [200, 200, 500]);
+    clone.add("synced", Scope::READY, || Ok(()));
+    assert_eq!(code(Probe::Readyz), 200);
+    assert_eq!(format!("{health:?}"), r#"["ping", "synced"]"#);
+}
+
+#[test]
+fn checks_that_ran_are_counted_and_excluded_ones_are_not() {
+    let health = HealthChecks::new();
+    health.add("synced", Scope::HEALTHZ, || Err("not yet".to_owned()));
+    ask(&health, "/healthz", false);
+    ask(&health, "/healthz?exclude=synced", false);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &health.slis()).unwrap();
+    for line in [
+        r#"kubernetes_healthcheck{name="ping",type="healthz"} 1"#,
+        r#"kubernetes_healthcheck{name="synced",type="healthz"} 0"#,
+        r#"kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 2"#,
+        r#"kubernetes_healthchecks_total{name="synced",type="healthz",status="error"} 1"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+}

@@ -1,0 +1,200 @@
+//! The HTTPS endpoint of a cloud-controller-manager (service-contract §5.2, S-60, S-62, S-51): `/healthz`, `/livez`,
+//! `/readyz`, `/metrics` and `/metrics/slis`.
+//!
+//! ```text
+//! connections ──► TLS (certificate) ──► answer ──► auth: path? certificate? token? access review?
+//!                                          └─────► health, metrics
+//! ```
+//!
+//! It serves from before the election until the process ends, standbys too, and whether or not the API server answers:
+//! the paths that a kubelet probes need no authentication. What strangers send costs a place among a bounded number of
+//! connections for a bounded time, and no log line.
+
+mod answer;
+mod auth;
+mod certificate;
+mod connections;
+mod files;
+mod health;
+mod options;
+mod plain;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::answer::Answers;
+pub use self::auth::AllowedPaths;
+use self::auth::{ClientCa, Gate};
+use self::certificate::Certificate;
+use self::connections::{Speech, accept};
+pub use self::health::{HealthChecks, Probe, Scope};
+pub use self::options::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
+pub use self::plain::PlainServer;
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServingError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; {}", remedy(source))]
+    Listen {
+        /// Address and port.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Certificate or key cannot be used.
+    #[error("cannot serve HTTPS with certificate {} and key {}: {reason}; give the PEM files of a pair", cert.display(), key.display())]
+    Certificate {
+        /// File of the certificate.
+        cert: PathBuf,
+        /// File of its key.
+        key: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A self-signed certificate cannot be kept.
+    #[error("cannot write a self-signed certificate to {}: {source}; name a folder that this process may write to, or none", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A self-signed certificate cannot be made.
+    #[error("cannot make a self-signed certificate: {0}; name a certificate and its key")]
+    SelfSigned(String),
+    /// The CA of client certificates cannot be used.
+    #[error("cannot check client certificates with {}: {reason}; give a PEM file of CA certificates", file.display())]
+    ClientCa {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "stop the process that uses it or choose another port",
+        io::ErrorKind::AddrNotAvailable => "give an address of this host",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023",
+        _ => "choose another address",
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServingError> {
+    TcpListener::bind(address).await.map_err(|source| ServingError::Listen { address, source })
+}
+
+/// Work beside the connections: following files and the cluster's CA.
+type Chore = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The endpoint, bound and with its certificate: what may be wrong with its options is found before any other work is
+/// done.
+pub struct Server(Option<Bound>);
+
+struct Bound {
+    listener: TcpListener,
+    certificate: Certificate,
+    gate: Gate,
+    chores: Vec<Chore>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.local_addr()).finish()
+    }
+}
+
+impl Server {
+    /// Listens, and loads certificate and CA. `client` asks the API server who callers are and what they may do; it is
+    /// not used before the first caller who needs that.
+    ///
+    /// Port 0 listens nowhere: [`Server::serve`] then only waits.
+    ///
+    /// # Errors
+    /// The address or the files cannot be used.
+    pub async fn bind(options: ServingOptions, client: Client) -> Result<Self, ServingError> {
+        if options.secure_port == 0 {
+            return Ok(Self(None));
+        }
+        let listener = listen(SocketAddr::new(options.bind_address, options.secure_port)).await?;
+        Self::on(listener, options, client).await
+    }
+
+    /// As [`Server::bind`], on what listens already; `bind_address` is only a name for the certificate then.
+    ///
+    /// # Errors
+    /// The files cannot be used.
+    pub async fn on(
+        listener: TcpListener,
+        options: ServingOptions,
+        client: Client,
+    ) -> Result<Self, ServingError> {
+        let certificate =
+            Certificate::load(&options.tls, options.min_tls_version, options.bind_address).await?;
+        let client_ca = ClientCa::default();
+        let gate = Gate::new(&options.auth, client.clone(), client_ca.clone());
+        let mut chores: Vec<Chore> = Vec::new();
+        if let Some(file) = options.auth.client_ca_file {
+            let watched = auth::load(&file, &client_ca)
+                .await
+                .map_err(|reason| ServingError::ClientCa { file, reason })?;
+            chores.push(Box::pin(auth::follow_file(watched, client_ca)));
+        } else if !options.auth.skip_lookup {
+            chores.push(Box::pin(auth::follow(client, client_ca)));
+        }
+        Ok(Self(Some(Bound { listener, certificate, gate, chores })))
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.0.as_ref().and_then(|bound| bound.listener.local_addr().ok())
+    }
+
+    /// Answers until `token` is cancelled. Open connections are closed then: a scraper must not hold up the end of the
+    /// process.
+    ///
+    /// # Errors
+    /// None so far: nothing that arrives from outside ends it.
+    pub async fn serve(
+        self,
+        registry: Arc<Mutex<Registry>>,
+        health: HealthChecks,
+        token: CancellationToken,
+    ) -> Result<(), ServingError> {
+        let Some(Bound { listener, certificate, gate, mut chores }) = self.0 else {
+            token.cancelled().await;
+            return Ok(());
+        };
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "serving HTTPS");
+        }
+        let speech = Speech::Tls(certificate.current());
+        chores.push(Box::pin(certificate.follow()));
+        let answers = Arc::new(Answers { gate: Some(gate), health, registry });
+        let beside = async {
+            futures::future::join_all(chores).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = accept(listener, speech, answers, token) => {}
+            () = beside => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! What an endpoint is told by its process: the flags of service-contract §5.2, as values.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::auth::AllowedPaths;
+
+/// How the endpoint listens, proves who it is, and finds out who asks.
+#[derive(Debug, Clone)]
+pub struct ServingOptions {
+    /// Address to listen on (`--bind-address`); the unspecified one is every address of its family.
+    pub bind_address: IpAddr,
+    /// Port to listen on (`--secure-port`); 0 serves nothing.
+    pub secure_port: u16,
+    /// Where the certificate comes from.
+    pub tls: TlsSource,
+    /// Oldest version of TLS that is spoken (`--tls-min-version`).
+    pub min_tls_version: TlsVersion,
+    /// Who may read what.
+    pub auth: AuthOptions,
+}
+
+impl Default for ServingOptions {
+    fn default() -> Self {
+        Self {
+            bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            secure_port: 10258,
+            tls: TlsSource::SelfSigned,
+            min_tls_version: TlsVersion::Tls12,
+            auth: AuthOptions::default(),
+        }
+    }
+}
+
+/// Where the endpoint's certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TlsSource {
+    /// PEM files (`--tls-cert-file`, `--tls-private-key-file`), read again when they change.
+    Files {
+        /// The chain, the endpoint's own certificate first.
+        cert: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
+    /// `cloud-controller-manager.crt` and `.key` in this folder (`--cert-dir`). Where there are none, a self-signed pair
+    /// is written there.
+    Folder(PathBuf),
+    /// A self-signed certificate that only this process has.
+    SelfSigned,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+impl std::str::FromStr for TlsVersion {
+    type Err = String;
+
+    /// `VersionTLS12` or `VersionTLS13`, as Kubernetes writes them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "VersionTLS12" => Ok(Self::Tls12),
+            "VersionTLS13" => Ok(Self::Tls13),
+            "VersionTLS10" | "VersionTLS11" => {
+                Err(format!("{text} is broken and not spoken; give VersionTLS12 or VersionTLS13"))
+            }
+            _ => Err(format!("{text:?} is no version of TLS; give VersionTLS12 or VersionTLS13")),
+        }
+    }
+}
+
+/// How callers prove who they are, and which paths need no proof.
+#[derive(Debug, Clone)]
+pub struct AuthOptions {
+    /// Paths that anybody may read (`--authorization-always-allow-paths`).
+    pub always_allow_paths: AllowedPaths,
+    /// CA of client certificates (`--client-ca-file`), read again when it changes. Without it the cluster's own is used.
+    pub client_ca_file: Option<PathBuf>,
+    /// Do not look for the cluster's CA of client certificates (`--authentication-skip-lookup`).
+    pub skip_lookup: bool,
+    /// How long the API server's word on a token is believed (`--authentication-token-webhook-cache-ttl`).
+    pub token_ttl: Duration,
+    /// How long a permission is believed (`--authorization-webhook-cache-authorized-ttl`).
+    pub authorized_ttl: Duration,
+    /// How long a refusal is believed (`--authorization-webhook-cache-unauthorized-ttl`).
+    pub unauthorized_ttl: Duration,
+}
+
+impl Default for AuthOptions {
+    fn default() -> Self {
+        Self {
+            always_allow_paths: AllowedPaths::default(),
+            client_ca_file: None,
+            skip_lookup: false,
+            token_ttl: Duration::from_secs(10),
+            authorized_ttl: Duration::from_secs(10),
+            unauthorized_ttl: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The same pages over plain HTTP and for everybody who can connect: for loopback.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Answers;
+use super::connections::{Speech, accept};
+use super::health::HealthChecks;
+use super::{ServingError, listen};
+
+/// An endpoint without TLS, authentication and authorization. Let it listen on loopback only.
+#[derive(Debug)]
+pub struct PlainServer(TcpListener);
+
+impl PlainServer {
+    /// Listens on `address`.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn bind(address: SocketAddr) -> Result<Self, ServingError> {
+        listen(address).await.map(Self)
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.0.local_addr().ok()
+    }
+
+    /// Answers until `token` is cancelled. Failed checks are told with their reasons.
+    pub async fn serve(self, registry: Arc<Mutex<Registry>>, health: HealthChecks, token: CancellationToken) {
+        let answers = Arc::new(Answers { gate: None, health, registry });
+        accept(self.0, Speech::Plain, answers, token).await;
+    }
+}
