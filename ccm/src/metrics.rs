@@ -1,5 +1,7 @@
 //! What the controllers count (service-contract S-50, S-51). The registry is the caller's, handed over by reference.
 
+mod queue;
+
 use std::fmt;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -8,6 +10,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+
+use self::queue::QueueMetrics;
+pub(crate) use self::queue::{QueueGauges, Work};
 
 /// Everything the controllers of one process count. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
@@ -32,6 +37,11 @@ impl Metrics {
             metrics.election.master.clone(),
         );
         registry.register(
+            "leader_election_slowpath",
+            "Renewals of the lease for which it had to be read first",
+            metrics.election.slow_paths.clone(),
+        );
+        registry.register(
             "service_controller_loadbalancer_sync",
             "Load balancer updates because the node set changed",
             metrics.service.node_driven_syncs.clone(),
@@ -42,24 +52,18 @@ impl Metrics {
             metrics.service.node_sync_errors.clone(),
         );
         registry.register_with_unit(
+            "service_controller_nodesync_latency",
+            "Time from a change of the nodes until every load balancer was brought to it",
+            Unit::Seconds,
+            metrics.service.node_sync_seconds.clone(),
+        );
+        registry.register_with_unit(
             "service_controller_update_loadbalancer_host_latency",
             "Time to bring one load balancer to a changed node set",
             Unit::Seconds,
             metrics.service.update_nodes_seconds.clone(),
         );
-        registry.register("workqueue_depth", "Items waiting", metrics.queues.depth.clone());
-        registry.register("workqueue_adds", "Items added", metrics.queues.adds.clone());
-        registry.register(
-            "workqueue_retries",
-            "Items added again after a failure",
-            metrics.queues.retries.clone(),
-        );
-        registry.register_with_unit(
-            "workqueue_work_duration",
-            "Time one item took",
-            Unit::Seconds,
-            metrics.queues.work_seconds.clone(),
-        );
+        metrics.queues.register(registry);
         registry.register(
             "windlass_ccm_syncs",
             "Synchronisations by controller and result (success, pending, error)",
@@ -73,21 +77,17 @@ impl Metrics {
         let master = Family::<ElectionLabels, Gauge>::default();
         let labels = ElectionLabels { name: election_name.to_owned() };
         drop(master.get_or_create(&labels));
+        let slow_paths = Family::<ElectionLabels, Counter>::default();
+        drop(slow_paths.get_or_create(&labels));
         Self {
-            election: ElectionMetrics { master, labels },
+            election: ElectionMetrics { master, slow_paths, labels },
             service: ServiceMetrics {
                 node_driven_syncs: Counter::default(),
                 node_sync_errors: Counter::default(),
+                node_sync_seconds: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
                 update_nodes_seconds: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
             },
-            queues: QueueMetrics {
-                depth: Family::default(),
-                adds: Family::default(),
-                retries: Family::default(),
-                work_seconds: Family::new_with_constructor(|| {
-                    Histogram::new(exponential_buckets(0.001, 4.0, 10))
-                }),
-            },
+            queues: QueueMetrics::default(),
             syncs: Family::default(),
         }
     }
@@ -97,10 +97,11 @@ impl Metrics {
     }
 }
 
-/// `leader_election_master_status`.
+/// `leader_election_*`.
 #[derive(Debug, Clone)]
 pub struct ElectionMetrics {
     master: Family<ElectionLabels, Gauge>,
+    slow_paths: Family<ElectionLabels, Counter>,
     labels: ElectionLabels,
 }
 
@@ -109,6 +110,15 @@ impl ElectionMetrics {
     pub fn set_master(&self, leading: bool) {
         self.master.get_or_create(&self.labels).set(i64::from(leading));
     }
+
+    pub(crate) fn count_slow_path(&self) {
+        self.slow_paths.get_or_create(&self.labels).inc();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn slow_paths(&self) -> u64 {
+        self.slow_paths.get_or_create(&self.labels).get()
+    }
 }
 
 /// `service_controller_*`.
@@ -116,46 +126,13 @@ impl ElectionMetrics {
 pub struct ServiceMetrics {
     pub(crate) node_driven_syncs: Counter,
     pub(crate) node_sync_errors: Counter,
+    pub(crate) node_sync_seconds: Histogram,
     pub(crate) update_nodes_seconds: Histogram,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct QueueMetrics {
-    depth: Family<QueueLabels, Gauge>,
-    adds: Family<QueueLabels, Counter>,
-    retries: Family<QueueLabels, Counter>,
-    work_seconds: Family<QueueLabels, Histogram, fn() -> Histogram>,
-}
-
-impl QueueMetrics {
-    pub(crate) fn of(&self, name: &'static str) -> QueueGauges {
-        let labels = QueueLabels { name };
-        QueueGauges {
-            depth: self.depth.get_or_create(&labels).clone(),
-            adds: self.adds.get_or_create(&labels).clone(),
-            retries: self.retries.get_or_create(&labels).clone(),
-            work_seconds: self.work_seconds.get_or_create(&labels).clone(),
-        }
-    }
-}
-
-/// The metrics of one queue.
-#[derive(Debug, Clone)]
-pub(crate) struct QueueGauges {
-    pub(crate) depth: Gauge,
-    pub(crate) adds: Counter,
-    pub(crate) retries: Counter,
-    pub(crate) work_seconds: Histogram,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ElectionLabels {
     name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueLabels {
-    name: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -2,14 +2,16 @@
 //!
 //! The rules are client-go's: a key is worked on once at a time; a key that is added while it is worked on comes again
 //! afterwards, so no change is lost; keys that failed come back after a delay that doubles.
+//!
+//! The clock is read only to measure how long keys wait and take: nothing is decided by that.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::metrics::QueueGauges;
+use crate::metrics::{QueueGauges, Work};
 
 /// Delay after the first failure and the longest one (service-contract S-16: 5 s, 10 s, … 300 s).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,9 @@ pub(crate) struct Queue<K> {
     /// Due later. A key is in `ready` or here, not in both.
     delayed: BTreeSet<(Instant, K)>,
     due: HashMap<K, Instant>,
-    working: HashSet<K>,
+    /// When a key that is to be worked on was due.
+    since: HashMap<K, Instant>,
+    working: HashMap<K, Work>,
     /// Added while being worked on; `true`: urgent.
     again: HashMap<K, bool>,
     failures: HashMap<K, u32>,
@@ -50,7 +54,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
             due: HashMap::new(),
-            working: HashSet::new(),
+            since: HashMap::new(),
+            working: HashMap::new(),
             again: HashMap::new(),
             failures: HashMap::new(),
         }
@@ -68,7 +73,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
 
     fn put(&mut self, key: &K, urgent: bool) {
         self.gauges.adds.inc();
-        if self.working.contains(key) {
+        self.since.entry(key.clone()).or_insert_with(Instant::now);
+        if self.working.contains_key(key) {
             *self.again.entry(key.clone()).or_default() |= urgent;
             return;
         }
@@ -119,21 +125,25 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             && at <= now
         {
             self.undelay(&key);
-            if self.working.contains(&key) {
+            self.since.entry(key.clone()).or_insert(at);
+            if self.working.contains_key(&key) {
                 self.again.entry(key).or_default();
             } else {
                 self.ready.push_back(key);
             }
         }
         let key = self.ready.pop_front()?;
-        self.working.insert(key.clone());
+        let since = self.since.remove(&key).unwrap_or(now);
+        self.working.insert(key.clone(), self.gauges.begin(since, now));
         self.measure();
         Some(key)
     }
 
     /// The work on the key has ended; it comes again if it was added meanwhile.
     pub(crate) fn done(&mut self, key: &K) {
-        self.working.remove(key);
+        if let Some(work) = self.working.remove(key) {
+            work.end(Instant::now());
+        }
         if let Some(urgent) = self.again.remove(key) {
             self.put(key, urgent);
         }

@@ -150,7 +150,7 @@ impl Elector {
         Fut: Future,
     {
         self.options.check()?;
-        let mut candidate = Candidate::new(&self.client, &self.options);
+        let mut candidate = Candidate::new(&self.client, &self.options, self.metrics.as_ref());
         tokio::select! {
             () = token.cancelled() => return Ok(None),
             () = candidate.acquire() => {}
@@ -198,11 +198,14 @@ struct Candidate<'a> {
     metadata: ObjectMeta,
     /// When the last attempt that got or renewed the lease began.
     held_since: Instant,
+    /// The lease was ours then.
+    leads: bool,
+    metrics: Option<&'a ElectionMetrics>,
     recorder: Recorder,
 }
 
 impl<'a> Candidate<'a> {
-    fn new(client: &Client, options: &'a ElectionOptions) -> Self {
+    fn new(client: &Client, options: &'a ElectionOptions, metrics: Option<&'a ElectionMetrics>) -> Self {
         Self {
             api: Api::namespaced(client.clone(), &options.namespace),
             options,
@@ -213,6 +216,8 @@ impl<'a> Candidate<'a> {
                 ..ObjectMeta::default()
             },
             held_since: Instant::now(),
+            leads: false,
+            metrics,
             recorder: Recorder::new(client.clone(), &options.identity),
         }
     }
@@ -271,9 +276,21 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Reads the lease, decides and writes.
+    /// Renews the lease as it was written last, without reading it, as client-go does: whoever wrote since is found out by
+    /// the version. Else reads it, decides and writes.
     async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
         let began = Instant::now();
+        if self.leads && began.saturating_duration_since(self.held_since) < self.options.lease_duration {
+            match self.renew().await {
+                Ok(written) => {
+                    self.hold(written, began);
+                    return Ok(Attempt::Held);
+                }
+                Err(error) => tracing::debug!(
+                    lease = %self.lease(), error = %describe(&error), "not renewed as it was, reading it"
+                ),
+            }
+        }
         let read = self.api.get_opt(&self.options.name).await?;
         self.observe(read);
         let decision = decide(
@@ -296,17 +313,31 @@ impl<'a> Candidate<'a> {
                 self.api.replace(&self.options.name, &PostParams::default(), &lease).await
             }
             Decision::Renew => {
-                let mut spec = self.observed.as_ref().map(|known| known.spec.clone()).unwrap_or_default();
-                spec.renew_time = Some(MicroTime(Timestamp::now()));
-                spec.lease_duration_seconds = Some(self.duration_seconds());
-                let lease = self.lease_to_write(spec);
-                self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+                if let Some(metrics) = self.metrics.filter(|_| self.leads) {
+                    metrics.count_slow_path();
+                }
+                self.renew().await
             }
         };
         // A conflict is an error here like any other: the next attempt reads who was faster.
-        self.observe(Some(written?));
-        self.held_since = began;
+        self.hold(written?, began);
         Ok(Attempt::Held)
+    }
+
+    /// Writes the lease as it is known, with the present time.
+    async fn renew(&self) -> Result<Lease, kube::Error> {
+        let mut spec = self.observed.as_ref().map(|known| known.spec.clone()).unwrap_or_default();
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        spec.lease_duration_seconds = Some(self.duration_seconds());
+        let lease = self.lease_to_write(spec);
+        self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+    }
+
+    /// The lease is ours, by an attempt that began at `since`.
+    fn hold(&mut self, written: Lease, since: Instant) {
+        self.observe(Some(written));
+        self.held_since = since;
+        self.leads = true;
     }
 
     /// Gives the lease up so that another candidate need not wait for it to run out.

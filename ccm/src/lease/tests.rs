@@ -1,3 +1,4 @@
+use std::future::pending;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
@@ -255,4 +256,43 @@ async fn leading_work_that_ends_by_itself_ends_the_run() {
     let answer = elector.run(CancellationToken::new(), |_| async { 7 }).await;
     assert!(matches!(answer, Ok(Some(7))));
     assert_eq!(holder(&api), "", "released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_renews_without_reading_the_lease() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    for _ in 0..20 {
+        api.fail("get", LEASE, 500);
+    }
+    sleep(Duration::from_mins(5)).await;
+    assert!(!first.task.is_finished(), "it leads without reading the lease");
+    assert_eq!(holder(&api), "one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_labels_is_kept_with_the_label() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    api.edit(LEASE, &json!({ "metadata": { "labels": { "team": "a" } } }));
+    sleep(Duration::from_secs(30)).await;
+    assert!(!first.task.is_finished(), "a label is no reason to stop");
+    assert_eq!(api.get(LEASE).expect("the lease")["metadata"]["labels"], json!({ "team": "a" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_had_to_read_the_lease_is_counted_s_51() {
+    let api = ApiServer::default();
+    let metrics = Metrics::unregistered("cloud-controller-manager").election;
+    let options = ElectionOptions::new("one");
+    let elector = Elector::new(api.client(), options).with_metrics(metrics.clone());
+    let run = tokio::spawn(async move { elector.run(CancellationToken::new(), |_| pending::<()>()).await });
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(metrics.slow_paths(), 0, "to get it is no renewal");
+    api.fail("update", LEASE, 500);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(metrics.slow_paths(), 1);
+    assert!(!run.is_finished());
 }

@@ -1,5 +1,6 @@
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 use super::{Controller, Metrics, SyncResult};
 
@@ -11,7 +12,10 @@ fn every_metric_is_shown_under_its_name() {
     queue.depth.set(3);
     queue.adds.inc();
     queue.retries.inc();
-    queue.work_seconds.observe(0.5);
+    let now = Instant::now();
+    queue.begin(now, now).end(now);
+    metrics.election.count_slow_path();
+    metrics.service.node_sync_seconds.observe(0.5);
     metrics.service.node_driven_syncs.inc();
     metrics.service.node_sync_errors.inc();
     metrics.service.update_nodes_seconds.observe(0.5);
@@ -25,13 +29,18 @@ fn every_metric_is_shown_under_its_name() {
     encode(&mut text, &registry).expect("text");
     for line in [
         "leader_election_master_status{name=\"cloud-controller-manager\"} 1",
+        "leader_election_slowpath_total{name=\"cloud-controller-manager\"} 1",
         "service_controller_loadbalancer_sync_total 1",
+        "service_controller_nodesync_latency_seconds_count 1",
         "service_controller_nodesync_error_total 1",
         "service_controller_update_loadbalancer_host_latency_seconds_count 1",
         "workqueue_depth{name=\"service\"} 3",
         "workqueue_adds_total{name=\"service\"} 1",
         "workqueue_retries_total{name=\"service\"} 1",
+        "workqueue_queue_duration_seconds_count{name=\"service\"} 1",
         "workqueue_work_duration_seconds_count{name=\"service\"} 1",
+        "workqueue_unfinished_work_seconds{name=\"service\"} 0.0",
+        "workqueue_longest_running_processor_seconds{name=\"service\"} 0.0",
         "windlass_ccm_syncs_total{controller=\"service\",result=\"pending\"} 1",
         "windlass_ccm_syncs_total{controller=\"node\",result=\"error\"} 1",
     ] {

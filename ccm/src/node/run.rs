@@ -148,7 +148,7 @@ struct Edge<P> {
 
 impl<P: Instances> Edge<P> {
     async fn reconcile(&self, gauges: QueueGauges) {
-        let mut state = State::new(gauges.clone());
+        let mut state = State::new(gauges);
         let mut nodes = watch::<Node>(&self.client);
         let mut running = FuturesUnordered::new();
         let period = self.options.refresh_period.max(Duration::from_secs(1));
@@ -158,16 +158,14 @@ impl<P: Instances> Edge<P> {
         loop {
             while running.len() < workers {
                 let Some((name, node)) = state.next(Instant::now()) else { break };
-                let began = Instant::now();
                 running.push(async move {
                     let outcome = sync(&self.client, self.instances.as_ref(), Arc::clone(&node)).await;
-                    (name, node, outcome, began.elapsed())
+                    (name, node, outcome)
                 });
             }
             let due = state.queue.next_due(running.len() < workers);
             tokio::select! {
-                Some((name, node, outcome, took)) = running.next() => {
-                    gauges.work_seconds.observe(took.as_secs_f64());
+                Some((name, node, outcome)) = running.next() => {
                     self.count(&node, &outcome);
                     if let Some(message) = state.finish(&name, outcome, Instant::now()) {
                         tracing::warn!(node = %name, error = %message, "sync failed, trying again");

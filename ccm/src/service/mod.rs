@@ -5,6 +5,7 @@
 //! | `select` | which Services are ours and what they need |
 //! | `diff` | which changes of a Service matter |
 //! | `nodes` | which nodes may carry load balancers, which changes of a node matter |
+//! | `fan_out` | how long a change of the nodes takes to reach all of them |
 //! | `patch` | the writes to a Service |
 //! | `condition` | the provider's condition on a Service |
 //! | `words` | reasons and messages of events |
@@ -20,6 +21,7 @@
 
 mod condition;
 mod diff;
+mod fan_out;
 mod nodes;
 mod patch;
 mod run;

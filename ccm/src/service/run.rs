@@ -42,7 +42,7 @@ impl<P: LoadBalancer> ServiceController<P> {
 
 async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
     let rules = ProviderRules(&*context.provider);
-    let mut state = State::new(context.options.clone(), rules, gauges.clone());
+    let mut state = State::new(context.options.clone(), rules, gauges);
     let mut services = watch::<Service>(&context.client);
     let mut nodes = watch::<Node>(&context.client);
     let mut changes = context.provider.changes();
@@ -52,16 +52,17 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
     loop {
         while running.len() < workers {
             let Some(job) = state.next_job(Instant::now()) else { break };
-            let began = Instant::now();
             running.push(async move {
                 let report = context.execute(&job).await;
-                (job, report, began.elapsed())
+                (job, report)
             });
+        }
+        if let Some(took) = state.fan_out_took() {
+            context.metrics.service.node_sync_seconds.observe(took.as_secs_f64());
         }
         let due = state.next_due(running.len() < workers);
         tokio::select! {
-            Some((job, report, took)) = running.next() => {
-                gauges.work_seconds.observe(took.as_secs_f64());
+            Some((job, report)) = running.next() => {
                 finish(context, &mut state, &job, report);
             }
             Some(event) = services.next() => match event {
@@ -69,7 +70,7 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
                 Err(error) => tracing::warn!(%error, "watching Services fails, trying again"),
             },
             Some(event) = nodes.next() => match event {
-                Ok(event) => state.node_event(event),
+                Ok(event) => state.node_event(event, Instant::now()),
                 Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
             },
             change = changes.next(), if !changes_ended => match change {

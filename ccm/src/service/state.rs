@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::ServiceOptions;
 use super::diff::needs_update;
+use super::fan_out::FanOut;
 use super::nodes::{NodeIds, node_ids, node_matters, stable_node_set};
 use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
 use crate::metrics::QueueGauges;
@@ -177,6 +178,7 @@ pub(crate) struct State<R> {
     nodes: Store<String, Node>,
     memory: BTreeMap<ServiceKey, Entry>,
     queue: Queue<ServiceKey>,
+    fan_out: FanOut,
 }
 
 impl<R> fmt::Debug for State<R> {
@@ -194,6 +196,7 @@ impl<R: Rules> State<R> {
             nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
             memory: BTreeMap::new(),
             queue: Queue::new(BACKOFF, gauges),
+            fan_out: FanOut::default(),
         }
     }
 
@@ -242,7 +245,7 @@ impl<R: Rules> State<R> {
     }
 
     /// The watch of Nodes saw something: every load balancer may have another node set now (service-contract S-22).
-    pub(crate) fn node_event(&mut self, event: Event<Node>) {
+    pub(crate) fn node_event(&mut self, event: Event<Node>, now: Instant) {
         let mut matters = false;
         for change in self.nodes.apply(event) {
             matters |= match change {
@@ -251,6 +254,7 @@ impl<R: Rules> State<R> {
             };
         }
         if matters {
+            self.fan_out.begin(self.memory.keys(), now);
             for key in self.memory.keys() {
                 self.queue.add(key);
             }
@@ -267,6 +271,11 @@ impl<R: Rules> State<R> {
         }
     }
 
+    /// How long the nodes' last changes took to reach every load balancer; told once.
+    pub(crate) fn fan_out_took(&mut self) -> Option<Duration> {
+        self.fan_out.take_result()
+    }
+
     /// When a Service is due that is not due now; `room`: a worker is free for it.
     pub(crate) fn next_due(&self, room: bool) -> Option<Instant> {
         self.queue.next_due(room)
@@ -278,9 +287,11 @@ impl<R: Rules> State<R> {
             return None;
         }
         while let Some(key) = self.queue.pop(now) {
+            self.fan_out.begin_work(&key);
             if let Some(job) = self.job(&key, now) {
                 return Some(job);
             }
+            self.fan_out.end_work(&key, now);
             self.queue.forget(&key);
             self.queue.done(&key);
         }
@@ -391,6 +402,7 @@ impl<R: Rules> State<R> {
             Err(failure) => self.failed(&job.key, &failure, report.said, report.known, now),
         };
         self.queue.done(&job.key);
+        self.fan_out.end_work(&job.key, now);
         tell
     }
 

@@ -42,11 +42,11 @@ impl Rig {
             rig.state.service_event(Event::InitApply(service(value.clone())));
         }
         rig.state.service_event(Event::InitDone);
-        rig.state.node_event(Event::Init);
+        rig.state.node_event(Event::Init, rig.now);
         for name in nodes {
-            rig.state.node_event(Event::InitApply(node_object(node(name))));
+            rig.state.node_event(Event::InitApply(node_object(node(name))), rig.now);
         }
-        rig.state.node_event(Event::InitDone);
+        rig.state.node_event(Event::InitDone, rig.now);
         rig
     }
 
@@ -63,7 +63,7 @@ impl Rig {
     }
 
     fn add_node(&mut self, name: &str) {
-        self.state.node_event(Event::Apply(node_object(node(name))));
+        self.state.node_event(Event::Apply(node_object(node(name))), self.now);
     }
 
     fn finish(&mut self, job: &Job, outcome: Result<Done, Failure>) -> bool {
@@ -280,10 +280,13 @@ fn node_changes_reach_every_load_balancer_once_9_to_25() {
         let job = rig.must_job();
         assert_eq!((job.key.name.as_str(), node_names(&job)), (name, vec!["n1".to_owned(), "n2".to_owned()]));
         assert!(matches!(job.task, Task::UpdateNodes { .. }), "17");
+        assert_eq!(rig.state.fan_out_took(), None);
+        rig.pass(2);
         rig.finish(&job, Ok(Done::NodesUpdated));
     }
+    assert_eq!(rig.state.fan_out_took(), Some(Duration::from_secs(4)), "S-50: until the last one");
     assert!(rig.job().is_none(), "11 to 13: no other Service");
-    rig.state.node_event(Event::Delete(node_object(node("n2"))));
+    rig.state.node_event(Event::Delete(node_object(node("n2"))), rig.now);
     let job = rig.must_job();
     assert_eq!(node_names(&job), ["n1"], "23");
 }
