@@ -49,6 +49,8 @@ pub struct FakeProvider {
     inner: Mutex<Inner>,
     news: mpsc::Sender<ServiceKey>,
     news_for_controller: Mutex<Option<mpsc::Receiver<ServiceKey>>>,
+    node_news: mpsc::Sender<String>,
+    node_news_for_controller: Mutex<Option<mpsc::Receiver<String>>>,
 }
 
 impl Default for FakeProvider {
@@ -61,12 +63,15 @@ impl FakeProvider {
     /// A provider of this `spec.loadBalancerClass`; `None` serves classless Services.
     pub fn serving(class: Option<&str>) -> Self {
         let (news, receiver) = mpsc::channel(64);
+        let (node_news, node_receiver) = mpsc::channel(64);
         Self {
             classes: vec![class.map(str::to_owned)],
             condition: None,
             inner: Mutex::default(),
             news,
             news_for_controller: Mutex::new(Some(receiver)),
+            node_news,
+            node_news_for_controller: Mutex::new(Some(node_receiver)),
         }
     }
 
@@ -152,6 +157,11 @@ impl FakeProvider {
     /// Names the Service on [`LoadBalancer::changes`]. More than 64 unread names are dropped.
     pub fn changed(&self, key: ServiceKey) {
         drop(self.news.try_send(key));
+    }
+
+    /// Names the Node on [`Instances::node_changes`]. More than 64 unread names are dropped.
+    pub fn node_changed(&self, node: &str) {
+        drop(self.node_news.try_send(node.to_owned()));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -244,14 +254,7 @@ impl LoadBalancer for FakeProvider {
     }
 
     fn changes(&self) -> BoxStream<'static, ServiceKey> {
-        let receiver = self.news_for_controller.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match receiver {
-            Some(receiver) => {
-                stream::unfold(receiver, |mut news| async { news.recv().await.map(|key| (key, news)) })
-                    .boxed()
-            }
-            None => stream::pending().boxed(),
-        }
+        told(&self.news_for_controller)
     }
 }
 
@@ -272,6 +275,20 @@ impl Instances for FakeProvider {
             Some(error) => Err(error),
             None => Ok(inner.metadata.get(&name).cloned()),
         }
+    }
+
+    fn node_changes(&self) -> BoxStream<'static, String> {
+        told(&self.node_news_for_controller)
+    }
+}
+
+/// What the receiver is told, for who asks first.
+fn told<T: Send + 'static>(receiver: &Mutex<Option<mpsc::Receiver<T>>>) -> BoxStream<'static, T> {
+    match receiver.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(receiver) => {
+            stream::unfold(receiver, |mut news| async { news.recv().await.map(|one| (one, news)) }).boxed()
+        }
+        None => stream::pending().boxed(),
     }
 }
 

@@ -185,4 +185,10 @@ pub trait Instances: Send + Sync + 'static {
         &self,
         node: &Node,
     ) -> impl Future<Output = Result<Option<InstanceMetadata>, ProviderError>> + Send;
+
+    /// Names of Nodes to look at again although they did not change themselves: there is news of their machine, as another
+    /// address. Called once, when the controller starts.
+    fn node_changes(&self) -> BoxStream<'static, String> {
+        stream::pending().boxed()
+    }
 }

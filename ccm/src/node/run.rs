@@ -150,6 +150,7 @@ impl<P: Instances> Edge<P> {
     async fn reconcile(&self, gauges: QueueGauges) {
         let mut state = State::new(gauges);
         let mut nodes = watch::<Node>(&self.client);
+        let mut machines = self.instances.node_changes();
         let mut running = FuturesUnordered::new();
         let period = self.options.refresh_period.max(Duration::from_secs(1));
         let mut refresh = interval_at(Instant::now() + period, period);
@@ -177,6 +178,7 @@ impl<P: Instances> Edge<P> {
                     Ok(event) => state.event(event),
                     Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
                 },
+                Some(name) = machines.next() => state.queue.add(&name),
                 _ = refresh.tick() => state.refresh(),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

@@ -434,6 +434,18 @@ async fn addresses_are_refreshed_now_and_then_n_10() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_is_looked_at_when_the_provider_has_news_of_its_machine() {
+    let rig = Rig::new([node("n1")]).start();
+    rig.api.until("asked for", |_| !rig.provider.calls().is_empty()).await;
+    rig.provider.set_metadata("n1", machine(&[("InternalIP", "192.0.2.99")]));
+    let changed = Instant::now();
+    rig.provider.node_changed("unknown");
+    rig.provider.node_changed("n1");
+    rig.api.until("the new address", |api| !api.writes().is_empty()).await;
+    assert!(changed.elapsed() < Duration::from_secs(1), "{:?}", changed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_of_another_provider_keeps_its_taint_173() {
     let rig = Rig::new([fresh("n1")]).start();
     rig.api.until("asked for", |_| !rig.provider.calls().is_empty()).await;

@@ -1,22 +1,28 @@
-//! The Services that the service controller has to look at again, each named once, in order.
+//! What a controller has to look at again, Services or Nodes, each named once, in order.
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use tokio::sync::Notify;
-use windlass_ccm::ServiceKey;
 
-/// A queue without duplicates: never longer than there are Services.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    queue: Mutex<(VecDeque<ServiceKey>, HashSet<ServiceKey>)>,
+/// A queue without duplicates: never longer than there are objects.
+#[derive(Debug)]
+pub(crate) struct Changes<K> {
+    queue: Mutex<(VecDeque<K>, HashSet<K>)>,
     news: Notify,
 }
 
-impl Changes {
+impl<K> Default for Changes<K> {
+    fn default() -> Self {
+        Self { queue: Mutex::default(), news: Notify::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> Changes<K> {
     /// Names `keys`, in this order, after those already named.
-    pub(crate) fn push(&self, keys: impl IntoIterator<Item = ServiceKey>) {
+    pub(crate) fn push(&self, keys: impl IntoIterator<Item = K>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let (order, named) = &mut *queue;
         for key in keys {
@@ -28,7 +34,7 @@ impl Changes {
         self.news.notify_one();
     }
 
-    fn pop(&self) -> Option<ServiceKey> {
+    fn pop(&self) -> Option<K> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let key = queue.0.pop_front()?;
         queue.1.remove(&key);
@@ -36,7 +42,7 @@ impl Changes {
     }
 
     /// Everything named from now on, for one reader; never ends.
-    pub(crate) fn stream(self: Arc<Self>) -> BoxStream<'static, ServiceKey> {
+    pub(crate) fn stream(self: Arc<Self>) -> BoxStream<'static, K> {
         stream::unfold(self, |changes| async move {
             loop {
                 if let Some(key) = changes.pop() {
@@ -51,6 +57,8 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
+    use windlass_ccm::ServiceKey;
+
     use super::*;
 
     fn key(name: &str) -> ServiceKey {

@@ -61,6 +61,8 @@ pub(crate) struct State {
     /// Services that may have addresses that nobody sees to: changed since they were looked at.
     pub(super) suspects: BTreeSet<ServiceRef>,
     pub(crate) clock: Clock,
+    /// Nodes whose agents reported other addresses since they were looked at.
+    readdressed: Vec<String>,
     pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
     pub(crate) ready: bool,
@@ -338,6 +340,15 @@ impl Watched for NodeNetwork {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.networks
     }
+
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        if let Some(new) = &news.new
+            && news.old.as_ref().is_none_or(|old| old.spec.interfaces != new.spec.interfaces)
+        {
+            state.readdressed.push(new.name_any());
+        }
+        Vec::new()
+    }
 }
 
 impl Watched for Service {
@@ -399,7 +410,9 @@ impl Watched for ServiceCIDR {
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Services for the service controller to look at.
-    pub(crate) changes: Arc<Changes>,
+    pub(crate) changes: Arc<Changes<ServiceKey>>,
+    /// Nodes for the node controller to look at.
+    pub(crate) node_changes: Arc<Changes<String>>,
     /// Wishes for another look of the planner.
     pub(crate) replan: Replan,
     /// Set once the ledger is built: nobody needs to ask before.
@@ -483,7 +496,11 @@ impl Shared {
             keys.extend(K::news(&mut state, one));
         }
         let rebuilt = state.rebuild_when_complete();
+        let nodes = std::mem::take(&mut state.readdressed);
         drop(state);
+        if !nodes.is_empty() {
+            self.node_changes.push(nodes);
+        }
         if rebuilt {
             tracing::info!("every list is complete; addresses in use are known");
             // Fails only if it was set before, which comes to the same.

@@ -110,3 +110,84 @@ fn a_provider_id_and_a_host_name_that_are_there_are_kept() {
     let addresses = vec!["InternalIP 192.0.2.11".to_owned(), "Hostname n1.example.org".to_owned()];
     assert_eq!(known(&node(body), None), Some(("metal3://host-7".into(), addresses)));
 }
+
+#[test]
+fn a_machine_that_moved_gets_its_new_address_where_we_are_who_writes_it() {
+    let listed = |id: &str, list: &[&str]| {
+        let list: Vec<_> = list
+            .iter()
+            .map(|text| text.split_once(' ').expect("type and address"))
+            .map(|(kind, ip)| json!({ "type": kind, "address": ip }))
+            .collect();
+        json!({ "spec": { "providerID": id }, "status": { "addresses": list } })
+    };
+    let ours = "windlass://n1";
+    let dual = ["InternalIP 192.0.2.11", "InternalIP 2001:db8::11"];
+    let rows: [(&str, &[&str], &[&[&str]], &[&str]); 11] = [
+        // Nothing changed, whatever else there is.
+        (ours, &dual, &[&["192.0.2.11/24", "192.0.2.12/24", "2001:db8::11/64"]], &dual),
+        (
+            ours,
+            &["InternalIP 192.0.2.12"],
+            &[&["192.0.2.11/24", "192.0.2.12/24"]],
+            &["InternalIP 192.0.2.12"],
+        ),
+        // One family moved, or both; in place.
+        (
+            ours,
+            &dual,
+            &[&["192.0.2.21/24", "2001:db8::11/64"]],
+            &["InternalIP 192.0.2.21", "InternalIP 2001:db8::11"],
+        ),
+        (
+            ours,
+            &["InternalIP 2001:db8::11", "InternalIP 192.0.2.11"],
+            &[&["192.0.2.21/24", "2001:db8::21/64"]],
+            &["InternalIP 2001:db8::21", "InternalIP 192.0.2.21"],
+        ),
+        // To the address of the same network, not to that of the first interface.
+        (
+            ours,
+            &["InternalIP 198.51.100.1"],
+            &[&["192.0.2.11/24"], &["198.51.100.7/24"]],
+            &["InternalIP 198.51.100.7"],
+        ),
+        // An address that is gone without another stays, so does one from outside.
+        (ours, &dual, &[&["192.0.2.11/24"]], &dual),
+        (
+            ours,
+            &["InternalIP 192.0.2.11", "ExternalIP 203.0.113.9"],
+            &[&["192.0.2.21/24"]],
+            &["InternalIP 192.0.2.21", "ExternalIP 203.0.113.9"],
+        ),
+        // Never to a VIP, and to one of a pool only if there is no other.
+        (
+            ours,
+            &["InternalIP 192.0.2.11"],
+            &[&["192.0.2.200/32"], &["192.0.2.21/24"]],
+            &["InternalIP 192.0.2.21"],
+        ),
+        (
+            ours,
+            &["InternalIP 192.0.2.11"],
+            &[&["192.0.2.130/24"], &["192.0.2.21/24"]],
+            &["InternalIP 192.0.2.21"],
+        ),
+        // A family that came later.
+        (ours, &["InternalIP 192.0.2.11"], &[&["192.0.2.11/24", "2001:db8::11/64"]], &dual),
+        // Somebody else may be writing them.
+        ("metal3://host-7", &["InternalIP 192.0.2.11"], &[&["192.0.2.21/24"]], &["InternalIP 192.0.2.11"]),
+    ];
+    for (id, existing, interfaces, expected) in rows {
+        let mut expected: Vec<String> = expected.iter().map(|text| (*text).to_owned()).collect();
+        expected.push("Hostname n1".into());
+        let found = known(&node(listed(id, existing)), Some(&network(interfaces)));
+        assert_eq!(found.map(|(_, addresses)| addresses), Some(expected), "{existing:?} {interfaces:?}");
+    }
+    // Without a report nothing is known to have changed; a kubelet that is no external one writes its own.
+    let alone = node(listed(ours, &dual));
+    assert_eq!(known(&alone, None).map(|(_, addresses)| addresses.len()), Some(3));
+    let unowned = node(listed("", &["InternalIP 192.0.2.11"]));
+    let found = known(&unowned, Some(&network(&[&["192.0.2.21/24"]])));
+    assert_eq!(found.map(|(_, addresses)| addresses[0].clone()), Some("InternalIP 192.0.2.11".into()));
+}
