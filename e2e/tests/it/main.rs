@@ -1,6 +1,7 @@
 //! What the lab promises, and what Windlass does in it.
 
 mod addresses;
+mod black_box;
 mod commands;
 mod examples;
 mod failover;
@@ -12,6 +13,7 @@ mod migration;
 mod nodes;
 mod nonsense;
 mod pool_rules;
+mod service_side;
 mod setup;
 mod teardown;
 mod whole_path;

@@ -111,6 +111,9 @@ fn a_provider_id_and_a_host_name_that_are_there_are_kept() {
     assert_eq!(known(&node(body), None), Some(("metal3://host-7".into(), addresses)));
 }
 
+/// Provider ID and addresses of the Node, addresses of each interface, addresses that the Node is to have.
+type Moved<'a> = (&'a str, &'a [&'a str], &'a [&'a [&'a str]], &'a [&'a str]);
+
 #[test]
 fn a_machine_that_moved_gets_its_new_address_where_we_are_who_writes_it() {
     let listed = |id: &str, list: &[&str]| {
@@ -123,7 +126,7 @@ fn a_machine_that_moved_gets_its_new_address_where_we_are_who_writes_it() {
     };
     let ours = "windlass://n1";
     let dual = ["InternalIP 192.0.2.11", "InternalIP 2001:db8::11"];
-    let rows: [(&str, &[&str], &[&[&str]], &[&str]); 11] = [
+    let rows: [Moved<'_>; 11] = [
         // Nothing changed, whatever else there is.
         (ours, &dual, &[&["192.0.2.11/24", "192.0.2.12/24", "2001:db8::11/64"]], &dual),
         (
