@@ -8,6 +8,7 @@
 //! | `fan_out` | how long a change of the nodes takes to reach all of them |
 //! | `patch` | the writes to a Service |
 //! | `condition` | the provider's condition on a Service |
+//! | `helpers` | what providers read off a Service |
 //! | `words` | reasons and messages of events |
 //! | `state` | what is known and what comes next; no clock, no I/O |
 //! | `sync` | one job carried out against provider and API server |
@@ -22,6 +23,7 @@
 mod condition;
 mod diff;
 mod fan_out;
+mod helpers;
 mod nodes;
 mod patch;
 mod run;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 
 use kube::Client;
 
+pub use helpers::{default_load_balancer_name, keeps_traffic_local, needs_health_check};
 pub use nodes::{LABEL_EXCLUDE, TAINT_TO_BE_DELETED, is_excluded, is_stable, stable_node_set};
 
 use crate::metrics::Metrics;

@@ -4,6 +4,7 @@ mod classes;
 mod condition;
 mod controller;
 mod diff;
+mod fan_out;
 mod nodes;
 mod patch;
 mod rig;
