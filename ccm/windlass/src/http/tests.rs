@@ -23,15 +23,15 @@ async fn health_readiness_and_metrics_are_served_and_a_port_in_use_is_named() {
     assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
     assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
     let waiting = fetch(address, "/readyz").await;
-    assert!(waiting.starts_with("HTTP/1.1 503"), "{waiting}");
-    assert!(waiting.ends_with("not ready: the state was not read yet\n"), "{waiting}");
+    assert!(waiting.starts_with("HTTP/1.1 500"), "{waiting}");
+    assert!(waiting.contains("[-]started failed: the state was not read yet\n"), "{waiting}");
     sender.send(Ok(())).unwrap();
     assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
     let metrics = fetch(address, "/metrics").await;
     assert!(metrics.contains(r#"windlass_build_info{version="0.1.0",role="agent"} 1"#), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
 
-    let error = Server::bind(address).await.unwrap_err().to_string();
+    let error = format!("{:#}", Server::bind(address).await.unwrap_err());
     assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");
     assert!(error.contains("--http-address"), "{error}");
 
