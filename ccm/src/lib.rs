@@ -1,6 +1,8 @@
 //! `k8s.io/cloud-provider` for Rust: provider traits and the controllers that keep Kubernetes' contract with them.
 
 mod apiserver;
+#[cfg(feature = "app")]
+pub mod app;
 pub mod client;
 pub mod events;
 #[cfg(any(test, feature = "fake"))]

@@ -4,6 +4,7 @@
 //! it. What runs gets a token that is cancelled the moment the lease can no longer be vouched for.
 
 mod decide;
+mod tenure;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use decide::{Decision, Observed, decide};
+pub use tenure::Tenure;
 
 use crate::apiserver::{self, describe};
 use crate::events::{EventKind, Recorder};
@@ -56,7 +58,7 @@ impl ElectionOptions {
         }
     }
 
-    fn check(&self) -> Result<(), ElectionError> {
+    pub(crate) fn check(&self) -> Result<(), ElectionError> {
         let bad = |reason: String| Err(ElectionError::Options(reason));
         if self.identity.is_empty() {
             return bad(
@@ -109,6 +111,7 @@ pub struct Elector {
     client: Client,
     options: ElectionOptions,
     metrics: Option<ElectionMetrics>,
+    tenure: Tenure,
 }
 
 /// Outcome of one attempt to acquire or renew.
@@ -123,7 +126,12 @@ enum Attempt {
 impl Elector {
     /// An elector; nothing happens until [`Elector::run`].
     pub fn new(client: Client, options: ElectionOptions) -> Self {
-        Self { client, options, metrics: None }
+        Self { client, options, metrics: None, tenure: Tenure::default() }
+    }
+
+    /// Whether, and since when, this candidate leads: for a health check.
+    pub fn tenure(&self) -> Tenure {
+        self.tenure.clone()
     }
 
     /// Reports `leader_election_master_status` there.
@@ -150,15 +158,15 @@ impl Elector {
         Fut: Future,
     {
         self.options.check()?;
-        let mut candidate = Candidate::new(&self.client, &self.options, self.metrics.as_ref());
+        let mut candidate = Candidate::new(self);
         tokio::select! {
             () = token.cancelled() => return Ok(None),
             () = candidate.acquire() => {}
         }
         self.set_master(true);
         let child = token.child_token();
-        let mut work = pin!(on_leading(child.clone()));
         let lost = {
+            let mut work = pin!(on_leading(child.clone()));
             let mut renewing = pin!(candidate.keep());
             tokio::select! {
                 output = &mut work => Ok(output),
@@ -166,6 +174,7 @@ impl Elector {
             }
         };
         self.set_master(false);
+        self.tenure.ended();
         match lost {
             Ok(output) => {
                 candidate.tell("stopped leading").await;
@@ -174,6 +183,7 @@ impl Elector {
             }
             Err(reason) => {
                 child.cancel();
+                candidate.tell("stopped leading").await;
                 Err(ElectionError::Lost {
                     lease: format!("{}/{}", self.options.namespace, self.options.name),
                     reason,
@@ -201,11 +211,13 @@ struct Candidate<'a> {
     /// The lease was ours then.
     leads: bool,
     metrics: Option<&'a ElectionMetrics>,
+    tenure: &'a Tenure,
     recorder: Recorder,
 }
 
 impl<'a> Candidate<'a> {
-    fn new(client: &Client, options: &'a ElectionOptions, metrics: Option<&'a ElectionMetrics>) -> Self {
+    fn new(elector: &'a Elector) -> Self {
+        let Elector { client, options, metrics, tenure } = elector;
         Self {
             api: Api::namespaced(client.clone(), &options.namespace),
             options,
@@ -217,7 +229,8 @@ impl<'a> Candidate<'a> {
             },
             held_since: Instant::now(),
             leads: false,
-            metrics,
+            metrics: metrics.as_ref(),
+            tenure,
             recorder: Recorder::new(client.clone(), &options.identity),
         }
     }
@@ -337,6 +350,7 @@ impl<'a> Candidate<'a> {
     fn hold(&mut self, written: Lease, since: Instant) {
         self.observe(Some(written));
         self.held_since = since;
+        self.tenure.renewed(since);
         self.leads = true;
     }
 

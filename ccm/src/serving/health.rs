@@ -123,6 +123,15 @@ impl HealthChecks {
         }
     }
 
+    /// Runs the checks of a probe: what `/healthz?verbose` and its like answer, as `Err` if a check fails.
+    pub fn ask(&self, probe: Probe) -> Result<String, String> {
+        let asked = Asked::new(probe, "", "verbose");
+        match self.report(&asked).answer(&asked, true) {
+            (200, text) => Ok(text),
+            (_, text) => Err(text),
+        }
+    }
+
     /// Runs the checks of a probe that are asked for.
     pub(crate) fn report(&self, asked: &Asked<'_>) -> Report {
         let all = self.checks().into_iter().filter(|check| check.scope.covers(asked.probe));

@@ -54,6 +54,7 @@ struct Inner {
     accounts: Accounts,
     clients: u64,
     silent: bool,
+    unhealthy: bool,
 }
 
 /// The API server; clones are the same one.
@@ -170,6 +171,11 @@ impl ApiServer {
         self.lock().refusals.push((verb, path.to_owned(), code));
     }
 
+    /// Whether `/healthz` says from now on that all is well.
+    pub fn set_healthy(&self, healthy: bool) {
+        self.lock().unhealthy = !healthy;
+    }
+
     /// From now on no request is answered, or all are again.
     pub fn set_silent(&self, silent: bool) {
         self.lock().silent = silent;
@@ -268,6 +274,10 @@ impl ApiServer {
             }
         }
         let (parts, body) = request.into_parts();
+        if parts.uri.path() == "/healthz" {
+            let code = if self.lock().unhealthy { 500 } else { 200 };
+            return respond(code, &json!("health"));
+        }
         let path = resource(parts.uri.path());
         let query = parts.uri.query().unwrap_or_default().to_owned();
         if parts.method == Method::GET && query.contains("watch=true") {

@@ -1,0 +1,227 @@
+//! What the flags say, judged: which process this is to be.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::controllers::{ControllerName, UnknownController, select};
+use super::duration::GoDuration;
+use super::flags::{ControllerFlags, ElectionFlags, Flags};
+use crate::client::{RateLimit, RateLimitError};
+use crate::lease::{ElectionError, ElectionOptions};
+use crate::node::NodeOptions;
+use crate::service::ServiceOptions;
+use crate::serving::ServingOptions;
+
+#[cfg(test)]
+mod tests;
+
+/// How a cloud-controller-manager runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `--cloud-config`.
+    pub cloud_config: Option<PathBuf>,
+    /// `--kubeconfig`; `None`: the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--master`.
+    pub master: Option<String>,
+    /// `--kube-api-qps`, `--kube-api-burst`; `None`: no limit.
+    pub rate: Option<RateLimit>,
+    /// The controllers to start, as far as the provider has what they need.
+    pub controllers: BTreeSet<ControllerName>,
+    /// `None`: work without election.
+    pub election: Option<ElectionOptions>,
+    /// The service controller.
+    pub services: ServiceOptions,
+    /// The node controller.
+    pub nodes: NodeOptions,
+    /// `--node-monitor-period`.
+    pub node_monitor_period: Duration,
+    /// Time between the starts of two controllers.
+    pub start_interval: Duration,
+    /// The HTTPS port.
+    pub serving: ServingOptions,
+    /// What to tell the user about the flags, once.
+    pub warnings: Vec<String>,
+}
+
+/// Flags that make no sense.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlagError {
+    /// The kubelet's way to say that there is a cloud-controller-manager.
+    #[error(
+        "--cloud-provider=external is for kubelets: it tells them that a cloud-controller-manager serves them; give \
+         --cloud-provider={own} here, or leave the flag out"
+    )]
+    External {
+        /// Name of this provider.
+        own: String,
+    },
+    /// Another provider.
+    #[error(
+        "--cloud-provider={given}: this is the cloud-controller-manager of {own}; give --cloud-provider={own}, or leave \
+         the flag out"
+    )]
+    OtherProvider {
+        /// What the flag says.
+        given: String,
+        /// Name of this provider.
+        own: String,
+    },
+    /// `--controllers` names a controller that there is not.
+    #[error("--controllers: {0}")]
+    Controllers(#[from] UnknownController),
+    /// A count below 1.
+    #[error("--{flag}={value}: {flag} must be a positive number; give 1 or more")]
+    NotPositive {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A count below 0.
+    #[error("--{flag}={value}: {flag} cannot be a negative number; give 0 or more")]
+    Negative {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// Another lock than a Lease.
+    #[error(
+        "--leader-elect-resource-lock={0}: only leases are used as locks; give leases, or leave the flag out"
+    )]
+    Lock(String),
+    /// The durations of the election contradict each other.
+    #[error("--leader-elect-lease-duration, -renew-deadline, -retry-period: {0}")]
+    Election(#[from] ElectionError),
+    /// A limit on requests that lets none through.
+    #[error("--kube-api-qps, --kube-api-burst: {0}")]
+    Rate(#[from] RateLimitError),
+    /// Half a certificate.
+    #[error("--{given} is given and --{missing} is not; a certificate needs both")]
+    HalfCertificate {
+        /// The flag that is there.
+        given: &'static str,
+        /// The one that is not.
+        missing: &'static str,
+    },
+    /// A flag of the HTTPS port.
+    #[error("--{flag}={value}: {reason}")]
+    Serving {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it, and what to give.
+        reason: String,
+    },
+}
+
+impl Flags {
+    /// Judges the flags for the provider of this name; `identity` is this process' among the candidates for leader.
+    pub fn options(&self, provider: &str, identity: String) -> Result<Options, FlagError> {
+        let own = || provider.to_owned();
+        match given(self.cloud_provider.as_deref()) {
+            None => {}
+            Some(name) if name == provider => {}
+            Some("external") => return Err(FlagError::External { own: own() }),
+            Some(other) => return Err(FlagError::OtherProvider { given: other.to_owned(), own: own() }),
+        }
+        let mut warnings: Vec<String> = self.ignored.warnings().collect();
+        let selection = select(&self.controllers.controllers)?;
+        let mut enabled = selection.enabled;
+        if enabled.remove(&ControllerName::Route) && selection.named.contains(&ControllerName::Route) {
+            let name = ControllerName::Route.as_str();
+            warnings.push(format!(
+                "--controllers: {name} is not started: routes between pods are the network plugin's"
+            ));
+        }
+        if enabled.is_empty() {
+            warnings
+                .push("--controllers selects no controller: this process does nothing but lead".to_owned());
+        }
+        Ok(Options {
+            cloud_config: given(self.cloud_config.as_deref()).map(PathBuf::from),
+            kubeconfig: given(self.kubeconfig.as_deref()).map(PathBuf::from),
+            master: given(self.master.as_deref()).map(str::to_owned),
+            rate: RateLimit::from_flags(self.kube_api_qps, self.kube_api_burst)?,
+            controllers: enabled,
+            election: self.election.options(identity)?,
+            services: self.controllers.services()?,
+            nodes: self.controllers.nodes()?,
+            node_monitor_period: period("node-monitor-period", self.controllers.node_monitor_period)?,
+            start_interval: self.controllers.controller_start_interval.0,
+            serving: self.serving.options()?,
+            warnings,
+        })
+    }
+}
+
+impl ControllerFlags {
+    fn services(&self) -> Result<ServiceOptions, FlagError> {
+        Ok(ServiceOptions {
+            cluster_name: self.cluster_name.clone(),
+            workers: positive("concurrent-service-syncs", self.concurrent_service_syncs)?,
+            ..ServiceOptions::default()
+        })
+    }
+
+    fn nodes(&self) -> Result<NodeOptions, FlagError> {
+        const UPDATES: &str = "concurrent-node-status-updates";
+        let syncs = positive("concurrent-node-syncs", self.concurrent_node_syncs)?;
+        let updates = match usize::try_from(self.concurrent_node_status_updates) {
+            Ok(0) => syncs,
+            Ok(updates) => updates,
+            Err(_) => {
+                let value = self.concurrent_node_status_updates.to_string();
+                return Err(FlagError::Negative { flag: UPDATES, value });
+            }
+        };
+        Ok(NodeOptions {
+            // Both kinds of work go through one queue, which never works on one node twice at a time.
+            workers: syncs.max(updates),
+            refresh_period: period("node-status-update-frequency", self.node_status_update_frequency)?,
+            ..NodeOptions::default()
+        })
+    }
+}
+
+impl ElectionFlags {
+    fn options(&self, identity: String) -> Result<Option<ElectionOptions>, FlagError> {
+        if self.leader_elect_resource_lock != "leases" {
+            return Err(FlagError::Lock(self.leader_elect_resource_lock.clone()));
+        }
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let options = ElectionOptions {
+            namespace: self.leader_elect_resource_namespace.clone(),
+            name: self.leader_elect_resource_name.clone(),
+            identity,
+            lease_duration: self.leader_elect_lease_duration.0,
+            renew_deadline: self.leader_elect_renew_deadline.0,
+            retry_period: self.leader_elect_retry_period.0,
+        };
+        options.check()?;
+        Ok(Some(options))
+    }
+}
+
+/// A flag without value is one that is not given: manifests have `--cloud-config=`.
+pub(super) fn given(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.is_empty())
+}
+
+fn positive(flag: &'static str, value: i32) -> Result<usize, FlagError> {
+    let count = usize::try_from(value).ok().filter(|count| *count > 0);
+    count.ok_or_else(|| FlagError::NotPositive { flag, value: value.to_string() })
+}
+
+fn period(flag: &'static str, GoDuration(duration): GoDuration) -> Result<Duration, FlagError> {
+    if duration.is_zero() {
+        return Err(FlagError::NotPositive { flag, value: GoDuration(duration).to_string() });
+    }
+    Ok(duration)
+}

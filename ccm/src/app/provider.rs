@@ -1,0 +1,116 @@
+//! What a provider is to its cloud-controller-manager: a name, and what it can do once it leads.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt as _};
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::events::EventSink;
+use crate::provider::{Instances, LoadBalancer};
+
+/// Any error.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A cloud provider.
+pub trait CloudProvider: Send + 'static {
+    /// Its name: `--cloud-provider` may say it, events of its own come from it.
+    const NAME: &'static str;
+
+    /// Finalizer of Services whose `spec.loadBalancerClass` it serves, as `example.com/load-balancer-cleanup`. Needed only
+    /// by a provider that serves one ([`LoadBalancer::serves_class`]; service-contract S-07).
+    const CLASS_FINALIZER: Option<&'static str> = None;
+
+    /// Its load balancers; [`NoLoadBalancer`](super::NoLoadBalancer) if it never has any.
+    type Balancer: LoadBalancer;
+
+    /// Its machines; [`NoInstances`](super::NoInstances) if it never knows any.
+    type Instances: Instances;
+
+    /// Registers metrics of its own; called once, before anything else.
+    fn register(&self, _registry: &mut Registry) {}
+
+    /// Gets ready to work; called once, when this process leads (service-contract S-63). The controllers start with what
+    /// it returns, so it returns when it can answer them. An error ends the process.
+    fn start(
+        self,
+        context: Context,
+    ) -> impl Future<Output = Result<Capabilities<Self::Balancer, Self::Instances>, BoxError>> + Send;
+}
+
+/// What a provider may need to get ready.
+#[derive(Clone)]
+pub struct Context {
+    /// The API server.
+    pub client: Client,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cloud-config`: the file with the provider's settings.
+    pub cloud_config: Option<PathBuf>,
+    /// Writes events that come from [`CloudProvider::NAME`].
+    pub events: EventSink,
+    /// Cancelled when this process is to end, or leads no longer.
+    pub token: CancellationToken,
+}
+
+/// What a provider can do, and what has to go on beside it.
+pub struct Capabilities<B, I> {
+    pub(super) load_balancer: Option<Arc<B>>,
+    pub(super) instances: Option<Arc<I>>,
+    pub(super) background: Vec<(&'static str, BoxFuture<'static, Result<(), BoxError>>)>,
+}
+
+impl<B: LoadBalancer, I: Instances> Capabilities<B, I> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { load_balancer: None, instances: None, background: Vec::new() }
+    }
+
+    /// Load balancers: the service controller is started.
+    #[must_use]
+    pub fn with_load_balancer(mut self, load_balancer: Arc<B>) -> Self {
+        self.load_balancer = Some(load_balancer);
+        self
+    }
+
+    /// Machines: the node controllers are started.
+    #[must_use]
+    pub fn with_instances(mut self, instances: Arc<I>) -> Self {
+        self.instances = Some(instances);
+        self
+    }
+
+    /// Work that goes on as long as this process leads, and is dropped after that. If it ends by itself, with or without
+    /// an error, the process ends: a provider whose watches stand still gives answers of yesterday.
+    #[must_use]
+    pub fn with_background<E: Into<BoxError>>(
+        mut self,
+        name: &'static str,
+        work: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) -> Self {
+        self.background.push((name, work.map(|ended| ended.map_err(Into::into)).boxed()));
+        self
+    }
+}
+
+impl<B: LoadBalancer, I: Instances> Default for Capabilities<B, I> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<B, I> fmt::Debug for Capabilities<B, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let background: Vec<_> = self.background.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Capabilities")
+            .field("load_balancer", &self.load_balancer.is_some())
+            .field("instances", &self.instances.is_some())
+            .field("background", &background)
+            .finish()
+    }
+}

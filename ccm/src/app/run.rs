@@ -1,0 +1,312 @@
+//! A cloud-controller-manager from its start to its end: connect, serve, elect, lead (service-contract S-60 to S-63).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::{ConnectError, Server};
+use super::controllers::ControllerName;
+use super::options::Options;
+use super::provider::{BoxError, Capabilities, CloudProvider, Context};
+use super::pulse::Pulse;
+use crate::apiserver::describe;
+use crate::client::ClientMetrics;
+use crate::events::{EventSink, Recorder};
+use crate::lease::{ElectionError, ElectionOptions, Elector};
+use crate::metrics::Metrics;
+use crate::node::NodeController;
+use crate::service::ServiceController;
+use crate::serving::{self, HealthChecks, Scope, ServingError};
+
+#[cfg(test)]
+mod tests;
+
+/// How long the API server may take to be healthy once this process leads (service-contract S-63).
+const API_SERVER_LIMIT: Duration = Duration::from_secs(10);
+/// Time between two questions whether it is.
+const API_SERVER_RETRY: Duration = Duration::from_secs(1);
+/// How long a lease may be overdue before the health check of the election fails (service-contract S-62).
+const LEASE_TOLERANCE: Duration = Duration::from_secs(20);
+
+/// Why a cloud-controller-manager ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no API server to work with.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The HTTPS port cannot be served.
+    #[error(transparent)]
+    Serving(#[from] ServingError),
+    /// The lease was lost (service-contract S-61).
+    #[error(transparent)]
+    Election(#[from] ElectionError),
+    /// The provider could not get ready.
+    #[error("provider {name} cannot start: {reason}")]
+    Provider {
+        /// Its name.
+        name: &'static str,
+        /// What it said.
+        #[source]
+        reason: BoxError,
+    },
+    /// A part of it ended although nobody asked it to. The process must end: what is left of it would lead without
+    /// doing its work.
+    #[error("{part} ended by itself{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    Ended {
+        /// The controller, or the provider's background work.
+        part: &'static str,
+        /// Why, if it said so.
+        #[source]
+        reason: Option<BoxError>,
+    },
+}
+
+/// Runs a provider until `token` is cancelled.
+///
+/// # Errors
+/// The process must exit then, with a code that is not 0, so that nothing of it goes on as if it led.
+pub async fn run<P: CloudProvider>(
+    provider: P,
+    options: Options,
+    token: CancellationToken,
+) -> Result<(), RunError> {
+    for warning in &options.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut registry = Registry::default();
+    let server = Server::find(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
+    let client = server.client(options.rate, &ClientMetrics::register(&mut registry))?;
+    provider.register(&mut registry);
+    let health = HealthChecks::new();
+    let reached = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&reached);
+    health.add("apiServer", Scope::READY, move || {
+        asked
+            .load(Ordering::Relaxed)
+            .then_some(())
+            .ok_or_else(|| "the API server was not reached yet".to_owned())
+    });
+    let endpoint = serving::Server::bind(options.serving.clone(), client.clone()).await?;
+    let manager = Manager::new(client.clone(), options, &mut registry, health.clone());
+    let working = async {
+        tokio::select! {
+            answered = server.reach(&client) => answered?,
+            () = token.cancelled() => return Ok(()),
+        }
+        reached.store(true, Ordering::Relaxed);
+        manager.run(provider, token.clone()).await
+    };
+    // Served before the election (service-contract S-60), and until the lease is released: not stopped by the token.
+    let serving = endpoint.serve(Arc::new(Mutex::new(registry)), health, CancellationToken::new());
+    tokio::select! {
+        ended = serving => {
+            ended?;
+            Err(RunError::Ended { part: "the HTTPS endpoint", reason: None })
+        }
+        worked = working => worked,
+    }
+}
+
+/// The controllers of one provider, without the connection and the server around them: what [`run`] runs, and what a
+/// test runs against an API server in memory.
+pub struct Manager {
+    client: Client,
+    options: Options,
+    metrics: Metrics,
+    health: HealthChecks,
+}
+
+impl Manager {
+    /// Registers the metrics; nothing else happens until [`Manager::run`].
+    pub fn new(client: Client, options: Options, registry: &mut Registry, health: HealthChecks) -> Self {
+        let name = options.election.as_ref().map_or("cloud-controller-manager", |election| &election.name);
+        let metrics = Metrics::register(registry, name);
+        Self { client, options, metrics, health }
+    }
+
+    /// Leads when its turn has come, until `token` is cancelled.
+    pub async fn run<P: CloudProvider>(self, provider: P, token: CancellationToken) -> Result<(), RunError> {
+        let Some(election) = self.options.election.clone() else {
+            self.metrics.election.set_master(true);
+            return self.lead(provider, token).await;
+        };
+        let elector = self.elector(election);
+        elector.run(token, |token| self.lead(provider, token)).await?.unwrap_or(Ok(()))
+    }
+
+    fn elector(&self, election: ElectionOptions) -> Elector {
+        let limit = election.lease_duration + LEASE_TOLERANCE;
+        let elector = Elector::new(self.client.clone(), election).with_metrics(self.metrics.election.clone());
+        let tenure = elector.tenure();
+        self.health.add("leaderElection", Scope::LIVE, move || tenure.check(Instant::now(), limit));
+        elector
+    }
+
+    /// Everything that only the leader does. Dropped, it stops at once: its tasks are aborted with it.
+    async fn lead<P: CloudProvider>(self, provider: P, token: CancellationToken) -> Result<(), RunError> {
+        let mut parts = Parts::new(self.health, self.options.start_interval, token.clone());
+        let (events, writer) = EventSink::new(Recorder::new(self.client.clone(), P::NAME), token.clone());
+        parts.tasks.spawn(async move {
+            writer.await;
+            // It ends with its last sender, which a provider without events drops at once.
+            ("the writer of events", Ok(()), Ending::Expected)
+        });
+        let context = Context {
+            client: self.client.clone(),
+            cluster_name: self.options.services.cluster_name.clone(),
+            cloud_config: self.options.cloud_config,
+            events,
+            token: token.clone(),
+        };
+        let getting_ready = async {
+            await_api_server(&self.client).await;
+            provider.start(context).await
+        };
+        let capabilities = tokio::select! {
+            ready = getting_ready => ready.map_err(|reason| RunError::Provider { name: P::NAME, reason })?,
+            () = token.cancelled() => return Ok(()),
+        };
+        let Capabilities { load_balancer, instances, background } = capabilities;
+        for (name, work) in background {
+            parts.background(name, work);
+        }
+        let (client, metrics) = (self.client, self.metrics);
+        let mut services = self.options.services;
+        if let Some(finalizer) = P::CLASS_FINALIZER {
+            finalizer.clone_into(&mut services.class_finalizer);
+        }
+        for controller in self.options.controllers {
+            match (controller, &load_balancer, &instances) {
+                (ControllerName::Service, Some(balancer), _) => {
+                    let (client, metrics) = (client.clone(), metrics.clone());
+                    let work =
+                        ServiceController::new(client, Arc::clone(balancer), services.clone(), metrics);
+                    parts.controller(controller, work.run(token.clone())).await;
+                }
+                (ControllerName::Service, None, _) => skipped::<P>(controller, "load balancers"),
+                (ControllerName::CloudNode, _, Some(instances)) => {
+                    let (client, metrics) = (client.clone(), metrics.clone());
+                    let options = self.options.nodes.clone();
+                    let work = NodeController::new(client, Arc::clone(instances), options, metrics);
+                    parts.controller(controller, work.run(token.clone())).await;
+                }
+                (ControllerName::CloudNode | ControllerName::CloudNodeLifecycle, _, None) => {
+                    skipped::<P>(controller, "machines");
+                }
+                (ControllerName::CloudNodeLifecycle, _, Some(_)) | (ControllerName::Route, _, _) => {}
+            }
+        }
+        parts.run().await
+    }
+}
+
+fn skipped<P: CloudProvider>(controller: ControllerName, lacking: &str) {
+    tracing::warn!("{} is not started: provider {} has no {lacking}", controller.as_str(), P::NAME);
+}
+
+/// Whether a part may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Expected,
+    Failure,
+}
+
+type Ended = (&'static str, Result<(), BoxError>, Ending);
+
+/// What runs while this process leads.
+struct Parts {
+    tasks: JoinSet<Ended>,
+    health: HealthChecks,
+    start_interval: Duration,
+    started: bool,
+    token: CancellationToken,
+}
+
+impl Parts {
+    fn new(health: HealthChecks, start_interval: Duration, token: CancellationToken) -> Self {
+        Self { tasks: JoinSet::new(), health, start_interval, started: false, token }
+    }
+
+    fn background(
+        &mut self,
+        name: &'static str,
+        work: impl Future<Output = Result<(), BoxError>> + Send + 'static,
+    ) {
+        let token = self.token.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                ended = work => (name, ended, Ending::Failure),
+                () = token.cancelled() => (name, Ok(()), Ending::Expected),
+            }
+        });
+    }
+
+    /// Starts a controller, some time after the one before.
+    async fn controller(&mut self, name: ControllerName, work: impl Future<Output = ()> + Send + 'static) {
+        let name = name.as_str();
+        if std::mem::replace(&mut self.started, true) {
+            tokio::select! {
+                () = sleep(self.start_interval) => {}
+                () = self.token.cancelled() => {}
+            }
+        }
+        let pulse = Pulse::new(Instant::now());
+        let checked = pulse.clone();
+        self.health.add(name, Scope::LIVE, move || checked.check(Instant::now()));
+        tracing::info!(controller = name, "started");
+        self.tasks.spawn(async move {
+            pulse.during(work).await;
+            (name, Ok(()), Ending::Failure)
+        });
+    }
+
+    /// Until the token is cancelled and all have ended, or one ends by itself.
+    async fn run(mut self) -> Result<(), RunError> {
+        while let Some(ended) = self.tasks.join_next().await {
+            if self.token.is_cancelled() {
+                continue;
+            }
+            match ended {
+                Ok((_, Ok(()), Ending::Expected)) => {}
+                Ok((part, result, _)) => return Err(RunError::Ended { part, reason: result.err() }),
+                Err(panicked) => {
+                    return Err(RunError::Ended { part: "a controller", reason: Some(panicked.into()) });
+                }
+            }
+        }
+        // Nothing was to be started: it leads all the same, so that no other does anything either.
+        self.token.cancelled().await;
+        Ok(())
+    }
+}
+
+/// Waits until the API server says that it is healthy, but not for long: watches come back by themselves.
+async fn await_api_server(client: &Client) {
+    let mut failure = "no answer".to_owned();
+    let healthy = async {
+        loop {
+            let mut request = http::Request::new(Vec::new());
+            *request.uri_mut() = http::Uri::from_static("/healthz");
+            match client.request_text(request).await {
+                Ok(_) => return,
+                // It answers; what it does not tell everybody is not ours to ask.
+                Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => return,
+                Err(error) => failure = describe(&error),
+            }
+            sleep(API_SERVER_RETRY).await;
+        }
+    };
+    if timeout(API_SERVER_LIMIT, healthy).await.is_err() {
+        tracing::warn!(
+            error = %failure, "the API server was not healthy within {} s, starting all the same",
+            API_SERVER_LIMIT.as_secs()
+        );
+    }
+}
