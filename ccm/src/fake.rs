@@ -1,47 +1,74 @@
-//! A provider that keeps load balancers in memory, records what it is asked and fails on demand: for tests.
+//! A provider in memory that records what it is asked, and fails, delays and hangs on demand: for tests.
+//!
+//! With [`crate::testing::apiserver::ApiServer`] a controller, or a whole program, is tested in virtual time without a
+//! cluster:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tokio_util::sync::CancellationToken;
+//! use windlass_ccm::fake::{FakeProvider, Method};
+//! use windlass_ccm::metrics::Metrics;
+//! use windlass_ccm::node::{NodeController, NodeOptions, TAINT_UNINITIALIZED};
+//! use windlass_ccm::testing::{apiserver::ApiServer, node, with};
+//! use windlass_ccm::{InstanceMetadata, ProviderError};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let api = ApiServer::default();
+//! let taint = serde_json::json!({ "key": TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule" });
+//! api.put(with(node("n1"), &serde_json::json!({ "spec": { "taints": [taint] } })));
+//! let provider = Arc::new(FakeProvider::default());
+//! provider.set_metadata("n1", InstanceMetadata { zone: "rack-1".to_owned(), ..InstanceMetadata::default() });
+//! provider.fail_next(Method::Metadata, [ProviderError::Transient("the inventory is away".to_owned())]);
+//!
+//! let metrics = Metrics::unregistered("example");
+//! let nodes = NodeController::new(api.client(), Arc::clone(&provider), NodeOptions::default(), metrics);
+//! tokio::spawn(nodes.run(CancellationToken::new()));
+//!
+//! api.until("the zone", |api| {
+//!     let node = api.get("nodes//n1").unwrap_or_default();
+//!     node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "rack-1"
+//! })
+//! .await;
+//! assert_eq!(provider.calls().len(), 2, "the failed call, and the one after it");
+//! # }
+//! ```
+
+mod balancers;
+mod calls;
+mod instances;
+mod script;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, Service};
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use crate::provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};
-
-/// One call, with the Service's name and, where nodes were given, theirs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Call {
-    /// [`LoadBalancer::get`].
-    Get(String),
-    /// [`LoadBalancer::ensure`].
-    Ensure(String, Vec<String>),
-    /// [`LoadBalancer::update_nodes`].
-    UpdateNodes(String, Vec<String>),
-    /// [`LoadBalancer::ensure_deleted`].
-    Delete(String),
-    /// [`Instances::metadata`].
-    Metadata(String),
-}
+pub use self::calls::{Call, Method};
+use self::script::Script;
+use crate::provider::{Ensured, InstanceMetadata, ProviderError, ServiceKey};
 
 #[derive(Debug, Default)]
 struct Inner {
-    calls: Vec<Call>,
+    calls: Vec<(Instant, Call)>,
+    script: Script,
     balancers: HashMap<String, LoadBalancerStatus>,
     ensure: VecDeque<Result<Ensured, ProviderError>>,
-    update: VecDeque<ProviderError>,
-    delete: VecDeque<ProviderError>,
     foreign: HashSet<String>,
     metadata: HashMap<String, InstanceMetadata>,
-    metadata_errors: VecDeque<ProviderError>,
+    missing: HashSet<String>,
+    shut_down: HashSet<String>,
     busy: HashMap<String, usize>,
     overlaps: usize,
-    ensure_takes: Duration,
     most_at_once: usize,
 }
 
-/// The fake. Without instructions every load balancer gets address 192.0.2.1 and every node is unknown.
+/// The fake. Without instructions every load balancer gets address 192.0.2.1, and every machine exists, runs, and is
+/// unknown otherwise. Where a call is to fail or to wait, its subject is the name of the Service or Node.
 #[derive(Debug)]
 pub struct FakeProvider {
     classes: Vec<Option<String>>,
@@ -89,19 +116,19 @@ impl FakeProvider {
         self
     }
 
-    /// From now on a status entry with this address is another controller's.
-    pub fn set_foreign(&self, ip: &str) {
-        self.lock().foreign.insert(ip.to_owned());
-    }
-
     /// What it was asked so far.
     pub fn calls(&self) -> Vec<Call> {
+        self.lock().calls.iter().map(|(_, call)| call.clone()).collect()
+    }
+
+    /// What it was asked so far, and when.
+    pub fn timed_calls(&self) -> Vec<(Instant, Call)> {
         self.lock().calls.clone()
     }
 
     /// Forgets what it was asked; returns it.
     pub fn take_calls(&self) -> Vec<Call> {
-        std::mem::take(&mut self.lock().calls)
+        std::mem::take(&mut self.lock().calls).into_iter().map(|(_, call)| call).collect()
     }
 
     /// How often it was asked about one Service while it still worked on that Service: never, with a good controller.
@@ -109,176 +136,79 @@ impl FakeProvider {
         self.lock().overlaps
     }
 
-    /// On how many Services it worked at the same time, at most.
+    /// On how many Services and Nodes it worked at the same time, at most.
     pub fn most_at_once(&self) -> usize {
         self.lock().most_at_once
     }
 
-    /// Answers to the next calls of `ensure`, in order.
-    pub fn next_ensure(&self, answers: impl IntoIterator<Item = Result<Ensured, ProviderError>>) {
-        self.lock().ensure.extend(answers);
+    /// The next calls of this method fail like this, in order, whatever they are about.
+    pub fn fail_next(&self, method: Method, errors: impl IntoIterator<Item = ProviderError>) {
+        self.lock().script.fail_next(method, errors);
     }
 
-    /// From now on every `ensure` takes this long.
-    pub fn ensure_takes(&self, time: Duration) {
-        self.lock().ensure_takes = time;
+    /// From now on every call of this method about `subject` fails like this; `None`: it works again.
+    pub fn fail_on(&self, method: Method, subject: &str, error: Option<ProviderError>) {
+        self.lock().script.fail_on(method, subject, error);
     }
 
-    /// The next calls of `update_nodes` fail like this.
-    pub fn fail_updates(&self, errors: impl IntoIterator<Item = ProviderError>) {
-        self.lock().update.extend(errors);
+    /// From now on every call of this method takes this long. [`Duration::MAX`]: it is never answered.
+    pub fn delay(&self, method: Method, time: Duration) {
+        self.lock().script.delay(method, time);
     }
 
-    /// The next calls of `ensure_deleted` fail like this.
-    pub fn fail_deletes(&self, errors: impl IntoIterator<Item = ProviderError>) {
-        self.lock().delete.extend(errors);
-    }
-
-    /// The next calls of `metadata` fail like this.
-    pub fn fail_metadata(&self, errors: impl IntoIterator<Item = ProviderError>) {
-        self.lock().metadata_errors.extend(errors);
-    }
-
-    /// What is known of a node's machine from now on.
-    pub fn set_metadata(&self, node: &str, metadata: InstanceMetadata) {
-        self.lock().metadata.insert(node.to_owned(), metadata);
-    }
-
-    /// Whether a load balancer of the Service with this UID exists.
-    pub fn has(&self, uid: &str) -> bool {
-        self.lock().balancers.contains_key(uid)
-    }
-
-    /// A load balancer that an earlier process made for the Service with this UID.
-    pub fn seed(&self, uid: &str, status: LoadBalancerStatus) {
-        self.lock().balancers.insert(uid.to_owned(), status);
-    }
-
-    /// Names the Service on [`LoadBalancer::changes`]. More than 64 unread names are dropped.
-    pub fn changed(&self, key: ServiceKey) {
-        drop(self.news.try_send(key));
-    }
-
-    /// Names the Node on [`Instances::node_changes`]. More than 64 unread names are dropped.
-    pub fn node_changed(&self, node: &str) {
-        drop(self.node_news.try_send(node.to_owned()));
+    /// From now on every call of this method about `subject` takes this long instead. [`Duration::MAX`]: it is never
+    /// answered.
+    pub fn delay_on(&self, method: Method, subject: &str, time: Duration) {
+        self.lock().script.delay_on(method, subject, time);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call and lets others run, so that overlapping calls would show.
-    async fn record(&self, service: &Service, call: Call) {
-        let uid = uid(service);
-        {
-            let mut inner = self.lock();
-            inner.calls.push(call);
-            let busy = inner.busy.entry(uid.clone()).or_default();
-            *busy += 1;
-            let overlap = *busy > 1;
-            inner.overlaps += usize::from(overlap);
-            let at_once = inner.busy.values().filter(|count| **count > 0).count();
-            inner.most_at_once = inner.most_at_once.max(at_once);
-        }
+    /// Records a call, which lasts until the guard is dropped. `object` names what it is about, uniquely.
+    fn begin(&self, object: String, call: Call) -> Busy<'_> {
+        let mut inner = self.lock();
+        inner.calls.push((Instant::now(), call));
+        let busy = inner.busy.entry(object.clone()).or_default();
+        *busy += 1;
+        let overlap = *busy > 1;
+        inner.overlaps += usize::from(overlap);
+        inner.most_at_once = inner.most_at_once.max(inner.busy.len());
+        Busy { provider: self, object }
+    }
+
+    /// Lets others run, so that overlapping calls would show; then what the test asked for.
+    async fn obstacles(&self, method: Method, subject: &str) -> Result<(), ProviderError> {
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }
-        if let Some(busy) = self.lock().busy.get_mut(&uid) {
+        let delay = self.lock().script.delay_of(method, subject);
+        if delay == Duration::MAX {
+            std::future::pending::<()>().await;
+        }
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        self.lock().script.error_of(method, subject).map_or(Ok(()), Err)
+    }
+}
+
+/// A call under way.
+struct Busy<'a> {
+    provider: &'a FakeProvider,
+    object: String,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.provider.lock();
+        if let Some(busy) = inner.busy.get_mut(&self.object) {
             *busy -= 1;
+            if *busy == 0 {
+                inner.busy.remove(&self.object);
+            }
         }
-    }
-}
-
-impl LoadBalancer for FakeProvider {
-    fn serves_class(&self, class: Option<&str>) -> bool {
-        self.classes.iter().any(|served| served.as_deref() == class)
-    }
-
-    fn condition_type(&self) -> Option<&'static str> {
-        self.condition
-    }
-
-    fn is_own_ingress(&self, _service: &Service, entry: &LoadBalancerIngress) -> bool {
-        entry.ip.as_ref().is_some_and(|ip| !self.lock().foreign.contains(ip))
-    }
-
-    async fn get(
-        &self,
-        _cluster: &str,
-        service: &Service,
-    ) -> Result<Option<LoadBalancerStatus>, ProviderError> {
-        self.record(service, Call::Get(name(service))).await;
-        Ok(self.lock().balancers.get(&uid(service)).cloned())
-    }
-
-    async fn ensure(
-        &self,
-        _cluster: &str,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<Ensured, ProviderError> {
-        self.record(service, Call::Ensure(name(service), names(nodes))).await;
-        let time = self.lock().ensure_takes;
-        tokio::time::sleep(time).await;
-        let mut inner = self.lock();
-        let answer = inner.ensure.pop_front().unwrap_or_else(|| Ok(ready("192.0.2.1")));
-        if let Ok(ensured) = &answer {
-            let status = match ensured {
-                Ensured::Ready { status, .. } | Ensured::Refused { status, .. } => status.clone(),
-                Ensured::Pending { .. } => LoadBalancerStatus::default(),
-            };
-            inner.balancers.insert(uid(service), status);
-        }
-        answer
-    }
-
-    async fn update_nodes(
-        &self,
-        _cluster: &str,
-        service: &Service,
-        nodes: &[Arc<Node>],
-    ) -> Result<(), ProviderError> {
-        self.record(service, Call::UpdateNodes(name(service), names(nodes))).await;
-        self.lock().update.pop_front().map_or(Ok(()), Err)
-    }
-
-    async fn ensure_deleted(&self, _cluster: &str, service: &Service) -> Result<(), ProviderError> {
-        self.record(service, Call::Delete(name(service))).await;
-        let mut inner = self.lock();
-        if let Some(error) = inner.delete.pop_front() {
-            return Err(error);
-        }
-        inner.balancers.remove(&uid(service));
-        Ok(())
-    }
-
-    fn changes(&self) -> BoxStream<'static, ServiceKey> {
-        told(&self.news_for_controller)
-    }
-}
-
-impl Instances for FakeProvider {
-    async fn exists(&self, _node: &Node) -> Result<bool, ProviderError> {
-        Ok(true)
-    }
-
-    async fn shutdown(&self, _node: &Node) -> Result<bool, ProviderError> {
-        Ok(false)
-    }
-
-    async fn metadata(&self, node: &Node) -> Result<Option<InstanceMetadata>, ProviderError> {
-        let name = node.metadata.name.clone().unwrap_or_default();
-        let mut inner = self.lock();
-        inner.calls.push(Call::Metadata(name.clone()));
-        match inner.metadata_errors.pop_front() {
-            Some(error) => Err(error),
-            None => Ok(inner.metadata.get(&name).cloned()),
-        }
-    }
-
-    fn node_changes(&self) -> BoxStream<'static, String> {
-        told(&self.node_news_for_controller)
     }
 }
 
@@ -303,14 +233,5 @@ pub fn ready(ip: &str) -> Ensured {
     Ensured::Ready { status: with_ip(ip), reason: "Given", message: format!("it has {ip}") }
 }
 
-fn name(service: &Service) -> String {
-    service.metadata.name.clone().unwrap_or_default()
-}
-
-fn uid(service: &Service) -> String {
-    service.metadata.uid.clone().unwrap_or_default()
-}
-
-fn names(nodes: &[Arc<Node>]) -> Vec<String> {
-    nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
-}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! What the controllers count (service-contract S-50, S-51). The registry is the caller's, handed over by reference.
 
+mod node;
 mod queue;
+mod running;
 
 use std::fmt;
 
@@ -13,6 +15,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use self::queue::QueueMetrics;
 pub(crate) use self::queue::{QueueGauges, Work};
+pub(crate) use self::node::NodeMetrics;
+pub(crate) use self::running::RunningMetrics;
 
 /// Everything the controllers of one process count. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
@@ -21,8 +25,12 @@ pub struct Metrics {
     pub election: ElectionMetrics,
     /// The service controller.
     pub service: ServiceMetrics,
+    /// The node controllers.
+    pub(crate) node: NodeMetrics,
     /// The work queues, by name.
     pub(crate) queues: QueueMetrics,
+    /// Which controllers run.
+    pub(crate) running: RunningMetrics,
     /// Synchronisations, by controller and outcome.
     pub(crate) syncs: Family<SyncLabels, Counter>,
 }
@@ -63,6 +71,8 @@ impl Metrics {
             Unit::Seconds,
             metrics.service.update_nodes_seconds.clone(),
         );
+        metrics.node.register(registry);
+        metrics.running.register(registry);
         metrics.queues.register(registry);
         registry.register(
             "windlass_ccm_syncs",
@@ -87,6 +97,8 @@ impl Metrics {
                 node_sync_seconds: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
                 update_nodes_seconds: Histogram::new(exponential_buckets(1.0, 2.0, 15)),
             },
+            node: NodeMetrics::default(),
+            running: RunningMetrics::default(),
             queues: QueueMetrics::default(),
             syncs: Family::default(),
         }
@@ -146,6 +158,7 @@ pub(crate) struct SyncLabels {
 pub(crate) enum Controller {
     Service,
     Node,
+    NodeLifecycle,
 }
 
 impl EncodeLabelValue for Controller {
@@ -153,6 +166,7 @@ impl EncodeLabelValue for Controller {
         let value = match self {
             Self::Service => "service",
             Self::Node => "node",
+            Self::NodeLifecycle => "node-lifecycle",
         };
         EncodeLabelValue::encode(&value, encoder)
     }

@@ -1,6 +1,7 @@
 //! What a cloud provider implements: small traits, each with its idempotence rules, and an error whose variant decides
 //! what happens next.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,14 +171,20 @@ pub struct InstanceMetadata {
     pub zone: String,
     /// Label `topology.kubernetes.io/region`; empty leaves it.
     pub region: String,
+    /// Further labels for a node that is initialized. Those of Kubernetes' own domains (`kubernetes.io`, `k8s.io`) are
+    /// passed over, and a label that the node has stays as it is (service-contract N-07).
+    pub additional_labels: BTreeMap<String, String>,
 }
 
-/// The machines behind the nodes.
+/// The machines behind the nodes. Nothing here changes a machine; calls are repeated at will, and one that takes too long
+/// is dropped.
 pub trait Instances: Send + Sync + 'static {
-    /// Whether the machine exists. When in doubt, an error: `false` lets the Node be deleted (service-contract L-03).
+    /// Whether the machine exists; asked only while its node is not ready. `Ok(false)` deletes the Node, and nothing else
+    /// does: when in doubt, an error. A machine that is stopped or asleep exists (service-contract L-03, L-06).
     fn exists(&self, node: &Node) -> impl Future<Output = Result<bool, ProviderError>> + Send;
 
-    /// Whether the machine is shut down.
+    /// Whether the machine is shut down; asked only if it exists. `Ok(true)` taints the node until it is ready again. A
+    /// provider that cannot know says `Ok(false)` (service-contract L-04).
     fn shutdown(&self, node: &Node) -> impl Future<Output = Result<bool, ProviderError>> + Send;
 
     /// What is known of the machine. `None`: not this provider's node, leave it alone (service-contract N-03).

@@ -52,6 +52,10 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
         self.objects.keys()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Arc<O>)> {
+        self.objects.iter()
+    }
+
     /// Takes in an event of the watch. A list replaces what was known: what it lacks was deleted. An event that is
     /// older than what a write of ours returned is passed over.
     pub(crate) fn apply(&mut self, event: Event<O>) -> Vec<Change<O>> {

@@ -1,3 +1,4 @@
+use jiff::Timestamp;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
@@ -21,6 +22,13 @@ fn every_metric_is_shown_under_its_name() {
     metrics.service.update_nodes_seconds.observe(0.5);
     metrics.count_sync(Controller::Service, SyncResult::Pending);
     metrics.count_sync(Controller::Node, SyncResult::Error);
+    metrics.count_sync(Controller::NodeLifecycle, SyncResult::Success);
+    let second = |second| Timestamp::from_second(second).expect("a time");
+    metrics.node.initialized(Some(second(100)), second(103));
+    metrics.node.initialized(Some(second(100)), second(99));
+    metrics.node.initialized(None, second(99));
+    let running = metrics.running.started("cloud-node");
+    drop(metrics.running.started("service"));
     let mut text = String::new();
     encode(&mut text, &registry).expect("text");
     assert!(text.contains("leader_election_master_status{name=\"cloud-controller-manager\"} 0"), "{text}");
@@ -43,7 +51,15 @@ fn every_metric_is_shown_under_its_name() {
         "workqueue_longest_running_processor_seconds{name=\"service\"} 0.0",
         "windlass_ccm_syncs_total{controller=\"service\",result=\"pending\"} 1",
         "windlass_ccm_syncs_total{controller=\"node\",result=\"error\"} 1",
+        "windlass_ccm_syncs_total{controller=\"node-lifecycle\",result=\"success\"} 1",
+        "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"cloud-node\"} 1",
+        "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"service\"} 0",
+        "node_controller_initial_node_sync_delay_seconds_sum 3.0",
+        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"1.0\"} 1",
+        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"4.0\"} 2",
+        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"1024.0\"} 2",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
     }
+    drop(running);
 }

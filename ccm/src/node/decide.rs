@@ -73,13 +73,26 @@ fn initialize(node: &Node, metadata: &InstanceMetadata) -> Result<Initialize, No
         (LABEL_ZONE, &metadata.zone),
         (LABEL_REGION, &metadata.region),
     ];
+    let additional = metadata
+        .additional_labels
+        .iter()
+        .filter(|(label, _)| !is_kubernetes_own(label) && !labels.contains_key(*label));
     let labels = wanted
         .into_iter()
         .filter(|(label, value)| !value.is_empty() && labels.get(*label) != Some(*value))
         .map(|(label, value)| (label.to_owned(), value.clone()))
+        .chain(additional.map(|(label, value)| (label.clone(), value.clone())))
         .collect();
     let taints = taints(node).iter().filter(|taint| taint.key != TAINT_UNINITIALIZED).cloned().collect();
     Ok(Initialize { provider_id, labels, taints })
+}
+
+/// Whether a label is of the domains `kubernetes.io` or `k8s.io` or of one below them (service-contract N-07).
+fn is_kubernetes_own(label: &str) -> bool {
+    let Some((domain, _)) = label.split_once('/') else { return false };
+    ["kubernetes.io", "k8s.io"]
+        .iter()
+        .any(|own| domain.strip_suffix(own).is_some_and(|below| below.is_empty() || below.ends_with('.')))
 }
 
 /// Merge patch of `nodes/status`. It replaces the whole list, and is refused if the node changed since it was read

@@ -3,11 +3,11 @@
 //! A node that kubelet registered with `--cloud-provider=external` carries a taint that keeps pods away. It goes, last
 //! of all, when the node has its addresses, providerID and labels. Later only addresses are looked after.
 //!
-//! The node-lifecycle controller (L-01 to L-06: deleting Nodes whose machine is gone) is not part of this version; see
-//! `docs/ccm-contract.md`.
+//! [`lifecycle`] is the controller beside it that deletes Nodes whose machine is gone.
 
 mod addresses;
 mod decide;
+pub mod lifecycle;
 mod run;
 mod sync;
 
@@ -17,6 +17,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 
 use crate::metrics::Metrics;
@@ -52,12 +53,14 @@ pub struct NodeController<P> {
     instances: Arc<P>,
     options: NodeOptions,
     metrics: Metrics,
+    /// What time it is; the ages of Nodes are measured by it.
+    clock: fn() -> Timestamp,
 }
 
 impl<P: Instances> NodeController<P> {
     /// A controller; nothing happens until [`NodeController::run`].
     pub fn new(client: Client, instances: Arc<P>, options: NodeOptions, metrics: Metrics) -> Self {
-        Self { client, instances, options, metrics }
+        Self { client, instances, options, metrics, clock: Timestamp::now }
     }
 }
 

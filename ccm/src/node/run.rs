@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::Event;
 use kube::{Client, Resource as _};
@@ -37,12 +38,14 @@ impl<P: Instances> NodeController<P> {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
         let (events, writer) = EventSink::new(recorder, token.clone());
         let gauges = self.metrics.queues.of("node");
+        let _running = self.metrics.running.started("cloud-node");
         let edge = Edge {
             client: self.client,
             instances: self.instances,
             options: self.options,
             events,
             metrics: self.metrics,
+            clock: self.clock,
         };
         tokio::join!(
             async {
@@ -144,6 +147,7 @@ struct Edge<P> {
     options: NodeOptions,
     events: EventSink,
     metrics: Metrics,
+    clock: fn() -> Timestamp,
 }
 
 impl<P: Instances> Edge<P> {
@@ -191,6 +195,8 @@ impl<P: Instances> Edge<P> {
                 if synced.initialized {
                     let name = node.metadata.name.as_deref().unwrap_or_default();
                     tracing::info!(node = %name, "initialized");
+                    let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+                    self.metrics.node.initialized(created, (self.clock)());
                     self.events.send(node.object_ref(&()), EventKind::Normal, SYNCED, SYNCED_MESSAGE);
                 }
                 SyncResult::Success

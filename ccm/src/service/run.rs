@@ -21,6 +21,7 @@ impl<P: LoadBalancer> ServiceController<P> {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
         let (events, writer) = EventSink::new(recorder, token.clone());
         let gauges = self.metrics.queues.of("service");
+        let _running = self.metrics.running.started("service");
         let context = Context {
             client: self.client,
             provider: self.provider,

@@ -11,7 +11,7 @@ use super::rig::{
     DELETED, DELETING, ENSURED, ENSURING, FINALIZER, Rig, WEB, finalizers, ingress, key, patch_of_status,
     pending, rejected, to_cluster_ip,
 };
-use crate::fake::{Call, FakeProvider, ready};
+use crate::fake::{Call, FakeProvider, Method, ready};
 use crate::provider::ProviderError;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{lb, node, with};
@@ -177,7 +177,7 @@ async fn a_service_gone_before_its_status_is_written_is_no_error_37() {
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_because_the_type_changed_is_no_failure_s_31() {
     let provider = FakeProvider::default();
-    provider.ensure_takes(Duration::from_secs(1));
+    provider.delay(Method::Ensure, Duration::from_secs(1));
     let web = with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }));
     let rig = Rig::with_provider(provider, [web]);
     rig.api.until("the provider is asked", |_| !rig.provider.calls().is_empty()).await;
@@ -285,7 +285,7 @@ async fn implemented_elsewhere_is_success_without_status() {
 async fn a_failed_delete_keeps_the_finalizer_and_is_tried_again() {
     let rig = Rig::new([lb("web")]);
     rig.until_served(WEB, "192.0.2.1").await;
-    rig.provider.fail_deletes([ProviderError::Transient("agent n1 does not answer".to_owned())]);
+    rig.provider.fail_next(Method::Delete, [ProviderError::Transient("agent n1 does not answer".to_owned())]);
     rig.api.delete(WEB);
     let failed = "Warning SyncLoadBalancerFailed Error syncing load balancer: \
                   failed to delete load balancer: agent n1 does not answer";
@@ -336,7 +336,7 @@ async fn a_failed_node_update_names_the_nodes_and_is_followed_by_an_ensure() {
     let rig = Rig::new([lb("web")]);
     rig.until_served(WEB, "192.0.2.1").await;
     rig.provider.take_calls();
-    rig.provider.fail_updates([ProviderError::Transient("no router".to_owned())]);
+    rig.provider.fail_next(Method::UpdateNodes, [ProviderError::Transient("no router".to_owned())]);
     rig.api.put(node("n2"));
     let failed = "Warning UpdateLoadBalancerFailed Error updating load balancer with new hosts [n1 n2] \
                   [node names limited, total number of nodes: 2], error: no router";

@@ -1,0 +1,250 @@
+//! The loop of the node-lifecycle controller: one watch, a look at every node each period, a queue of those that need one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher::Event;
+use kube::{Client, Resource as _};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{Look, look};
+use super::sync::{Outcome, attend};
+use super::{LifecycleOptions, NodeLifecycleController};
+use crate::events::{EventKind, EventSink, Recorder};
+use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
+use crate::provider::{Instances, ProviderError};
+use crate::queue::{Backoff, Queue};
+use crate::slim;
+use crate::store::{Change, Store};
+use crate::watch::watch;
+
+/// When what the API server refused is tried again.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
+
+const DELETING: &str = "DeletingNode";
+const DELETING_FAILED: &str = "DeletingNodeFailed";
+
+impl<P: Instances> NodeLifecycleController<P> {
+    /// Runs until `token` is cancelled.
+    pub async fn run(self, token: CancellationToken) {
+        let recorder = Recorder::new(self.client.clone(), &self.options.component);
+        let (events, writer) = EventSink::new(recorder, token.clone());
+        let gauges = self.metrics.queues.of("node-lifecycle");
+        let _running = self.metrics.running.started("cloud-node-lifecycle");
+        let edge = Edge {
+            client: self.client,
+            instances: self.instances,
+            options: self.options,
+            events,
+            metrics: self.metrics,
+        };
+        tokio::join!(
+            async {
+                tokio::select! {
+                    () = token.cancelled() => {}
+                    () = edge.reconcile(gauges) => {}
+                }
+            },
+            writer
+        );
+    }
+}
+
+/// What the controller knows; no clock, no I/O.
+struct State {
+    nodes: Store<String, Node>,
+    queue: Queue<String>,
+    /// What last went wrong with a node; it is then looked at when the queue says so, not each period.
+    troubles: HashMap<String, Trouble>,
+}
+
+struct Trouble {
+    message: String,
+    /// It has a time of its own in the queue.
+    waits: bool,
+}
+
+impl State {
+    fn new(gauges: QueueGauges) -> Self {
+        Self {
+            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
+            queue: Queue::new(BACKOFF, gauges),
+            troubles: HashMap::new(),
+        }
+    }
+
+    fn event(&mut self, event: Event<Node>) {
+        for change in self.nodes.apply(event) {
+            match change {
+                Change::Applied { old, new } => {
+                    if old.is_some_and(|old| old.metadata.uid != new.metadata.uid) {
+                        self.forget(&new);
+                    }
+                }
+                Change::Deleted(gone) => self.forget(&gone),
+            }
+        }
+    }
+
+    fn forget(&mut self, node: &Node) {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        self.queue.forget(&name);
+        self.troubles.remove(&name);
+    }
+
+    /// Looks at every node (service-contract L-01).
+    fn look(&mut self) {
+        for (name, node) in self.nodes.iter() {
+            let waits = self.troubles.get(name).is_some_and(|trouble| trouble.waits);
+            match look(node) {
+                Look::Leave => {}
+                Look::Untaint(_) | Look::Ask if waits => {}
+                Look::Untaint(_) | Look::Ask => self.queue.add(name),
+            }
+        }
+    }
+
+    fn next(&mut self, now: Instant) -> Option<(String, Arc<Node>)> {
+        while let Some(name) = self.queue.pop(now) {
+            if let Some(node) = self.nodes.get(&name) {
+                return Some((name, Arc::clone(node)));
+            }
+            self.queue.forget(&name);
+            self.queue.done(&name);
+        }
+        None
+    }
+
+    /// Takes in how it went with `node`; returns what went wrong if that is news.
+    fn finish(&mut self, name: &String, node: &Arc<Node>, outcome: Outcome, now: Instant) -> Option<String> {
+        let trouble = match outcome {
+            Outcome::Kept | Outcome::Changed => None,
+            Outcome::Written(latest) => {
+                drop(self.nodes.learn(*latest));
+                None
+            }
+            Outcome::Deleted | Outcome::Gone => {
+                // Until the watch says so: a Node made again meanwhile is another.
+                if self.nodes.get(name).is_some_and(|known| known.metadata.uid == node.metadata.uid) {
+                    self.nodes.apply(Event::Delete(Node::clone(node)));
+                }
+                None
+            }
+            Outcome::Unknown(error) => {
+                let after = match &error {
+                    ProviderError::RetryAfter { after, .. } => Some(*after),
+                    ProviderError::NotFound(_)
+                    | ProviderError::ImplementedElsewhere(_)
+                    | ProviderError::Rejected { .. }
+                    | ProviderError::Blocked { .. }
+                    | ProviderError::Transient(_) => None,
+                };
+                if let Some(after) = after {
+                    self.queue.add_at(name, now + after);
+                }
+                let message = format!("cannot tell whether the machine exists, the Node is kept: {error}");
+                Some(Trouble { message, waits: after.is_some() })
+            }
+            Outcome::DeleteFailed(error) => {
+                self.queue.retry(name, now);
+                Some(Trouble { message: format!("cannot delete the Node: {error}"), waits: true })
+            }
+            Outcome::TaintFailed(error) => {
+                self.queue.retry(name, now);
+                Some(Trouble { message: format!("cannot write the node's taints: {error}"), waits: true })
+            }
+        };
+        let before = self.troubles.remove(name);
+        let news = match trouble {
+            None => {
+                self.queue.forget(name);
+                None
+            }
+            Some(trouble) => {
+                let message = trouble.message.clone();
+                self.troubles.insert(name.clone(), trouble);
+                before.is_none_or(|before| before.message != message).then_some(message)
+            }
+        };
+        self.queue.done(name);
+        news
+    }
+}
+
+struct Edge<P> {
+    client: Client,
+    instances: Arc<P>,
+    options: LifecycleOptions,
+    events: EventSink,
+    metrics: Metrics,
+}
+
+impl<P: Instances> Edge<P> {
+    async fn reconcile(&self, gauges: QueueGauges) {
+        let mut state = State::new(gauges.clone());
+        let mut nodes = watch::<Node>(&self.client);
+        let mut running = FuturesUnordered::new();
+        let mut period = interval(self.options.monitor_period.max(Duration::from_millis(100)));
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (workers, limit) = (self.options.workers.max(1), self.options.answer_limit);
+        loop {
+            while running.len() < workers {
+                let Some((name, node)) = state.next(Instant::now()) else { break };
+                let began = Instant::now();
+                running.push(async move {
+                    let outcome = attend(&self.client, self.instances.as_ref(), &node, limit).await;
+                    (name, node, outcome, began.elapsed())
+                });
+            }
+            let due = state.queue.next_due(running.len() < workers);
+            tokio::select! {
+                Some((name, node, outcome, took)) = running.next() => {
+                    gauges.work_seconds.observe(took.as_secs_f64());
+                    self.tell(&name, &node, &outcome);
+                    if let Some(message) = state.finish(&name, &node, outcome, Instant::now()) {
+                        tracing::warn!(node = %name, "{message}");
+                    }
+                }
+                Some(event) = nodes.next() => match event {
+                    Ok(event) => state.event(event),
+                    Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
+                },
+                _ = period.tick() => state.look(),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+
+    /// Logs, counts, and writes the events of service-contract L-03. Deletions are told once they are decided by the API
+    /// server: one that it refused because the node changed was none.
+    fn tell(&self, name: &str, node: &Node, outcome: &Outcome) {
+        let deleting = || {
+            let text = format!("Deleting node {name} because it does not exist in the cloud provider");
+            self.events.send(node.object_ref(&()), EventKind::Normal, DELETING, text);
+        };
+        let result = match outcome {
+            Outcome::Kept | Outcome::Changed | Outcome::Gone => SyncResult::Success,
+            Outcome::Written(_) => {
+                tracing::info!(node = %name, taint = super::TAINT_SHUTDOWN, "taint added or removed");
+                SyncResult::Success
+            }
+            Outcome::Deleted => {
+                tracing::info!(node = %name, "deleted: its machine does not exist");
+                deleting();
+                SyncResult::Success
+            }
+            Outcome::DeleteFailed(error) => {
+                deleting();
+                let text = format!("Failed deleting node {name}: {error}");
+                self.events.send(node.object_ref(&()), EventKind::Warning, DELETING_FAILED, text);
+                SyncResult::Error
+            }
+            Outcome::Unknown(_) | Outcome::TaintFailed(_) => SyncResult::Error,
+        };
+        self.metrics.count_sync(Controller::NodeLifecycle, result);
+    }
+}

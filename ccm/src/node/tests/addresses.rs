@@ -1,0 +1,162 @@
+use super::{List, addresses, decided, fresh, machine, node_ip, shown};
+use crate::node::addresses::wanted_addresses;
+use crate::node::decide::decide;
+use crate::testing::{node, node_object, with};
+use serde_json::json;
+
+#[test]
+fn kubelets_host_name_stays_if_the_provider_has_none_168() {
+    let change = decided(fresh("n1"), &machine(&[("InternalIP", "192.0.2.11")]));
+    let list = change.addresses.expect("addresses");
+    assert_eq!(shown(&list), [("InternalIP", "192.0.2.11"), ("Hostname", "n1")]);
+}
+
+#[test]
+fn an_empty_list_from_the_provider_keeps_the_addresses() {
+    let change = decided(fresh("n1"), &machine(&[]));
+    assert_eq!(change.addresses, None);
+    assert!(change.initialize.is_some());
+}
+
+#[test]
+fn addresses_are_compared_in_order_192_to_196_and_n_13() {
+    let current = [("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("Hostname", "n1")];
+    let node = with(node("n1"), &json!({ "status": { "addresses": addresses(&current) } }));
+    let rows: [(&str, List<'_>, bool); 5] = [
+        ("192 equal, dual-stack", &current, false),
+        (
+            "193 another value",
+            &[("InternalIP", "192.0.2.12"), ("InternalIP", "2001:db8::11"), ("Hostname", "n1")],
+            true,
+        ),
+        (
+            "194 one more",
+            &[
+                ("InternalIP", "192.0.2.11"),
+                ("InternalIP", "2001:db8::11"),
+                ("ExternalIP", "203.0.113.1"),
+                ("Hostname", "n1"),
+            ],
+            true,
+        ),
+        ("195 one less", &[("InternalIP", "192.0.2.11"), ("Hostname", "n1")], true),
+        (
+            "196 types swapped",
+            &[("ExternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("Hostname", "n1")],
+            true,
+        ),
+    ];
+    for (what, provided, differs) in rows {
+        assert_eq!(decided(node.clone(), &machine(provided)).addresses.is_some(), differs, "{what}");
+    }
+}
+
+#[test]
+fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
+    let rows: [(&str, &str, List<'_>, List<'_>); 9] = [
+        (
+            "174, 235 one internal",
+            "192.0.2.11",
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1")],
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1")],
+        ),
+        (
+            "236 the external one",
+            "203.0.113.1",
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1")],
+            &[("ExternalIP", "203.0.113.1"), ("InternalIP", "192.0.2.11")],
+        ),
+        (
+            "237 two types match",
+            "192.0.2.11",
+            &[
+                ("InternalIP", "192.0.2.11"),
+                ("InternalIP", "192.0.2.12"),
+                ("ExternalIP", "192.0.2.11"),
+                ("ExternalIP", "203.0.113.1"),
+            ],
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "192.0.2.11")],
+        ),
+        (
+            "239 several internal",
+            "192.0.2.12",
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "192.0.2.12"), ("ExternalIP", "203.0.113.1")],
+            &[("InternalIP", "192.0.2.12"), ("ExternalIP", "203.0.113.1")],
+        ),
+        (
+            "241 IPv6 spelt differently",
+            "2001:db8:0::11",
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11")],
+            &[("InternalIP", "2001:db8::11")],
+        ),
+        (
+            "243 both families, annotation order",
+            "2001:db8::11,192.0.2.11",
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11")],
+            &[("InternalIP", "2001:db8::11"), ("InternalIP", "192.0.2.11")],
+        ),
+        (
+            "245 several per family",
+            "192.0.2.12,2001:db8::12",
+            &[
+                ("InternalIP", "192.0.2.11"),
+                ("InternalIP", "192.0.2.12"),
+                ("InternalIP", "2001:db8::11"),
+                ("InternalIP", "2001:db8::12"),
+            ],
+            &[("InternalIP", "192.0.2.12"), ("InternalIP", "2001:db8::12")],
+        ),
+        (
+            "247 externals stay",
+            "192.0.2.11",
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1"), ("ExternalIP", "203.0.113.2")],
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1"), ("ExternalIP", "203.0.113.2")],
+        ),
+        (
+            "248 one internal, one external",
+            "192.0.2.11,2001:db8::11",
+            &[
+                ("InternalIP", "2001:db8::12"),
+                ("InternalIP", "192.0.2.12"),
+                ("ExternalIP", "192.0.2.11"),
+                ("InternalIP", "2001:db8::11"),
+            ],
+            &[("ExternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11")],
+        ),
+    ];
+    for (what, annotation, provided, expected) in rows {
+        let node = node_object(with(fresh("n1"), &node_ip(annotation)));
+        let list = wanted_addresses(&node, &addresses(provided)).expect(what);
+        let expected: Vec<_> = expected.iter().copied().chain([("Hostname", "n1")]).collect();
+        assert_eq!(shown(&list), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_node_ip_that_cannot_be_kept_leaves_the_taint_175_176_240_242() {
+    let offered = [("InternalIP", "192.0.2.11")];
+    let rows = [
+        ("175", "invalid-ip", "\"invalid-ip\" is not an IP address"),
+        ("176, 240", "192.0.2.12", "matches ip: 192.0.2.12; it offers InternalIP 192.0.2.11, Hostname n1"),
+        ("242", "192.0.2.11,2001:db8::11", "matches ip: 2001:db8::11"),
+        ("two of one family", "192.0.2.11,192.0.2.12", "names two addresses of one family"),
+        ("three", "192.0.2.11,2001:db8::11,192.0.2.12", "names 3 addresses"),
+        ("empty", "", "\"\" is not an IP address"),
+    ];
+    for (what, annotation, reason) in rows {
+        let node = node_object(with(fresh("n1"), &node_ip(annotation)));
+        let error = decide(&node, Some(&machine(&offered))).expect_err(what).to_string();
+        assert!(error.starts_with("provided node ip for node \"n1\" is not valid: "), "{what}: {error}");
+        assert!(error.contains(reason), "{what}: {error}");
+    }
+}
+
+#[test]
+fn duplicate_addresses_are_dropped_233() {
+    let change =
+        decided(fresh("n1"), &machine(&[("InternalIP", "192.0.2.11"), ("InternalIP", "192.0.2.11")]));
+    assert_eq!(
+        shown(&change.addresses.expect("addresses")),
+        [("InternalIP", "192.0.2.11"), ("Hostname", "n1")]
+    );
+}
