@@ -61,7 +61,7 @@ struct Inner {
     foreign: HashSet<String>,
     metadata: HashMap<String, InstanceMetadata>,
     missing: HashSet<String>,
-    shut_down: HashSet<String>,
+    off: HashSet<String>,
     busy: HashMap<String, usize>,
     overlaps: usize,
     most_at_once: usize,

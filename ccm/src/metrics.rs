@@ -13,9 +13,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+pub(crate) use self::node::NodeMetrics;
 use self::queue::QueueMetrics;
 pub(crate) use self::queue::{QueueGauges, Work};
-pub(crate) use self::node::NodeMetrics;
 pub(crate) use self::running::RunningMetrics;
 
 /// Everything the controllers of one process count. Cheap to clone; all clones count together.

@@ -24,12 +24,12 @@ impl FakeProvider {
 
     /// Whether a node's machine is shut down from now on.
     pub fn set_shutdown(&self, node: &str, shutdown: bool) {
-        let shut_down = &mut self.lock().shut_down;
+        let off = &mut self.lock().off;
         if shutdown {
-            shut_down.insert(node.to_owned())
+            off.insert(node.to_owned());
         } else {
-            shut_down.remove(node)
-        };
+            off.remove(node);
+        }
     }
 
     /// Names the Node on [`Instances::node_changes`]. More than 64 unread names are dropped.
@@ -54,7 +54,7 @@ impl Instances for FakeProvider {
         let name = name(node);
         let _busy = self.begin_node(&name, Call::Shutdown(name.clone()));
         self.obstacles(Method::Shutdown, &name).await?;
-        Ok(self.lock().shut_down.contains(&name))
+        Ok(self.lock().off.contains(&name))
     }
 
     async fn metadata(&self, node: &Node) -> Result<Option<InstanceMetadata>, ProviderError> {

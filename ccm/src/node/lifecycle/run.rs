@@ -185,7 +185,7 @@ struct Edge<P> {
 
 impl<P: Instances> Edge<P> {
     async fn reconcile(&self, gauges: QueueGauges) {
-        let mut state = State::new(gauges.clone());
+        let mut state = State::new(gauges);
         let mut nodes = watch::<Node>(&self.client);
         let mut running = FuturesUnordered::new();
         let mut period = interval(self.options.monitor_period.max(Duration::from_millis(100)));
@@ -194,16 +194,14 @@ impl<P: Instances> Edge<P> {
         loop {
             while running.len() < workers {
                 let Some((name, node)) = state.next(Instant::now()) else { break };
-                let began = Instant::now();
                 running.push(async move {
                     let outcome = attend(&self.client, self.instances.as_ref(), &node, limit).await;
-                    (name, node, outcome, began.elapsed())
+                    (name, node, outcome)
                 });
             }
             let due = state.queue.next_due(running.len() < workers);
             tokio::select! {
-                Some((name, node, outcome, took)) = running.next() => {
-                    gauges.work_seconds.observe(took.as_secs_f64());
+                Some((name, node, outcome)) = running.next() => {
                     self.tell(&name, &node, &outcome);
                     if let Some(message) = state.finish(&name, &node, outcome, Instant::now()) {
                         tracing::warn!(node = %name, "{message}");

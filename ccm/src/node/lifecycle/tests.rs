@@ -87,6 +87,9 @@ enum End {
     Kept,
 }
 
+/// Keys and effects.
+type Taints<'a> = &'a [(&'a str, &'a str)];
+
 /// Yes, no, or an error.
 type Answer = Option<bool>;
 
@@ -315,7 +318,7 @@ async fn a_taint_of_somebody_else_in_between_is_not_lost_n_14() {
 
 #[test]
 fn key_and_effect_tell_the_taint_249_to_258() {
-    let rows: [(&str, &[(&str, &str)], Option<usize>); 5] = [
+    let rows: [(&str, Taints<'_>, Option<usize>); 5] = [
         ("249, 253, 257 present", &[(TAINT_SHUTDOWN, "NoSchedule"), ("a", "NoSchedule")], Some(1)),
         ("250, 252, 255 another key", &[("a", "NoSchedule")], None),
         ("251, 256 another effect", &[(TAINT_SHUTDOWN, "NoExecute")], None),
