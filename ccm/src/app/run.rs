@@ -21,6 +21,7 @@ use crate::events::{EventSink, Recorder};
 use crate::lease::{ElectionError, ElectionOptions, Elector};
 use crate::metrics::Metrics;
 use crate::node::NodeController;
+use crate::node::lifecycle::{LifecycleOptions, NodeLifecycleController};
 use crate::service::ServiceController;
 use crate::serving::{self, HealthChecks, Scope, ServingError};
 
@@ -200,7 +201,16 @@ impl Manager {
                 (ControllerName::CloudNode | ControllerName::CloudNodeLifecycle, _, None) => {
                     skipped::<P>(controller, "machines");
                 }
-                (ControllerName::CloudNodeLifecycle, _, Some(_)) | (ControllerName::Route, _, _) => {}
+                (ControllerName::CloudNodeLifecycle, _, Some(instances)) => {
+                    let (client, metrics) = (client.clone(), metrics.clone());
+                    let options = LifecycleOptions {
+                        monitor_period: self.options.node_monitor_period,
+                        ..LifecycleOptions::default()
+                    };
+                    let work = NodeLifecycleController::new(client, Arc::clone(instances), options, metrics);
+                    parts.controller(controller, work.run(token.clone())).await;
+                }
+                (ControllerName::Route, _, _) => {}
             }
         }
         parts.run().await

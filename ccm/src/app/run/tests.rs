@@ -275,3 +275,24 @@ async fn each_started_controller_and_the_election_have_a_check_s_62() {
     }
     rig.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_node_lifecycle_controller_looks_every_node_monitor_period() {
+    let api = ApiServer::default();
+    api.put(with(
+        node("n1"),
+        &json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } }),
+    ));
+    let flags = ["--controllers=cloud-node-lifecycle", "--node-monitor-period=40s", "--leader-elect=false"];
+    let provider = Arc::new(FakeProvider::default());
+    let instances = Arc::clone(&provider);
+    let rig =
+        start(&api, &flags, "one", || Ok(Capabilities::<NoLoadBalancer, _>::new().with_instances(instances)));
+    // Each time: does it exist, is it shut down?
+    rig.until("two looks", |_| provider.calls().len() == 4).await;
+    let calls = provider.timed_calls();
+    assert_eq!((calls[2].0 - calls[0].0).as_secs(), 40);
+    provider.set_exists("n1", false);
+    rig.until("the deletion", |rig| rig.api.get("nodes//n1").is_none()).await;
+    assert!(rig.stop().await.is_ok());
+}
