@@ -6,6 +6,8 @@
 
 mod series;
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -89,12 +91,54 @@ impl Recorder {
             }
         }
         let stamp = now.as_nanosecond();
-        let event = Event {
-            metadata: ObjectMeta {
-                name: Some(event_name(base, stamp)),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
+        let event = self.event(object, kind, reason, message, event_name(base, stamp), now);
+        api.create(&PostParams::default(), &event).await?;
+        self.series().written(series, Written { stamp, count: 1, at: Instant::now() });
+        Ok(())
+    }
+
+    /// Writes an event that is named after what it says, so that there is one only, whoever writes it. `known`: nothing is
+    /// done if it is there; else its time is put forward.
+    async fn publish_once(
+        &self,
+        object: &ObjectReference,
+        kind: EventKind,
+        reason: &str,
+        message: &str,
+        known: bool,
+    ) -> Result<(), kube::Error> {
+        let namespace = object.namespace.as_deref().unwrap_or("default");
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let message = shortened(message, MAX_MESSAGE);
+        let now = Timestamp::now();
+        // (The same in every process of one version, which is all that is asked of it.)
+        let mut hasher = DefaultHasher::new();
+        (&object.uid, kind.as_str(), reason, message).hash(&mut hasher);
+        let base = object.name.as_deref().unwrap_or(&self.component);
+        let name = format!("{base}.{:016x}", hasher.finish());
+        let event = self.event(object, kind, reason, message, name.clone(), now);
+        match api.create(&PostParams::default(), &event).await {
+            Err(kube::Error::Api(status)) if status.code == 409 && known => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let patch = Patch::Merge(json!({ "lastTimestamp": Time(now) }));
+                api.patch(&name, &PatchParams::default(), &patch).await.map(drop)
+            }
+            created => created.map(drop),
+        }
+    }
+
+    fn event(
+        &self,
+        object: &ObjectReference,
+        kind: EventKind,
+        reason: &str,
+        message: &str,
+        name: String,
+        now: Timestamp,
+    ) -> Event {
+        let namespace = object.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        Event {
+            metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
             involved_object: object.clone(),
             type_: Some(kind.as_str().to_owned()),
             reason: Some(reason.to_owned()),
@@ -104,10 +148,7 @@ impl Recorder {
             last_timestamp: Some(Time(now)),
             source: Some(EventSource { component: Some(self.component.clone()), host: None }),
             ..Event::default()
-        };
-        api.create(&PostParams::default(), &event).await?;
-        self.series().written(series, Written { stamp, count: 1, at: Instant::now() });
-        Ok(())
+        }
     }
 
     fn series(&self) -> MutexGuard<'_, Series> {
@@ -126,6 +167,16 @@ struct Request {
     kind: EventKind,
     reason: &'static str,
     message: String,
+    telling: Telling,
+}
+
+/// What becomes of an event that was written before.
+#[derive(Debug, Clone, Copy)]
+enum Telling {
+    /// It is counted or, after [`SERIES`], written anew.
+    Again,
+    /// There is one only: see [`Recorder::publish_once`].
+    Once { known: bool },
 }
 
 /// Hands events to a task that writes them, in order, so that no sync waits for them.
@@ -144,8 +195,15 @@ impl EventSink {
                     () = token.cancelled() => return,
                     request = requests.recv() => request,
                 };
-                let Some(Request { object, kind, reason, message }) = request else { return };
-                let writing = recorder.publish(&object, kind, reason, &message);
+                let Some(Request { object, kind, reason, message, telling }) = request else { return };
+                let writing = async {
+                    match telling {
+                        Telling::Again => recorder.publish(&object, kind, reason, &message).await,
+                        Telling::Once { known } => {
+                            recorder.publish_once(&object, kind, reason, &message, known).await
+                        }
+                    }
+                };
                 let failure = match timeout(EVENT_TIMEOUT, writing).await {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => describe(&error),
@@ -168,7 +226,25 @@ impl EventSink {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        let request = Request { object, kind, reason, message: message.into() };
+        self.queue(Request { object, kind, reason, message: message.into(), telling: Telling::Again });
+    }
+
+    /// Queues an event of which there is to be one only, as long as the API server keeps it; never waits. `known`: a process
+    /// before this one may have written it, and then nothing is done.
+    pub fn send_once(
+        &self,
+        object: ObjectReference,
+        kind: EventKind,
+        reason: &'static str,
+        message: impl Into<String>,
+        known: bool,
+    ) {
+        let telling = Telling::Once { known };
+        self.queue(Request { object, kind, reason, message: message.into(), telling });
+    }
+
+    fn queue(&self, request: Request) {
+        let reason = request.reason;
         if let Err(dropped) = self.queue.try_send(request) {
             tracing::debug!(reason, error = %dropped, "event dropped");
         }

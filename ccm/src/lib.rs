@@ -4,6 +4,7 @@ mod apiserver;
 #[cfg(feature = "app")]
 pub mod app;
 pub mod client;
+pub mod conditions;
 pub mod events;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;

@@ -283,7 +283,7 @@ impl<O: Owner> Allocator<O> {
                     return Released::Free;
                 }
                 let until = now.after(time);
-                let former = Some(owner.clone());
+                let former = vec![owner.clone()];
                 self.ward.insert(address, Quarantined { former, until, reason: Reason::Released });
                 self.stocks.change(address, Use::Held, Use::Quarantined);
                 Released::Quarantined { until }

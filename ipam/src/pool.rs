@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::{AddressRange, AddressSet, Selector, Subject};
+use crate::{AddressRange, AddressSet, Refusal, Selector, Subject};
 
 /// Addresses to give, under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +74,45 @@ impl Policy {
             || self.namespace_selectors.iter().any(|selector| selector.matches(&subject.namespace_labels))
     }
 
+    /// Why the pool gives nothing new to `subject`, whatever it asks for.
+    pub fn refuses(&self, subject: &Subject) -> Option<Refusal> {
+        if self.disabled {
+            Some(Refusal::Disabled)
+        } else if !self.admits_namespace(subject) {
+            Some(Refusal::OtherNamespace)
+        } else if !self.admits_labels(subject) {
+            Some(Refusal::OtherLabels)
+        } else {
+            None
+        }
+    }
+
+    /// The namespaces whose Services may use the pool, in words: `a or b or those labelled team=web`.
+    pub fn admitted_namespaces(&self) -> String {
+        let labelled = self.namespace_selectors.iter().map(|selector| format!("those labelled {selector}"));
+        shortened(self.namespaces.iter().cloned().chain(labelled))
+    }
+
+    /// The labels of Services that may use the pool, in words: `app=web or tier in (a,b)`.
+    pub fn admitted_labels(&self) -> String {
+        shortened(self.service_selectors.iter().map(Selector::to_string))
+    }
+
     /// Whether Services with `subject`'s labels may use the pool.
     pub fn admits_labels(&self, subject: &Subject) -> bool {
         self.service_selectors.is_empty()
             || self.service_selectors.iter().any(|selector| selector.matches(&subject.labels))
+    }
+}
+
+/// The first few of a list, and how many more there are.
+fn shortened(items: impl Iterator<Item = String>) -> String {
+    const NAMED: usize = 5;
+    let items: Vec<String> = items.collect();
+    let some = items.iter().take(NAMED).cloned().collect::<Vec<_>>().join(" or ");
+    match items.len().saturating_sub(NAMED) {
+        0 => some,
+        more => format!("{some} or {more} more"),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::Moment;
 /// An address that is kept back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined<O> {
-    /// Who held it last.
-    pub former: Option<O>,
+    /// Who held it last: one, several that shared it, or nobody.
+    pub former: Vec<O>,
     /// Until when.
     pub until: Moment,
     /// Why.

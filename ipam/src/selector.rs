@@ -1,6 +1,7 @@
 //! Label selectors as Kubernetes means them, and who asks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
@@ -43,6 +44,29 @@ impl Selector {
     pub fn matches(&self, labels: &Labels) -> bool {
         self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.requirements.iter().all(|requirement| requirement.holds(labels))
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As `kubectl get --selector` takes it: `app=web,tier in (a,b),!old`. The empty one is `everything`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let parts: Vec<String> = labels.chain(self.requirements.iter().map(Requirement::to_string)).collect();
+        f.write_str(if parts.is_empty() { "everything" } else { "" })?;
+        f.write_str(&parts.join(","))
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list =
+            |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        match self {
+            Self::In(key, values) => write!(f, "{key} in ({})", list(values)),
+            Self::NotIn(key, values) => write!(f, "{key} notin ({})", list(values)),
+            Self::Exists(key) => f.write_str(key),
+            Self::DoesNotExist(key) => write!(f, "!{key}"),
+        }
     }
 }
 

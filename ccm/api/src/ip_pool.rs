@@ -125,6 +125,10 @@ pub enum AvoidReserved {
     Subnet,
     /// Those, and every IPv4 address that ends in .0 or .255.
     SubnetAndClassC,
+    /// A value of a newer version: the pool gives nothing, because it might give what is to be kept back.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// Which free address is given first.
@@ -137,6 +141,10 @@ pub enum AllocationOrder {
     Highest,
     /// One never given, lowest first; with none left, the one released the longest ago.
     LeastRecentlyUsed,
+    /// A value of a newer version: the lowest.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// What becomes of a Service whose address its pool no longer holds, nor any other.
@@ -147,6 +155,10 @@ pub enum OnRemoval {
     Keep,
     /// It is given another, which works before the old one is withdrawn.
     Move,
+    /// A value of a newer version: it keeps the address.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// What the pool holds now.

@@ -16,7 +16,7 @@ pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": 256,
-        "x-kubernetes-list-type": "set",
+        "x-kubernetes-list-type": "atomic",
         "items": {
             "type": "string",
             "minLength": 1,

@@ -41,7 +41,7 @@ pub struct VirtualIPSpec {
     /// Name of the `IPPool` it was taken from.
     #[schemars(length(max = 253))]
     pub pool: String,
-    /// The Services that own it, those that share it in the order in which they joined. In quarantine, the last one.
+    /// The Services that own it, those that share it in the order in which they joined. In quarantine, those who had it last.
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::an_owner_stays()]))]
     pub owners: Vec<ServiceRef>,
     /// Name of the `VirtualRouter` that carries it; absent until one is found.
@@ -71,10 +71,14 @@ pub struct Quarantine {
 /// What puts an address into quarantine.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuarantineReason {
-    /// Its last Service let go of it; only that Service (by namespace and name) gets it back before the end.
+    /// Its Services let go of it; only those (by namespace and name) get it back before the end.
     Released,
     /// Another station of the LAN has it.
     AddressTaken,
+    /// A value of a newer version: nobody gets it before the end.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// A Service, by name and by UID: a Service that was deleted and made again is another one.

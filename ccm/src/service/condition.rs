@@ -5,9 +5,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
+use crate::conditions::{Saying, find};
 use crate::text::shortened;
 
 /// The API server refuses longer messages of conditions (bytes).
@@ -23,36 +24,23 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    fn status(&self) -> &'static str {
-        if self.holds { "True" } else { "False" }
+    fn saying(&self) -> Saying<'_> {
+        let message = shortened(&self.message, MAX_MESSAGE).to_owned();
+        Saying { type_: self.type_, holds: self.holds, reason: self.reason, message, generation: None }
     }
 
     /// Whether the Service shows the opposite.
     pub(crate) fn is_contradicted(&self, service: &Service) -> bool {
-        shown(service, self.type_).is_some_and(|condition| condition.status != self.status())
+        shown(service, self.type_).is_some_and(|condition| condition.status != self.saying().status())
     }
 
-    /// Writes the condition; `None` if the Service shows it already. The time of the last transition is that of the last
-    /// change of `status`, not of the words.
+    /// Writes the condition; `None` if the Service shows it already.
     pub(crate) fn patch(&self, service: &Service, now: Timestamp) -> Option<Value> {
-        let (status, message) = (self.status(), shortened(&self.message, MAX_MESSAGE));
-        let before = shown(service, self.type_);
-        let same_status = before.filter(|condition| condition.status == status);
-        if same_status
-            .is_some_and(|condition| condition.reason == self.reason && condition.message == message)
-        {
+        let (saying, before) = (self.saying(), shown(service, self.type_));
+        if before.is_some_and(|shown| saying.is_said_by(shown)) {
             return None;
         }
-        let condition = Condition {
-            type_: self.type_.to_owned(),
-            status: status.to_owned(),
-            reason: self.reason.to_owned(),
-            message: message.to_owned(),
-            last_transition_time: same_status
-                .map_or(Time(now), |condition| condition.last_transition_time.clone()),
-            observed_generation: None,
-        };
-        Some(json!({ "status": { "conditions": [condition] } }))
+        Some(json!({ "status": { "conditions": [saying.after(before, now)] } }))
     }
 }
 
@@ -63,5 +51,5 @@ pub(crate) fn remove(service: &Service, type_: &str) -> Option<Value> {
 }
 
 fn shown<'a>(service: &'a Service, type_: &str) -> Option<&'a Condition> {
-    service.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == type_)
+    find(service.status.as_ref()?.conditions.as_ref()?, type_)
 }

@@ -41,6 +41,7 @@ use kube::Client;
 
 pub use helpers::{default_load_balancer_name, keeps_traffic_local, needs_health_check};
 pub use nodes::{LABEL_EXCLUDE, TAINT_TO_BE_DELETED, is_excluded, is_stable, stable_node_set};
+pub use select::is_seen_to;
 
 use crate::metrics::Metrics;
 use crate::provider::LoadBalancer;

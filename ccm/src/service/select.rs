@@ -83,6 +83,19 @@ pub(crate) enum Need {
     Nothing,
 }
 
+/// Whether a service controller with these options sees to the load balancer of this Service, even one that has just
+/// started and knows of none: it wants one, or a finalizer tells that it had one. Of any other Service a provider itself
+/// has to take away what it finds to be left over.
+pub fn is_seen_to(
+    service: &Service,
+    serves_class: impl Fn(Option<&str>) -> bool,
+    options: &ServiceOptions,
+) -> bool {
+    wants_lb(service, &serves_class)
+        || needs_cleanup(service, &serves_class, options)
+        || may_be_left_over(service, &serves_class, options)
+}
+
 /// Decides between ensure and delete. `known`: this process made a load balancer for it, whatever finalizers say.
 /// A Service that is being deleted and carries no finalizer of ours needs nothing: no finalizer can be added any more
 /// (service-contract S-08).

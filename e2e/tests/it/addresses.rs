@@ -1,5 +1,6 @@
 //! Which address a Service gets, when it gets none, and that it never changes by itself.
 
+mod chaos;
 mod crashes;
 mod external;
 mod families;

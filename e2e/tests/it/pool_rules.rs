@@ -60,7 +60,7 @@ fn accepted() -> Vec<Value> {
 }
 
 /// Address lists that are refused, and what the refusal says.
-const REFUSED_ADDRESSES: [(&[&str], &str); 31] = [
+const REFUSED_ADDRESSES: [(&[&str], &str); 32] = [
     (&[], "spec.addresses in body should have at least 1 items"),
     (&[""], "should be at least 1 chars long"),
     (
@@ -96,7 +96,11 @@ const REFUSED_ADDRESSES: [(&[&str], &str); 31] = [
     (&["255.255.255.255"], "broadcast addresses"),
     (&["::1"], "loopback"),
     (&["ff02::/16"], "multicast"),
-    (&["192.0.2.1", "192.0.2.1"], "Duplicate value: \"192.0.2.1\""),
+    (&["192.0.2.1", "192.0.2.1"], "addresses 192.0.2.1 is written more than once: write each address once"),
+    (
+        &["2001:db8::1-2001:db8::9", "2001:db8::1-2001:db8::9"],
+        "addresses 2001:db8::1-2001:db8::9 is written more than once",
+    ),
     (&["192.0.2.1", "192.0.2.1/32"], "addresses 192.0.2.1 and 192.0.2.1/32 overlap: write each address once"),
     (&["192.0.2.0/24", "198.51.100.1", "192.0.2.255"], "addresses 192.0.2.0/24 and 192.0.2.255 overlap"),
     (&["192.0.2.0/24", "192.0.1.3-192.0.2.0"], "addresses 192.0.2.0/24 and 192.0.1.3-192.0.2.0 overlap"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::{Family, Incompatible, Quarantined, Reason};
+use crate::{Family, Incompatible, Pool, Quarantined, Reason};
 
 /// Why no address was given; what to change is said with it. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,14 +52,12 @@ pub enum AllocateError<O> {
         belongs_to: Option<String>,
     },
     /// The address asked for is in a pool that does not give it to this Service.
-    #[error("address {address} cannot be given: pool {pool:?} {why}")]
+    #[error("address {address} cannot be given: {refused}")]
     PoolRefuses {
         /// The address asked for.
         address: IpAddr,
-        /// Its pool.
-        pool: String,
-        /// Why.
-        why: Refusal,
+        /// Its pool, and why.
+        refused: Refused,
     },
     /// The address asked for is never given.
     #[error("address {address} of pool {pool:?} is reserved and never given: ask for another address")]
@@ -130,6 +128,33 @@ pub struct Refused {
     pub pool: String,
     /// Why it gave none.
     pub why: Refusal,
+    /// For whom it is, in words, if it is for others.
+    pub admits: Option<String>,
+}
+
+impl Refused {
+    /// `pool` gives nothing, and this is why.
+    pub fn new(pool: &Pool, why: Refusal) -> Self {
+        let admits = match why {
+            Refusal::OtherNamespace => Some(pool.policy.admitted_namespaces()),
+            Refusal::OtherLabels => Some(pool.policy.admitted_labels()),
+            Refusal::NotNamed
+            | Refusal::OtherFamily
+            | Refusal::NotAutoAssign
+            | Refusal::Disabled
+            | Refusal::Full { .. }
+            | Refusal::TooFew { .. } => None,
+        };
+        Self { pool: pool.name.clone(), why, admits }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pool, why, admits } = self;
+        write!(f, "pool {pool:?} {why}")?;
+        admits.as_ref().map_or(Ok(()), |admits| write!(f, " (only {admits})"))
+    }
 }
 
 /// An address that could not be joined.
@@ -197,9 +222,24 @@ fn why(considered: &[Refused]) -> String {
     if considered.is_empty() {
         return ": there is no pool; create an IPPool".to_owned();
     }
-    let pools: Vec<_> =
-        considered.iter().map(|Refused { pool, why }| format!("pool {pool:?} {why}")).collect();
-    format!("; {}: free an address or add some to a pool", pools.join("; "))
+    let pools: Vec<_> = considered.iter().map(Refused::to_string).collect();
+    format!("; {}: {}", pools.join("; "), remedy(considered))
+}
+
+/// What to change where these pools gave nothing: the least of what would help.
+fn remedy(considered: &[Refused]) -> &'static str {
+    let any = |is: fn(Refusal) -> bool| considered.iter().any(|refused| is(refused.why));
+    if any(|why| matches!(why, Refusal::Full { .. } | Refusal::TooFew { .. })) {
+        "free an address or add some to a pool"
+    } else if any(|why| matches!(why, Refusal::OtherNamespace | Refusal::OtherLabels)) {
+        "give the Service or its namespace labels that a pool selects, or have a pool select it"
+    } else if any(|why| matches!(why, Refusal::NotAutoAssign)) {
+        "name one of them, or let one give to Services that name none"
+    } else if any(|why| matches!(why, Refusal::Disabled)) {
+        "enable one, or add another pool"
+    } else {
+        "add addresses of that family to a pool"
+    }
 }
 
 fn not_joined<O: fmt::Display>(unshared: &[Unshared<O>]) -> String {
@@ -218,14 +258,19 @@ fn belongs(pool: Option<&str>) -> String {
 }
 
 fn kept_back<O: fmt::Display>(quarantined: &Quarantined<O>) -> String {
-    match (quarantined.reason, &quarantined.former) {
-        (Reason::Released, Some(former)) => format!(
+    match (quarantined.reason, quarantined.former.as_slice()) {
+        (Reason::Released, []) => {
+            "it was let go a short time ago: wait, or ask for another address".to_owned()
+        }
+        (Reason::Released, [former]) => format!(
             "Service {former} let go of it a short time ago, and it is kept back for that one: wait, or ask for another \
              address"
         ),
-        (Reason::Released, None) => {
-            "it was let go a short time ago: wait, or ask for another address".to_owned()
-        }
+        (Reason::Released, [former, others @ ..]) => format!(
+            "Service {former} and {} more let go of it a short time ago, and it is kept back for those: wait, or ask for \
+             another address",
+            others.len()
+        ),
         (Reason::AddressTaken, _) => {
             "another station of the LAN has it: free it there, or ask for another address".to_owned()
         }

@@ -5,9 +5,7 @@ use std::net::IpAddr;
 
 use super::{AllocateError, Allocator, Refusal, Refused, Unshared};
 use crate::terms::MOST_HOLDERS;
-use crate::{
-    Families, Family, How, Incompatible, Owner, Plan, Planned, Pool, Quarantined, Reason, Request, Terms,
-};
+use crate::{Families, Family, How, Incompatible, Owner, Plan, Planned, Quarantined, Reason, Request, Terms};
 
 /// Addresses that could not be joined that an error names.
 const NAMED: usize = 3;
@@ -200,7 +198,7 @@ impl<O: Owner> Planner<'_, O> {
     }
 
     fn may_recall(&self, quarantined: &Quarantined<O>) -> bool {
-        quarantined.former.as_ref().is_some_and(|former| former == self.owner || self.owner.succeeds(former))
+        quarantined.former.iter().any(|former| former == self.owner || self.owner.succeeds(former))
     }
 
     /// Joins addresses that others hold under the same sharing key, the lowest first.
@@ -235,21 +233,7 @@ impl<O: Owner> Planner<'_, O> {
             Within::Any if !pool.policy.auto_assign => Some(Refusal::NotAutoAssign),
             Within::Missing => Some(Refusal::NotNamed),
             Within::Pool(named) if named != index => Some(Refusal::NotNamed),
-            Within::Any | Within::Pool(_) => self.refuses(pool),
-        }
-    }
-
-    /// Why the pool gives nothing new to this owner, whatever it asks for.
-    fn refuses(&self, pool: &Pool) -> Option<Refusal> {
-        let subject = &self.request.subject;
-        if pool.policy.disabled {
-            Some(Refusal::Disabled)
-        } else if !pool.policy.admits_namespace(subject) {
-            Some(Refusal::OtherNamespace)
-        } else if !pool.policy.admits_labels(subject) {
-            Some(Refusal::OtherLabels)
-        } else {
-            None
+            Within::Any | Within::Pool(_) => pool.policy.refuses(&self.request.subject),
         }
     }
 
@@ -298,7 +282,7 @@ impl<O: Owner> Planner<'_, O> {
                 (total, 0) => Refusal::Full { total },
                 (_, free) => Refusal::TooFew { free },
             });
-            Refused { pool: stock.pool.name.clone(), why }
+            Refused::new(&stock.pool, why)
         };
         let considered = (0..self.allocator.stocks.all().len())
             .map(refused)
@@ -374,8 +358,8 @@ impl<O: Owner> Planner<'_, O> {
         let how = self.way_to(address)?;
         if let Some(stock) = stocks.of(address) {
             let pool = stock.pool.name.clone();
-            if let Some(why) = self.refuses(&stock.pool) {
-                return Err(AllocateError::PoolRefuses { address, pool, why });
+            if let Some(why) = stock.pool.policy.refuses(&self.request.subject) {
+                return Err(AllocateError::PoolRefuses { address, refused: Refused::new(&stock.pool, why) });
             }
             if how == How::New && !stocks.is_free(address) {
                 return Err(AllocateError::Reserved { address, pool });

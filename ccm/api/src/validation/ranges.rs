@@ -34,7 +34,7 @@ pub(crate) fn excluded_ranges(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": MOST,
-        "x-kubernetes-list-type": "set",
+        "x-kubernetes-list-type": "atomic",
         "items": { "type": "string", "minLength": 1, "maxLength": 100, "x-kubernetes-validations": each() },
     })
 }
@@ -195,6 +195,11 @@ fn overlaps() -> Vec<Value> {
     let named_reaching =
         format!("[{networks}].map(all, self.filter(x, {is_range} && {reaches}))[0].join(' and ')");
     vec![
+        json!({
+            "rule": "self.all(x, self.exists_one(y, y == x))",
+            "messageExpression": "'addresses ' + self.filter(x, !self.exists_one(y, y == x))[0] + ' is written more than \
+                once: write each address once'",
+        }),
         json!({
             "rule": format!("[{intervals}].all(all, !all.exists(a, {}))", meet("a")),
             "messageExpression": message(named),

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use windlass_api::{CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, VirtualIP, VirtualRouter};
+use windlass_ccm::conditions::{Saying, find};
 use windlass_engine::RouterKey;
 
 use super::desired::{Assignment, is_wanted};
@@ -255,8 +256,7 @@ fn active_node(vip: &VirtualIP) -> Option<&str> {
 }
 
 fn announced(vip: &VirtualIP) -> Option<&Condition> {
-    let conditions = vip.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().find(|condition| condition.type_ == CONDITION_ANNOUNCED)
+    find(&vip.status.as_ref()?.conditions, CONDITION_ANNOUNCED)
 }
 
 /// What there is to say of an address.
@@ -299,23 +299,19 @@ impl Word<'_> {
 
 /// All conditions with `Announced` set; others' conditions are kept, a merge patch replaces the list as a whole.
 fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&Carried<'_>>) -> Job {
-    let (node, value) = match word {
-        Word::Announced(_) => (Some(here.node), "True"),
-        Word::Taken { .. } | Word::Stopped | Word::Quarantined => (None, "False"),
+    let (node, holds) = match word {
+        Word::Announced(_) => (Some(here.node), true),
+        Word::Taken { .. } | Word::Stopped | Word::Quarantined => (None, false),
     };
-    let since = announced(vip).filter(|condition| condition.status == value);
-    let mine = Condition {
-        type_: CONDITION_ANNOUNCED.to_owned(),
-        status: value.to_owned(),
-        reason: word.reason().to_owned(),
+    let saying = Saying {
+        type_: CONDITION_ANNOUNCED,
+        holds,
+        reason: word.reason(),
         message: word.sentence(here.node, vip.spec.address),
-        observed_generation: vip.metadata.generation,
-        last_transition_time: since
-            .map_or(Time(here.wall), |condition| condition.last_transition_time.clone()),
+        generation: vip.metadata.generation,
     };
-    let others = vip.status.iter().flat_map(|status| &status.conditions);
-    let others = others.filter(|condition| condition.type_ != CONDITION_ANNOUNCED);
-    let conditions: Vec<&Condition> = others.chain([&mine]).collect();
+    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+    saying.put(&mut conditions, here.wall);
     let patch = json!({ "activeNode": node, "conditions": conditions });
     job(Kind::VirtualIP, vip, carried, &patch)
 }

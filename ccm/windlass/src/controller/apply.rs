@@ -15,14 +15,13 @@ use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
 
 use super::holdings::is_orphaned;
+use super::limited::limited;
 use super::provider::Metal;
 use super::replan::{Urgency, rest};
 use super::state::Watched;
 use super::writes::{Write, Writes};
 use crate::client::root_cause;
 
-/// How long one call to the API server may take.
-const LIMIT: Duration = Duration::from_secs(10);
 /// How long after its end an object in quarantine is deleted.
 const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
 /// Writes in flight at the same time.
@@ -92,20 +91,23 @@ impl Applier {
     }
 
     async fn pass(&self) -> Pass {
+        let woken = {
+            let mut state = self.metal.shared.state();
+            if state.ready { state.review_pools().1 } else { Vec::new() }
+        };
+        self.metal.shared.changes.push(woken);
         let mut failures = self.metal.serve_external().await;
         failures.extend(self.remove_orphans().await);
         failures.extend(self.end_quarantines().await);
         let began = Instant::now();
-        let (writes, woken) = {
-            let mut state = self.metal.shared.state();
+        let writes = {
+            let state = self.metal.shared.state();
             if !state.ready {
                 return Pass { planning: Duration::ZERO, failures };
             }
-            let (reviewed, woken) = state.review_pools();
-            (Writes::new(&state, &reviewed, state.clock.now()), woken)
+            Writes::new(&state, &state.reviewed(), state.clock.now())
         };
         let planning = began.elapsed();
-        self.metal.shared.changes.push(woken);
         // Routers before the VIPs that name them; those that carry nothing any more go last.
         for stage in writes.stages() {
             let results: Vec<_> =
@@ -157,7 +159,7 @@ impl Applier {
         what: &str,
         call: impl Future<Output = Result<K, kube::Error>>,
     ) -> Result<(), Failure> {
-        match limited(what, call).await? {
+        match limited(call, || format!("cannot {what}")).await? {
             Ok(object) => {
                 self.metal.shared.learn(object);
                 Ok(())
@@ -176,7 +178,7 @@ impl Applier {
         // Only in the version the plan was made from.
         let preconditions = Preconditions { uid: router.uid(), resource_version: router.resource_version() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        match limited(&what, self.routers.delete(&name, &params)).await? {
+        match limited(self.routers.delete(&name, &params), || format!("cannot {what}")).await? {
             Ok(_) => {
                 tracing::info!(router = name, "virtual router removed: it carries no VIP");
                 self.metal.shared.forget(router);
@@ -212,7 +214,7 @@ impl Applier {
     async fn remove_orphan(&self, owner: &ServiceRef) -> Result<(), Failure> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &owner.namespace);
         let what = format!("read Service {owner}");
-        let found = match limited(&what, api.get_opt(&owner.name)).await? {
+        let found = match limited(api.get_opt(&owner.name), || format!("cannot {what}")).await? {
             Ok(found) => found,
             Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
         };
@@ -271,10 +273,4 @@ impl Applier {
         }
         failures
     }
-}
-
-async fn limited<T>(what: &str, call: impl Future<Output = T>) -> Result<T, Failure> {
-    tokio::time::timeout(LIMIT, call)
-        .await
-        .map_err(|_| format!("cannot {what}: the API server did not answer within {} s", LIMIT.as_secs()))
 }

@@ -10,7 +10,8 @@ use windlass_ccm::ProviderError;
 use windlass_ipam::Planned;
 
 use super::ledger::{Claim, Seen};
-use super::provider::{Metal, failed, limited};
+use super::limited::limited;
+use super::provider::{Metal, failed};
 
 impl Metal {
     /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may
@@ -44,7 +45,10 @@ impl Metal {
         let mut object = VirtualIP::new(&name, new_claim(holder, planned));
         object.spec.virtual_router = self.shared.state().carrier_of_new(holder, &object);
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
-        match limited(self.vips.create(&PostParams::default(), &object), what).await? {
+        match limited(self.vips.create(&PostParams::default(), &object), what)
+            .await
+            .map_err(ProviderError::Transient)?
+        {
             Ok(created) => {
                 tracing::info!(service = %holder, %address, pool, "address claimed");
                 self.shared.answer(created, holder);
@@ -67,7 +71,10 @@ impl Metal {
         let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
         let what = || format!("cannot change VirtualIP {name:?} for Service {holder}");
-        match limited(self.vips.patch(&name, &PatchParams::default(), &patch), what).await? {
+        match limited(self.vips.patch(&name, &PatchParams::default(), &patch), what)
+            .await
+            .map_err(ProviderError::Transient)?
+        {
             Ok(changed) => {
                 self.shared.answer(changed, holder);
                 Ok(())
@@ -102,7 +109,10 @@ impl Metal {
     ) -> Result<bool, ProviderError> {
         let name = virtual_ip_name(address);
         let what = || format!("cannot delete VirtualIP {name:?}{which}");
-        match limited(self.vips.delete(&name, &exactly(object)), what).await? {
+        match limited(self.vips.delete(&name, &exactly(object)), what)
+            .await
+            .map_err(ProviderError::Transient)?
+        {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(kube::Error::Api(status)) if status.code == 409 => return Ok(false),
@@ -117,7 +127,7 @@ impl Metal {
         let name = virtual_ip_name(address);
         let what = || format!("cannot read VirtualIP {name:?}");
         let known = self.shared.state().vip(address).cloned();
-        match limited(self.vips.get_opt(&name), what).await? {
+        match limited(self.vips.get_opt(&name), what).await.map_err(ProviderError::Transient)? {
             Ok(Some(object)) => self.shared.answer(object, holder),
             Ok(None) => self.shared.absent(address, holder, known.as_deref()),
             Err(error) => return Err(failed(&what(), &error)),

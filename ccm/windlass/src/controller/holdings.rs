@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
 use windlass_api::{ANNOTATION_ALLOW_MOVE, OnRemoval, ServiceRef, VirtualIP};
 use windlass_ccm::ServiceKey;
+use windlass_ccm::service::{ServiceOptions, is_seen_to};
 use windlass_ipam::{Request, Terms};
 
 use super::ledger::Change;
@@ -114,14 +115,24 @@ impl State {
         self.ledger.pool_of(address).is_some() || self.ledger.holders(address).contains(holder)
     }
 
-    /// Whether the change of the Service's status cannot be ours: it took away what `holder` holds, or added an address of
-    /// a pool that it does not hold.
+    /// Whether the change of the Service's status cannot be ours: it took away what `holder` is to have, or added an address
+    /// of a pool that it does not hold.
     pub(super) fn is_forged(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
         let (was, is): (BTreeSet<_>, BTreeSet<_>) =
             (status_addresses(old).collect(), status_addresses(new).collect());
         let holds = |address: IpAddr| self.ledger.holders(address).contains(holder);
-        was.difference(&is).any(|gone| holds(*gone))
+        was.difference(&is).any(|gone| self.keeps(holder, new, *gone))
             || is.difference(&was).any(|added| !holds(*added) && self.is_ours(holder, *added))
+    }
+
+    /// Whether `holder` holds `address`, and is to have it as its Service asks.
+    fn keeps(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+        if !self.ledger.holders(address).contains(holder) {
+            return false;
+        }
+        let request = self.wishes(holder, service).ok();
+        let plan = request.and_then(|request| self.ledger.allocator().plan(holder, &request).ok());
+        plan.is_some_and(|plan| plan.addresses.iter().any(|planned| planned.address == address))
     }
 
     /// What `holder` has as a load balancer, and loses when it is none any more.
@@ -160,11 +171,11 @@ impl State {
             let Some(service) = new.filter(|new| new.metadata.uid.as_ref() == Some(&holder.uid)) else {
                 continue;
             };
-            // What its status does not show any more can be withdrawn.
+            // What its status does not show any more can be withdrawn, if it is not to have it.
             let shows = |service: &Service, address| status_addresses(service).any(|shown| shown == address);
             let unshown =
-                |address: &IpAddr| old.is_some_and(|old| shows(old, *address)) && !shows(service, *address);
-            if held.iter().any(unshown) {
+                |address: IpAddr| old.is_some_and(|old| shows(old, address)) && !shows(service, address);
+            if held.iter().any(|one| unshown(*one) && !self.keeps(&holder, service, *one)) {
                 keys.push(service_key(&holder));
             }
         }
@@ -173,15 +184,13 @@ impl State {
 }
 
 /// Whether what `owner` has as a load balancer is to be withdrawn although the service controller will not ask for it: the
-/// Service is gone, was made anew, or wants no address and carries no finalizer by which the service controller would see
-/// to it.
+/// Service is gone, was made anew, or wants no address and carries no finalizer of ours by which the service controller
+/// would see to it.
 pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
     };
-    let finalizers = service.metadata.finalizers.iter().flatten();
-    !wants_address(service, settings)
-        && !finalizers.into_iter().any(|name| name.ends_with("/load-balancer-cleanup"))
+    !is_seen_to(service, |class| settings.serves_class(class), &ServiceOptions::default())
 }
 
 /// Whether the admin allows the move of this very address.

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
 use windlass_ipam::{
-    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
+    Adopted, AllocateError, Allocator, Counts, Family, Owner as _, Plan, Pool, Quarantined, Reason, Request,
+    Terms,
 };
 
 use super::cache::version;
@@ -124,10 +125,9 @@ impl Entry {
 }
 
 fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
-    let former = object.owners.last().cloned();
     let (former, reason) = match quarantine.reason {
-        QuarantineReason::Released => (former, Reason::Released),
-        QuarantineReason::AddressTaken => (None, Reason::AddressTaken),
+        QuarantineReason::Released => (object.owners.clone(), Reason::Released),
+        QuarantineReason::AddressTaken | QuarantineReason::Unknown => (Vec::new(), Reason::AddressTaken),
     };
     Quarantined { former, until: moment(quarantine.until.0), reason }
 }
@@ -158,8 +158,8 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// The Service's status shows `address`, and no object says whose it is: promised to it, if it is in a pool and others
-    /// who have it share it.
+    /// The Service's status shows `address`, and no object says that it has it: promised to it, if it is in a pool, others
+    /// who have it share it, and it is not kept back from it.
     pub(crate) fn adopt(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
         if self.allocator.pool_of(address).is_none() {
             return;
@@ -168,8 +168,19 @@ impl Ledger {
             Adopted::New | Adopted::Joined => {
                 self.entries.entry(address).or_default().intents.push(holder.clone());
             }
+            Adopted::Quarantined if self.is_kept_back_for(address, holder) => {
+                self.promise_external(address, holder, terms);
+            }
             Adopted::Already | Adopted::Conflict { .. } | Adopted::Quarantined => {}
         }
+    }
+
+    /// Whether `address` is kept back so that `holder` may have it again.
+    pub(crate) fn is_kept_back_for(&self, address: IpAddr, holder: &ServiceRef) -> bool {
+        self.allocator.quarantined(address).is_some_and(|quarantined| {
+            quarantined.reason == Reason::Released
+                && quarantined.former.iter().any(|former| holder.succeeds(former))
+        })
     }
 
     /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.

@@ -165,8 +165,12 @@ impl<'a> Planner<'a> {
         let address = vip.spec.address;
         self.segments.find(address, pool.interface.as_deref()).ok_or_else(|| {
             let pool_name = vip.spec.pool.clone();
-            match (&pool.interface, self.segments.find_mute(address)) {
-                (_, Some(segment)) => Unplaced::LinkLocal { address, segment },
+            if let Some(segment) = self.segments.find_mute(address) {
+                return Unplaced::LinkLocal { address, segment };
+            }
+            let lone = self.segments.find_lone(address, pool.interface.as_deref());
+            match (&pool.interface, lone) {
+                (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
                 (Some(interface), None) => {
                     Unplaced::Interface { address, interface: interface.clone(), pool: pool_name }
                 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use windlass_api::IPPool;
-use windlass_ipam::{AddressSet, Pool, Subject};
+use windlass_ipam::{AddressSet, Pool, Refused, Subject};
 
 pub(crate) use obstacles::Obstacles;
 pub(crate) use reviewer::Reviewer;
@@ -40,6 +40,8 @@ pub(crate) enum Reason {
     ServiceCidr,
     /// A Service names it in `spec.externalIPs` and may not have it from this pool.
     ExternalIp,
+    /// Of a newer version.
+    UnknownValue,
     /// Written twice in one pool; no address is lost by it.
     DuplicateAddresses,
 }
@@ -57,6 +59,7 @@ impl Reason {
             Self::PodCidr => "PodCIDR",
             Self::ServiceCidr => "ServiceCIDR",
             Self::ExternalIp => "ExternalIP",
+            Self::UnknownValue => "UnknownValue",
             Self::DuplicateAddresses => "DuplicateAddresses",
         }
     }
@@ -75,6 +78,7 @@ impl Reason {
             | Self::InvalidExclusion
             | Self::InvalidSelector
             | Self::Overlap
+            | Self::UnknownValue
             | Self::DuplicateAddresses => "addresses left out",
         }
     }
@@ -116,22 +120,14 @@ impl Reviewed {
     /// # Errors
     /// In words that end a sentence about the address.
     pub(crate) fn admits_external(&self, subject: &Subject) -> Result<(), String> {
-        let Self { pool: Pool { name, policy, .. }, allow_external_ips, .. } = self;
+        let Self { pool, allow_external_ips, .. } = self;
+        let Pool { name, policy, .. } = pool;
         if !allow_external_ips {
             return Err(format!(
                 "pool {name:?} does not allow external IPs: set spec.allowExternalIPs there"
             ));
         }
-        if policy.disabled {
-            return Err(format!("pool {name:?} gives nothing: it is disabled"));
-        }
-        if !policy.admits_namespace(subject) {
-            return Err(format!("pool {name:?} is not for namespace {:?}", subject.namespace));
-        }
-        if !policy.admits_labels(subject) {
-            return Err(format!("pool {name:?} is not for Services with these labels"));
-        }
-        Ok(())
+        policy.refuses(subject).map_or(Ok(()), |why| Err(Refused::new(pool, why).to_string()))
     }
 }
 

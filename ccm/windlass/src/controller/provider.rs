@@ -6,7 +6,6 @@
 //! decided anew from what the answer taught.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +27,6 @@ use super::state::{Shared, State};
 use super::verdict::{self, Progress, foreign, is_own, progress, status};
 use crate::client::root_cause;
 
-/// How long one call to the API server may take.
-const LIMIT: Duration = Duration::from_secs(10);
 /// When to ask again while the lists are not complete yet.
 const NOT_READY: Duration = Duration::from_millis(200);
 /// Steps taken in one go for one Service: more than two controllers that race for all its addresses ever need.
@@ -41,6 +38,7 @@ const MOVED: &str = "AddressMoved";
 /// Load balancers and machines without a cloud.
 pub(crate) struct Metal {
     pub(super) shared: Arc<Shared>,
+    pub(super) client: Client,
     pub(super) vips: Api<VirtualIP>,
     pub(super) settings: Settings,
     pub(super) events: EventSink,
@@ -168,7 +166,7 @@ impl Metal {
     /// A provider over `shared`, which watches keep current.
     pub(crate) fn new(client: Client, shared: Arc<Shared>, events: EventSink) -> Self {
         let settings = shared.state().settings;
-        Self { shared, vips: Api::all(client), settings, events }
+        Self { shared, vips: Api::all(client.clone()), client, settings, events }
     }
 
     fn say(&self, service: &Service, reason: &'static str, message: String) {
@@ -230,20 +228,6 @@ fn holder_of(service: &Service) -> Result<ServiceRef, ProviderError> {
     })
 }
 
-/// Makes one call to the API server, which is not waited for without end.
-pub(super) async fn limited<T>(
-    call: impl Future<Output = T>,
-    what: impl FnOnce() -> String,
-) -> Result<T, ProviderError> {
-    tokio::time::timeout(LIMIT, call).await.map_err(|_| {
-        ProviderError::Transient(format!(
-            "{}: the API server did not answer within {} s",
-            what(),
-            LIMIT.as_secs()
-        ))
-    })
-}
-
 /// A call that failed.
 pub(super) fn failed(what: &str, error: &kube::Error) -> ProviderError {
     ProviderError::Transient(format!("{what}: {}", root_cause(error)))
@@ -259,10 +243,9 @@ impl LoadBalancer for Metal {
     }
 
     /// Labels, selector and order of families are part of a request, too. And a status that somebody else has written is
-    /// put right.
+    /// put right, though not as often as somebody writes it.
     fn is_concerned(&self, old: &Service, new: &Service) -> bool {
-        asks_otherwise(old, new, self.settings)
-            || holder_of(new).is_ok_and(|holder| self.shared.state().is_forged(&holder, old, new))
+        asks_otherwise(old, new, self.settings) || self.is_to_be_put_right(old, new)
     }
 
     fn is_own_ingress(&self, service: &Service, entry: &LoadBalancerIngress) -> bool {
@@ -292,6 +275,7 @@ impl LoadBalancer for Metal {
         _nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         let holder = holder_of(service)?;
+        self.tell_of_contest(&holder, service).await;
         for _ in 0..TRIES {
             let (step, concerned) = next_step(&mut self.shared.state(), &holder, service);
             self.shared.changes.push(concerned);

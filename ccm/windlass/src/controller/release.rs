@@ -89,8 +89,7 @@ impl Metal {
         object: &Seen,
         quarantine: &Quarantine,
     ) -> Result<(), ProviderError> {
-        let owners: Vec<&ServiceRef> = object.owners.last().into_iter().collect();
-        let spec = json!({ "owners": owners, "quarantine": quarantine, "virtualRouter": null });
+        let spec = json!({ "quarantine": quarantine, "virtualRouter": null });
         self.patch(holder, address, object, spec).await
     }
 

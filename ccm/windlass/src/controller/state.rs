@@ -15,12 +15,13 @@ use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, ServiceRef, VirtualIP, VirtualRouter,
     virtual_ip_name,
 };
-use windlass_ccm::{ServiceKey, slim};
+use windlass_ccm::{ServiceKey, conditions, slim};
 use windlass_ipam::Pool;
 
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
 use super::clock::Clock;
+use super::contest::Contests;
 use super::external::Told;
 use super::holdings::allows_move;
 use super::ledger::Ledger;
@@ -60,6 +61,8 @@ pub(crate) struct State {
     pub(super) told: Told,
     /// Services that may have addresses that nobody sees to: changed since they were looked at.
     pub(super) suspects: BTreeSet<ServiceRef>,
+    /// Services whose status another controller writes, too.
+    pub(super) contests: Contests,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses since they were looked at.
     readdressed: Vec<String>,
@@ -75,8 +78,7 @@ pub(crate) fn service_key(owner: &ServiceRef) -> ServiceKey {
 
 /// What the agents, or the planner, say of whether some node answers for the address.
 pub(crate) fn announced_condition(vip: &VirtualIP) -> Option<&Condition> {
-    let conditions = vip.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().find(|one| one.type_ == CONDITION_ANNOUNCED)
+    conditions::find(&vip.status.as_ref()?.conditions, CONDITION_ANNOUNCED)
 }
 
 /// Whether some node answers for the address. An address in quarantine, or in no virtual router, may still be said to be
@@ -123,8 +125,10 @@ impl State {
         for vip in vips {
             self.note(&vip, None);
         }
-        let mut by_age: Vec<&Arc<Service>> =
-            self.world.services.iter().filter(|service| wants_address(service, self.settings)).collect();
+        let wants = |service: &&Arc<Service>| {
+            service.metadata.deletion_timestamp.is_none() && wants_address(service, self.settings)
+        };
+        let mut by_age: Vec<&Arc<Service>> = self.world.services.iter().filter(wants).collect();
         by_age.sort_by_cached_key(|service| (created(service), service.namespace(), service.name_any()));
         for service in by_age {
             let Some(owner) = owner(service) else { continue };

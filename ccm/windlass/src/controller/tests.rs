@@ -1,6 +1,7 @@
 //! The whole controller against an API server in memory: what it leaves behind when it dies, when there are two of it, and
 //! when the API server is slow and fails.
 
+mod contest;
 mod crash;
 mod edits;
 mod external;

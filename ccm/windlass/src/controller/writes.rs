@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter};
+use windlass_ccm::conditions::Saying;
 
 use super::plan::{self, Input, Plan, Unplaced};
 use super::pools::{self, Findings, Reviewed};
-use super::state::{State, is_announced};
+use super::state::{State, announced_condition, is_announced};
 use super::view;
 
 /// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
@@ -133,22 +134,18 @@ fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<
     if is_announced(vip) {
         return None;
     }
-    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    let known = conditions.iter().position(|one| one.type_ == CONDITION_ANNOUNCED);
-    let message = why.to_string();
-    if known.is_some_and(|at| conditions[at].reason == why.reason() && conditions[at].message == message) {
+    let saying = Saying {
+        type_: CONDITION_ANNOUNCED,
+        holds: false,
+        reason: why.reason(),
+        message: why.to_string(),
+        generation: vip.metadata.generation,
+    };
+    if announced_condition(vip).is_some_and(|shown| saying.is_said_by(shown)) {
         return None;
     }
-    let since = known.map_or(Time(now), |at| conditions[at].last_transition_time.clone());
-    conditions.retain(|one| one.type_ != CONDITION_ANNOUNCED);
-    conditions.push(Condition {
-        type_: CONDITION_ANNOUNCED.to_owned(),
-        status: "False".to_owned(),
-        reason: why.reason().to_owned(),
-        message,
-        observed_generation: vip.metadata.generation,
-        last_transition_time: since,
-    });
+    let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+    saying.put(&mut conditions, now);
     Some(conditions)
 }
 

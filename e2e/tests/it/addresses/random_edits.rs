@@ -25,7 +25,7 @@ use crate::setup::{LIMIT, services};
 /// How many edits are made.
 const EDITS: usize = 150;
 /// Services that nobody edits, though their claims and status are.
-const STEADY: [&str; 6] = ["steady-0", "steady-1", "steady-2", "steady-3", "steady-4", "steady-5"];
+pub(super) const STEADY: [&str; 6] = ["steady-0", "steady-1", "steady-2", "steady-3", "steady-4", "steady-5"];
 /// Services that come, go and change.
 const LOOSE: u64 = 10;
 /// Pools among which the slices of the address range are dealt out again and again.
@@ -92,39 +92,48 @@ async fn watch(lab: &Lab, over: &AtomicBool) -> anyhow::Result<BTreeMap<String, 
 /// What hands write into the status of Services.
 const FORGED: &str = "192.0.2.109";
 
-struct Edits<'a> {
-    lab: &'a Lab,
-    random: Random,
+pub(super) struct Edits<'a> {
+    pub(super) lab: &'a Lab,
+    pub(super) random: Random,
 }
 
 impl Edits<'_> {
     async fn make_all(&mut self) -> anyhow::Result<()> {
         for _ in 0..EDITS {
-            let edit = self.random.below(20);
-            match edit {
-                0..=2 => self.deal_pools(false).await?,
-                3 => self.remake_pool().await?,
-                4..=9 => self.edit_service().await?,
-                10 => self.retype().await?,
-                11..=13 => self.replace().await?,
-                14..=16 => self.edit_claim().await?,
-                17 => self.edit_status().await?,
-                18 => self.trouble_controller().await?,
-                _ => {
-                    if self.random.below(3) == 0 {
-                        self.lab.stop_api_server().await?;
-                        self.lab.start_api_server().await?;
-                    }
+            match self.random.below(20) {
+                0 => self.trouble_controller().await?,
+                1 if self.random.below(3) == 0 => {
+                    self.lab.stop_api_server().await?;
+                    self.lab.start_api_server().await?;
                 }
+                _ => self.make_one(Self::ALL).await?,
             }
             tokio::time::sleep(Duration::from_millis(self.random.below(200))).await;
         }
         Ok(())
     }
 
+    /// For [`Self::make_one`].
+    const ALL: u64 = 18;
+    /// Those that leave the status of Services alone, by which they keep their addresses when all claims are lost.
+    pub(super) const ALL_BUT_STATUS: u64 = Self::ALL - 1;
+
+    /// One edit of an object, among these many kinds.
+    pub(super) async fn make_one(&mut self, kinds: u64) -> anyhow::Result<()> {
+        match self.random.below(kinds) {
+            0..=2 => self.deal_pools(false).await,
+            3 => self.remake_pool().await,
+            4..=9 => self.edit_service().await,
+            10 => self.retype().await,
+            11..=13 => self.replace().await,
+            14..=16 => self.edit_claim().await,
+            _ => self.edit_status().await,
+        }
+    }
+
     /// Deals the slices out to the pools, with settings by chance, which are such that all may use them where
     /// they are to be `open`. Between two of the writes they may overlap.
-    async fn deal_pools(&mut self, open: bool) -> anyhow::Result<()> {
+    pub(super) async fn deal_pools(&mut self, open: bool) -> anyhow::Result<()> {
         let mut dealt: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for slice in 0..SLICES {
             let first = 100 + 10 * slice;
@@ -155,12 +164,8 @@ impl Edits<'_> {
             let pool = json!({
                 "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": name}, "spec": spec,
             });
-            // (No server-side apply: that would join these ranges with those of a pool that was made again.)
-            if pools.get_opt(name).await?.is_some() {
-                pools.patch(name, &PatchParams::default(), &Patch::Merge(pool)).await?;
-            } else {
-                pools.create(&PostParams::default(), &serde_json::from_value(pool)?).await?;
-            }
+            let apply = PatchParams::apply("random-edits").force();
+            pools.patch(name, &apply, &Patch::Apply(pool)).await?;
         }
         Ok(())
     }
@@ -175,7 +180,7 @@ impl Edits<'_> {
         Ok(())
     }
 
-    async fn make(&mut self, name: &str, both: bool) -> anyhow::Result<()> {
+    pub(super) async fn make(&mut self, name: &str, both: bool) -> anyhow::Result<()> {
         let policy = if both { "PreferDualStack" } else { "SingleStack" };
         let service: Service = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Service",
@@ -271,8 +276,7 @@ impl Edits<'_> {
         let edit = self.random.below(5);
         let change = match edit {
             0 => return absent_is_fine(api.delete(&name, &DeleteParams::default()).await),
-            // (The last of several owners is the one that gets it back.)
-            1 if claim.spec.owners.len() == 1 => json!({"spec": {"quarantine": {
+            1 => json!({"spec": {"quarantine": {
                 "reason": "Released",
                 "until": Timestamp::now() + Duration::from_secs(2),
             }}}),

@@ -49,7 +49,7 @@ fn s42_a_required_family_that_is_short_gives_nothing_of_the_other() {
     let mut lan = Lan::new(named("v4 exhausted", 1));
     assert_eq!(
         lan.refused("s1", require()),
-        "no free IPv4 address; pool \"dual\" has none of that family: free an address or add some to a pool"
+        "no free IPv4 address; pool \"dual\" has none of that family: add addresses of that family to a pool"
     );
     assert_eq!(lan.allocator.in_use().count(), 0);
 }

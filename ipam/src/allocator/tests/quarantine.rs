@@ -80,7 +80,7 @@ fn s113_the_same_service_gets_it_back_at_once_if_it_asks_for_it() {
 #[test]
 fn an_address_that_another_station_has_is_given_to_nobody() {
     let mut allocator = released();
-    let taken = Quarantined { former: Some(Made("a", 1)), until: MINUTE, reason: Reason::AddressTaken };
+    let taken = Quarantined { former: vec![Made("a", 1)], until: MINUTE, reason: Reason::AddressTaken };
     allocator.quarantine(ip("1.2.3.0"), taken.clone());
     assert_eq!(allocator.quarantined(ip("1.2.3.0")), Some(&taken));
     let message = "address 1.2.3.0 cannot be given for now: another station of the LAN has it: free it there, or ask for \
@@ -104,8 +104,8 @@ fn a_shared_address_is_kept_back_only_after_the_last_has_left() {
     assert_eq!(allocator.release(ip("1.2.3.1"), &Made("b", 1), NOW), Released::StillShared);
     assert_eq!(allocator.release(ip("1.2.3.1"), &Made("b", 1), NOW), Released::NotHeld);
     assert_eq!(allocator.release(ip("1.2.3.1"), &Made("c", 1), NOW), Released::Quarantined { until: MINUTE });
-    let former = allocator.quarantined(ip("1.2.3.1")).and_then(|entry| entry.former);
-    assert_eq!(former, Some(Made("c", 1)), "the last one");
+    let former = allocator.quarantined(ip("1.2.3.1")).map(|entry| entry.former.clone());
+    assert_eq!(former, Some(vec![Made("c", 1)]), "the last one");
 }
 
 #[test]
@@ -168,5 +168,23 @@ fn a_pool_that_is_disabled_or_for_others_gives_nothing_back() {
         given(&allocator, Made("a", 1), &shown),
         Ok(("1.2.3.0".into(), How::Recalled)),
         "it has it still"
+    );
+}
+
+#[test]
+fn what_several_had_is_kept_back_for_each_of_them() {
+    let mut allocator = released();
+    let former = vec![Made("a", 1), Made("b", 1), Made("c", 1)];
+    allocator.quarantine(ip("1.2.3.0"), Quarantined { former, until: MINUTE, reason: Reason::Released });
+    for (owner, how) in [("a", Ok(How::Recalled)), ("b", Ok(How::Recalled)), ("c", Ok(How::Recalled))] {
+        let asked = v4().named(&["1.2.3.0"]);
+        assert_eq!(given(&allocator, Made(owner, 2), &asked).map(|(_, how)| how), how, "{owner}");
+    }
+    let refused = given(&allocator, Made("d", 1), &v4().named(&["1.2.3.0"]));
+    assert_eq!(
+        refused,
+        Err("address 1.2.3.0 cannot be given for now: Service a and 2 more let go of it a short time ago, and it is kept \
+             back for those: wait, or ask for another address"
+            .into())
     );
 }

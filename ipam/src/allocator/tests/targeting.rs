@@ -1,6 +1,7 @@
 //! Which pools a Service may use (section 2C).
 
 use super::*;
+use crate::{Requirement, Selector};
 
 fn namespaces<const N: usize>(names: [&str; N]) -> impl FnOnce(&mut Policy) {
     let names = names.map(str::to_owned).into();
@@ -35,11 +36,12 @@ fn s29_and_s37_a_pool_for_one_namespace_refuses_others_also_by_name() {
     assert_eq!(lan.given("s1", v4().of("ns1").named(&["1.2.3.1"])), "1.2.3.1");
     assert_eq!(
         lan.refused("s2", v4().of("ns2").named(&["1.2.3.2"])),
-        "address 1.2.3.2 cannot be given: pool \"a\" is not for Services of this namespace"
+        "address 1.2.3.2 cannot be given: pool \"a\" is not for Services of this namespace (only ns1)"
     );
     assert_eq!(
         lan.refused("s2", v4().of("ns2").from("a")),
-        "no free IPv4 address; pool \"a\" is not for Services of this namespace: free an address or add some to a pool"
+        "no free IPv4 address; pool \"a\" is not for Services of this namespace (only ns1): give the Service or its \
+         namespace labels that a pool selects, or have a pool select it"
     );
 }
 
@@ -203,6 +205,37 @@ fn s61_another_pool_is_asked_for_and_the_address_changes_at_once() {
 }
 
 #[test]
+fn a_refusal_says_what_would_help() {
+    let closed = |name, edit: fn(&mut Policy)| pool_with(name, &["1.2.3.0/31"], edit);
+    let elsewhere = |policy: &mut Policy| {
+        policy.namespaces = ["a", "b", "c", "d", "e", "f"].map(str::to_owned).into();
+        policy.namespace_selectors = vec![labels("team", "x"), labels("team", "y")];
+    };
+    let tier = |policy: &mut Policy| {
+        let requirement = Requirement::In("tier".into(), ["db".to_owned(), "web".to_owned()].into());
+        let other = Requirement::DoesNotExist("old".into());
+        let selector = Selector { requirements: vec![requirement, other], ..labels("app", "y") };
+        policy.service_selectors = vec![selector, labels("app", "z")];
+    };
+    let selector = "give the Service or its namespace labels that a pool selects, or have a pool select it";
+    for (pool, why, remedy) in [
+        (closed("p", elsewhere), "(only a or b or c or d or e or 3 more)", selector),
+        (closed("p", tier), "(only app=y,tier in (db,web),!old or app=z)", selector),
+        (
+            closed("p", |policy| policy.auto_assign = false),
+            "name it",
+            "or let one give to Services that name none",
+        ),
+        (closed("p", |policy| policy.disabled = true), "is disabled", "enable one, or add another pool"),
+        (pool("p", &["2001:db8::/64"]), "none of that family", "add addresses of that family to a pool"),
+        (pool("p", &[]), "none of that family", "add addresses of that family to a pool"),
+    ] {
+        let said = Lan::new([pool]).refused("s", v4());
+        assert!(said.contains(why) && said.ends_with(remedy), "{said}");
+    }
+}
+
+#[test]
 fn a_refusal_names_every_pool_and_why_it_said_no() {
     let mut lan = Lan::new([
         pool("one", &["1.2.3.0/32"]),
@@ -218,8 +251,8 @@ fn a_refusal_names_every_pool_and_why_it_said_no() {
     }
     assert_eq!(
         lan.refused("s4", v4()),
-        "no free IPv4 address; pool \"space\" is not for Services of this namespace; pool \"team\" is not for Services \
-         with these labels; pool \"named\" is only for Services that name it; pool \"off\" is disabled; pool \"one\" \
+        "no free IPv4 address; pool \"space\" is not for Services of this namespace (only ns1); pool \"team\" is not for \
+         Services with these labels (only team=a); pool \"named\" is only for Services that name it; pool \"off\" is disabled; pool \"one\" \
          has no free address (its one is in use); pool \"six\" has none of that family; pool \"two\" has no free \
          address (all 2 are in use): free an address or add some to a pool"
     );

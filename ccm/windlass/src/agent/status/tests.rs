@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
     Quarantine, QuarantineReason, ServiceRef, VirtualIPSpec, VirtualIPStatus, VirtualRouterSpec,
     VirtualRouterStatus,
@@ -152,8 +153,8 @@ fn the_condition_keeps_its_time_while_it_stays_true_and_others_conditions_stay()
     let conditions = vec![condition("Announced", "True"), condition("Other", "False")];
     let got = active_jobs(&[], &[vip(Some("n2"), conditions)], 1, &Said::default());
     let written = &got[0].patch["status"]["conditions"];
-    assert_eq!(written[0], serde_json::to_value(condition("Other", "False")).unwrap());
-    assert_eq!(written[1]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+    assert_eq!(written[1], serde_json::to_value(condition("Other", "False")).unwrap());
+    assert_eq!(written[0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
     let flipped =
         active_jobs(&[], &[vip(Some("n1"), vec![condition("Announced", "False")])], 1, &Said::default());
     assert_eq!(flipped[0].patch["status"]["conditions"][0]["lastTransitionTime"], "2023-11-14T22:13:20Z");

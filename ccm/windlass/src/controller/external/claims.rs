@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
 use windlass_api::ServiceRef;
 use windlass_ccm::events::EventKind;
-use windlass_ipam::{How, Owner as _, Planned, Reason};
+use windlass_ipam::{How, Planned, Reason};
 
 use super::super::holdings::live;
 use super::super::ledger::Claim;
@@ -21,24 +21,23 @@ use super::judge::{Asker, Holder, REFUSED, Verdict, judge};
 #[derive(Debug, Default)]
 struct Steps {
     claims: Vec<(ServiceRef, Planned, Claim)>,
-    refused: Vec<(ObjectReference, String)>,
+    /// Service, words, and whether a process before this one may have told it.
+    refused: Vec<(ObjectReference, String, bool)>,
 }
 
 impl Metal {
     /// Claims the external IPs that may be had, and tells of the others, once each. What Services have and may not have any
     /// more is left to those who remove orphans. Returns what could not be done, in words for the log.
     pub(crate) async fn serve_external(&self) -> Vec<String> {
-        let (steps, woken) = {
+        let steps = {
             let mut state = self.shared.state();
             if !state.ready || (state.external.is_empty() && state.told.is_empty()) {
                 return Vec::new();
             }
-            let (_, woken) = state.review_pools();
-            (state.external_steps(), woken)
+            state.external_steps()
         };
-        self.shared.changes.push(woken);
-        for (service, message) in steps.refused {
-            self.events.send(service, EventKind::Warning, REFUSED, message);
+        for (service, message, known) in steps.refused {
+            self.events.send_once(service, EventKind::Warning, REFUSED, message, known);
         }
         let mut failures = Vec::new();
         for (owner, planned, claim) in steps.claims {
@@ -53,6 +52,7 @@ impl State {
         let mut steps = Steps::default();
         let owners = self.external.clone();
         self.told.keep_only(&owners);
+        let first = self.told.begin();
         for owner in owners {
             let Some(service) = live(&self.world, &owner).cloned() else { continue };
             if service.metadata.deletion_timestamp.is_some() {
@@ -61,7 +61,7 @@ impl State {
             let refused = self.steps_of(&owner, &service, &mut steps);
             let object = service.object_ref(&());
             let news = self.told.news(&owner, refused);
-            steps.refused.extend(news.into_iter().map(|message| (object.clone(), message)));
+            steps.refused.extend(news.into_iter().map(|message| (object.clone(), message, first)));
         }
         steps
     }
@@ -107,12 +107,12 @@ impl State {
     /// Why nobody, or nobody but who had it last, may have `address` for now.
     fn kept_back(&self, owner: &ServiceRef, address: IpAddr) -> Option<String> {
         let quarantined = self.ledger.allocator().quarantined(address)?;
-        match (quarantined.reason, &quarantined.former) {
-            (Reason::Released, Some(former)) if owner.succeeds(former) => None,
-            (Reason::Released, Some(former)) => {
+        match (quarantined.reason, quarantined.former.as_slice()) {
+            _ if self.ledger.is_kept_back_for(address, owner) => None,
+            (Reason::Released, [former, ..]) => {
                 Some(format!("Service {former} let go of it a moment ago: it can be had in a while"))
             }
-            (Reason::Released, None) => {
+            (Reason::Released, []) => {
                 Some("it was released a moment ago: it can be had in a while".to_owned())
             }
             (Reason::AddressTaken, _) => {

@@ -101,27 +101,36 @@ fn pool_of(pools: &[Reviewed], address: IpAddr) -> Option<&Reviewed> {
 
 /// Refusals that were told already: each is told once, and again only after it was over.
 #[derive(Debug, Default)]
-pub(crate) struct Told(BTreeMap<ServiceRef, BTreeSet<String>>);
+pub(crate) struct Told {
+    refused: BTreeMap<ServiceRef, BTreeSet<String>>,
+    begun: bool,
+}
 
 impl Told {
+    /// A look at all Services begins. Whether it is the first: what is refused then, a process before this one may have
+    /// told.
+    pub(crate) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true)
+    }
+
     /// Of what is refused to `owner` now, what was not told yet.
     pub(crate) fn news(&mut self, owner: &ServiceRef, refused: BTreeSet<String>) -> Vec<String> {
-        let known = self.0.remove(owner).unwrap_or_default();
+        let known = self.refused.remove(owner).unwrap_or_default();
         let news = refused.difference(&known).cloned().collect();
         if !refused.is_empty() {
-            self.0.insert(owner.clone(), refused);
+            self.refused.insert(owner.clone(), refused);
         }
         news
     }
 
     /// Whether nothing is refused.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.refused.is_empty()
     }
 
     /// Forgets Services that have no external IPs any more.
     pub(crate) fn keep_only(&mut self, owners: &BTreeSet<ServiceRef>) {
-        self.0.retain(|owner, _| owners.contains(owner));
+        self.refused.retain(|owner, _| owners.contains(owner));
     }
 }
 

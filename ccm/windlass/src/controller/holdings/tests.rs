@@ -10,7 +10,9 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
         ("u", "LoadBalancer", Some(finalizer), false),
         ("u", "ClusterIP", Some(finalizer), false),
         ("u", "ClusterIP", None, true),
+        ("u", "ClusterIP", Some("windlass.dev/load-balancer-cleanup"), false),
         ("u", "ClusterIP", Some("example.org/other"), true),
+        ("u", "ClusterIP", Some("example.org/load-balancer-cleanup"), true),
         ("made-anew", "LoadBalancer", Some(finalizer), true),
     ];
     let owner = ServiceRef { namespace: "ns".into(), name: "web".into(), uid: "u".into() };
@@ -28,4 +30,12 @@ fn what_the_service_controller_sees_to_is_no_orphan() {
         );
     }
     assert!(is_orphaned(&owner, None, Settings::default()));
+    // It took a foreign class while no controller ran: the standard finalizer is that controller's now.
+    let service: Service = serde_json::from_value(json!({
+        "metadata": { "namespace": "ns", "name": "web", "uid": "u",
+                      "finalizers": ["service.kubernetes.io/load-balancer-cleanup"] },
+        "spec": { "type": "LoadBalancer", "loadBalancerClass": "example.org/other" },
+    }))
+    .expect("a Service");
+    assert!(is_orphaned(&owner, Some(&service), Settings::default()));
 }

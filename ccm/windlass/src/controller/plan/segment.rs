@@ -34,6 +34,8 @@ pub(crate) struct Segments {
     subnets: BTreeMap<IpNet, Vec<Candidate>>,
     /// IPv6 subnets on interfaces without a link-local address: nobody can send adverts there.
     mute: BTreeSet<IpNet>,
+    /// Addresses without a subnet, each as `2001:db8::5/128 on eth0 of node n1`, by interface.
+    lone: BTreeMap<String, Vec<(IpNet, String)>>,
     /// Nodes whose network is known.
     reported: BTreeSet<String>,
 }
@@ -57,6 +59,8 @@ impl Segments {
         for address in &interface.addresses {
             let Ok(net) = address.parse::<IpNet>() else { continue };
             if net.prefix_len() > longest_prefix(&net) {
+                let what = format!("{net} on {} of node {node}", interface.name);
+                self.lone.entry(interface.name.clone()).or_default().push((net, what));
                 continue;
             }
             let source = match net {
@@ -116,6 +120,17 @@ impl Segments {
                 }
             })
             .copied()
+    }
+
+    /// Where no node has a subnet of the family of `address`, on `interface` if one is named: an address there that is one
+    /// of its own, and in none.
+    pub(crate) fn find_lone(&self, address: IpAddr, interface: Option<&str>) -> Option<&str> {
+        let same_family = |net: &IpNet| net.addr().is_ipv4() == address.is_ipv4();
+        if self.subnets.keys().any(|net| same_family(net) && self.has_candidates(*net, interface)) {
+            return None;
+        }
+        let named = self.lone.iter().filter(|(name, _)| interface.is_none_or(|interface| interface == *name));
+        named.flat_map(|(_, all)| all).find(|(net, _)| same_family(net)).map(|(_, what)| what.as_str())
     }
 
     /// A subnet that holds `address` and nobody can send adverts in.

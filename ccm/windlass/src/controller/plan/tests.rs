@@ -228,6 +228,28 @@ fn what_no_node_can_announce_is_said_with_its_reason() {
 }
 
 #[test]
+fn nodes_whose_addresses_are_in_no_subnet_are_told_so() {
+    let mut cluster = Cluster::of(2);
+    let mut network = NodeNetwork::clone(&cluster.input.networks[0]);
+    network.spec.interfaces[0].addresses.push("2001:db8::5/128".into());
+    cluster.input.networks[0] = Arc::new(network);
+    cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth7".into()), interval_ms: 100 });
+    cluster.vip("2001:db8::1");
+    cluster.vip("203.0.113.1");
+    cluster.vip_of("wan", "2001:db8::2");
+    let plan = cluster.plan();
+    let reasons: Vec<_> = plan.unplaced.iter().map(|(name, why)| (name.as_str(), why.reason())).collect();
+    let expected =
+        [("2001-db8--1", "NoSubnet"), ("2001-db8--2", "NoInterface"), ("203.0.113.1", "NoSegment")];
+    assert_eq!(reasons, expected);
+    assert_eq!(
+        plan.unplaced["2001-db8--1"].to_string(),
+        "2001:db8::1 is in no subnet of any node with a Windlass agent, because the nodes' IPv6 addresses are in none, as \
+         2001:db8::5/128 on eth0 of node n1: give the nodes their addresses with the length of the subnet's prefix, as /64"
+    );
+}
+
+#[test]
 fn a_pool_that_names_an_interface_is_announced_there_even_outside_its_subnet() {
     let mut cluster = Cluster::new(&[]);
     for number in 1..=2 {

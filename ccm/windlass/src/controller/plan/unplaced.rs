@@ -20,6 +20,13 @@ pub(crate) enum Unplaced {
         family(*.address)
     )]
     Interface { address: IpAddr, interface: String, pool: String },
+    /// The nodes have addresses of the family, each by itself.
+    #[error(
+        "{address} is in no subnet of any node with a Windlass agent, because the nodes' {} addresses are in none, as \
+         {example}: give the nodes their addresses with the length of the subnet's prefix, as /{}",
+        family(*.address), usual_prefix(*.address)
+    )]
+    HostRoutes { address: IpAddr, example: String },
     /// IPv6 is off on the interfaces, but for addresses that somebody set.
     #[error(
         "{address} is in {segment}, where no node's interface has a link-local address, which adverts for IPv6 come from: \
@@ -37,9 +44,17 @@ impl Unplaced {
         match self {
             Self::Segment { .. } => "NoSegment",
             Self::Interface { .. } => "NoInterface",
+            Self::HostRoutes { .. } => "NoSubnet",
             Self::LinkLocal { .. } => "NoLinkLocalAddress",
             Self::Vrid { .. } => "NoVRID",
         }
+    }
+}
+
+const fn usual_prefix(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 24,
+        IpAddr::V6(_) => 64,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use windlass_api::{AllocationOrder, AvoidReserved, IPPoolSpec};
+use windlass_api::{AllocationOrder, AvoidReserved, IPPoolSpec, OnRemoval};
 use windlass_ipam::{AddressRange, AddressSet, Family, Order, Policy, Requirement, Selector};
 
 use super::{Problem, Reason, shortened};
@@ -43,6 +43,8 @@ pub(super) fn declared(spec: &IPPoolSpec) -> Declared {
         problems.push(Problem::new(Reason::DuplicateAddresses, message));
     }
     let mut policy = policy(spec);
+    problems.extend(unknown_values(spec));
+    policy.disabled |= spec.avoid_reserved == AvoidReserved::Unknown;
     for text in &spec.exclude {
         match text.parse::<AddressRange>() {
             Ok(range) => addresses.remove(range),
@@ -72,6 +74,25 @@ pub(super) fn declared(spec: &IPPoolSpec) -> Declared {
     Declared { reserved: reserved.intersection(&addresses), addresses, policy, problems }
 }
 
+/// Values that only a newer version of Windlass knows, which has made or upgraded the custom resource definitions: this one
+/// does what is safe instead.
+fn unknown_values(spec: &IPPoolSpec) -> Vec<Problem> {
+    [
+        ("avoidReserved", spec.avoid_reserved == AvoidReserved::Unknown, "until then the pool gives nothing"),
+        ("allocationOrder", spec.allocation_order == AllocationOrder::Unknown, "until then it is Lowest"),
+        ("onRemoval", spec.on_removal == OnRemoval::Unknown, "until then it is Keep"),
+    ]
+    .into_iter()
+    .filter(|(_, is_unknown, _)| *is_unknown)
+    .map(|(field, _, instead)| {
+        let message = format!(
+            "spec.{field} has a value that this version does not know: upgrade the controller; {instead}"
+        );
+        Problem::new(Reason::UnknownValue, message)
+    })
+    .collect()
+}
+
 /// The policy without its selectors.
 fn policy(spec: &IPPoolSpec) -> Policy {
     Policy {
@@ -79,13 +100,13 @@ fn policy(spec: &IPPoolSpec) -> Policy {
         disabled: spec.disabled,
         priority: spec.priority,
         order: match spec.allocation_order {
-            AllocationOrder::Lowest => Order::Lowest,
+            AllocationOrder::Lowest | AllocationOrder::Unknown => Order::Lowest,
             AllocationOrder::Highest => Order::Highest,
             AllocationOrder::LeastRecentlyUsed => Order::LeastRecentlyUsed,
         },
         avoid_class_c: match spec.avoid_reserved {
             AvoidReserved::SubnetAndClassC => true,
-            AvoidReserved::None | AvoidReserved::Subnet => false,
+            AvoidReserved::None | AvoidReserved::Subnet | AvoidReserved::Unknown => false,
         },
         quarantine: Duration::from_secs(spec.quarantine_seconds.into()),
         namespaces: spec.namespaces.iter().cloned().collect(),
@@ -100,7 +121,7 @@ fn edges(cidr: AddressRange, avoid: AvoidReserved) -> AddressSet {
     let set = AddressSet::from_iter([cidr]);
     let small = set.count(cidr.family()) < 4;
     match avoid {
-        AvoidReserved::None => AddressSet::default(),
+        AvoidReserved::None | AvoidReserved::Unknown => AddressSet::default(),
         AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC if small => AddressSet::default(),
         AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC => match cidr.family() {
             Family::V4 => AddressSet::from_iter([cidr.first(), cidr.last()]),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_READY, IPPoolStatus,
     NodeNetwork, QuarantineReason, VirtualIP,
 };
+use windlass_ccm::conditions::Saying;
 use windlass_ipam::{Counts, Family};
 
 use super::super::state::{State, World};
@@ -45,7 +45,7 @@ impl Findings {
                     let pool = pool.unwrap_or(&vip.spec.pool).to_owned();
                     findings.entry(pool).or_default().conflicts.insert(address.to_string());
                 }
-                None | Some(QuarantineReason::Released) => {}
+                None | Some(QuarantineReason::Released | QuarantineReason::Unknown) => {}
             }
         }
         for network in networks {
@@ -96,28 +96,11 @@ pub(crate) fn status(
         })
     };
     let mut conditions = current.map_or_else(Vec::new, |status| status.conditions.clone());
-    let mut set = |type_: &str, value: Option<(&str, &str, String)>| {
-        let known = conditions.iter().position(|condition| condition.type_ == type_);
-        let Some((status, reason, message)) = value else {
-            conditions.retain(|condition| condition.type_ != type_);
-            return;
-        };
-        let since = known
-            .map(|index| &conditions[index])
-            .filter(|condition| condition.status == status)
-            .map_or(Time(now), |condition| condition.last_transition_time.clone());
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message,
-            observed_generation: generation,
-            last_transition_time: since,
-        };
-        match known {
-            Some(index) => conditions[index] = condition,
-            None => conditions.push(condition),
+    let mut set = |type_: &str, value: Option<(bool, &str, String)>| match value {
+        Some((holds, reason, message)) => {
+            Saying { type_, holds, reason, message, generation }.put(&mut conditions, now);
         }
+        None => conditions.retain(|condition| condition.type_ != type_),
     };
     set(CONDITION_READY, Some(ready(reviewed)));
     let some = |all: &BTreeSet<String>| {
@@ -130,7 +113,7 @@ pub(crate) fn status(
              annotate their VirtualIPs with windlass.dev/allow-move=true",
             some(&findings.kept)
         );
-        ("True", "OutsidePools", message)
+        (true, "OutsidePools", message)
     });
     set(CONDITION_ADDRESSES_KEPT, kept);
     let conflict = (!findings.conflicts.is_empty()).then(|| {
@@ -138,7 +121,7 @@ pub(crate) fn status(
             "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
             some(&findings.conflicts)
         );
-        ("True", "AddressTaken", message)
+        (true, "AddressTaken", message)
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
     IPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
@@ -149,22 +132,22 @@ pub(crate) const fn available(reviewed: &Reviewed, counts: Counts) -> u128 {
     if reviewed.pool.policy.disabled { 0 } else { counts.available() }
 }
 
-/// Status, reason and message of the condition `Ready`.
-fn ready(reviewed: &Reviewed) -> (&'static str, &'static str, String) {
+/// Whether the condition `Ready` holds, its reason and its message.
+fn ready(reviewed: &Reviewed) -> (bool, &'static str, String) {
     let messages: Vec<_> = reviewed.problems.iter().map(|problem| problem.message.as_str()).collect();
     match reviewed.problems.first() {
-        Some(first) => ("False", first.reason.as_str(), messages.join("; ")),
+        Some(first) => (false, first.reason.as_str(), messages.join("; ")),
         None if reviewed.pool.policy.disabled => (
-            "True",
+            true,
             "Disabled",
             "spec.disabled: it gives nothing new, and its Services keep their addresses".to_owned(),
         ),
         None if reviewed.pool.addresses.is_empty() => (
-            "False",
+            false,
             "NoAddresses",
             "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer"
                 .to_owned(),
         ),
-        None => ("True", "Usable", "every address can be given".to_owned()),
+        None => (true, "Usable", "every address can be given".to_owned()),
     }
 }

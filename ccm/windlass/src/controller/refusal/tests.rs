@@ -3,7 +3,8 @@ use windlass_ipam::Family;
 use super::*;
 
 fn reason_of(considered: &[Refusal]) -> &'static str {
-    let considered = considered.iter().map(|&why| Refused { pool: "p".to_owned(), why }).collect();
+    let considered =
+        considered.iter().map(|&why| Refused { pool: "p".to_owned(), why, admits: None }).collect();
     reason(&AllocateError::NoFreeAddress { family: Family::V4, wanted: 1, considered, unshared: Vec::new() })
 }
 

@@ -80,7 +80,14 @@ async fn external_ips_are_claimed_where_a_pool_allows_it_refused_elsewhere_and_w
     assert_eq!(rig.shown("lb"), ["192.0.2.64"]);
     assert_eq!(refusals(&rig).len(), 2, "told once: {:?}", refusals(&rig));
     controller.kill().await;
+    let told = |rig: &Rig| {
+        let refused =
+            rig.api.list("events").into_iter().filter(|event| event["reason"] == "ExternalIPRefused");
+        refused.count()
+    };
+    let before = told(&rig);
     rig.check_that_a_restart_writes_nothing("external IPs").await;
+    assert_eq!((before, told(&rig)), (2, 2), "what is refused is not told again after a restart");
 
     let controller = rig.controller();
     rig.edit("b", &json!({ "spec": { "externalIPs": null } }));

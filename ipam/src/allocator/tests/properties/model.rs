@@ -147,8 +147,7 @@ impl Model {
 
     fn may_recall(&self, address: IpAddr, owner: &Party) -> bool {
         self.quarantined.get(&address).is_some_and(|entry| {
-            entry.reason == Reason::Released
-                && entry.former.as_ref().is_some_and(|former| owner.succeeds(former))
+            entry.reason == Reason::Released && entry.former.iter().any(|former| owner.succeeds(former))
         })
     }
 
@@ -363,7 +362,7 @@ impl Model {
                     return Released::Free;
                 }
                 let until = self.now.after(time);
-                let entry = Quarantined { former: Some(owner.clone()), until, reason: Reason::Released };
+                let entry = Quarantined { former: vec![owner.clone()], until, reason: Reason::Released };
                 self.quarantined.insert(address, entry);
                 Released::Quarantined { until }
             }

@@ -135,7 +135,7 @@ pub(super) fn pools() -> impl Strategy<Value = Vec<Pool>> {
 }
 
 fn entry() -> impl Strategy<Value = Quarantined<Party>> {
-    (option::of(party()), 0..200u64, any::<bool>()).prop_map(|(former, until, released)| Quarantined {
+    (vec(party(), 0..3), 0..200u64, any::<bool>()).prop_map(|(former, until, released)| Quarantined {
         former,
         until: Moment(until),
         reason: if released { Reason::Released } else { Reason::AddressTaken },

@@ -76,7 +76,7 @@ fn what_becomes_of_an_external_ip() {
     );
     assert_eq!(
         judge(&pools(&json!({ "allowExternalIPs": true, "namespaces": ["other"] })), &[]),
-        refused("pool \"p\" is not for namespace \"ns\"")
+        refused("pool \"p\" is not for Services of this namespace (only other)")
     );
     // Together with others of its namespace, if the ports differ.
     assert_eq!(judge(&open(), &[holder("ns", "s", &[80])]), Verdict::Held);

@@ -134,3 +134,20 @@ fn addresses_written_twice_count_once_and_are_named() {
     assert_eq!(problems(&read), [expected]);
     assert!(!read.policy.disabled);
 }
+
+#[test]
+fn what_a_newer_version_wrote_is_read_as_far_as_it_is_known_and_told() {
+    let read = read(json!({
+        "addresses": ["192.0.2.0/29"], "avoidReserved": "Everything", "allocationOrder": "Random", "onRemoval": "Ask",
+        "aNewField": { "a": [1] },
+    }));
+    assert_eq!(read.addresses.to_string(), "192.0.2.0/29");
+    assert_eq!((read.policy.disabled, read.policy.order), (true, Order::Lowest));
+    let value = "has a value that this version does not know: upgrade the controller; until then";
+    let expected = [
+        format!("UnknownValue: spec.avoidReserved {value} the pool gives nothing"),
+        format!("UnknownValue: spec.allocationOrder {value} it is Lowest"),
+        format!("UnknownValue: spec.onRemoval {value} it is Keep"),
+    ];
+    assert_eq!(problems(&read), expected);
+}

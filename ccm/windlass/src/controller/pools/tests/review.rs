@@ -204,17 +204,13 @@ fn who_may_have_external_ips_of_a_pool() {
         (json!({}), &web, "pool \"p\" does not allow external IPs: set spec.allowExternalIPs there"),
         (json!({ "allowExternalIPs": true }), &web, ""),
         (json!({ "allowExternalIPs": true, "autoAssign": false }), &web, ""),
-        (
-            json!({ "allowExternalIPs": true, "disabled": true }),
-            &web,
-            "pool \"p\" gives nothing: it is disabled",
-        ),
+        (json!({ "allowExternalIPs": true, "disabled": true }), &web, "pool \"p\" is disabled"),
         (only.clone(), &web, ""),
-        (only, &subject("a", &[]), "pool \"p\" is not for Services with these labels"),
+        (only, &subject("a", &[]), "pool \"p\" is not for Services with these labels (only app=web)"),
         (
             json!({ "allowExternalIPs": true, "namespaces": ["b"] }),
             &web,
-            "pool \"p\" is not for namespace \"a\"",
+            "pool \"p\" is not for Services of this namespace (only b)",
         ),
     ] {
         assert_eq!(admits(fields.clone(), subject), expected, "{fields}");
