@@ -28,7 +28,7 @@ impl Ported {
             Call::Get(name) | Call::Ensure(name, _) | Call::UpdateNodes(name, _) | Call::Delete(name) => {
                 name == service
             }
-            Call::Metadata(_) => false,
+            Call::Metadata(_) | Call::Exists(_) | Call::Shutdown(_) => false,
         };
         self.fake.calls().iter().filter(about).count()
     }
