@@ -141,7 +141,7 @@ fn what_a_newer_version_wrote_is_read_as_far_as_it_is_known_and_told() {
         "addresses": ["192.0.2.0/29"], "avoidReserved": "Everything", "allocationOrder": "Random", "onRemoval": "Ask",
         "aNewField": { "a": [1] },
     }));
-    assert_eq!(read.addresses.to_string(), "192.0.2.0/29");
+    assert_eq!(read.addresses.to_string(), "192.0.2.0-192.0.2.7");
     assert_eq!((read.policy.disabled, read.policy.order), (true, Order::Lowest));
     let value = "has a value that this version does not know: upgrade the controller; until then";
     let expected = [
