@@ -151,18 +151,4 @@ async fn requests(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn others_cannot_take_the_places_of_this_hosts_probes() {
-        let room = Room::default();
-        let other: IpAddr = "192.0.2.1".parse().unwrap();
-        let taken: Vec<_> = std::iter::from_fn(|| room.place(other)).collect();
-        assert_eq!(taken.len(), OF_OTHERS);
-        let here = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| room.place(here.parse().unwrap()));
-        assert!(here.iter().all(Option::is_some));
-        drop(taken);
-        assert!(room.place("2001:db8::1".parse().unwrap()).is_some());
-    }
-}
+mod tests;

@@ -340,6 +340,37 @@ async fn garbage_and_silence_do_not_hold_up_others() {
 }
 
 #[tokio::test]
+async fn versions_of_tls_older_than_the_oldest_allowed_are_refused() {
+    use rustls::version::{TLS12, TLS13};
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.der().clone()).unwrap();
+    let table = [
+        (TlsVersion::Tls12, &TLS12, true),
+        (TlsVersion::Tls12, &TLS13, true),
+        (TlsVersion::Tls13, &TLS12, false),
+        (TlsVersion::Tls13, &TLS13, true),
+    ];
+    for (oldest, spoken, expected) in table {
+        let server =
+            tls::config(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), oldest).unwrap();
+        let client = ClientConfig::builder_with_provider(tls::provider())
+            .with_protocol_versions(&[spoken])
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let name = ServerName::try_from("localhost").unwrap();
+        let (asked, answered) = tokio::join!(
+            TlsConnector::from(Arc::new(client)).connect(name, near),
+            tokio_rustls::TlsAcceptor::from(server).accept(far)
+        );
+        assert_eq!((asked.is_ok(), answered.is_ok()), (expected, expected), "{oldest:?} {spoken:?}");
+    }
+}
+
+#[tokio::test]
 async fn port_0_serves_nothing_and_a_port_in_use_is_named() {
     let client = ApiServer::default().client();
     let off = ServingOptions { secure_port: 0, ..ServingOptions::default() };
