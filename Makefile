@@ -58,6 +58,11 @@ bench-scale: ## Thousands of Services created at once: target/bench/scale.json (
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-scale) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-ccm
+bench-ccm: ## What a Service costs, in time and in calls, and what an idle cluster does: target/bench/ccm.json (SERVICES=500 IDLE_SERVICES=10000 NODES=100)
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-ccm) && exec e2e/tools/as-root "$$program"
+
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
 	@e2e/tools/prepare

@@ -34,6 +34,7 @@ pub struct LabBuilder {
     pub(crate) service_range: String,
     /// `None`: there is no kube-proxy.
     pub(crate) proxy_mode: Option<ProxyMode>,
+    pub(crate) proxy_flags: Vec<String>,
     pub(crate) limit: Option<Duration>,
     pub(crate) interactive: bool,
 }
@@ -47,6 +48,7 @@ impl Default for LabBuilder {
             uninitialized: false,
             service_range: "198.51.100.0/24".into(),
             proxy_mode: Some(ProxyMode::default()),
+            proxy_flags: Vec::new(),
             limit: Some(Duration::from_mins(10)),
             interactive: false,
         }
@@ -92,6 +94,13 @@ impl LabBuilder {
     #[must_use]
     pub fn proxy_mode(self, proxy_mode: ProxyMode) -> Self {
         Self { proxy_mode: Some(proxy_mode), ..self }
+    }
+
+    /// Light only: a further flag for every kube-proxy.
+    #[must_use]
+    pub fn proxy_flag(mut self, flag: &str) -> Self {
+        self.proxy_flags.push(flag.to_owned());
+        self
     }
 
     /// Light only: no kube-proxy. Services lead nowhere, and thousands of them cost nothing on the nodes.

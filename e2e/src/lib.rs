@@ -28,6 +28,7 @@
 //! namespace takes along, are removed at the end, or else by the next lab.
 
 mod adverts;
+mod answer;
 mod builder;
 mod cable;
 mod cgroups;
@@ -54,6 +55,7 @@ mod tools;
 pub mod topology;
 mod wait;
 mod windlass;
+mod writes;
 
 use anyhow::bail;
 
@@ -71,6 +73,7 @@ pub use tools::{give_back, target, windlass_binary, workspace, write_rows};
 pub use topology::Mac;
 pub use wait::{Hopeless, await_that};
 pub use windlass::ControllerOptions;
+pub use writes::Writes;
 
 /// A test on a lab of its own: what a `#[test]` returns. Without root it says so and passes, unless `CI` is `true`: then
 /// it fails, so that a pipeline that shows nothing is not green.

@@ -70,6 +70,7 @@ impl Lab {
             "--conntrack-tcp-timeout-established=0".into(),
             "--conntrack-tcp-timeout-close-wait=0".into(),
         ]);
+        command.extend_from_slice(&self.options.proxy_flags);
         self.start_on_node(&host.name, "kube-proxy", command)
     }
 

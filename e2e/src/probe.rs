@@ -172,7 +172,7 @@ fn tcp(target: SocketAddr, interval: Duration, stop: &AtomicBool) -> Outcome {
 }
 
 /// One HTTP request for the server's name.
-fn ask(target: SocketAddr) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn ask(target: SocketAddr) -> anyhow::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&target, TCP_PATIENCE)?;
     stream.set_read_timeout(Some(TCP_PATIENCE))?;
     // Closed by a reset, a connection leaves no TIME_WAIT; with those, a client would run out of ports.

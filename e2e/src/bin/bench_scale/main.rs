@@ -12,7 +12,6 @@ mod creation;
 mod report;
 mod shown;
 mod usage;
-mod writes;
 
 use std::{
     process::ExitCode,
@@ -23,9 +22,9 @@ use anyhow::{Context as _, ensure};
 use kube::{Api, api::PostParams};
 use serde_json::json;
 use windlass_api::IPPool;
-use windlass_e2e::{ControllerOptions, Lab, LabBuilder, Signal, command};
+use windlass_e2e::{ControllerOptions, Lab, LabBuilder, Signal, Writes, command};
 
-use crate::{creation::Batch, report::Row, shown::Shown, usage::Usage, writes::Writes};
+use crate::{creation::Batch, report::Row, shown::Shown, usage::Usage};
 
 const SIZES: &str = "1000 4000 10000";
 const NODES: [&str; 3] = ["n1", "n2", "n3"];

@@ -20,17 +20,17 @@ const QUIET: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_mins(15);
 
-/// Requests by `VERB resource/subresource`, whatever the answer was.
+/// Requests that write, by `VERB resource/subresource`, whatever the answer was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Writes {
-    pub(crate) counts: BTreeMap<String, u64>,
+pub struct Writes {
+    counts: BTreeMap<String, u64>,
     /// Events about leases (`… became leader`), which `counts` holds, too.
     election: u64,
 }
 
 impl Writes {
     /// The counts, once they have stood still.
-    pub(crate) async fn settled(client: &Client) -> anyhow::Result<Self> {
+    pub async fn settled(client: &Client) -> anyhow::Result<Self> {
         let began = Instant::now();
         let mut last = read(client).await?;
         let mut since = Instant::now();
@@ -51,7 +51,7 @@ impl Writes {
     }
 
     /// What was written after `before`, creations of Services and events of the election apart.
-    pub(crate) fn since(&self, before: &Self) -> BTreeMap<String, u64> {
+    pub fn since(&self, before: &Self) -> BTreeMap<String, u64> {
         let mut counts = self.counts.clone();
         let mut subtract = |name: &str, less: u64| {
             if let Some(count) = counts.get_mut(name) {

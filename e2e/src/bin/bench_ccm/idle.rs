@@ -1,0 +1,174 @@
+//! A large cluster in which nothing happens: what Windlass asks the API server all the same, and how much memory it holds.
+//!
+//! Creating the Services takes most of the time, in the API server (see docs/benchmarks.md). They have no node ports, their
+//! cluster addresses are named, so that nobody looks for free ones, and many requests are in flight.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, Client, api::PostParams};
+use serde_json::json;
+use windlass_e2e::{Lab, Writes};
+
+use crate::{
+    calls::{Calls, Process},
+    lifecycle::POOL,
+    report::{Row, float},
+    seen::Seen,
+};
+
+/// Requests of the client under way at the same time.
+const IN_FLIGHT: usize = 48;
+const TELL: Duration = Duration::from_secs(5);
+/// How long until all Services have their address.
+const LIMIT: Duration = Duration::from_mins(45);
+
+/// What is there, and for how long it is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) services: usize,
+    pub(crate) nodes: usize,
+    /// More than five: then every node's addresses are looked after once.
+    pub(crate) minutes: usize,
+}
+
+pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
+    let client = lab.client();
+    nodes(&client, size.nodes).await?;
+    lab.deploy_windlass(&["n1"]).await?;
+    lab.pool_with("bench", &[POOL], json!({"interface": "eth0"})).await?;
+    let seen = Seen::default();
+    let watch = seen.follow(&client);
+    let made = async {
+        let began = Instant::now();
+        services(&client, &seen, size.services).await?;
+        println!("bench: all have their address after {:.0} s", began.elapsed().as_secs_f64());
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        made = made => made?,
+        ended = watch => return Err(ended.context("watching the Services")),
+    }
+    // The client's own watch has ended. Since then nobody wants anything.
+    Writes::settled(&client).await?;
+    println!("bench: looking on for {} minutes", size.minutes);
+    let before = [Calls::of(lab, Process::Controller).await?, Calls::of(lab, Process::Agent).await?];
+    let began = Instant::now();
+    for minute in 1..=size.minutes {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        println!("bench: {minute} of {} minutes", size.minutes);
+    }
+    let minutes = began.elapsed().as_secs_f64() / 60.0;
+    let after = [Calls::of(lab, Process::Controller).await?, Calls::of(lab, Process::Agent).await?];
+
+    let mut rows = Vec::new();
+    for (who, (after, before)) in ["controller", "agent"].into_iter().zip(after.into_iter().zip(before)) {
+        let Calls { watches, reads, renewals, writes } = after.since(before);
+        let mut row = |what: &str, calls: u64| {
+            rows.push(Row::new(format!("at rest, {who}: {what}"), float(calls) / minutes, "calls/min"));
+        };
+        row("watches opened again", watches);
+        row("other reads", reads);
+        row("renewals of the lease", renewals);
+        row("other writes", writes);
+    }
+    for (who, host) in [("controller", "cp"), ("agent", "n1")] {
+        let pid = lab.process_id(host, who)?;
+        rows.push(Row::new(format!("at rest, {who}: resident memory"), memory(pid, "VmRSS:")?, "MB"));
+        rows.push(Row::new(format!("at rest, {who}: most memory ever"), memory(pid, "VmHWM:")?, "MB"));
+    }
+    Ok(rows)
+}
+
+/// Makes Node objects until there are `count`. Nobody runs there.
+async fn nodes(client: &Client, count: usize) -> anyhow::Result<()> {
+    let api: Api<Node> = Api::all(client.clone());
+    for index in 1..count {
+        let name = format!("idle-{index:04}");
+        let address = Ipv4Addr::from_bits(Ipv4Addr::new(100, 64, 0, 0).to_bits() + u32::try_from(index)?);
+        let node = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+                "annotations": {"alpha.kubernetes.io/provided-node-ip": address.to_string()},
+            },
+            "spec": {"providerID": format!("windlass://{name}")},
+            "status": {
+                "addresses": [
+                    {"type": "InternalIP", "address": address},
+                    {"type": "Hostname", "address": name},
+                ],
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "written by the bench"}],
+            },
+        }))?;
+        api.create(&PostParams::default(), &node).await.with_context(|| format!("writing Node {name}"))?;
+    }
+    Ok(())
+}
+
+/// Makes the Services and waits until each shows its address.
+async fn services(client: &Client, seen: &Seen, count: usize) -> anyhow::Result<()> {
+    let api: Api<Service> = Api::default_namespaced(client.clone());
+    let make = |index: usize| {
+        let api = api.clone();
+        async move {
+            let name = format!("idle-{index:05}");
+            // The first one is the API server's own.
+            let address =
+                Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 16).to_bits() + u32::try_from(index)?);
+            let service = serde_json::from_value(json!({
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": name},
+                "spec": {
+                    "type": "LoadBalancer",
+                    "clusterIP": address,
+                    "allocateLoadBalancerNodePorts": false,
+                    "selector": {"app": name},
+                    "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
+                },
+            }))?;
+            api.create(&PostParams::default(), &service)
+                .await
+                .with_context(|| format!("making Service {name}"))?;
+            anyhow::Ok(())
+        }
+    };
+    let create = async {
+        let mut answers = stream::iter(0..count).map(make).buffer_unordered(IN_FLIGHT);
+        while answers.try_next().await?.is_some() {}
+        anyhow::Ok(())
+    };
+    let tell = async {
+        let mut tick = tokio::time::interval(TELL);
+        loop {
+            tick.tick().await;
+            println!("bench: {} of {count} have their address", seen.count());
+        }
+    };
+    let all = async {
+        create.await?;
+        let complaint = format!("not all of {count} Services have their address");
+        seen.wait(&complaint, LIMIT, || (seen.count() >= count).then_some(())).await
+    };
+    tokio::select! {
+        done = all => done,
+        () = tell => Ok(()),
+    }
+}
+
+fn memory(pid: i32, field: &str) -> anyhow::Result<f64> {
+    let file = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u32>().ok());
+    Ok(f64::from(kib.with_context(|| format!("{file} has no {field}"))?) * 1024.0 / 1e6)
+}
