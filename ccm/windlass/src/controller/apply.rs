@@ -16,6 +16,7 @@ use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
 
 use super::holdings::is_orphaned;
 use super::limited::limited;
+use super::pool_pace::PoolPace;
 use super::provider::Metal;
 use super::replan::{Urgency, rest};
 use super::state::Watched;
@@ -65,6 +66,7 @@ impl Applier {
     pub(crate) async fn run(self, token: CancellationToken) {
         let mut pause = FIRST_PAUSE;
         let mut rested = Instant::now();
+        let mut pools = PoolPace::default();
         loop {
             tokio::select! {
                 () = token.cancelled() => return,
@@ -73,7 +75,7 @@ impl Applier {
             }
             let Pass { planning, failures } = tokio::select! {
                 () = token.cancelled() => return,
-                pass = self.pass() => pass,
+                pass = self.pass(&mut pools) => pass,
             };
             rested = rest(Instant::now(), planning);
             let Some(first) = failures.first() else {
@@ -90,7 +92,7 @@ impl Applier {
         }
     }
 
-    async fn pass(&self) -> Pass {
+    async fn pass(&self, pools: &mut PoolPace) -> Pass {
         let woken = {
             let mut state = self.metal.shared.state();
             if state.ready { state.review_pools().1 } else { Vec::new() }
@@ -100,7 +102,7 @@ impl Applier {
         failures.extend(self.remove_orphans().await);
         failures.extend(self.end_quarantines().await);
         let began = Instant::now();
-        let writes = {
+        let mut writes = {
             let state = self.metal.shared.state();
             if !state.ready {
                 return Pass { planning: Duration::ZERO, failures };
@@ -108,6 +110,9 @@ impl Applier {
             Writes::new(&state, &state.reviewed(), state.clock.now())
         };
         let planning = began.elapsed();
+        if let Some(due) = writes.hold_back(pools, Instant::now()) {
+            self.metal.shared.replan.ask_at(due);
+        }
         // Routers before the VIPs that name them; those that carry nothing any more go last.
         for stage in writes.stages() {
             let results: Vec<_> =
@@ -144,7 +149,7 @@ impl Applier {
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
             }
-            Write::PoolStatus { name, patch } => {
+            Write::PoolStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of IPPool {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await

@@ -25,6 +25,7 @@ mod limited;
 mod loads;
 mod plan;
 mod pool_metrics;
+mod pool_pace;
 mod pools;
 mod provider;
 mod refusal;

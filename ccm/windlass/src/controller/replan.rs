@@ -46,6 +46,11 @@ impl Replan {
             Urgency::Soon => Instant::now() + SOON,
             Urgency::Now => Instant::now(),
         };
+        self.ask_at(at);
+    }
+
+    /// Something is due at `at`.
+    pub(crate) fn ask_at(&self, at: Instant) {
         let mut due = self.due();
         if due.is_none_or(|known| at < known) {
             *due = Some(at);

@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter};
 use windlass_ccm::conditions::Saying;
 
 use super::plan::{self, Input, Plan, Unplaced};
+use super::pool_pace::PoolPace;
 use super::pools::{self, Findings, Reviewed};
 use super::state::{State, announced_condition, is_announced};
 use super::view;
@@ -18,10 +20,24 @@ use super::view;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Write {
     CreateRouter(Box<VirtualRouter>),
-    Router { name: String, patch: Value },
-    Vip { name: String, patch: Value },
-    VipStatus { name: String, patch: Value },
-    PoolStatus { name: String, patch: Value },
+    Router {
+        name: String,
+        patch: Value,
+    },
+    Vip {
+        name: String,
+        patch: Value,
+    },
+    VipStatus {
+        name: String,
+        patch: Value,
+    },
+    /// `counts_only`: its conditions are as they were.
+    PoolStatus {
+        name: String,
+        patch: Value,
+        counts_only: bool,
+    },
     DeleteRouter(Arc<VirtualRouter>),
 }
 
@@ -49,6 +65,26 @@ impl Writes {
     pub(crate) fn stages(self) -> [Vec<Write>; 3] {
         let Self { routers, vips, rest } = self;
         [routers, vips, rest]
+    }
+
+    /// Takes out what is not due yet, by `pace`; returns when the first of that is.
+    pub(crate) fn hold_back(&mut self, pace: &mut PoolPace, now: Instant) -> Option<Instant> {
+        let mut first: Option<Instant> = None;
+        self.rest.retain(|write| match write {
+            Write::PoolStatus { name, counts_only, .. } => match pace.take(name, *counts_only, now) {
+                Ok(()) => true,
+                Err(due) => {
+                    first = Some(first.map_or(due, |known| known.min(due)));
+                    false
+                }
+            },
+            Write::CreateRouter(_)
+            | Write::Router { .. }
+            | Write::Vip { .. }
+            | Write::VipStatus { .. }
+            | Write::DeleteRouter(_) => true,
+        });
+        first
     }
 
     fn add_routers(&mut self, input: &Input, plan: &Plan) {
@@ -113,12 +149,13 @@ impl Writes {
             let generation = pool.metadata.generation;
             let status = pools::status(pool.status.as_ref(), generation, reviewed, counts, findings, now);
             if pool.status.as_ref() != Some(&status) {
+                let counts_only = pool.status.as_ref().is_some_and(|old| old.conditions == status.conditions);
                 let IPPoolStatus { ipv4, ipv6, conditions } = status;
                 let patch = json!({
                     "metadata": seen(&**pool),
                     "status": { "ipv4": ipv4, "ipv6": ipv6, "conditions": conditions },
                 });
-                self.rest.push(Write::PoolStatus { name, patch });
+                self.rest.push(Write::PoolStatus { name, patch, counts_only });
             }
         }
     }

@@ -93,7 +93,7 @@ fn carry_out(shared: &Shared, write: &Write) {
             let old = Arc::clone(shared.state().world.vips.get(name).expect("known"));
             shared.learn(merged(&*old, patch));
         }
-        Write::PoolStatus { name, patch } => {
+        Write::PoolStatus { name, patch, .. } => {
             let old = Arc::clone(shared.state().world.pools.get(name).expect("known"));
             shared.learn(merged(&*old, patch));
         }
