@@ -24,6 +24,17 @@ impl ProxyMode {
     }
 }
 
+/// How kubelets and kube-proxies start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kubelets {
+    /// Nodes whose kubelets run without `--node-ip`.
+    pub(crate) without_node_ip: Vec<String>,
+    /// Nodes whose kubelets are not started with the lab.
+    pub(crate) late: Vec<String>,
+    /// No kube-proxy is started with the lab.
+    pub(crate) late_proxies: bool,
+}
+
 /// What a lab is to be; made by [`crate::Lab::builder`].
 #[derive(Clone, Debug)]
 pub struct LabBuilder {
@@ -31,6 +42,7 @@ pub struct LabBuilder {
     pub(crate) clients: Vec<String>,
     pub(crate) light: bool,
     pub(crate) uninitialized: bool,
+    pub(crate) kubelets: Kubelets,
     pub(crate) service_range: String,
     /// `None`: there is no kube-proxy.
     pub(crate) proxy_mode: Option<ProxyMode>,
@@ -46,6 +58,7 @@ impl Default for LabBuilder {
             clients: Vec::new(),
             light: false,
             uninitialized: false,
+            kubelets: Kubelets::default(),
             service_range: "198.51.100.0/24".into(),
             proxy_mode: Some(ProxyMode::default()),
             proxy_flags: Vec::new(),
@@ -82,6 +95,28 @@ impl LabBuilder {
     #[must_use]
     pub fn uninitialized(self) -> Self {
         Self { uninitialized: true, ..self }
+    }
+
+    /// With kubelets: those of these nodes run without `--node-ip`, and so know no addresses of their own.
+    #[must_use]
+    pub fn without_node_ip(mut self, nodes: &[&str]) -> Self {
+        self.kubelets.without_node_ip.extend(nodes.iter().map(|&node| node.to_owned()));
+        self
+    }
+
+    /// With kubelets: these nodes are not of the cluster until [`crate::Lab::join`].
+    #[must_use]
+    pub fn late(mut self, nodes: &[&str]) -> Self {
+        self.kubelets.late.extend(nodes.iter().map(|&node| node.to_owned()));
+        self
+    }
+
+    /// With kubelets: kube-proxies are started by [`crate::Lab::start_kube_proxies`] only. Until then nobody reaches the
+    /// cluster address of any Service, the API server's among them.
+    #[must_use]
+    pub fn late_proxies(mut self) -> Self {
+        self.kubelets.late_proxies = true;
+        self
     }
 
     /// IPv4 cluster addresses of Services, as `198.18.0.0/16`; default 198.51.100.0/24, which is enough for 254 of them.

@@ -65,7 +65,8 @@ impl Lab {
         .await
     }
 
-    async fn await_windlass_pods(&self) -> anyhow::Result<()> {
+    /// With kubelets: waits until every pod of Windlass that is wanted is ready.
+    pub async fn await_windlass_pods(&self) -> anyhow::Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.client(), NAMESPACE);
         let daemon_sets: Api<DaemonSet> = Api::namespaced(self.client(), NAMESPACE);
         await_that("all Windlass pods are ready", LIMIT, async || {

@@ -1,6 +1,7 @@
 //! Nodes with a real kubelet, containerd, runc and CNI.
 
 mod images;
+mod kubelet;
 mod settings;
 
 use std::{fs, path::PathBuf};
@@ -64,31 +65,22 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts kubelet and kube-proxy on each node and waits until the Nodes are ready.
+    /// Starts kubelet and kube-proxy on each node that is there from the beginning and waits until the Nodes are ready.
     pub(crate) async fn start_full_nodes(&self) -> anyhow::Result<()> {
-        for node in self.nodes() {
-            let (name, address, ipv6) = (node.name(), node.address(), node.host.ipv6());
-            let folder = format!("/run/lab/{name}");
-            self.write(&format!("{folder}/kubelet.json"), &settings::kubelet(&folder))?;
-            let mut command = self.kubernetes("kubelet");
-            command.extend([
-                format!("--config={folder}/kubelet.json"),
-                format!("--kubeconfig={}", self.kubeconfig(name).display()),
-                format!("--root-dir={folder}/kubelet"),
-                format!("--cert-dir={folder}/kubelet-certs"),
-                format!("--hostname-override={name}"),
-                format!("--node-ip={address},{ipv6}"),
-                "--cloud-provider=external".into(),
-            ]);
-            self.start_on_node(name, "kubelet", command)?;
-            self.start_kube_proxy(node.host)?;
+        let first =
+            || self.nodes().filter(|node| !self.options.kubelets.late.iter().any(|late| late == node.name()));
+        for node in first() {
+            self.start_kubelet(node, &[])?;
+            if !self.options.kubelets.late_proxies {
+                self.start_kube_proxy(node.host)?;
+            }
         }
-        try_join_all(self.nodes().map(async |node| self.await_node(node).await)).await?;
-        self.await_kube_proxies().await
+        try_join_all(first().map(async |node| self.await_node(node).await)).await?;
+        if self.options.kubelets.late_proxies { Ok(()) } else { self.await_kube_proxies(first()).await }
     }
 
     /// Waits for the Node of a kubelet, tells it the addresses of its pods, and waits until it is ready.
-    async fn await_node(&self, node: Node<'_>) -> anyhow::Result<()> {
+    pub(crate) async fn await_node(&self, node: Node<'_>) -> anyhow::Result<()> {
         let (name, pods) = (node.name(), node.host.pod_cidrs().context("a node without pod addresses")?);
         let api: Api<NodeObject> = Api::all(self.client());
         await_that(&format!("Node {name} is registered"), READY, async || {
@@ -129,7 +121,7 @@ impl Lab {
     }
 
     /// Writes a file into the lab's memory.
-    fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
         fs::write(self.sandbox.path(path), text).with_context(|| format!("writing {path} in the lab"))
     }
 }

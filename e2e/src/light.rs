@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::Context as _;
 use futures::try_join;
-use k8s_openapi::api::{core::v1::Node, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{core::v1::Node as NodeObject, discovery::v1::EndpointSlice};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::{
     control_plane::READY,
     lab::Lab,
+    node::Node,
     service::{BACKEND_HTTP, BACKEND_UDP},
     topology::{Host, POD_RANGES, Role},
     wait::await_that,
@@ -30,7 +31,7 @@ pub(crate) struct LightServer {
 impl Lab {
     /// Writes the Node objects and starts a kube-proxy on each, if there is to be one.
     pub(crate) async fn start_light_nodes(&self) -> anyhow::Result<()> {
-        let api: Api<Node> = Api::all(self.client.clone());
+        let api: Api<NodeObject> = Api::all(self.client.clone());
         for host in self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_))) {
             let node = node_object(host, self.options.uninitialized)?;
             api.create(&PostParams::default(), &node)
@@ -50,7 +51,7 @@ impl Lab {
         if self.options.uninitialized || self.options.proxy_mode.is_none() {
             return Ok(());
         }
-        self.await_kube_proxies().await
+        self.await_kube_proxies(self.nodes()).await
     }
 
     /// Starts kube-proxy on a node, if there is to be one.
@@ -74,9 +75,12 @@ impl Lab {
         self.start_on_node(&host.name, "kube-proxy", command)
     }
 
-    /// Waits until each node's kube-proxy calls itself healthy.
-    pub(crate) async fn await_kube_proxies(&self) -> anyhow::Result<()> {
-        for node in self.nodes() {
+    /// Waits until the kube-proxy of each of these nodes calls itself healthy.
+    pub(crate) async fn await_kube_proxies(
+        &self,
+        nodes: impl Iterator<Item = Node<'_>>,
+    ) -> anyhow::Result<()> {
+        for node in nodes {
             await_that(&format!("kube-proxy on {} is healthy", node.name()), READY, async || {
                 self.daemons.check(&self.sandbox, self.logs(), node.name(), "kube-proxy")?;
                 let url = "http://127.0.0.1:10256/healthz";
@@ -166,7 +170,7 @@ async fn apply(
 }
 
 /// A Node as a kubelet would have written it.
-fn node_object(host: &Host, uninitialized: bool) -> anyhow::Result<Node> {
+fn node_object(host: &Host, uninitialized: bool) -> anyhow::Result<NodeObject> {
     let now = "2026-01-01T00:00:00Z";
     let name = &host.name;
     let taints = if uninitialized {

@@ -1,6 +1,6 @@
 //! A node of the lab and the faults that can be inflicted on it.
 
-use std::{fs, net::Ipv4Addr};
+use std::{fmt::Write as _, fs, net::Ipv4Addr};
 
 use anyhow::{Context as _, ensure};
 use nix::{
@@ -54,6 +54,34 @@ impl Node<'_> {
     /// Plugs the cable in again.
     pub fn plug_cable(&self) -> anyhow::Result<()> {
         self.script(&format!("ip -n lan link set v-{} up", self.name()))
+    }
+
+    /// Gives the node's interface another IPv4 address in place of the one it had, `from`; the others find its pods there.
+    pub fn readdress(&self, from: Ipv4Addr, to: Ipv4Addr) -> anyhow::Result<()> {
+        let name = self.name();
+        let mut script = format!(
+            "ip -n {name} addr del {from}/24 dev eth0\n\
+             ip -n {name} addr add {to}/24 brd + dev eth0\n\
+             ip -n {name} route replace default via {}\n",
+            crate::topology::API_SERVER
+        );
+        // What went through the old address went with it: the ways to the pods of others, and theirs to its own.
+        for other in self.lab.nodes().filter(|other| other.name() != name) {
+            if let (Some([pods, _]), Some([own, _])) = (other.host.pod_cidrs(), self.host.pod_cidrs()) {
+                let _ = writeln!(script, "ip -n {name} route replace {pods} via {}", other.address());
+                let _ = writeln!(script, "ip -n {} route replace {own} via {to}", other.name());
+            }
+        }
+        if let Some([own, _]) = self.host.pod_cidrs() {
+            let _ = writeln!(script, "ip -n cp route replace {own} via {to}");
+        }
+        self.script(&script)
+    }
+
+    /// Adds an address, as `192.0.2.200/32`, to the node's interface, or takes it away.
+    pub fn bind(&self, address: &str, bound: bool) -> anyhow::Result<()> {
+        let verb = if bound { "add" } else { "del" };
+        self.script(&format!("ip -n {} addr {verb} {address} dev eth0", self.name()))
     }
 
     /// Loses this percentage (1 to 100) of the node's packets in one direction, on the LAN's side of the cable, where the

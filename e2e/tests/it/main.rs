@@ -3,11 +3,13 @@
 mod addresses;
 mod black_box;
 mod commands;
+mod example_provider;
 mod examples;
 mod failover;
 mod full;
 mod guard;
 mod hostile;
+mod kubelets;
 mod light;
 mod migration;
 mod nodes;

@@ -1,0 +1,56 @@
+//! Kubelets that come, go and change what they say of their node, and kube-proxies that come late.
+
+use anyhow::ensure;
+use nix::sys::signal::Signal;
+
+use super::settings;
+use crate::{lab::Lab, node::Node};
+
+impl Lab {
+    /// Starts the kubelet of a node, with further flags.
+    pub(super) fn start_kubelet(&self, node: Node<'_>, flags: &[&str]) -> anyhow::Result<()> {
+        let (name, address, ipv6) = (node.name(), node.address(), node.host.ipv6());
+        let folder = format!("/run/lab/{name}");
+        self.write(&format!("{folder}/kubelet.json"), &settings::kubelet(&folder))?;
+        let mut command = self.kubernetes("kubelet");
+        command.extend([
+            format!("--config={folder}/kubelet.json"),
+            format!("--kubeconfig={}", self.kubeconfig(name).display()),
+            format!("--root-dir={folder}/kubelet"),
+            format!("--cert-dir={folder}/kubelet-certs"),
+            format!("--hostname-override={name}"),
+            "--cloud-provider=external".into(),
+        ]);
+        if !self.options.kubelets.without_node_ip.iter().any(|without| without == name) {
+            command.push(format!("--node-ip={address},{ipv6}"));
+        }
+        command.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self.start_on_node(name, "kubelet", command)
+    }
+
+    /// With kubelets: lets a late node join the cluster, its kubelet with further flags, and waits until it is ready. Its
+    /// kube-proxy is started by [`Self::start_kube_proxies`].
+    pub async fn join(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
+        ensure!(!self.options.light, "a light lab has no kubelets");
+        let node = self.node(node)?;
+        self.start_kubelet(node, flags)?;
+        self.await_node(node).await
+    }
+
+    /// With kubelets: ends the kubelet of a node and starts it with further flags, of which the last of a name counts.
+    /// Containers live on.
+    pub async fn restart_kubelet(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
+        self.end_process(node, "kubelet", Signal::SIGTERM).await?;
+        let node = self.node(node)?;
+        self.start_kubelet(node, flags)?;
+        self.await_node(node).await
+    }
+
+    /// With kubelets: starts the kube-proxies of these nodes and waits until they are healthy.
+    pub async fn start_kube_proxies(&self, nodes: &[&str]) -> anyhow::Result<()> {
+        for node in nodes {
+            self.start_kube_proxy(self.host(node)?)?;
+        }
+        self.await_kube_proxies(self.nodes().filter(|node| nodes.contains(&node.name()))).await
+    }
+}
