@@ -6,6 +6,7 @@
 //! | `meter` | counts and times each call |
 //! | `bucket` | the limit, without a clock |
 //! | `limiter` | makes calls wait for it |
+//! | `wire` | the connection, which notices when it is dead |
 
 mod bucket;
 mod limiter;
@@ -13,11 +14,11 @@ mod meter;
 mod metrics;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::sync::Arc;
 
 use http::Uri;
-use kube::client::ClientBuilder;
 use kube::client::retry::RetryPolicy;
 use kube::{Client, Config};
 use tower::buffer::BufferLayer;
@@ -49,7 +50,7 @@ pub fn client(
     let repeats = std::mem::replace(&mut config.default_retry, false);
     let retry = repeats.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let limiter = limit.map(|limit| LimiterLayer::new(limit, metrics.clone(), Arc::clone(&host)));
-    let builder = ClientBuilder::try_from(config)?
+    let builder = wire::builder(config)?
         .with_layer(&MeterLayer::new(metrics.clone(), host))
         .with_layer(&BufferLayer::new(WAITING))
         .with_layer(&option_layer(limiter))

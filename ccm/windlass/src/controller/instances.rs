@@ -52,8 +52,7 @@ fn metadata(
             .filter_map(|one| Some((one.type_.as_str(), one.address.parse().ok()?)))
             .filter(|(_, address)| !is_vip(*address))
             .collect();
-        let mut offered = network.map_or_else(Vec::new, primary_addresses);
-        offered.retain(|address| !is_vip(*address));
+        let mut offered = network.map_or_else(Vec::new, |network| primary_addresses(network, &is_vip));
         // A pool that spans the nodes' subnet must not keep a node uninitialized.
         offered.sort_by_key(|address| in_pool(*address));
         // A kubelet without --cloud-provider=external writes the addresses itself. With it, it never does again once there
@@ -128,8 +127,8 @@ fn has(network: &NodeNetwork, address: IpAddr) -> bool {
     all.any(|text| text.split('/').next().is_some_and(|text| text.parse() == Ok(address)))
 }
 
-/// The first address of each family on each interface, link-local ones left out, in the order of the report.
-fn primary_addresses(network: &NodeNetwork) -> Vec<IpAddr> {
+/// The first address of each family on each interface, link-local ones and VIPs left out, in the order of the report.
+fn primary_addresses(network: &NodeNetwork, is_vip: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     for interface in &network.spec.interfaces {
         let mut first = BTreeMap::new();
@@ -139,7 +138,7 @@ fn primary_addresses(network: &NodeNetwork) -> Vec<IpAddr> {
                 IpAddr::V4(v4) => v4.is_link_local(),
                 IpAddr::V6(v6) => v6.is_unicast_link_local(),
             };
-            if !link_local {
+            if !link_local && !is_vip(address) {
                 first.entry(address.is_ipv6()).or_insert(address);
             }
         }

@@ -126,7 +126,7 @@ fn a_machine_that_moved_gets_its_new_address_where_we_are_who_writes_it() {
     };
     let ours = "windlass://n1";
     let dual = ["InternalIP 192.0.2.11", "InternalIP 2001:db8::11"];
-    let rows: [Moved<'_>; 11] = [
+    let rows: [Moved<'_>; 12] = [
         // Nothing changed, whatever else there is.
         (ours, &dual, &[&["192.0.2.11/24", "192.0.2.12/24", "2001:db8::11/64"]], &dual),
         (
@@ -174,6 +174,13 @@ fn a_machine_that_moved_gets_its_new_address_where_we_are_who_writes_it() {
             ours,
             &["InternalIP 192.0.2.11"],
             &[&["192.0.2.130/24"], &["192.0.2.21/24"]],
+            &["InternalIP 192.0.2.21"],
+        ),
+        // What is bound on the interface first may be a VIP.
+        (
+            ours,
+            &["InternalIP 192.0.2.11"],
+            &[&["192.0.2.200/32", "192.0.2.21/24"]],
             &["InternalIP 192.0.2.21"],
         ),
         // A family that came later.
