@@ -12,7 +12,7 @@ use crate::{lab::Lab, tools};
 pub struct ControllerOptions {
     /// Name of the process, for [`Lab::stop_controller`] and its log `cp-<name>.log`.
     pub name: String,
-    /// Port of `/healthz`, `/readyz` and `/metrics` at 127.0.0.1 of host `cp`.
+    /// HTTPS port of `/healthz`, `/readyz` and `/metrics` at 127.0.0.1 of host `cp`.
     pub http_port: u16,
     /// Further flags.
     pub flags: Vec<String>,
@@ -27,8 +27,9 @@ impl Default for ControllerOptions {
 impl Lab {
     /// Light only: starts a controller on host `cp`, as the service account `windlass-system/windlass-controller`.
     pub fn start_controller(&self, options: ControllerOptions) -> anyhow::Result<()> {
-        let http = format!("127.0.0.1:{}", options.http_port);
-        let mut command = self.windlass("controller", &self.kubeconfig("controller"), &http)?;
+        let mut command = self.windlass("controller", &self.kubeconfig("controller"))?;
+        // Loopback of `cp` is shared by all controllers of a lab.
+        command.extend(["--bind-address=127.0.0.1".into(), format!("--secure-port={}", options.http_port)]);
         command.extend(options.flags);
         self.daemons.start(&self.sandbox, "cp", &options.name, command)
     }
@@ -43,13 +44,28 @@ impl Lab {
         self.daemons.signal(&self.sandbox, "cp", name, signal)
     }
 
+    /// What the controller at this port answers the admin, as at `/metrics`. Whatever is not 200 is an error.
+    pub async fn ask_controller(&self, port: u16, path: &str) -> anyhow::Result<String> {
+        let [cert, key] = self.admin_certificate();
+        let url = format!("https://127.0.0.1:{port}{path}");
+        // Its certificate is one of its own making.
+        let words =
+            ["curl", "-sSk", "--noproxy", "*", "--max-time", "2", "--fail-with-body", "--cert", &cert];
+        self.exec("cp", &[&words[..], &["--key", &key, &url]].concat()).await
+    }
+
+    /// Files of a certificate and its key, by which the admin is known to the cluster.
+    pub fn admin_certificate(&self) -> [String; 2] {
+        ["admin.crt", "admin.key"].map(|file| self.pki.path(file))
+    }
+
     /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`. Its state is in
     /// `/run/lab/windlass/<node>` of the lab and outlives it.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         self.node(node)?;
         let state = format!("/run/lab/windlass/{node}");
         self.sandbox.script(&format!("mkdir -p {state}"))?;
-        let mut command = self.windlass("agent", &self.kubeconfig("agent"), "127.0.0.1:9859")?;
+        let mut command = self.windlass("agent", &self.kubeconfig("agent"))?;
         command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state]);
         self.start_on_node(node, "agent", command)
     }
@@ -59,11 +75,11 @@ impl Lab {
         self.daemons.end(&self.sandbox, node, "agent", signal).await
     }
 
-    fn windlass(&self, role: &str, kubeconfig: &Path, http: &str) -> anyhow::Result<Vec<String>> {
+    fn windlass(&self, role: &str, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
         ensure!(self.options.light, "with kubelets, windlass runs as pods: apply its manifests");
         let binary = tools::windlass_binary()?.display().to_string();
         let kubeconfig = kubeconfig.display().to_string();
-        let words = [&*binary, role, "--kubeconfig", &*kubeconfig, "--http-address", http];
+        let words = [&*binary, role, "--kubeconfig", &*kubeconfig];
         Ok(words.map(str::to_owned).to_vec())
     }
 }

@@ -120,6 +120,9 @@ pub struct LoggingFlags {
     /// Form of the log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub logging_format: LogFormat,
+    /// What is logged, in place of what `-v` says: for binaries with a flag of their own.
+    #[arg(skip)]
+    pub filter: Option<String>,
 }
 
 /// A switch, in all forms that Go reads.

@@ -45,6 +45,29 @@ pub struct Options {
     pub warnings: Vec<String>,
 }
 
+impl Default for Options {
+    /// As without flags, but without election.
+    fn default() -> Self {
+        Self {
+            cloud_config: None,
+            kubeconfig: None,
+            master: None,
+            rate: None,
+            controllers: ControllerName::ALL
+                .into_iter()
+                .filter(|name| *name != ControllerName::Route)
+                .collect(),
+            election: None,
+            services: ServiceOptions::default(),
+            nodes: NodeOptions::default(),
+            node_monitor_period: Duration::from_secs(5),
+            start_interval: Duration::ZERO,
+            serving: ServingOptions::default(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// Flags that make no sense.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

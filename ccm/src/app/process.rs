@@ -38,8 +38,9 @@ pub fn main<P: CloudProvider>(provider: P, flags: &Flags) -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let logging = &flags.logging;
-    if let Err(error) = logging::init(logging.logging_format, logging::filter(logging.verbosity)) {
+    let log = &flags.logging;
+    let filter = log.filter.as_deref().unwrap_or_else(|| logging::filter(log.verbosity));
+    if let Err(error) = logging::init(log.logging_format, filter) {
         said(&error);
         return ExitCode::FAILURE;
     }

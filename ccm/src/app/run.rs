@@ -43,7 +43,7 @@ pub enum RunError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The HTTPS port cannot be served.
-    #[error(transparent)]
+    #[error("{error} ({flags})", error = .0, flags = serving_flags(.0))]
     Serving(#[from] ServingError),
     /// The lease was lost (service-contract S-61).
     #[error(transparent)]
@@ -67,6 +67,18 @@ pub enum RunError {
         #[source]
         reason: Option<BoxError>,
     },
+}
+
+/// The flags that decide about what went wrong.
+fn serving_flags(error: &ServingError) -> &'static str {
+    match error {
+        ServingError::Listen { .. } => "--bind-address, --secure-port",
+        ServingError::Certificate { .. } | ServingError::SelfSigned(_) => {
+            "--tls-cert-file, --tls-private-key-file"
+        }
+        ServingError::Folder { .. } => "--cert-dir",
+        ServingError::ClientCa { .. } => "--client-ca-file",
+    }
 }
 
 /// Runs a provider until `token` is cancelled.
@@ -136,10 +148,10 @@ impl Manager {
     pub async fn run<P: CloudProvider>(self, provider: P, token: CancellationToken) -> Result<(), RunError> {
         let Some(election) = self.options.election.clone() else {
             self.metrics.election.set_master(true);
-            return self.lead(provider, token).await;
+            return Box::pin(self.lead(provider, token)).await;
         };
         let elector = self.elector(election);
-        elector.run(token, |token| self.lead(provider, token)).await?.unwrap_or(Ok(()))
+        elector.run(token, |token| Box::pin(self.lead(provider, token))).await?.unwrap_or(Ok(()))
     }
 
     fn elector(&self, election: ElectionOptions) -> Elector {

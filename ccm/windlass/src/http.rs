@@ -24,14 +24,19 @@ struct BuildLabels {
     role: &'static str,
 }
 
-/// A registry that holds `windlass_build_info` and the metrics of the process' client.
-pub(crate) fn registry(role: &'static str) -> (SharedRegistry, ClientMetrics) {
-    let mut registry = Registry::default();
+/// Registers `windlass_build_info`.
+pub(crate) fn register_build(registry: &mut Registry, role: &'static str) {
     registry.register(
         "windlass_build",
         "Version and role of this process; the value is always 1",
         Info::new(BuildLabels { version: env!("CARGO_PKG_VERSION"), role }),
     );
+}
+
+/// The agent's registry: `windlass_build_info` and the metrics of the process' client.
+pub(crate) fn registry() -> (SharedRegistry, ClientMetrics) {
+    let mut registry = Registry::default();
+    register_build(&mut registry, "agent");
     let client = ClientMetrics::register(&mut registry);
     (Arc::new(Mutex::new(registry)), client)
 }

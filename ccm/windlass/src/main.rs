@@ -2,7 +2,6 @@
 
 mod agent;
 mod cli;
-mod client;
 mod controller;
 mod convert;
 mod http;

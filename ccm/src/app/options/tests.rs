@@ -32,6 +32,12 @@ fn without_flags_it_is_as_kubernetes_has_it_287() {
 }
 
 #[test]
+fn the_default_is_what_no_flag_says() {
+    let without = options(&["--leader-elect=false"]).unwrap();
+    assert_eq!(format!("{without:?}"), format!("{:?}", Options::default()));
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused_with_the_value_and_the_remedy_285_286() {
     let rows = [
         ("--concurrent-node-syncs=-5", "concurrent-node-syncs must be a positive number", "1 or more"),

@@ -148,7 +148,7 @@ impl Reporter {
                 said.outdated(&job);
                 Outcome::Moot
             }
-            Ok(Err(error)) => Outcome::Failed(crate::client::root_cause(&error)),
+            Ok(Err(error)) => Outcome::Failed(windlass_ccm::app::root_cause(&error)),
             Err(_) => Outcome::Failed(format!("no answer within {} s", PATCH_LIMIT.as_secs())),
         }
     }

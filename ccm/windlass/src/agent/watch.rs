@@ -62,7 +62,7 @@ fn reason(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => crate::client::root_cause(error),
+        | watcher::Error::WatchFailed(error) => windlass_ccm::app::root_cause(error),
         watcher::Error::WatchError(status) => format!("{} ({})", status.message, status.code),
         watcher::Error::NoResourceVersion => error.to_string(),
     }

@@ -21,7 +21,7 @@ use super::provider::Metal;
 use super::replan::{Urgency, rest};
 use super::state::Watched;
 use super::writes::{Write, Writes};
-use crate::client::root_cause;
+use windlass_ccm::app::root_cause;
 
 /// How long after its end an object in quarantine is deleted.
 const QUARANTINE_SLACK: Duration = Duration::from_millis(100);

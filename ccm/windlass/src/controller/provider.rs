@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, 
 use kube::api::Api;
 use kube::{Client, Resource as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP};
+use windlass_ccm::app::root_cause;
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{AllocateError, Families, Plan, Planned};
@@ -25,7 +26,6 @@ use super::request::{asks_otherwise, owner, status_addresses};
 use super::settings::Settings;
 use super::state::{Shared, State};
 use super::verdict::{self, Progress, foreign, is_own, progress, status};
-use crate::client::root_cause;
 
 /// When to ask again while the lists are not complete yet.
 const NOT_READY: Duration = Duration::from_millis(200);

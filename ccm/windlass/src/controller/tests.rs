@@ -10,11 +10,3 @@ mod race;
 mod restarts;
 mod rig;
 mod scenarios;
-
-#[test]
-fn two_candidates_on_one_host_have_different_identities() {
-    let [one, other] = [(); 2].map(|()| super::identity().expect("an identity"));
-    assert_ne!(one, other);
-    let host = nix::unistd::gethostname().expect("a host name");
-    assert!(one.starts_with(&format!("{}_", host.to_string_lossy())), "{one}");
-}

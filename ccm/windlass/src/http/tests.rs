@@ -18,7 +18,7 @@ async fn health_readiness_and_metrics_are_served_and_a_port_in_use_is_named() {
     let address = server.0.local_addr().unwrap();
     let (health, sender) = Health::starting("the state was not read yet");
     let token = CancellationToken::new();
-    let serving = tokio::spawn(server.serve(registry("agent").0, health, token.clone()));
+    let serving = tokio::spawn(server.serve(registry().0, health, token.clone()));
 
     assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
     assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));

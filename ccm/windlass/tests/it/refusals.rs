@@ -38,7 +38,19 @@ fn bad_usage_is_refused_with_code_2() {
     refuses(&["agent", "--node-name", "N 1"], 2, &["'N 1'", "kubectl get nodes"]);
     refuses(&["controller", "positional"], 2, &["positional"]);
     refuses(&["controller", "--cloud-provider=aws"], 2, &["aws", "windlass"]);
+    refuses(
+        &["controller", "--cloud-provider=external"],
+        2,
+        &["external", "kubelets", "--cloud-provider=windlass"],
+    );
+    refuses(&["controller", "--controllers=x"], 2, &["\"x\" is not in the list of known controllers"]);
+    refuses(
+        &["controller", "--concurrent-node-syncs=0"],
+        2,
+        &["concurrent-node-syncs must be a positive number"],
+    );
     refuses(&["controller", "--concurrent-service-syncs=none"], 2, &["none"]);
+    refuses(&["controller", "--leader-elect-lease-duration=15"], 2, &["'15'", "1m30s"]);
     refuses(&["controller", "--log-format=xml"], 2, &["xml", "json"]);
     refuses(&["elevator"], 2, &["elevator"]);
 }
@@ -70,7 +82,7 @@ fn a_kubeconfig_that_is_none_is_refused_in_both_roles() {
         (directory, "directory"),
     ] {
         let flag = format!("--kubeconfig={file}");
-        refuses(&["controller", "--http-address=127.0.0.1:0", &flag], 1, &[file, reason, "--kubeconfig"]);
+        refuses(&["controller", "--secure-port=0", &flag], 1, &[file, reason, "--kubeconfig"]);
         refuses(
             &["agent", "--node-name=n1", "--http-address=127.0.0.1:0", &state, &flag],
             1,
@@ -83,7 +95,7 @@ fn a_kubeconfig_that_is_none_is_refused_in_both_roles() {
 fn outside_a_cluster_a_kubeconfig_is_asked_for_and_the_environment_variable_is_not_used() {
     let folder = Folder::new();
     let kubeconfig = folder.unreachable_kubeconfig();
-    let args = ["controller", "--http-address=127.0.0.1:0"];
+    let args = ["controller", "--secure-port=0"];
     let output = windlass().args(args).env("KUBECONFIG", kubeconfig).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -95,10 +107,51 @@ fn the_controller_names_the_api_server_that_it_cannot_reach() {
     let folder = Folder::new();
     let kubeconfig = folder.unreachable_kubeconfig();
     refuses(
-        &["controller", "--http-address=127.0.0.1:0", "--kubeconfig", &kubeconfig],
+        &["controller", "--secure-port=0", "--kubeconfig", &kubeconfig],
         1,
         &["http://127.0.0.1:1", &kubeconfig, "Connection refused", "check that it runs"],
     );
+}
+
+#[test]
+fn a_pod_asks_the_api_server_that_its_environment_names_whoever_wrote_it() {
+    let command = |host| {
+        let mut command = windlass();
+        command.args(["controller", "--secure-port=0"]);
+        command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", "6443");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // There is no service account here; that it is missed shows that the variables were taken.
+    assert!(command("192.0.2.10").contains("/var/run/secrets/kubernetes.io/serviceaccount/token"));
+    assert!(command("not a host").contains("KUBERNETES_SERVICE_HOST is not a host"));
+}
+
+#[test]
+fn flags_of_other_cloud_controller_managers_are_taken_with_a_warning() {
+    let folder = Folder::new();
+    let kubeconfig = folder.unreachable_kubeconfig();
+    let pasted = [
+        "controller",
+        "--secure-port=0",
+        "--kubeconfig",
+        &kubeconfig,
+        "--cloud-provider=windlass",
+        "--cloud-config=",
+        "--allocate-node-cidrs=true",
+        "--cluster-cidr=10.0.0.0/8",
+        "--configure-cloud-routes=false",
+        "-v=2",
+        "--use-service-account-credentials",
+    ];
+    let warned = [
+        "--allocate-node-cidrs has no effect",
+        "--cluster-cidr has no effect",
+        "--configure-cloud-routes has",
+        "--use-service-account-credentials has no effect",
+    ];
+    refuses(&pasted, 1, &[&warned[..], &["Connection refused"]].concat());
 }
 
 #[test]
@@ -106,12 +159,18 @@ fn a_port_in_use_is_named_in_both_roles() {
     let folder = Folder::new();
     let kubeconfig = folder.unreachable_kubeconfig();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("--secure-port={}", taken.local_addr().unwrap().port());
     let address = taken.local_addr().unwrap().to_string();
     let flag = format!("--http-address={address}");
     let state = format!("--state-dir={}", folder.path().display());
-    let parts = [address.as_str(), "in use", "--http-address"];
-    refuses(&["controller", "--kubeconfig", &kubeconfig, &flag], 1, &parts);
-    refuses(&["agent", "--node-name=n1", "--kubeconfig", &kubeconfig, &flag, &state], 1, &parts);
+    let parts = |flag| [address.as_str(), "in use", flag];
+    let args = ["controller", "--kubeconfig", &kubeconfig, "--bind-address=127.0.0.1", &port];
+    refuses(&args, 1, &parts("--secure-port"));
+    refuses(
+        &["agent", "--node-name=n1", "--kubeconfig", &kubeconfig, &flag, &state],
+        1,
+        &parts("--http-address"),
+    );
 }
 
 #[test]

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use windlass_ccm::metrics::Metrics;
+use windlass_ccm::app::{Manager, Options};
+use windlass_ccm::service::ServiceOptions;
+use windlass_ccm::serving::HealthChecks;
 use windlass_ccm::testing::apiserver::{ApiServer, Write};
 use windlass_ccm::testing::faults::Cut;
 
 use crate::controller::clock::Clock;
-use crate::controller::pool_metrics::PoolMetrics;
-use crate::controller::{Options, Settings, lead};
+use crate::controller::{Settings, Windlass};
 
 /// When the tests begin.
 const BEGIN: i64 = 1_767_312_000;
@@ -91,21 +92,13 @@ impl Rig {
     /// Starts a controller.
     pub(super) fn controller(&self) -> Running {
         let (client, number) = self.api.numbered_client();
-        let options = Options {
-            cluster_name: "kubernetes".to_owned(),
-            workers: 4,
-            leader_elect: false,
-            lease_namespace: "kube-system".to_owned(),
-            lease_name: "test".to_owned(),
-            settings: Settings::default(),
-        };
-        let metrics = Metrics::register(&mut Registry::default(), "test");
-        let clock = self.clock.clone();
+        let services = ServiceOptions { workers: 4, ..ServiceOptions::default() };
+        let options = Options { services, ..Options::default() };
+        let manager = Manager::new(client, options, &mut Registry::default(), HealthChecks::new());
+        let provider = Windlass::new(Settings::default()).with_clock(self.clock.clone());
         let task = tokio::spawn(async move {
-            let leading =
-                lead(client, options, clock, metrics, &PoolMetrics::default(), CancellationToken::new())
-                    .await;
-            leading.expect("a controller does not end by itself");
+            let ended = manager.run(provider, CancellationToken::new()).await;
+            ended.expect("a controller does not end by itself");
         });
         Running { number, task }
     }
