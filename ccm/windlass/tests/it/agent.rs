@@ -33,7 +33,7 @@ fn without_state_and_api_server_it_lives_waits_and_stops_when_told() {
     agent.await_line(&["agent started"]);
     agent.await_line(&["cannot watch", "Connection refused"]);
     assert!(agent.fetch("127.0.0.1:9859", "/livez").starts_with("HTTP/1.1 200"));
-    assert!(agent.fetch("127.0.0.1:9859", "/readyz").starts_with("HTTP/1.1 503"));
+    assert!(agent.fetch("127.0.0.1:9859", "/readyz").starts_with("HTTP/1.1 500"));
     assert!(agent.fetch("127.0.0.1:9859", "/metrics").contains("windlass_build_info"));
     let (status, log) = agent.terminate();
     assert_eq!(status.code(), Some(0), "{log}");
