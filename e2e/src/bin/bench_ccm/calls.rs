@@ -26,11 +26,13 @@ pub(crate) struct Calls {
 
 impl Calls {
     pub(crate) async fn of(lab: &Lab, process: Process) -> anyhow::Result<Self> {
-        let (host, url) = match process {
-            Process::Controller => ("cp", "http://127.0.0.1:10258/metrics"),
-            Process::Agent => ("n1", "http://127.0.0.1:9859/metrics"),
+        let text = match process {
+            Process::Controller => lab.ask_controller(10258, "/metrics").await,
+            Process::Agent => {
+                let url = "http://127.0.0.1:9859/metrics";
+                lab.exec("n1", &["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", url]).await
+            }
         };
-        let text = lab.exec(host, &["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", url]).await;
         parse(&text.with_context(|| format!("reading the metrics of the {process:?}"))?)
     }
 
