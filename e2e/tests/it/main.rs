@@ -16,6 +16,7 @@ mod nodes;
 mod nonsense;
 mod pool_rules;
 mod service_side;
+mod serving;
 mod setup;
 mod teardown;
 mod whole_path;
