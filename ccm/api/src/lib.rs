@@ -21,7 +21,8 @@ pub use ip_pool::{
 };
 pub use node_network::{DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
 pub use virtual_ip::{
-    Quarantine, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec, VirtualIPStatus, virtual_ip_name,
+    PortProtocol, PortSources, Quarantine, QuarantineReason, RestrictedPort, ServiceRef, VirtualIP,
+    VirtualIPSpec, VirtualIPStatus, virtual_ip_name,
 };
 pub use virtual_router::{RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus};
 
@@ -42,6 +43,10 @@ pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 pub const CONDITION_ADDRESS_ALLOCATED: &str = "windlass.dev/AddressAllocated";
 /// `reason` of [`CONDITION_ANNOUNCED`] = `False`: another station of the LAN has the address.
 pub const REASON_ADDRESS_TAKEN: &str = "AddressTaken";
+
+/// `reason` of [`CONDITION_ANNOUNCED`] = `False`: not everybody may use the address, and the node that would announce it
+/// cannot keep the others out.
+pub const REASON_UNGUARDED: &str = "Unguarded";
 
 /// `spec.loadBalancerClass` of Services that Windlass always serves.
 pub const LOAD_BALANCER_CLASS: &str = "windlass.dev/windlass";

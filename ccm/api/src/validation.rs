@@ -118,6 +118,11 @@ pub(crate) fn octet(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 255 })
 }
 
+/// Number of a port.
+pub(crate) fn port(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 65535 })
+}
+
 /// VRID of a virtual router, which never changes: another VRID is another router (RFC 9568 §5.2.3).
 pub(crate) fn vrid(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -48,9 +48,52 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub virtual_router: Option<String>,
+    /// Ports of the address that not everybody may send to; to all others everybody may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128))]
+    pub sources: Vec<PortSources>,
     /// Set while nobody has the address and nobody may be given it: no agent announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,
+}
+
+/// Who may send to some ports of an address: those of one Service.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PortSources {
+    /// The ports.
+    #[schemars(length(min = 1, max = 4096))]
+    pub ports: Vec<RestrictedPort>,
+    /// Ranges of the address's family, as `192.0.2.0/24`; without any, nobody may. What is no range lets nobody in.
+    #[serde(default)]
+    #[schemars(length(max = 1024), inner(length(max = 49)))]
+    pub allowed: Vec<String>,
+    /// kube-proxy keeps the others out by itself: a node whose agent cannot may announce the address all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_kube_proxy: bool,
+}
+
+/// A port, as a Service has it.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct RestrictedPort {
+    /// Its protocol.
+    pub protocol: PortProtocol,
+    /// Its number.
+    #[schemars(schema_with = "crate::validation::port")]
+    pub port: u16,
+}
+
+/// Protocol of a port.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum PortProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
 }
 
 /// Why an address is kept back, and for how long.

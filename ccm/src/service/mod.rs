@@ -7,6 +7,7 @@
 //! | `nodes` | which nodes may carry load balancers, which changes of a node matter |
 //! | `fan_out` | how long a change of the nodes takes to reach all of them |
 //! | `patch` | the writes to a Service |
+//! | `source_ranges` | which clients may reach a Service |
 //! | `condition` | the provider's condition on a Service |
 //! | `helpers` | what providers read off a Service |
 //! | `words` | reasons and messages of events |
@@ -28,6 +29,7 @@ mod nodes;
 mod patch;
 mod run;
 mod select;
+mod source_ranges;
 mod state;
 mod sync;
 mod words;
@@ -42,6 +44,7 @@ use kube::Client;
 pub use helpers::{default_load_balancer_name, keeps_traffic_local, needs_health_check};
 pub use nodes::{LABEL_EXCLUDE, TAINT_TO_BE_DELETED, is_excluded, is_stable, stable_node_set};
 pub use select::is_seen_to;
+pub use source_ranges::{ANNOTATION_SOURCE_RANGES, RangesPlace, SourceRanges, SourceRangesError};
 
 use crate::metrics::Metrics;
 use crate::provider::LoadBalancer;

@@ -23,6 +23,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::Time;
 
 use crate::config::{Hold, RouterKey};
+use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets::{LinkSockets, UnicastSocket};
 
 #[cfg(test)]
@@ -205,6 +206,8 @@ impl Duty {
 pub(crate) struct Roster {
     duties: ArcSwap<Vec<Arc<Duty>>>,
     links: ArcSwap<Vec<Arc<LinkSockets>>>,
+    restrictions: ArcSwap<Restrictions>,
+    guard_status: ArcSwap<GuardStatus>,
     stopping: AtomicBool,
     neighbour: Bell,
     hold: Bell,
@@ -215,6 +218,8 @@ impl Roster {
         Ok(Self {
             duties: ArcSwap::default(),
             links: ArcSwap::default(),
+            restrictions: ArcSwap::default(),
+            guard_status: ArcSwap::default(),
             stopping: AtomicBool::new(false),
             neighbour: Bell::new()?,
             hold: Bell::new()?,
@@ -240,6 +245,27 @@ impl Roster {
     pub(crate) fn publish_links(&self, links: Vec<Arc<LinkSockets>>) {
         self.links.store(Arc::new(links));
         self.ring();
+    }
+
+    /// Who may send to which ports of VIPs.
+    pub(crate) fn restrictions(&self) -> Arc<Restrictions> {
+        self.restrictions.load_full()
+    }
+
+    /// Replaces the restrictions, and rings the hold thread. By who gives the orders.
+    pub(crate) fn restrict(&self, restrictions: Arc<Restrictions>) {
+        self.restrictions.store(restrictions);
+        self.hold.ring();
+    }
+
+    /// Which restrictions are in force.
+    pub(crate) fn guard_status(&self) -> Arc<GuardStatus> {
+        self.guard_status.load_full()
+    }
+
+    /// Set by the hold thread.
+    pub(crate) fn set_guard_status(&self, status: GuardStatus) {
+        self.guard_status.store(Arc::new(status));
     }
 
     /// Ends the threads that follow it, after the last duty has ended.

@@ -20,6 +20,7 @@ use crate::links::Links;
 use crate::neighbour;
 use crate::options::{Options, StartError};
 use crate::realtime;
+use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets;
 use crate::status::{LinkStatus, RouterStatus};
 
@@ -111,6 +112,19 @@ impl Engine {
         // The inbox first: routers that go must resign before their interface is let go.
         self.inbox.desire(desired);
         self.links.want_for_routers(groups);
+    }
+
+    /// Declares who may send to which ports of VIPs, of this node's virtual routers and of others': the packets of others are
+    /// dropped, as are those of this node itself, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
+    /// the last call wins. What is in force, [`Engine::guard_status`] tells: a caller that must not let anybody else in
+    /// names a restricted VIP to [`Engine::apply`] once its restrictions are.
+    pub fn restrict(&self, restrictions: Arc<Restrictions>) {
+        self.roster.restrict(restrictions);
+    }
+
+    /// Which restrictions are in force. [`Event::GuardChanged`] tells of a change.
+    pub fn guard_status(&self) -> Arc<GuardStatus> {
+        self.roster.guard_status()
     }
 
     /// The virtual routers as they are now, in the order of their keys.

@@ -132,6 +132,9 @@ pub enum Event {
         /// The router.
         key: RouterKey,
     },
+    /// Which restrictions of sources are in force has changed, or what is in the way of them:
+    /// [`Engine::guard_status`](crate::Engine::guard_status) tells.
+    GuardChanged,
     /// The kernel refuses this router's adverts: a peer that hears none takes over, and both are Active. Told at the third
     /// in a row and each minute while that lasts.
     AdvertsRefused {

@@ -9,6 +9,16 @@
 //!   set vips6 { type ipv6_addr; }          # a failover changes nothing here
 //!   set held4 { type ipv4_addr; }          # those that this node is Active for
 //!   set held6 { type ipv6_addr; }
+//!   set restricted4 { type ipv4_addr . inet_proto . inet_service; }    # ports of VIPs, any node's, that not everybody may use
+//!   set restricted6 { type ipv6_addr . inet_proto . inet_service; }
+//!   set sources4 {                         # and who may
+//!     type ipv4_addr . inet_proto . inet_service . ipv4_addr
+//!     flags interval
+//!   }
+//!   set sources6 {
+//!     type ipv6_addr . inet_proto . inet_service . ipv6_addr
+//!     flags interval
+//!   }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -29,6 +39,16 @@
 //!   chain untaken {
 //!     meta l4proto tcp accept              # judged in input and forward
 //!     goto arrived
+//!   }
+//!   chain sources {
+//!     type filter hook prerouting priority -115; policy accept;
+//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
+//!   }
+//!   chain sources-local {
+//!     type filter hook output priority -115; policy accept;
+//!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
+//!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
 //!   }
 //!   chain echo {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -65,6 +85,9 @@
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!
+//! Who may send to a port is decided before any translation, for every packet and not for a connection's first alone: who is
+//! taken off the list is kept out at once, and who stays on it notices nothing of a change.
+//!
 //! TCP is refused after kube-proxy's filter chains (priority 0 in both modes), not in prerouting: what kube-proxy drops on
 //! purpose, as for source ranges or for an `externalTrafficPolicy: Local` Service whose endpoints are on other nodes,
 //! stays dropped, and a client that tries again finds the node that has become Active. So TCP to a VIP that is on no
@@ -85,19 +108,23 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 mod attributes;
 mod expression;
 mod kernel;
 mod message;
 mod ruleset;
+mod set;
 #[cfg(test)]
 mod tests;
 
 use attributes::Attributes;
 use kernel::Kernel;
 use message::{Batch, Operation};
-use ruleset::Set;
+use set::Set;
+
+use crate::restriction::Restrictions;
 
 /// Why the guard is not there.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +179,7 @@ impl GuardError {
     }
 }
 
-/// What to guard. Neither set may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
+/// What to guard. Neither set of VIPs may have an address whose packets are meant for the host's sockets: a VIP in Accept_Mode
 /// (RFC 9568 §6.1), an address of the node's own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Guarded {
@@ -160,6 +187,8 @@ pub struct Guarded {
     pub vips: BTreeSet<IpAddr>,
     /// Those that this node is Active for: the node's own packets to them are guarded too.
     pub held: BTreeSet<IpAddr>,
+    /// Who may send to which ports of which addresses.
+    pub restrictions: Arc<Restrictions>,
 }
 
 /// What [`Guard::check`] found.
@@ -206,6 +235,11 @@ impl Guard {
         };
         guard.make(wanted.clone())?;
         Ok(guard)
+    }
+
+    /// The restrictions that are in force, as far as is known.
+    pub fn restrictions(&self) -> Arc<Restrictions> {
+        if self.identity.is_some() { Arc::clone(&self.told.restrictions) } else { Arc::default() }
     }
 
     /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
@@ -318,13 +352,13 @@ impl Guard {
         }
         for set in Set::ALL {
             if !self.is_as_told(set)? {
-                return Ok(Some("the addresses in a set were changed"));
+                return Ok(Some("the elements of a set were changed"));
             }
         }
         Ok(None)
     }
 
-    /// What is not as it was left, but for the addresses.
+    /// What is not as it was left, but for the sets' elements.
     fn difference_of_rules(&mut self) -> Result<Option<&'static str>, GuardError> {
         let Some(known) = self.identity.take() else { return Ok(Some("its state was unknown")) };
         let Some(found) = self.identify()? else { return Ok(Some("it was gone or being changed")) };
@@ -342,12 +376,12 @@ impl Guard {
         let Some(answers) = self.ask(Operation::GetElements, &ruleset::of_set(&self.table, set))? else {
             return Ok(false);
         };
-        let found: BTreeSet<_> = answers.iter().flat_map(|answer| ruleset::read_elements(answer)).collect();
+        let found: BTreeSet<_> = answers.iter().flat_map(|answer| set::read(answer)).collect();
         let told = set.members(&self.told);
         if !found.is_subset(&told) {
             return Ok(false);
         }
-        let unlisted: Vec<_> = told.difference(&found).copied().collect();
+        let unlisted: Vec<_> = told.difference(&found).collect();
         for question in ruleset::lookups(&self.table, set, &unlisted) {
             if self.ask(Operation::FindElements, &question)?.is_none() {
                 return Ok(false);

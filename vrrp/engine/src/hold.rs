@@ -15,6 +15,7 @@ use nix::sys::time::TimeSpec;
 use crate::clock;
 use crate::delivery::Sink;
 use crate::duty::Roster;
+use crate::event::Event;
 use crate::inbox::Inbox;
 use crate::tag::AddressTag;
 
@@ -61,9 +62,10 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
         roster.hold_bell().hush();
         let stopping = roster.is_stopping();
         let mut claims = if stopping { Vec::new() } else { claims(roster) };
-        let mut round = holder.round(&mut claims);
+        let restrictions = roster.restrictions();
+        let mut round = holder.round(&mut claims, &restrictions);
         while stopping && round.more {
-            round = holder.round(&mut claims);
+            round = holder.round(&mut claims, &restrictions);
         }
         if round.news {
             roster.ring_neighbour();
@@ -71,10 +73,21 @@ pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Sett
         if stopping {
             return holder.end();
         }
-        holder.afterwards(&claims);
+        tell(&holder, roster, events);
+        holder.afterwards(&claims, &restrictions);
+        tell(&holder, roster, events);
         let rest =
             if round.more { Duration::ZERO } else { (clock::now().since(begun) * REST).min(LONGEST_REST) };
         wait(roster, &holder, holder.patience(&round), rest);
+    }
+}
+
+/// Tells which restrictions are in force, if that has changed.
+fn tell(holder: &Holder<'_>, roster: &Roster, events: &Sink) {
+    let status = holder.guard_status();
+    if *roster.guard_status() != status {
+        roster.set_guard_status(status);
+        events.tell(Event::GuardChanged);
     }
 }
 

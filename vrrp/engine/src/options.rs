@@ -14,7 +14,8 @@ pub struct Options {
     /// Ask for real-time scheduling and locked memory; refused (as in most containers), the engine runs without and says
     /// so once. Default: yes.
     pub realtime: bool,
-    /// Install the nftables table that answers ping to VIPs and refuses what no Service takes. Default: no.
+    /// Install the nftables table that answers ping to VIPs, refuses what no Service takes, and enforces
+    /// [`Engine::restrict`](crate::Engine::restrict). Default: no.
     pub guard: bool,
     /// Name of that table, of family `inet`. Default: `windlass`.
     pub table: String,

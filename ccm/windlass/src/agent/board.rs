@@ -25,6 +25,7 @@ struct Inner {
     census: Census,
     duplicates: Duplicates,
     conflicts: BTreeMap<String, u64>,
+    unguarded: Option<String>,
 }
 
 impl Inner {
@@ -141,6 +142,21 @@ impl Board {
         }
     }
 
+    /// Why this node cannot keep out who may not use an address; `None`: it can.
+    pub(crate) fn set_unguarded(&self, why: Option<&str>) {
+        let mut inner = self.lock();
+        if inner.unguarded.as_deref() != why {
+            inner.unguarded = why.map(str::to_owned);
+            drop(inner);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Why this node cannot keep out who may not use an address.
+    pub(crate) fn unguarded(&self) -> Option<String> {
+        self.lock().unguarded.clone()
+    }
+
     /// How this node stands in the routers that it is Active for.
     pub(crate) fn standings(&self, now: Instant) -> BTreeMap<RouterKey, Standing> {
         let mut inner = self.lock();
@@ -222,6 +238,8 @@ pub(crate) fn log(event: &Event) {
             vrid = key.vrid.get(), interface = %key.interface, %error,
             "the kernel refuses adverts: another node takes over, and both are Active; let IP protocol 112 out"
         ),
+        // The engine has said why.
+        Event::GuardChanged => {}
         _ => tracing::warn!(?event, "event of the VRRP engine"),
     }
 }

@@ -10,6 +10,8 @@ use windlass_api::{VirtualIP, VirtualRouter};
 use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
+use super::admission::{Restricted, restricted};
+
 #[cfg(test)]
 mod tests;
 
@@ -95,6 +97,8 @@ pub(crate) struct Problem {
 pub(crate) struct Desired {
     /// By interface, family and VRID; every one has at least one address and a valid [`Assignment::config`].
     pub(crate) assignments: Vec<Assignment>,
+    /// The virtual IPs of the cluster that not everybody may use.
+    pub(crate) restricted: Vec<Restricted>,
     /// What was left out.
     pub(crate) problems: Vec<Problem>,
 }
@@ -175,7 +179,7 @@ where
         assignments.insert(key, assignment);
     }
     problems.sort();
-    Desired { assignments: assignments.into_values().collect(), problems }
+    Desired { assignments: assignments.into_values().collect(), restricted: restricted(vips), problems }
 }
 
 /// Whether some Service has it.

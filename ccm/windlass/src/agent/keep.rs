@@ -46,7 +46,7 @@ pub(crate) async fn keep(
             continue;
         };
         let target = file.clone();
-        let written = tokio::task::spawn_blocking(move || target.store(&state.assignments)).await;
+        let written = tokio::task::spawn_blocking(move || target.store(&state)).await;
         not_before = Instant::now() + LEAST_PAUSE;
         match written {
             Ok(Ok(())) => {

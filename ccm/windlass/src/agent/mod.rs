@@ -3,6 +3,7 @@
 //! | part | does | needs the API server |
 //! |---|---|---|
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
+//! | [`admission`] | which virtual IPs may be announced: those whose clients are kept apart (pure) | |
 //! | [`state`], [`keep`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`board`], [`standing`], [`duplicates`] | what the engine last said | no |
@@ -12,6 +13,7 @@
 //!
 //! None of the tasks can hold up the engine, which runs in threads of its own.
 
+mod admission;
 mod backoff;
 mod board;
 mod desired;
@@ -41,8 +43,9 @@ use kube::runtime::reflector::Store;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
-use windlass_engine::{Engine, Event, RouterKey};
+use windlass_engine::{Engine, Event, Restrictions, RouterKey};
 
+use self::admission::{admitted, restrictions};
 use self::board::Board;
 use self::desired::{Assignment, Desired, Problem, desired};
 use self::pace::Pace;
@@ -105,10 +108,11 @@ pub(crate) async fn run(
 
     // First of all what was in force before: it may be long until the API server answers.
     let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);
-    let mut current = restore(&file).map(|assignments| Desired { assignments, problems: Vec::new() });
+    let mut orders = Orders::new(Arc::clone(&engine), Arc::clone(&board), guard);
+    let mut current = restore(&file);
     if let Some(restored) = &current {
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
-        engine.apply(configs(&restored.assignments));
+        orders.give(restored);
         desired_sender.send_replace(Some(Arc::new(restored.clone())));
         ready.send_if_modified(become_ready);
     }
@@ -154,6 +158,10 @@ pub(crate) async fn run(
                 if lost.swap(false, Ordering::Relaxed) {
                     tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
                     board.resync(&engine.snapshot(), Timestamp::now());
+                    orders.look(current.as_ref());
+                }
+                if matches!(event, Event::GuardChanged) {
+                    orders.look(current.as_ref());
                 }
             }
             () = changed.notified(), if !is_stale => is_stale = true,
@@ -167,8 +175,7 @@ pub(crate) async fn run(
                     let new = desired(&node, &routers.state(), &vips.state());
                     if current.as_ref() != Some(&new) {
                         complain(current.as_ref().map_or(&[], |old| &old.problems), &new.problems);
-                        board.restrict(&addresses(&new.assignments));
-                        engine.apply(configs(&new.assignments));
+                        orders.give(&new);
                         desired_sender.send_replace(Some(Arc::new(new.clone())));
                         current = Some(new);
                         ready.send_if_modified(become_ready);
@@ -182,6 +189,7 @@ pub(crate) async fn run(
 
     token.cancel();
     let parting = reporter.parting();
+    drop(orders);
     while tasks.join_next().await.is_some() {}
     if let Some(engine) = Arc::into_inner(engine) {
         // Resigns first: the others need not wait for the rest of this.
@@ -193,8 +201,51 @@ pub(crate) async fn run(
     outcome
 }
 
+/// What the engine was told, and what it may be told.
+struct Orders {
+    engine: Arc<Engine>,
+    board: Arc<Board>,
+    /// Whether the engine has a guard.
+    guard: bool,
+    wanted: Arc<Restrictions>,
+    given: Vec<Assignment>,
+}
+
+impl Orders {
+    fn new(engine: Arc<Engine>, board: Arc<Board>, guard: bool) -> Self {
+        Self { engine, board, guard, wanted: Arc::default(), given: Vec::new() }
+    }
+
+    /// Another state is desired. Who may use what first: no address is announced before that is in force.
+    fn give(&mut self, desired: &Desired) {
+        let wanted = restrictions(&desired.restricted);
+        if *self.wanted != wanted {
+            self.wanted = Arc::new(wanted);
+            self.engine.restrict(Arc::clone(&self.wanted));
+        }
+        self.look(Some(desired));
+    }
+
+    /// What is in force may have changed.
+    fn look(&mut self, desired: Option<&Desired>) {
+        let mut status = (*self.engine.guard_status()).clone();
+        if !self.guard {
+            status.error = Some("its agent runs with --guard=false".to_owned());
+        }
+        self.board.set_unguarded(status.error.as_deref());
+        let Some(desired) = desired else { return };
+        let announced = self.given.iter().flat_map(|one| &one.addresses).copied().collect();
+        let new = admitted(desired, &self.wanted, &status, &announced);
+        if self.given != new {
+            self.board.restrict(&addresses(&new));
+            self.engine.apply(configs(&new));
+            self.given = new;
+        }
+    }
+}
+
 /// The last state, unless it cannot be used: then it is put aside and said, and the API server is waited for.
-fn restore(file: &StateFile) -> Option<Vec<Assignment>> {
+fn restore(file: &StateFile) -> Option<Desired> {
     let path = file.path();
     match file.load() {
         Ok(state) => state,

@@ -109,18 +109,19 @@ impl Reporter {
 
     /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
     pub(crate) async fn say_last_words(&self, parting: &[Assignment]) {
-        let todo = last_words(self.here(), parting, &self.routers.state(), &self.vips.state());
+        let todo = last_words(self.here(None), parting, &self.routers.state(), &self.vips.state());
         let batch = futures::stream::iter(todo).map(|job| async move { self.send(&job).await });
         let _ =
             tokio::time::timeout(LAST_WORDS_LIMIT, batch.buffer_unordered(AT_ONCE).collect::<Vec<_>>()).await;
     }
 
-    fn here(&self) -> Here<'_> {
-        Here { node: &self.node, now: Instant::now(), wall: Timestamp::now() }
+    fn here<'a>(&'a self, unguarded: Option<&'a str>) -> Here<'a> {
+        Here { node: &self.node, now: Instant::now(), wall: Timestamp::now(), unguarded }
     }
 
     fn todo(&self, said: &Mutex<Said>) -> Vec<Job> {
-        let here = self.here();
+        let unguarded = self.board.unguarded();
+        let here = self.here(unguarded.as_deref());
         let standings = self.board.standings(here.now);
         let (routers, vips) = (self.routers.state(), self.vips.state());
         let desired = self.desired.borrow().clone().unwrap_or_default();

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::desired::Assignment;
+use super::admission::Restricted;
+use super::desired::{Assignment, Desired};
 
 #[cfg(test)]
 mod tests;
@@ -26,9 +27,12 @@ struct Envelope {
     _version: u32,
     /// The node it was written on: the disk of a cloned machine must not make two nodes answer alike.
     node: String,
-    /// CRC-32 (IEEE 802.3) of `routers` as compact JSON, in hexadecimal.
+    /// CRC-32 (IEEE 802.3) of `routers` and, if there are any, `restricted` as compact JSON, in hexadecimal.
     crc32: String,
     routers: Vec<Assignment>,
+    /// Left out where there are none. An agent that does not know it sets the file aside and waits for the API server.
+    #[serde(default)]
+    restricted: Vec<Restricted>,
 }
 
 /// Why a state file is not used.
@@ -78,7 +82,7 @@ impl StateFile {
     }
 
     /// The state last written, `None` if there is no file.
-    pub(crate) fn load(&self) -> Result<Option<Vec<Assignment>>, Unusable> {
+    pub(crate) fn load(&self) -> Result<Option<Desired>, Unusable> {
         let path = self.path();
         // Looked at before it is opened: opening a pipe would wait for ever.
         let metadata = match fs::metadata(&path) {
@@ -105,10 +109,10 @@ impl StateFile {
     }
 
     /// Replaces the state. After a crash at any moment the file is the old one or the new one, whole.
-    pub(crate) fn store(&self, routers: &[Assignment]) -> io::Result<()> {
+    pub(crate) fn store(&self, state: &Desired) -> io::Result<()> {
         let new = self.folder.join("state.json.new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&encode(routers, &self.node)?)?;
+        file.write_all(&encode(state, &self.node)?)?;
         file.sync_all()?;
         fs::rename(&new, self.path())?;
         // The rename itself is on disk only once the folder is.
@@ -117,14 +121,33 @@ impl StateFile {
 }
 
 /// The [`Envelope`], its body written once.
-fn encode(routers: &[Assignment], node: &str) -> io::Result<Vec<u8>> {
-    let body = serde_json::to_vec(routers)?;
+fn encode(state: &Desired, node: &str) -> io::Result<Vec<u8>> {
+    let body = Body::of(&state.assignments, &state.restricted)?;
     let node = serde_json::to_string(node)?;
-    let head = format!(r#"{{"version":{VERSION},"node":{node},"crc32":"{:08x}","routers":"#, crc32(&body));
-    Ok([head.as_bytes(), &body, b"}"].concat())
+    let head = format!(r#"{{"version":{VERSION},"node":{node},"crc32":"{:08x}","routers":"#, body.sum());
+    let restricted = if body.restricted.is_empty() { "" } else { r#","restricted":"# };
+    Ok([head.as_bytes(), &body.routers, restricted.as_bytes(), &body.restricted, b"}"].concat())
 }
 
-fn decode(bytes: &[u8], node: &str) -> Result<Vec<Assignment>, Unusable> {
+/// The part of the file that the checksum is about.
+struct Body {
+    routers: Vec<u8>,
+    /// Empty if there are none.
+    restricted: Vec<u8>,
+}
+
+impl Body {
+    fn of(routers: &[Assignment], restricted: &[Restricted]) -> serde_json::Result<Self> {
+        let restricted = if restricted.is_empty() { Vec::new() } else { serde_json::to_vec(restricted)? };
+        Ok(Self { routers: serde_json::to_vec(routers)?, restricted })
+    }
+
+    fn sum(&self) -> u32 {
+        crc32(&[self.routers.as_slice(), &self.restricted].concat())
+    }
+}
+
+fn decode(bytes: &[u8], node: &str) -> Result<Desired, Unusable> {
     let damaged = |error: serde_json::Error| Unusable::Damaged(error.to_string());
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
     // The version decides how the rest is to be read, so it is looked at first and alone.
@@ -134,8 +157,8 @@ fn decode(bytes: &[u8], node: &str) -> Result<Vec<Assignment>, Unusable> {
         None => return Err(Unusable::Damaged("it names no version".to_owned())),
     }
     let envelope: Envelope = serde_json::from_value(value).map_err(damaged)?;
-    let body = serde_json::to_vec(&envelope.routers).map_err(damaged)?;
-    let sum = format!("{:08x}", crc32(&body));
+    let body = Body::of(&envelope.routers, &envelope.restricted).map_err(damaged)?;
+    let sum = format!("{:08x}", body.sum());
     if sum != envelope.crc32 {
         return Err(Unusable::Damaged(format!("its checksum is {sum}, it says {}", envelope.crc32)));
     }
@@ -147,7 +170,8 @@ fn decode(bytes: &[u8], node: &str) -> Result<Vec<Assignment>, Unusable> {
             Unusable::Damaged(format!("virtual router {}: {reason}", router.virtual_router))
         })?;
     }
-    Ok(envelope.routers)
+    let Envelope { routers, restricted, .. } = envelope;
+    Ok(Desired { assignments: routers, restricted, problems: Vec::new() })
 }
 
 /// CRC-32 as in IEEE 802.3: it is there to notice damage, not malice.

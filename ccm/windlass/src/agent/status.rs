@@ -7,10 +7,11 @@ use std::time::Instant;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, VirtualIP, VirtualRouter};
+use windlass_api::{CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, VirtualIP, VirtualRouter};
 use windlass_ccm::conditions::{Saying, find};
 use windlass_engine::RouterKey;
 
+use super::admission::needs_guard;
 use super::desired::{Assignment, is_wanted};
 use super::network::mac;
 use super::standing::{ActivePeriod, Standing};
@@ -123,6 +124,8 @@ pub(crate) struct Here<'a> {
     pub(crate) now: Instant,
     /// The same by the wall clock.
     pub(crate) wall: Timestamp,
+    /// Why this node cannot keep out who may not use an address, if it cannot.
+    pub(crate) unguarded: Option<&'a str>,
 }
 
 /// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
@@ -174,6 +177,8 @@ fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) 
     // Neither while it is being asked whether somebody has it.
     let word = if carried.standing.claimed.contains(&address) {
         Word::Announced(carried)
+    } else if let Some(why) = here.unguarded.filter(|_| needs_guard(&vip.spec.sources)) {
+        Word::Unguarded { why }
     } else {
         let rival = carried.standing.rival(address, here.now)?;
         Word::Taken { carried, mac: rival.mac }
@@ -184,10 +189,8 @@ fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) 
     let is_true = known.is_some_and(|condition| condition.status == "True");
     let is_known = match word {
         Word::Announced(_) => mine && is_true,
-        Word::Taken { .. } => known.is_some_and(|known| {
-            !is_true
-                && known.reason == REASON_ADDRESS_TAKEN
-                && known.message == word.sentence(here.node, address)
+        Word::Taken { .. } | Word::Unguarded { .. } => known.is_some_and(|known| {
+            !is_true && known.reason == word.reason() && known.message == word.sentence(here.node, address)
         }),
         Word::Stopped | Word::Quarantined => true,
     };
@@ -264,6 +267,7 @@ fn announced(vip: &VirtualIP) -> Option<&Condition> {
 enum Word<'a> {
     Announced(&'a Carried<'a>),
     Taken { carried: &'a Carried<'a>, mac: [u8; 6] },
+    Unguarded { why: &'a str },
     Stopped,
     Quarantined,
 }
@@ -273,6 +277,7 @@ impl Word<'_> {
         match self {
             Self::Announced(_) => REASON_ACTIVE,
             Self::Taken { .. } => REASON_ADDRESS_TAKEN,
+            Self::Unguarded { .. } => REASON_UNGUARDED,
             Self::Stopped => REASON_STOPPED,
             Self::Quarantined => REASON_QUARANTINED,
         }
@@ -289,6 +294,10 @@ impl Word<'_> {
                 mac(station),
                 carried.assignment.interface
             ),
+            Self::Unguarded { why } => format!(
+                "Not everybody may use {address}, and node {node} cannot keep the others out: {why}; run its agent with its \
+                 guard, or remove the source ranges of the Service"
+            ),
             Self::Stopped => {
                 format!("The agent on node {node}, the only one that may announce it, was stopped")
             }
@@ -301,7 +310,7 @@ impl Word<'_> {
 fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&Carried<'_>>) -> Job {
     let (node, holds) = match word {
         Word::Announced(_) => (Some(here.node), true),
-        Word::Taken { .. } | Word::Stopped | Word::Quarantined => (None, false),
+        Word::Taken { .. } | Word::Unguarded { .. } | Word::Stopped | Word::Quarantined => (None, false),
     };
     let saying = Saying {
         type_: CONDITION_ANNOUNCED,

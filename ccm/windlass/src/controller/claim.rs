@@ -3,9 +3,10 @@
 
 use std::net::IpAddr;
 
+use k8s_openapi::api::core::v1::Service;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::ProviderError;
 use windlass_ipam::Planned;
 
@@ -14,24 +15,30 @@ use super::limited::limited;
 use super::provider::{Metal, failed};
 
 impl Metal {
-    /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may
+    /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger knows what the API server has, which may
     /// be that somebody else was faster.
     pub(super) async fn claim(
         &self,
         holder: &ServiceRef,
+        service: Option<&Service>,
         planned: &Planned,
         claim: Claim,
     ) -> Result<(), ProviderError> {
         let address = planned.address;
+        let asking = service.map(|service| (holder, service));
+        // Together with the claim it is written who may use it: no agent announces it to others before.
         match claim {
             Claim::Owned => Ok(()),
-            Claim::Create => self.create(holder, planned).await,
+            Claim::Create => self.create(holder, service, planned).await,
             Claim::Join(object) => {
-                let owners: Vec<&ServiceRef> = object.owners.iter().chain([holder]).collect();
-                self.patch(holder, address, &object, json!({ "owners": owners })).await
+                let owners: Vec<ServiceRef> = object.owners.iter().chain([holder]).cloned().collect();
+                let spec = self.with_sources(json!({ "owners": owners }), address, &owners, asking);
+                self.patch(holder, address, &object, spec).await
             }
             Claim::Recall(object) if object.owners.contains(holder) => {
-                let spec = json!({ "owners": [holder], "quarantine": null });
+                let owners = std::slice::from_ref(holder);
+                let spec = json!({ "owners": owners, "quarantine": null });
+                let spec = self.with_sources(spec, address, owners, asking);
                 self.patch(holder, address, &object, spec).await
             }
             // An object keeps one of its owners: for a Service that was made anew it is made anew.
@@ -39,11 +46,39 @@ impl Metal {
         }
     }
 
-    async fn create(&self, holder: &ServiceRef, planned: &Planned) -> Result<(), ProviderError> {
+    /// A patch of the spec, with who may use the address if that is to be said or to be unsaid.
+    fn with_sources(
+        &self,
+        mut spec: Value,
+        address: IpAddr,
+        owners: &[ServiceRef],
+        asking: Option<(&ServiceRef, &Service)>,
+    ) -> Value {
+        let state = self.shared.state();
+        let wanted = state.sources_of(address, owners, asking);
+        let known = state.vip(address).map_or(&[][..], |vip| &vip.spec.sources);
+        if wanted != known {
+            spec["sources"] = sources_patch(&wanted);
+        }
+        spec
+    }
+
+    async fn create(
+        &self,
+        holder: &ServiceRef,
+        service: Option<&Service>,
+        planned: &Planned,
+    ) -> Result<(), ProviderError> {
         let Planned { address, pool, .. } = planned;
         let name = virtual_ip_name(*address);
         let mut object = VirtualIP::new(&name, new_claim(holder, planned));
-        object.spec.virtual_router = self.shared.state().carrier_of_new(holder, &object);
+        let asking = service.map(|service| (holder, service));
+        {
+            let mut state = self.shared.state();
+            let owners = std::slice::from_ref(holder);
+            object.spec.sources = state.sources_of(*address, owners, asking);
+            object.spec.virtual_router = state.carrier_of_new(holder, &object);
+        }
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
         match limited(self.vips.create(&PostParams::default(), &object), what)
             .await
@@ -143,8 +178,14 @@ fn new_claim(holder: &ServiceRef, planned: &Planned) -> VirtualIPSpec {
         pool: planned.pool.clone().unwrap_or_default(),
         owners: vec![holder.clone()],
         virtual_router: None,
+        sources: Vec::new(),
         quarantine: None,
     }
+}
+
+/// What a merge patch says of these.
+pub(super) fn sources_patch(sources: &[PortSources]) -> Value {
+    if sources.is_empty() { Value::Null } else { json!(sources) }
 }
 
 /// The object in the very version that was seen.

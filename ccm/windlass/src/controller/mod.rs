@@ -34,6 +34,7 @@ mod replan;
 mod request;
 mod serving;
 mod settings;
+mod sources;
 mod state;
 mod verdict;
 mod view;

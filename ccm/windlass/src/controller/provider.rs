@@ -182,7 +182,7 @@ impl Metal {
         match step {
             Step::Claim { planned, claim, instead } => {
                 let makes = claim == Claim::Create;
-                self.claim(holder, &planned, claim).await?;
+                self.claim(holder, Some(service), &planned, claim).await?;
                 let address = planned.address;
                 if let Some(old) = instead.filter(|_| makes) {
                     let message = format!(

@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
 use windlass_api::ServiceRef;
+use windlass_ccm::service::SourceRanges;
 use windlass_ipam::{Labels, Request, Subject, Terms};
 
 use self::annotations::Annotations;
@@ -27,6 +28,9 @@ use super::settings::Settings;
 
 /// Addresses of one family that one Service may have.
 pub(crate) const MOST_OF_A_FAMILY: u8 = 8;
+
+/// Ranges of clients that one Service may name: what a `VirtualIP` holds of them.
+pub(crate) const MOST_SOURCES: usize = 1024;
 
 /// The Service as an owner; `None` if it has no UID yet, which only an object never sent to an API server lacks.
 pub(crate) fn owner(service: &Service) -> Option<ServiceRef> {
@@ -67,6 +71,7 @@ pub(crate) fn request(
     namespace_labels: &Labels,
     settings: Settings,
 ) -> Result<Request, RequestError> {
+    sources(service)?;
     let annotations = Annotations::of(service, settings);
     let families = families::families(service.spec.as_ref())?;
     let named = addresses::named(service, annotations)?;
@@ -93,6 +98,19 @@ pub(crate) fn request(
         terms: sharing::terms(service, annotations)?,
         may_leave: false,
     })
+}
+
+/// The clients that the Service lets in; `None`: all.
+///
+/// # Errors
+/// What is wrong with its ranges. They let nobody in then.
+pub(crate) fn sources(service: &Service) -> Result<Option<SourceRanges>, RequestError> {
+    match SourceRanges::of(service)? {
+        Some(ranges) if ranges.ranges().len() > MOST_SOURCES => {
+            Err(RequestError::TooManySources { place: ranges.place(), number: ranges.ranges().len() })
+        }
+        ranges => Ok(ranges),
+    }
 }
 
 /// Whether the Service asks for something else than before, whatever its status shows.

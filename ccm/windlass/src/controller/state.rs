@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use tokio::sync::SetOnce;
 use windlass_api::{
-    CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, ServiceRef, VirtualIP, VirtualRouter,
-    virtual_ip_name,
+    CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP,
+    VirtualRouter, virtual_ip_name,
 };
 use windlass_ccm::{ServiceKey, conditions, slim};
 use windlass_ipam::Pool;
@@ -30,6 +30,7 @@ use super::pools::{Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
+use super::sources;
 use super::waiting::{Chance, Waiting};
 
 /// The cluster.
@@ -222,6 +223,7 @@ struct Said {
     announced: bool,
     unplaced: Option<String>,
     taken: Option<String>,
+    unguarded: Option<String>,
     pool: String,
     may_move: bool,
 }
@@ -234,10 +236,12 @@ impl Said {
 
     fn by(vip: &VirtualIP) -> Self {
         let taken = announced_condition(vip).filter(|one| one.reason == REASON_ADDRESS_TAKEN);
+        let unguarded = announced_condition(vip).filter(|one| one.reason == REASON_UNGUARDED);
         Self {
             announced: is_announced(vip),
             unplaced: why_unplaced(vip).map(str::to_owned),
             taken: taken.map(|one| one.message.clone()),
+            unguarded: unguarded.map(|one| one.message.clone()),
             pool: vip.spec.pool.clone(),
             may_move: allows_move(vip),
         }
@@ -370,9 +374,9 @@ impl Watched for Service {
         state.service_news(news)
     }
 
-    /// It may have left an address behind, for which nobody waits.
-    fn urgency(_: &News<Self>) -> Urgency {
-        Urgency::Soon
+    /// It may have left an address behind, for which nobody waits. Who is to be kept out is kept out at once.
+    fn urgency(news: &News<Self>) -> Urgency {
+        if sources::may_differ(news) { Urgency::Now } else { Urgency::Soon }
     }
 }
 

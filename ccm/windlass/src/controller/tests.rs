@@ -10,3 +10,4 @@ mod race;
 mod restarts;
 mod rig;
 mod scenarios;
+mod sources;

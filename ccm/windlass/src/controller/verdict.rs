@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
-use windlass_api::{REASON_ADDRESS_TAKEN, VirtualIP, address_allocated};
+use windlass_api::{REASON_ADDRESS_TAKEN, REASON_UNGUARDED, VirtualIP, address_allocated};
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, Planned};
 
@@ -25,6 +25,12 @@ pub(crate) enum Progress {
         /// What, and by whom.
         message: String,
     },
+    /// The Service's status shows it already, and it stays there; but nobody announces it, because nobody can keep out who
+    /// may not use it.
+    Mute {
+        /// Who cannot, and what helps.
+        message: String,
+    },
     /// Another station of the LAN has it.
     Taken {
         /// Which.
@@ -34,6 +40,11 @@ pub(crate) enum Progress {
 
 /// How far an address is. `shown`: the Service's status has it.
 pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, shown: bool) -> Progress {
+    let condition = vip.filter(|vip| vip.spec.quarantine.is_none()).and_then(announced_condition);
+    if let Some(condition) = condition.filter(|one| one.reason == REASON_UNGUARDED) {
+        let message = condition.message.clone();
+        return if shown { Progress::Mute { message } } else { Progress::Blocked { message } };
+    }
     if shown || vip.is_some_and(is_announced) {
         return Progress::Works;
     }
@@ -67,6 +78,10 @@ pub(crate) fn verdict(
     for planned in &plan.addresses {
         match progress(planned.address) {
             Progress::Works => working.push(planned),
+            Progress::Mute { message } => {
+                working.push(planned);
+                blocked.push(message);
+            }
             Progress::Waits { message } => waits = waits.or(Some(message)),
             Progress::Blocked { message } | Progress::Taken { message } => blocked.push(message),
         }
@@ -75,7 +90,8 @@ pub(crate) fn verdict(
         return Ok(Ensured::Pending { reason: address_allocated::NOT_ANNOUNCED, message });
     }
     let strict = matches!(families, Families::Require(_));
-    if !blocked.is_empty() && (strict || working.is_empty()) {
+    let missing = working.len() < plan.addresses.len();
+    if !blocked.is_empty() && missing && (strict || working.is_empty()) {
         return Err(ProviderError::Blocked {
             reason: address_allocated::NOT_ANNOUNCED,
             message: blocked.join("; "),

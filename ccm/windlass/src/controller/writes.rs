@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter};
 use windlass_ccm::conditions::Saying;
 
+use super::claim::sources_patch;
 use super::plan::{self, Input, Plan, Unplaced};
 use super::pool_pace::PoolPace;
 use super::pools::{self, Findings, Reviewed};
@@ -127,6 +128,12 @@ impl Writes {
             let unplaced = plan.unplaced.get(&name);
             if unplaced.is_some() && vip.spec.virtual_router.is_some() {
                 spec.insert("virtualRouter".to_owned(), Value::Null);
+            }
+            if vip.spec.quarantine.is_none() {
+                let sources = state.sources_of(vip.spec.address, &vip.spec.owners, None);
+                if vip.spec.sources != sources {
+                    spec.insert("sources".to_owned(), sources_patch(&sources));
+                }
             }
             if !spec.is_empty() {
                 let patch = json!({ "metadata": seen(&**vip), "spec": spec });

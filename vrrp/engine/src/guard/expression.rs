@@ -1,4 +1,4 @@
-//! The expressions that a rule consists of. All compute in one register.
+//! The expressions that a rule consists of. All compute in one register, of which they may fill several words one by one.
 //!
 //! Names and numbers: `linux/netfilter/nf_tables.h`.
 
@@ -9,6 +9,8 @@ mod tests;
 
 const LIST_ELEMENT: u16 = 1;
 const REGISTER: u32 = 1;
+/// The first word of the register, where words are counted.
+const FIRST_WORD: u32 = 8;
 const VERDICT_REGISTER: u32 = 0;
 
 /// One step of a rule. A step that does not hold ends the rule.
@@ -18,6 +20,8 @@ pub(super) enum Expression {
     Meta(Meta),
     /// Loads bytes of the packet.
     Payload { base: Base, offset: u32, length: u32 },
+    /// Loads as the other does, from this word of the register on: what comes before it stays.
+    From(u32, &'static Expression),
     /// Loads the state that connection tracking gives the packet, in the machine's byte order.
     ConnectionState,
     /// Keeps these bits.
@@ -26,6 +30,8 @@ pub(super) enum Expression {
     Compare(Comparison, &'static [u8]),
     /// Holds if the set has what was loaded.
     In(&'static str),
+    /// Holds if the set has not what was loaded.
+    NotIn(&'static str),
     /// Counts packets and bytes.
     Counter,
     /// Translates the destination to the node itself: on input to the interface's first address, on output to loopback.
@@ -83,10 +89,11 @@ impl Expression {
         match self {
             Self::Meta(_) => "meta",
             Self::Payload { .. } => "payload",
+            Self::From(_, load) => load.name(),
             Self::ConnectionState => "ct",
             Self::Mask(_) => "bitwise",
             Self::Compare(..) => "cmp",
-            Self::In(_) => "lookup",
+            Self::In(_) | Self::NotIn(_) => "lookup",
             Self::Counter => "counter",
             Self::Redirect => "redir",
             Self::Reject(_) => "reject",
@@ -94,24 +101,26 @@ impl Expression {
         }
     }
 
-    fn data(self) -> Attributes {
+    fn data(self, register: u32) -> Attributes {
         let data = Attributes::new();
         match self {
-            Self::Meta(key) => data.number(1, REGISTER).number(2, key as u32),
+            Self::Meta(key) => data.number(1, register).number(2, key as u32),
             Self::Payload { base, offset, length } => {
-                data.number(1, REGISTER).number(2, base as u32).number(3, offset).number(4, length)
+                data.number(1, register).number(2, base as u32).number(3, offset).number(4, length)
             }
-            Self::ConnectionState => data.number(1, REGISTER).number(2, 0),
+            Self::From(word, load) => load.data(FIRST_WORD + word),
+            Self::ConnectionState => data.number(1, register).number(2, 0),
             Self::Mask(mask) => data
-                .number(1, REGISTER)
-                .number(2, REGISTER)
+                .number(1, register)
+                .number(2, register)
                 .number(3, 4)
                 .nest(4, &value(&mask))
                 .nest(5, &value(&[0; 4])),
             Self::Compare(comparison, with) => {
-                data.number(1, REGISTER).number(2, comparison as u32).nest(3, &value(with))
+                data.number(1, register).number(2, comparison as u32).nest(3, &value(with))
             }
-            Self::In(set) => data.text(1, set).number(2, REGISTER),
+            Self::In(set) => data.text(1, set).number(2, register),
+            Self::NotIn(set) => data.text(1, set).number(2, register).number(5, 1),
             Self::Counter | Self::Redirect => data,
             Self::Reject(Answer::TcpReset) => data.number(1, 1),
             // Type 2 is "by family", its code 1 is "port".
@@ -139,7 +148,7 @@ pub(super) fn value(bytes: &[u8]) -> Attributes {
 pub(super) fn encode(expressions: &[Expression]) -> Attributes {
     expressions.iter().fold(Attributes::new(), |list, expression| {
         let named = Attributes::new().text(1, expression.name());
-        let data = expression.data();
+        let data = expression.data(REGISTER);
         let whole = if data.is_empty() { named } else { named.nest(2, &data) };
         list.nest(LIST_ELEMENT, &whole)
     })

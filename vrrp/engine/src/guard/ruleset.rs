@@ -1,22 +1,21 @@
 //! What the table contains, as data, and the batches that bring the kernel there. The text form is in the parent module.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
 use super::Guarded;
-use super::attributes::{self, Attributes};
+use super::attributes::Attributes;
 use super::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
     Expression::{
-        self, Compare, ConnectionState, Counter, In, Mask, Meta, Payload, Redirect, Reject, Verdict,
+        self, Compare, ConnectionState, Counter, From, In, Mask, Meta, NotIn, Payload, Redirect, Reject,
+        Verdict,
     },
     Meta::{Family as PacketFamily, Protocol},
     Verdict::{Accept, Drop, Goto},
     encode, value,
 };
 use super::message::{Batch, Operation};
+use super::set::{self, Element, Set};
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +35,8 @@ const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
 
 /// kube-proxy translates at -100, in nftables and in iptables mode. Only the first translation of a connection counts.
 const BEFORE_KUBE_PROXY_NAT: i32 = -105;
+/// Here every packet to a VIP still has its address, those of connections that go on as well.
+const BEFORE_ALL_NAT: i32 = -115;
 /// What is still for a VIP here was not translated.
 const AFTER_NAT: i32 = -95;
 /// kube-proxy filters at 0, in nftables and in iptables mode.
@@ -43,72 +44,56 @@ const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 
 /// Has the packet's family while the process has lately said that it lives.
 const AWAKE: &str = "awake";
+/// Its number in the batch that makes it, beside those of [`Set::ALL`].
+const AWAKE_ID: u32 = 100;
 /// For how long it is believed, in milliseconds.
 const BELIEVED: u64 = 15_000;
 
-/// Elements in one message: an attribute has at most 65,535 bytes, an IPv6 element takes 28 of them.
-const ELEMENTS: usize = 2000;
 /// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
 const LOOKUPS: usize = 50;
 
-/// The sets of the table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Set {
-    Vips4,
-    Vips6,
-    Held4,
-    Held6,
-}
-
 impl Set {
-    pub(super) const ALL: [Self; 4] = [Self::Vips4, Self::Vips6, Self::Held4, Self::Held6];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Vips4 => "vips4",
-            Self::Vips6 => "vips6",
-            Self::Held4 => "held4",
-            Self::Held6 => "held6",
-        }
-    }
-
-    /// Which of the addresses belong into the set.
-    pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<IpAddr> {
-        let (all, v4) = match self {
-            Self::Vips4 => (&guarded.vips, true),
-            Self::Vips6 => (&guarded.vips, false),
-            Self::Held4 => (&guarded.held, true),
-            Self::Held6 => (&guarded.held, false),
-        };
-        all.iter().filter(|address| address.is_ipv4() == v4).copied().collect()
-    }
-
-    /// Type number of `nft`, for it to show the elements as addresses, and length of an element.
-    fn key(self) -> (u32, u32) {
-        match self {
-            Self::Vips4 | Self::Held4 => (7, 4),
-            Self::Vips6 | Self::Held6 => (8, 16),
-        }
-    }
-
-    /// Rule matches up to and including "the packet's destination is in the set". That a VIP is held holds only as long as the
-    /// process lives that says so.
+    /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a
+    /// VIP is held holds only as long as the process lives that says so.
     fn has_destination(self) -> Vec<Expression> {
-        let (family, offset, length) = match self {
-            Self::Vips4 | Self::Held4 => (IPV4, 16, 4),
-            Self::Vips6 | Self::Held6 => (IPV6, 24, 16),
-        };
-        let mut matches = vec![
-            Meta(PacketFamily),
-            Compare(Equal, family),
-            Payload { base: Base::Network, offset, length },
-            In(self.name()),
-        ];
+        let [family, _, destination] = self.packet();
+        let mut matches = vec![Meta(PacketFamily), family, destination];
         match self {
-            Self::Vips4 | Self::Vips6 => {}
-            Self::Held4 | Self::Held6 => matches.extend([Meta(PacketFamily), In(AWAKE)]),
+            Self::Vips4 | Self::Vips6 => matches.push(In(self.name())),
+            Self::Held4 | Self::Held6 => {
+                matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
+            }
+            Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
+                matches.extend(self.port());
+                matches.push(In(self.name()));
+            }
         }
         matches
+    }
+
+    /// Rule matches from [`Self::has_destination`] on: "but with this source it is not in the set `sources`".
+    fn has_no_source_in(self, sources: Self) -> Vec<Expression> {
+        let [_, source, destination] = self.packet();
+        [&[destination], self.port().as_slice(), &[source, NotIn(sources.name())]].concat()
+    }
+
+    /// The packet is of the set's family; its source, after destination and port; its destination.
+    fn packet(self) -> [Expression; 3] {
+        const fn address(offset: u32, length: u32) -> Expression {
+            Payload { base: Base::Network, offset, length }
+        }
+        if self.is_ipv4() {
+            [Compare(Equal, IPV4), From(3, const { &address(12, 4) }), address(16, 4)]
+        } else {
+            [Compare(Equal, IPV6), From(6, const { &address(8, 16) }), address(24, 16)]
+        }
+    }
+
+    /// The packet's protocol and destination port, after its destination.
+    fn port(self) -> [Expression; 2] {
+        const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
+        let word = if self.is_ipv4() { 1 } else { 4 };
+        [From(word, &Meta(Protocol)), From(word + 1, &PORT)]
     }
 
     /// The rule that applies `verdict` to all packets to the set's addresses.
@@ -118,11 +103,14 @@ impl Set {
 
     /// The rule that has the node answer echo requests to the set's addresses.
     fn echo(self) -> Vec<Expression> {
-        let echo = match self {
-            Self::Vips4 | Self::Held4 => of_type(ICMP, ECHO_REQUEST),
-            Self::Vips6 | Self::Held6 => of_type(ICMPV6, ECHO_REQUEST_V6),
-        };
+        let echo =
+            if self.is_ipv4() { of_type(ICMP, ECHO_REQUEST) } else { of_type(ICMPV6, ECHO_REQUEST_V6) };
         [self.has_destination().as_slice(), &echo, &[Counter, Redirect]].concat()
+    }
+
+    /// The rule that drops packets to the ports of this set whose source is not in the other.
+    fn only_from(self, sources: Self) -> Vec<Expression> {
+        [self.has_destination(), self.has_no_source_in(sources), vec![Counter, Verdict(Drop)]].concat()
     }
 }
 
@@ -172,8 +160,8 @@ struct Chain {
 }
 
 /// The chains, each after those it goes to.
-fn chains() -> [Chain; 9] {
-    use Set::{Held4, Held6, Vips4, Vips6};
+fn chains() -> [Chain; 11] {
+    use Set::{Held4, Held6, Restricted4, Restricted6, Sources4, Sources6, Vips4, Vips6};
     let chain = |name, rules| Chain { name, hook: None, rules };
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
     let refuse = vec![
@@ -191,11 +179,14 @@ fn chains() -> [Chain; 9] {
     ];
     let untaken =
         vec![vec![Meta(Protocol), Compare(Equal, TCP), Verdict(Accept)], vec![Verdict(Goto("arrived"))]];
+    let only_from_sources = || vec![Restricted4.only_from(Sources4), Restricted6.only_from(Sources6)];
     let to = |sets: [Set; 2], chain| sets.map(|set| set.to_any(Goto(chain))).to_vec();
     [
         chain("refuse", refuse),
         chain("arrived", arrived),
         chain("untaken", untaken),
+        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), only_from_sources()),
+        base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), only_from_sources()),
         base("echo", nat(PREROUTING), [Vips4, Vips6].map(Set::echo).to_vec()),
         base("echo-local", nat(OUTPUT), [Held4, Held6].map(Set::echo).to_vec()),
         base("prerouting", filter(PREROUTING, AFTER_NAT), to([Vips4, Vips6], "untaken")),
@@ -220,16 +211,13 @@ pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
     batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
     batch.add(&create, Operation::NewTable, named().number(2, 0));
     for (set, id) in Set::ALL.into_iter().zip(1..) {
-        let (key, length) = set.key();
-        let attributes =
-            named().text(2, set.name()).number(3, 0).number(4, key).number(5, length).number(10, id);
         batch.add(
             format!("create the set {} in the table inet {table}", set.name()),
             Operation::NewSet,
-            attributes,
+            set.definition(named().text(2, set.name()).number(10, id)),
         );
     }
-    let awake = named().text(2, AWAKE).number(3, 0x10).number(4, 2).number(5, 1).number(10, 5);
+    let awake = named().text(2, AWAKE).number(3, 0x10).number(4, 2).number(5, 1).number(10, AWAKE_ID);
     batch.add(
         format!("create the set {AWAKE} in the table inet {table}"),
         Operation::NewSet,
@@ -294,16 +282,16 @@ fn say_awake(batch: &mut Batch, table: &str) {
 }
 
 fn change(batch: &mut Batch, table: &str, told: &Guarded, wanted: &Guarded) {
-    for set in Set::ALL {
+    for set in Set::ALL.into_iter().filter(|set| !set.is_untouched(told, wanted)) {
         let (old, new) = (set.members(told), set.members(wanted));
-        let mut add = |what, operation, addresses: Vec<IpAddr>| {
-            for piece in addresses.chunks(ELEMENTS) {
+        let mut add = |what, operation, elements: Vec<&Element>| {
+            for piece in elements.chunks(set.elements_in_a_message()) {
                 let what = format!("{what} the set {} of the table inet {table}", set.name());
-                batch.add(what, operation, of_set(table, set).nest(3, &elements(piece)));
+                batch.add(what, operation, of_set(table, set).nest(3, &set::encode(piece.iter().copied())));
             }
         };
-        add("delete addresses from", Operation::DeleteElements, old.difference(&new).copied().collect());
-        add("add addresses to", Operation::NewElements, new.difference(&old).copied().collect());
+        add("delete elements from", Operation::DeleteElements, old.difference(&new).collect());
+        add("add elements to", Operation::NewElements, new.difference(&old).collect());
     }
 }
 
@@ -320,31 +308,10 @@ pub(super) fn of_set(table: &str, set: Set) -> Attributes {
     Attributes::new().text(1, table).text(2, set.name())
 }
 
-/// Questions that are answered without error only if all the addresses are in the set.
-pub(super) fn lookups(table: &str, set: Set, addresses: &[IpAddr]) -> Vec<Attributes> {
-    addresses.chunks(LOOKUPS).map(|piece| of_set(table, set).nest(3, &elements(piece))).collect()
-}
-
-fn elements(addresses: &[IpAddr]) -> Attributes {
-    addresses.iter().fold(Attributes::new(), |list, address| {
-        let key = match address {
-            IpAddr::V4(address) => value(&address.octets()),
-            IpAddr::V6(address) => value(&address.octets()),
-        };
-        list.nest(1, &Attributes::new().nest(1, &key))
-    })
-}
-
-/// The addresses in an answer about a set's elements.
-pub(super) fn read_elements(answer: &[u8]) -> Vec<IpAddr> {
-    let list = attributes::find(answer, 3).unwrap_or_default();
-    attributes::read(list)
-        .filter_map(|(_, element)| {
-            let key = attributes::find(attributes::find(element, 1)?, 1)?;
-            <[u8; 4]>::try_from(key)
-                .map(IpAddr::from)
-                .or_else(|_| <[u8; 16]>::try_from(key).map(IpAddr::from))
-                .ok()
-        })
+/// Questions that are answered without error only if all the elements are in the set.
+pub(super) fn lookups(table: &str, set: Set, elements: &[&Element]) -> Vec<Attributes> {
+    elements
+        .chunks(LOOKUPS)
+        .map(|piece| of_set(table, set).nest(3, &set::encode(piece.iter().copied())))
         .collect()
 }

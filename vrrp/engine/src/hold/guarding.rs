@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_vrrp::Time;
 
 use super::claim::Claim;
 use crate::guard::{Checked, Guard, GuardError, Guarded};
+use crate::restriction::{GuardStatus, Restrictions};
 
 /// Time between two looks at whether somebody has removed the table.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -47,18 +49,25 @@ impl Guarding {
         }
     }
 
-    /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it.
-    pub(super) fn ahead(&mut self, claims: &[Claim], now: Time) {
-        let wanted = guarded(claims);
+    /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it. Who may send to
+    /// what is changed now.
+    pub(super) fn ahead(&mut self, claims: &[Claim], restrictions: &Arc<Restrictions>, now: Time) {
+        let wanted = guarded(claims, restrictions);
         let vips = self.told.vips.union(&wanted.vips).copied().collect();
         let held = self.told.held.clone();
-        self.act(Guarded { vips, held }, now);
+        self.act(Guarded { vips, held, ..wanted }, now);
     }
 
     /// After they are bound or unbound. Changes of nftables wait for all processors of the node, so they come after what is
     /// urgent.
-    pub(super) fn afterwards(&mut self, claims: &[Claim], now: Time) {
-        self.act(guarded(claims), now);
+    pub(super) fn afterwards(&mut self, claims: &[Claim], restrictions: &Arc<Restrictions>, now: Time) {
+        self.act(guarded(claims, restrictions), now);
+    }
+
+    /// Which restrictions are in force, and what is in the way of others.
+    pub(super) fn status(&self) -> GuardStatus {
+        let enforced = self.guard.as_ref().map(Guard::restrictions).unwrap_or_default();
+        GuardStatus { enforced, error: self.said.clone() }
     }
 
     /// Removes the table.
@@ -131,8 +140,9 @@ impl Guarding {
     }
 }
 
-/// What is to be guarded: all VIPs on which no socket of the host may be reached, and those of them that are held.
-fn guarded(claims: &[Claim]) -> Guarded {
+/// What is to be guarded: all VIPs on which no socket of the host may be reached, those of them that are held, and who may
+/// send to which ports.
+fn guarded(claims: &[Claim], restrictions: &Arc<Restrictions>) -> Guarded {
     let closed = || claims.iter().filter(|claim| !claim.plan.accept);
     let accepting = claims.iter().filter(|claim| claim.plan.accept);
     let open: BTreeSet<IpAddr> = accepting.flat_map(Claim::addresses).collect();
@@ -140,5 +150,6 @@ fn guarded(claims: &[Claim]) -> Guarded {
     Guarded {
         vips: closed().flat_map(Claim::addresses).filter(but_open).collect(),
         held: closed().flat_map(Claim::held).filter(but_open).collect(),
+        restrictions: Arc::clone(restrictions),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_vrrp::Time;
@@ -19,9 +20,13 @@ use crate::config::RouterKey;
 use crate::delivery::Sink;
 use crate::inbox::Inbox;
 use crate::netlink::{NetlinkError, Route};
+use crate::restriction::{GuardStatus, Restrictions};
 
 /// Pause after netlink failed.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// Why nothing is restricted without a guard.
+const NO_GUARD: &str = "the guard is switched off: start the engine with `Options::guard`";
 
 /// The thread's state.
 pub(super) struct Holder<'a> {
@@ -82,9 +87,9 @@ impl<'a> Holder<'a> {
     }
 
     /// Does what the claims say.
-    pub(super) fn round(&mut self, claims: &mut [Claim]) -> Round {
+    pub(super) fn round(&mut self, claims: &mut [Claim], restrictions: &Arc<Restrictions>) -> Round {
         if let Some(guarding) = &mut self.guarding {
-            guarding.ahead(claims, clock::now());
+            guarding.ahead(claims, restrictions, clock::now());
         }
         let outcome = self.settle(claims);
         if let Err(error) = &outcome {
@@ -110,10 +115,16 @@ impl<'a> Holder<'a> {
     }
 
     /// What can wait until the others have been told.
-    pub(super) fn afterwards(&mut self, claims: &[Claim]) {
+    pub(super) fn afterwards(&mut self, claims: &[Claim], restrictions: &Arc<Restrictions>) {
         if let Some(guarding) = &mut self.guarding {
-            guarding.afterwards(claims, clock::now());
+            guarding.afterwards(claims, restrictions, clock::now());
         }
+    }
+
+    /// Which restrictions are in force.
+    pub(super) fn guard_status(&self) -> GuardStatus {
+        let off = || GuardStatus { error: Some(NO_GUARD.to_owned()), ..GuardStatus::default() };
+        self.guarding.as_ref().map_or_else(off, Guarding::status)
     }
 
     /// Until there is something to do without a cause; `None`: never. Renewals that are due soon after one another go together.

@@ -3,6 +3,7 @@
 mod keep;
 mod proxy;
 mod scene;
+mod sources;
 mod transit;
 
 use std::io::ErrorKind;

@@ -60,7 +60,7 @@ fn what_a_killed_engine_guarded_stays_guarded_until_the_next_one_knows_better() 
     }
     let lan = Lan::new(1);
     let host = &lan.hosts[0];
-    let vips = Guarded { vips: [VIP.into()].into(), held: [].into() };
+    let vips = Guarded { vips: [VIP.into()].into(), ..Guarded::default() };
     drop(host.run(move || Guard::install("windlass", &vips)).unwrap());
     let node = host.engine_with(|options| options.guard = true);
     let guarded = || set(host, "vips4").is_some_and(|shown| shown.contains(&VIP.to_string()));
@@ -71,7 +71,7 @@ fn what_a_killed_engine_guarded_stays_guarded_until_the_next_one_knows_better() 
     }
     drop(node);
     // One that is told nothing does not guard for ever what the last one left.
-    let vips = Guarded { vips: [VIP.into()].into(), held: [].into() };
+    let vips = Guarded { vips: [VIP.into()].into(), ..Guarded::default() };
     drop(host.run(move || Guard::install("windlass", &vips)).unwrap());
     let _node = host.engine_with(|options| options.guard = true);
     await_set(host, "vips4", false);

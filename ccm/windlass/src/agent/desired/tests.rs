@@ -33,6 +33,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
         pool: "lan".to_owned(),
         owners: vec![owner],
         virtual_router: router.map(str::to_owned),
+        sources: Vec::new(),
         quarantine: None,
     };
     Arc::new(VirtualIP::new(&virtual_ip_name(address), spec))

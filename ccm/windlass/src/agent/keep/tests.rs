@@ -14,7 +14,7 @@ fn desired(vrid: u8) -> Arc<Desired> {
         peers: [].into(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
     };
-    Arc::new(Desired { assignments: vec![assignment], problems: Vec::new() })
+    Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }
 
 struct Folder(PathBuf);
@@ -41,7 +41,7 @@ async fn the_last_state_before_the_stop_is_on_disk_when_it_ends() {
     }
     token.cancel();
     keeper.await.unwrap();
-    assert_eq!(file.load().unwrap().unwrap()[0].vrid, 69);
+    assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 69);
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     tokio::time::sleep(RETRY * 2).await;
     token.cancel();
     keeper.await.unwrap();
-    assert_eq!(file.load().unwrap().unwrap()[0].vrid, 64);
+    assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 64);
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,12 +88,12 @@ async fn a_burst_of_states_is_few_writes_and_its_last_one_is_not_lost() {
         sender.send_replace(Some(desired(vrid)));
         // Virtual time, two seconds of it.
         tokio::time::sleep(Duration::from_millis(10)).await;
-        written.extend(file.load().unwrap().map(|state| state[0].vrid));
+        written.extend(file.load().unwrap().map(|state| state.assignments[0].vrid));
     }
     written.dedup();
     assert!((6..=9).contains(&written.len()), "{written:?}");
     tokio::time::sleep(LEAST_PAUSE).await;
-    assert_eq!(file.load().unwrap().unwrap()[0].vrid, 200);
+    assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 200);
     token.cancel();
     keeper.await.unwrap();
 }

@@ -32,6 +32,18 @@ fn assignment(vrid: u8) -> Assignment {
     }
 }
 
+fn state(assignments: &[Assignment]) -> Desired {
+    Desired { assignments: assignments.to_vec(), ..Desired::default() }
+}
+
+/// With one address that not everybody may use.
+fn restricted(allowed: &str) -> Desired {
+    let sources = serde_json::json!([{ "ports": [{ "protocol": "TCP", "port": 80 }], "allowed": [allowed] }]);
+    let address = "192.0.2.200".parse().unwrap();
+    let restricted = Restricted { address, sources: serde_json::from_value(sources).unwrap() };
+    Desired { restricted: vec![restricted], ..state(&[assignment(64)]) }
+}
+
 fn assignment6(vrid: u8) -> Assignment {
     Assignment {
         virtual_router: format!("v6-2001-db8---64-{vrid}"),
@@ -49,8 +61,8 @@ fn a_file_of_an_agent_that_knew_ipv4_alone_is_read_and_would_be_written_alike() 
         r#""interface":"eth0","vrid":64,"priority":200,"intervalMilliseconds":100,"source":"192.0.2.11","#,
         r#""peers":["192.0.2.12"],"addresses":["192.0.2.200","192.0.2.201"]}]}"#
     );
-    assert_eq!(decode(old.as_bytes(), "n1").unwrap(), [assignment(64)]);
-    assert_eq!(encode(&[assignment(64)], "n1").unwrap(), old.as_bytes());
+    assert_eq!(decode(old.as_bytes(), "n1").unwrap(), state(&[assignment(64)]));
+    assert_eq!(encode(&state(&[assignment(64)]), "n1").unwrap(), old.as_bytes());
 }
 
 #[test]
@@ -63,11 +75,13 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let folder = Folder::new("roundtrip");
     let file = StateFile::open(&folder.0.join("made/on/demand"), "n1").unwrap();
     assert!(file.load().unwrap().is_none());
-    let first = vec![assignment(64), assignment(65), assignment6(64)];
+    let first = state(&[assignment(64), assignment(65), assignment6(64)]);
     file.store(&first).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), first);
-    file.store(&[]).unwrap();
-    assert_eq!(file.load().unwrap().unwrap(), []);
+    file.store(&restricted("10.0.0.0/8")).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
+    file.store(&state(&[])).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), state(&[]));
     let left: Vec<_> = fs::read_dir(&file.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["state.json"]);
 }
@@ -76,16 +90,16 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
 fn a_crash_while_writing_leaves_the_old_state() {
     let folder = Folder::new("crash");
     let file = StateFile::open(&folder.0, "n1").unwrap();
-    file.store(&[assignment(64)]).unwrap();
+    file.store(&state(&[assignment(64)])).unwrap();
     fs::write(folder.0.join("state.json.new"), b"{\"version\":1,\"no").unwrap();
-    assert_eq!(file.load().unwrap().unwrap(), [assignment(64)]);
-    file.store(&[assignment(65)]).unwrap();
-    assert_eq!(file.load().unwrap().unwrap(), [assignment(65)]);
+    assert_eq!(file.load().unwrap().unwrap(), state(&[assignment(64)]));
+    file.store(&state(&[assignment(65)])).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), state(&[assignment(65)]));
 }
 
 #[test]
 fn every_truncation_is_noticed() {
-    let bytes = encode(&[assignment(64)], "n1").unwrap();
+    let bytes = encode(&restricted("10.0.0.0/8"), "n1").unwrap();
     for length in 0..bytes.len() {
         assert!(matches!(decode(&bytes[..length], "n1"), Err(Unusable::Damaged(_))), "{length} bytes");
     }
@@ -93,11 +107,11 @@ fn every_truncation_is_noticed() {
 
 #[test]
 fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
-    let good = String::from_utf8(encode(&[assignment(64)], "n1").unwrap()).unwrap();
+    let good = String::from_utf8(encode(&restricted("10.0.0.0/8"), "n1").unwrap()).unwrap();
     let invalid_value = {
         let mut bad = assignment(64);
         bad.interval_milliseconds = 7;
-        String::from_utf8(encode(&[bad], "n1").unwrap()).unwrap()
+        String::from_utf8(encode(&state(&[bad]), "n1").unwrap()).unwrap()
     };
     let cases = [
         (String::new(), "damaged"),
@@ -106,6 +120,8 @@ fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
         (good.replace("\"version\":1", "\"version\":2"), "version 2, this agent knows version 1"),
         (good.replace("\"version\":1", "\"version\":\"1\""), "names no version"),
         (good.replace("192.0.2.201", "192.0.2.202"), "checksum"),
+        (good.replace("10.0.0.0/8", "0.0.0.0/0"), "checksum"),
+        (good.replace(r#"[{"address""#, r#"[],"x":[{"address""#), "damaged"),
         (good.replace("\"node\":\"n1\"", "\"node\":\"n2\""), "written on node n2"),
         (good.replace("\"vrid\":64", "\"vrid\":640"), "damaged"),
         (invalid_value, "7 ms"),
@@ -141,7 +157,7 @@ proptest! {
 
     #[test]
     fn one_changed_byte_never_gives_another_state(place in 0usize..1000, flip in 1u8..) {
-        let state = [assignment(64)];
+        let state = restricted("10.0.0.0/8");
         let mut bytes = encode(&state, "n1").unwrap();
         let place = place % bytes.len();
         bytes[place] ^= flip;

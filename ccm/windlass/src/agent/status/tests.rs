@@ -35,7 +35,7 @@ fn standing(number: u64) -> Standing {
 }
 
 fn here(now: Instant) -> Here<'static> {
-    Here { node: "n1", now, wall: NOW }
+    Here { node: "n1", now, wall: NOW, unguarded: None }
 }
 
 fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
@@ -71,6 +71,7 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
         pool: "lan".into(),
         owners: vec![ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() }],
         virtual_router: Some("a".into()),
+        sources: Vec::new(),
         quarantine: None,
     };
     let mut vip = VirtualIP::new("192.0.2.200", spec);
@@ -125,6 +126,48 @@ fn a_new_active_says_so_on_router_and_address_conditional_on_what_it_saw() {
             }],
         })
     );
+}
+
+#[test]
+fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
+    let ports = json!([{ "protocol": "TCP", "port": 80 }]);
+    let restricted = |by_kube_proxy: bool, conditions| {
+        let mut vip = (*vip(None, conditions)).clone();
+        let sources = json!([{ "ports": ports, "allowed": ["10.0.0.0/8"], "byKubeProxy": by_kube_proxy }]);
+        vip.spec.sources = serde_json::from_value(sources).unwrap();
+        Arc::new(vip)
+    };
+    let withheld = Standing { claimed: [].into(), ..standing(1) };
+    let told = |vip: &Arc<VirtualIP>, standing: &Standing| {
+        let assignments = [assignment(&["192.0.2.12"])];
+        let standings = [(assignments[0].key().unwrap(), standing.clone())].into();
+        let here = Here { unguarded: Some("no nf_tables"), ..here(Instant::now()) };
+        let vips = std::slice::from_ref(vip);
+        jobs(
+            here,
+            &Carried::among(&assignments, &standings),
+            &[] as &[Arc<VirtualRouter>],
+            vips,
+            &Said::default(),
+            100,
+        )
+    };
+    let [job] = &told(&restricted(false, vec![]), &withheld)[..] else { panic!("one word") };
+    assert_eq!(job.patch["status"]["activeNode"], Value::Null);
+    let written = &job.patch["status"]["conditions"][0];
+    assert_eq!((&written["status"], &written["reason"]), (&json!("False"), &json!("Unguarded")));
+    let message = written["message"].as_str().unwrap();
+    assert!(
+        message.contains("node n1") && message.contains("no nf_tables") && message.contains("source ranges"),
+        "{message}"
+    );
+    // Once is enough.
+    let known: Condition = serde_json::from_value(written.clone()).unwrap();
+    assert_eq!(told(&restricted(false, vec![known]), &withheld), []);
+    // What is answered for all the same is announced, and what kube-proxy sees to needs no word.
+    let [job] = &told(&restricted(false, vec![]), &standing(1))[..] else { panic!("one word") };
+    assert_eq!(job.patch["status"]["conditions"][0]["reason"], "Active");
+    assert_eq!(told(&restricted(true, vec![]), &withheld), []);
 }
 
 #[test]

@@ -41,7 +41,8 @@ impl Metal {
         }
         let mut failures = Vec::new();
         for (owner, planned, claim) in steps.claims {
-            failures.extend(self.claim(&owner, &planned, claim).await.err().map(|error| error.to_string()));
+            let claimed = self.claim(&owner, None, &planned, claim).await;
+            failures.extend(claimed.err().map(|error| error.to_string()));
         }
         failures
     }

@@ -24,6 +24,7 @@ fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
         pool: "p".into(),
         owners: owners.iter().map(|name| owner(name)).collect(),
         virtual_router: None,
+        sources: Vec::new(),
         quarantine: None,
     };
     let mut vip = VirtualIP::new(&windlass_api::virtual_ip_name(spec.address), spec);

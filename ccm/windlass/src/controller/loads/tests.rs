@@ -15,6 +15,7 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
         pool: "p".into(),
         owners: Vec::new(),
         virtual_router: router.map(str::to_owned),
+        sources: Vec::new(),
         quarantine: None,
     };
     VirtualIP::new(&virtual_ip_name(address), spec)

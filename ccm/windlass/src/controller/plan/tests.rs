@@ -91,6 +91,7 @@ impl Cluster {
             pool: pool.into(),
             owners: services.iter().map(owner).collect(),
             virtual_router: None,
+            sources: Vec::new(),
             quarantine: None,
         };
         self.input.vips.push(Arc::new(VirtualIP::new(&virtual_ip_name(spec.address), spec)));

@@ -3,15 +3,22 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use windlass_api::{ANNOTATION_ADDRESS_COUNT, ANNOTATION_SHARE_WITH, ANNOTATION_SHARING_KEY};
+use windlass_ccm::service::{RangesPlace, SourceRangesError};
 use windlass_ipam::Family;
 
-use super::MOST_OF_A_FAMILY;
 use super::sharing::{LONGEST_KEY, MOST_NAMESPACES};
+use super::{MOST_OF_A_FAMILY, MOST_SOURCES};
 
 /// Why a Service cannot be served as it asks; each says what to change. Annotations are named by their full names,
 /// fields by their paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RequestError {
+    /// Ranges of clients that are none.
+    #[error("{0}; until then nobody is let in")]
+    Sources(#[from] SourceRangesError),
+    /// More ranges than a `VirtualIP` holds.
+    #[error("{place}: {number} ranges are named: name at most {MOST_SOURCES}")]
+    TooManySources { place: RangesPlace, number: usize },
     /// Not an address at all.
     #[error("{place}: {value:?} is not an IP address: write one, as 192.0.2.10 or 2001:db8::10")]
     NotAnAddress { place: &'static str, value: String },

@@ -27,6 +27,7 @@ fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
         pool: "p".into(),
         owners: vec![holder(owner)],
         virtual_router: router.map(str::to_owned),
+        sources: Vec::new(),
         quarantine: None,
     };
     let mut vip = VirtualIP::new(&virtual_ip_name(address), spec);

@@ -1,11 +1,11 @@
 use super::*;
-use crate::guard::{Guarded, attributes, ruleset};
+use crate::guard::{Guarded, attributes, ruleset, set};
 
 /// Written by hand from the kernel's headers, for a machine of little-endian byte order.
 #[test]
 #[cfg(target_endian = "little")]
 fn a_batch_of_one_address_is_the_golden_bytes() {
-    let wanted = Guarded { vips: ["192.0.2.50".parse().unwrap()].into(), held: [].into() };
+    let wanted = Guarded { vips: ["192.0.2.50".parse().unwrap()].into(), ..Guarded::default() };
     let golden = [
         "14000000 1000 0100 07000000 00000000 00 00 000a", // length 20, begin, request, sequence 7, subsystem
         "3c000000 0c0a 0504 08000000 00000000 01 00 0000", // length 60, new element, create+ack+request, inet
@@ -46,7 +46,7 @@ fn whatever_is_received_is_read_to_an_end() {
             for reply in replies(&bytes) {
                 if let Content::Object(attributes) = reply.content {
                     assert!(attributes::read(attributes).count() <= attributes.len() / 4);
-                    ruleset::read_elements(attributes);
+                    set::read(attributes);
                 }
             }
         }

@@ -1,8 +1,17 @@
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use super::*;
 use crate::guard::message::{Content, replies};
+use crate::restriction::{Door, Protocol, Restrictions};
 
 fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
     addresses.iter().map(|address| address.parse().unwrap()).collect()
+}
+
+fn guarded(vips: &[&str], held: &[&str]) -> Guarded {
+    Guarded { vips: set(vips), held: set(held), ..Guarded::default() }
 }
 
 /// What a batch changes: the step's name and its addresses.
@@ -12,7 +21,8 @@ fn changes(batch: &Batch) -> Vec<(String, Vec<String>)> {
     (1..=batch.last())
         .map(|at| {
             let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
-            let addresses = read_elements(attributes).iter().map(ToString::to_string).collect();
+            let addresses =
+                set::read(attributes).iter().filter_map(|one| Some(one.address()?.to_string())).collect();
             (batch.what(at).unwrap().to_owned(), addresses)
         })
         .collect()
@@ -20,9 +30,8 @@ fn changes(batch: &Batch) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn only_the_difference_is_told() {
-    let told = Guarded { vips: set(&["192.0.2.1", "192.0.2.2", "2001:db8::1"]), held: set(&["192.0.2.1"]) };
-    let wanted =
-        Guarded { vips: set(&["192.0.2.2", "192.0.2.3", "2001:db8::1"]), held: set(&["2001:db8::1"]) };
+    let told = guarded(&["192.0.2.1", "192.0.2.2", "2001:db8::1"], &["192.0.2.1"]);
+    let wanted = guarded(&["192.0.2.2", "192.0.2.3", "2001:db8::1"], &["2001:db8::1"]);
     let change = |what: &str, addresses: &[&str]| {
         (format!("{what} of the table inet w"), addresses.iter().map(ToString::to_string).collect())
     };
@@ -33,10 +42,10 @@ fn only_the_difference_is_told() {
             &told,
             &wanted,
             vec![
-                change("delete addresses from the set vips4", &["192.0.2.1"]),
-                change("add addresses to the set vips4", &["192.0.2.3"]),
-                change("delete addresses from the set held4", &["192.0.2.1"]),
-                change("add addresses to the set held6", &["2001:db8::1"]),
+                change("delete elements from the set vips4", &["192.0.2.1"]),
+                change("add elements to the set vips4", &["192.0.2.3"]),
+                change("delete elements from the set held4", &["192.0.2.1"]),
+                change("add elements to the set held6", &["2001:db8::1"]),
                 change("renew the set awake", &[]),
                 change("renew the set awake", &[]),
             ],
@@ -45,9 +54,9 @@ fn only_the_difference_is_told() {
             &wanted,
             &Guarded::default(),
             vec![
-                change("delete addresses from the set vips4", &["192.0.2.2", "192.0.2.3"]),
-                change("delete addresses from the set vips6", &["2001:db8::1"]),
-                change("delete addresses from the set held6", &["2001:db8::1"]),
+                change("delete elements from the set vips4", &["192.0.2.2", "192.0.2.3"]),
+                change("delete elements from the set vips6", &["2001:db8::1"]),
+                change("delete elements from the set held6", &["2001:db8::1"]),
             ],
         ),
     ];
@@ -59,7 +68,7 @@ fn only_the_difference_is_told() {
 #[test]
 fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
     let all: BTreeSet<IpAddr> = (0..5000).map(|n| IpAddr::V6((0x2001_0db8_u128 << 96 | n).into())).collect();
-    let batch = update("w", &Guarded::default(), &Guarded { vips: all.clone(), held: [].into() });
+    let batch = update("w", &Guarded::default(), &Guarded { vips: all.clone(), ..Guarded::default() });
     let changes = changes(&batch);
     assert_eq!(changes.iter().map(|(_, addresses)| addresses.len()).collect::<Vec<_>>(), [2000, 2000, 1000]);
     let told: BTreeSet<IpAddr> =
@@ -74,7 +83,7 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
     for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
         match expression {
             In(AWAKE) => {}
-            In(name) => assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}"),
+            In(name) | NotIn(name) => assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}"),
             Verdict(Goto(name)) => assert!(names.contains(name), "{name}"),
             _ => {}
         }
@@ -91,5 +100,54 @@ fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
                 chain.name
             );
         }
+    }
+}
+
+#[test]
+fn a_change_of_who_may_send_costs_the_elements_that_differ() {
+    let restricted = |ranges: &[&str]| {
+        let mut restrictions = Restrictions::default();
+        let door = Door { protocol: Protocol::Tcp, port: 80 };
+        let ranges: Vec<_> = ranges.iter().map(|range| range.parse().unwrap()).collect();
+        restrictions.restrict("192.0.2.1".parse().unwrap(), door, ranges);
+        Guarded { restrictions: Arc::new(restrictions), ..Guarded::default() }
+    };
+    let count = |old: &Guarded, new: &Guarded| -> Vec<(String, usize)> {
+        let batch = update("w", old, new);
+        let bytes = batch.encode(0);
+        let messages: Vec<_> = replies(&bytes).map(|message| message.content).collect();
+        let elements = |at: usize| {
+            let Content::Object(attributes) = messages[at] else { panic!("{messages:?}") };
+            set::read(attributes).len()
+        };
+        (1..=batch.last())
+            .map(|at| (batch.what(at).unwrap().replace(" of the table inet w", ""), elements(at)))
+            .collect()
+    };
+    let step = |what: &str, number| (what.to_owned(), number);
+    let (none, one, two) =
+        (Guarded::default(), restricted(&["10.0.0.0/8"]), restricted(&["10.0.0.0/8", "198.51.100.7/32"]));
+    let closed = restricted(&[]);
+    let table = [
+        (&none, &closed, vec![step("add elements to the set restricted4", 1)]),
+        (
+            &none,
+            &two,
+            vec![step("add elements to the set restricted4", 1), step("add elements to the set sources4", 2)],
+        ),
+        (&one, &two, vec![step("add elements to the set sources4", 1)]),
+        (&two, &one, vec![step("delete elements from the set sources4", 1)]),
+        (
+            &two,
+            &none,
+            vec![
+                step("delete elements from the set restricted4", 1),
+                step("delete elements from the set sources4", 2),
+            ],
+        ),
+        (&two, &two, vec![]),
+    ];
+    for (old, new, expected) in table {
+        assert_eq!(count(old, new), expected, "{old:?} to {new:?}");
     }
 }

@@ -118,8 +118,8 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
         ("flush chain inet windlass input", "it was gone or being changed"),
         ("table inet windlass { flags dormant; }", "it was gone or being changed"),
         ("insert rule inet windlass input accept", "it was gone or being changed"),
-        ("flush set inet windlass vips6", "the addresses in a set were changed"),
-        ("add element inet windlass vips4 { 192.0.2.51 }", "the addresses in a set were changed"),
+        ("flush set inet windlass vips6", "the elements of a set were changed"),
+        ("add element inet windlass vips4 { 192.0.2.51 }", "the elements of a set were changed"),
         (
             "delete table inet windlass\ntable inet windlass { set vips4 { type ipv4_addr; }; }",
             "it was gone or being changed",
@@ -136,7 +136,7 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
         assert_eq!(table(node).as_ref(), Some(&intact), "{damage}");
         assert_eq!(guard.check().unwrap(), Checked::Intact, "{damage}");
         // A glance does not see what is in the sets.
-        if found != "the addresses in a set were changed" {
+        if found != "the elements of a set were changed" {
             run(node, "nft -f -", damage);
             assert_eq!(guard.glance().unwrap(), Checked::Restored { found }, "{damage}");
             assert_eq!(table(node).as_ref(), Some(&intact), "{damage}");
@@ -218,12 +218,12 @@ fn ten_thousand_vips_of_each_family_are_guarded() {
         let second = timed("  check again", &mut || guard.check().unwrap());
         assert_eq!([first, second], [Checked::Intact; 2]);
     };
-    let full = Guarded { vips: all(0), held: all(0) };
+    let full = Guarded { vips: all(0), held: all(0), ..Guarded::default() };
     updated("add 2 x 20,000 addresses", &full);
     let more: BTreeSet<_> = all(0).into_iter().chain(["192.0.2.1".parse().unwrap()]).collect();
-    updated("add one more", &Guarded { vips: more, held: all(0) });
+    updated("add one more", &Guarded { vips: more, ..full.clone() });
     updated("no longer Active for any", &Guarded { held: [].into(), ..full.clone() });
-    updated("exchange all", &Guarded { vips: all(10_000), held: all(10_000) });
+    updated("exchange all", &Guarded { vips: all(10_000), held: all(10_000), ..Guarded::default() });
     run(&host, "nft flush ruleset", "");
     guard.update(&full).unwrap();
     assert_eq!(guard.check().unwrap(), Checked::Intact);
@@ -242,7 +242,7 @@ fn a_set_that_grows_is_not_taken_for_damaged() {
         guard.update(&Guarded::default()).unwrap();
         for size in [5_000, 30_000] {
             let vips = (0..size).map(|n| IpAddr::V4((0xc612_0000 + (round << 8) + n).into())).collect();
-            guard.update(&Guarded { vips, held: [].into() }).unwrap();
+            guard.update(&Guarded { vips, ..Guarded::default() }).unwrap();
             assert_eq!(guard.check().unwrap(), Checked::Intact, "round {round}, {size} addresses");
         }
     }

@@ -87,7 +87,7 @@ impl Scene {
 /// Both VIPs on the Active.
 pub(super) fn both_held() -> Guarded {
     let vips = [IpAddr::from(VIP), VIP6.into()];
-    Guarded { vips: vips.into(), held: vips.into() }
+    Guarded { vips: vips.into(), held: vips.into(), ..Guarded::default() }
 }
 
 /// A server of both families on all addresses of the host.

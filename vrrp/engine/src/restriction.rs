@@ -1,0 +1,109 @@
+//! Who may send to which ports of a VIP.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+#[cfg(test)]
+mod tests;
+
+/// A protocol with ports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "those of Kubernetes' Services")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Protocol {
+    /// Its number (IANA).
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Sctp => 132,
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        })
+    }
+}
+
+/// A port of an address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a name")]
+pub struct Door {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its number.
+    pub port: u16,
+}
+
+/// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restrictions(BTreeMap<IpAddr, BTreeMap<Door, Vec<IpNet>>>);
+
+impl Restrictions {
+    /// Lets only these sources send to this port; none at all where there are none. Ranges of another family than the
+    /// address are passed over. Of a port that was restricted before, only what both say is left; ranges that overlap in
+    /// part only do not exist.
+    pub fn restrict(&mut self, address: IpAddr, door: Door, sources: impl IntoIterator<Item = IpNet>) {
+        let of_family = |range: &IpNet| range.addr().is_ipv4() == address.is_ipv4();
+        let sources: Vec<IpNet> = sources.into_iter().filter(of_family).collect();
+        let sources = IpNet::aggregate(&sources);
+        let doors = self.0.entry(address).or_default();
+        let sources = match doors.get(&door) {
+            None => sources,
+            Some(before) => common(before, &sources),
+        };
+        doors.insert(door, sources);
+    }
+
+    /// The restricted ports of an address.
+    pub fn of(&self, address: IpAddr) -> Option<&BTreeMap<Door, Vec<IpNet>>> {
+        self.0.get(&address)
+    }
+
+    /// Whether nothing is restricted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every restricted port, and who may send to it.
+    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, Door, &[IpNet])> {
+        self.0.iter().flat_map(|(address, doors)| {
+            doors.iter().map(|(door, sources)| (*address, *door, sources.as_slice()))
+        })
+    }
+}
+
+/// What is in ranges of both.
+fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
+    let within = |these: &[IpNet], those: &[IpNet]| -> Vec<IpNet> {
+        these.iter().copied().filter(|range| those.iter().any(|wide| wide.contains(range))).collect()
+    };
+    IpNet::aggregate(&[within(some, others), within(others, some)].concat())
+}
+
+/// What is known of the enforcement of [`Restrictions`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct GuardStatus {
+    /// The restrictions that this node's kernel enforces.
+    pub enforced: std::sync::Arc<Restrictions>,
+    /// Why those are not the last that were wanted, and what helps; `None`: they are, or will be in a moment.
+    pub error: Option<String>,
+}
