@@ -62,11 +62,17 @@ impl Lab {
     /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`. Its state is in
     /// `/run/lab/windlass/<node>` of the lab and outlives it.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
+        self.start_agent_with(node, &[])
+    }
+
+    /// As [`Self::start_agent`], with further flags.
+    pub fn start_agent_with(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
         self.node(node)?;
         let state = format!("/run/lab/windlass/{node}");
         self.sandbox.script(&format!("mkdir -p {state}"))?;
         let mut command = self.windlass("agent", &self.kubeconfig("agent"))?;
         command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state]);
+        command.extend(flags.iter().map(ToString::to_string));
         self.start_on_node(node, "agent", command)
     }
 

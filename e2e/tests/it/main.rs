@@ -18,5 +18,6 @@ mod pool_rules;
 mod service_side;
 mod serving;
 mod setup;
+mod sources;
 mod teardown;
 mod whole_path;

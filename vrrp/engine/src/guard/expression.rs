@@ -21,7 +21,7 @@ pub(super) enum Expression {
     /// Loads bytes of the packet.
     Payload { base: Base, offset: u32, length: u32 },
     /// Loads as the other does, from this word of the register on: what comes before it stays.
-    From(u32, &'static Expression),
+    From(u32, &'static Self),
     /// Loads the state that connection tracking gives the packet, in the machine's byte order.
     ConnectionState,
     /// Keeps these bits.

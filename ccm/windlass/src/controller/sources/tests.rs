@@ -24,8 +24,8 @@ fn found(service: &Service) -> [Found; 2] {
     })
 }
 
-fn only(ranges: &[&str], by_kube_proxy: bool) -> Found {
-    Some((ranges.iter().map(ToString::to_string).collect(), by_kube_proxy))
+fn only(ranges: &[&str], by_kube_proxy: bool) -> (Vec<String>, bool) {
+    (ranges.iter().map(ToString::to_string).collect(), by_kube_proxy)
 }
 
 #[test]
@@ -38,27 +38,51 @@ fn who_may_send_follows_from_field_and_annotation_for_each_family() {
     let many = many.join(",");
     let table = [
         ("nothing", service(&[], None, &none), [None, None]),
-        ("a field of one family", service(&[four], None, &none), [only(&[four], true), only(&[], false)]),
-        ("a field of the other", service(&[six], None, &none), [only(&[], false), only(&[six], true)]),
-        ("a field of both", service(&[four, six], None, &none), [only(&[four], true), only(&[six], true)]),
-        ("an annotation", service(&[], Some(four), &none), [only(&[four], false), only(&[], false)]),
+        (
+            "a field of one family",
+            service(&[four], None, &none),
+            [Some(only(&[four], true)), Some(only(&[], false))],
+        ),
+        (
+            "a field of the other",
+            service(&[six], None, &none),
+            [Some(only(&[], false)), Some(only(&[six], true))],
+        ),
+        (
+            "a field of both",
+            service(&[four, six], None, &none),
+            [Some(only(&[four], true)), Some(only(&[six], true))],
+        ),
+        (
+            "an annotation",
+            service(&[], Some(four), &none),
+            [Some(only(&[four], false)), Some(only(&[], false))],
+        ),
         (
             "the field hides the annotation",
             service(&[four], Some("x"), &none),
-            [only(&[four], true), only(&[], false)],
+            [Some(only(&[four], true)), Some(only(&[], false))],
         ),
-        ("everybody of a family", service(&["0.0.0.0/0", six], None, &none), [None, only(&[six], true)]),
+        (
+            "everybody of a family",
+            service(&["0.0.0.0/0", six], None, &none),
+            [None, Some(only(&[six], true))],
+        ),
         ("everybody", service(&["0.0.0.0/0", "::/0"], None, &none), [None, None]),
         (
             "a malformed annotation",
             service(&[], Some("10.0.0.1"), &none),
-            [only(&[], false), only(&[], false)],
+            [Some(only(&[], false)), Some(only(&[], false))],
         ),
-        ("more than can be told", service(&[], Some(&many), &none), [only(&[], false), only(&[], false)]),
+        (
+            "more than can be told",
+            service(&[], Some(&many), &none),
+            [Some(only(&[], false)), Some(only(&[], false))],
+        ),
         (
             "another proxy's Service",
             service(&[four], None, &others),
-            [only(&[four], false), only(&[], false)],
+            [Some(only(&[four], false)), Some(only(&[], false))],
         ),
         ("another class", service(&[four], None, &foreign), [None, None]),
     ];

@@ -1,0 +1,167 @@
+//! Who may reach a Service: the field, which kube-proxy enforces in part, the annotation, which it does not read, and the
+//! guard, which closes what is left open.
+
+use std::net::IpAddr;
+
+use anyhow::{Context as _, ensure};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
+use windlass_e2e::{Lab, ProxyMode, SERVICE_PORT, Signal, await_that, scenario};
+
+use crate::setup::{
+    LIMIT, annotate, await_answer, await_event, await_ingresses, await_verdict, dual_stack, ingresses, lab,
+    services,
+};
+
+/// Of the client `c1`; `c2` has other addresses.
+const C1: [&str; 2] = ["192.0.2.101/32", "2001:db8::101/128"];
+
+#[test]
+fn only_source_ranges_reach_a_service_beside_kube_proxy_in_nftables_mode() -> anyhow::Result<()> {
+    scenario("sources-nft", lab().client("c2"), async |lab| restricted(lab).await)
+}
+
+#[test]
+fn only_source_ranges_reach_a_service_beside_kube_proxy_in_iptables_mode() -> anyhow::Result<()> {
+    scenario("sources-ipt", lab().client("c2").proxy_mode(ProxyMode::Iptables), async |lab| {
+        restricted(lab).await
+    })
+}
+
+async fn restricted(lab: &Lab) -> anyhow::Result<()> {
+    lab.deploy_windlass(&["n1", "n2"]).await?;
+    lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
+    lab.backend("web", &["n3"]).await?;
+    lab.load_balancer("web", |service| {
+        dual_stack(service);
+        service.spec.get_or_insert_default().load_balancer_source_ranges = Some(vec![C1[0].into()]);
+    })
+    .await?;
+    let vips = await_ingresses(lab, "web", 2).await?;
+    let [v4, v6] = vips[..] else { anyhow::bail!("not one address of each family: {vips:?}") };
+    await_answer(lab, v4).await?;
+    for (host, vip) in [("c2", v4), ("c1", v6), ("c2", v6), ("n1", v4), ("n1", v6), ("n2", v6)] {
+        shut(lab, host, vip).await.context("the field names c1's IPv4 address only")?;
+    }
+    // No agent guards n3. What kube-proxy does by itself: it keeps IPv4 closed, and leaves IPv6 open.
+    shut(lab, "n3", v4).await.context("kube-proxy enforces the field")?;
+    open(lab, "n3", v6).await.context("kube-proxy leaves open the family that no range is of")?;
+
+    // Both families by the annotation, which kube-proxy does not read.
+    edit(lab, json!({"spec": {"loadBalancerSourceRanges": null}, "metadata": {"annotations": {ANNOTATION_SOURCE_RANGES: C1.join(", ")}}}))
+        .await?;
+    for vip in [v4, v6] {
+        open(lab, "c1", vip).await.context("the annotation names c1")?;
+        for host in ["c2", "n1", "n2"] {
+            shut(lab, host, vip).await.context("the annotation names c1 only")?;
+        }
+        open(lab, "n3", vip).await.context("kube-proxy does not read the annotation, and n3 has no agent")?;
+    }
+
+    // The API server refuses what is malformed; what is let through all the same closes.
+    let malformed = json!({"metadata": {"annotations": {ANNOTATION_SOURCE_RANGES: "192.0.2.101"}}});
+    let refused = edit(lab, malformed).await;
+    ensure!(refused.is_err(), "the API server takes a malformed annotation");
+
+    // Another Service on the same address has ranges of its own.
+    edit(lab, json!({"metadata": {"annotations": {"windlass.dev/sharing-key": "k"}}})).await?;
+    lab.same_backend("other", "web")?;
+    lab.load_balancer("other", |service| {
+        annotate(service, "windlass.dev/sharing-key", "k");
+        annotate(service, ANNOTATION_SOURCE_RANGES, "192.0.2.102/32");
+        let spec = service.spec.get_or_insert_default();
+        spec.ports.iter_mut().flatten().for_each(|port| port.port = 81);
+    })
+    .await?;
+    let shared = await_ingresses(lab, "other", 1).await?;
+    ensure!(shared == [v4], "the address of other is {shared:?}, not {v4}");
+    reaches(lab, "c2", v4, 81, true).await?;
+    reaches(lab, "c1", v4, 81, false).await?;
+    open(lab, "c1", v4).await?;
+    shut(lab, "c2", v4).await?;
+
+    // After an agent was killed and started again nobody else is let in.
+    for node in ["n1", "n2"] {
+        lab.stop_agent(node, Signal::SIGKILL).await?;
+        shut(lab, node, v4).await.context("a killed agent's table stays")?;
+        lab.start_agent(node)?;
+    }
+    await_answer(lab, v4).await?;
+    for host in ["c2", "n1", "n2"] {
+        shut(lab, host, v4).await.context("after a restart of the agents")?;
+    }
+
+    // Whoever takes the ranges away opens it again, at the same address.
+    edit(lab, json!({"metadata": {"annotations": {ANNOTATION_SOURCE_RANGES: null}}})).await?;
+    for vip in [v4, v6] {
+        open(lab, "c1", vip).await?;
+        open(lab, "c2", vip).await?;
+    }
+    ensure!(ingresses(lab, "web").await? == [v4, v6], "the addresses changed");
+    Ok(())
+}
+
+#[test]
+fn a_service_that_no_node_can_guard_is_not_announced_and_says_why() -> anyhow::Result<()> {
+    scenario("sources-off", lab(), async |lab| {
+        lab.deploy_windlass(&[]).await?;
+        for node in ["n1", "n2"] {
+            lab.start_agent_with(node, &["--guard=false"])?;
+        }
+        lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
+        lab.backend("web", &["n3"]).await?;
+        lab.same_backend("field", "web")?;
+        // kube-proxy sees to a field of the family by itself.
+        lab.load_balancer("field", |service| {
+            service.spec.get_or_insert_default().load_balancer_source_ranges = Some(vec![C1[0].into()]);
+        })
+        .await?;
+        await_answer(lab, lab.ingress("field", LIMIT).await?).await?;
+        lab.load_balancer("web", |service| annotate(service, ANNOTATION_SOURCE_RANGES, C1[0])).await?;
+        let words = ["--guard=false", "source ranges"];
+        await_verdict(lab, "default", "web", "True NotAnnounced", &words).await?;
+        await_event(lab, "web", "SyncLoadBalancerFailed", &words).await?;
+        ensure!(ingresses(lab, "web").await?.is_empty(), "an address without a guard is shown");
+        // With a guard on one node that one serves it.
+        lab.stop_agent("n2", Signal::SIGTERM).await?;
+        lab.start_agent("n2")?;
+        let vip = lab.ingress("web", LIMIT).await?;
+        await_answer(lab, vip).await?;
+        await_verdict(lab, "default", "web", "True Allocated", &[]).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        ensure!(owner == "n2", "{owner} has the address, and no guard");
+        Ok(())
+    })
+}
+
+async fn edit(lab: &Lab, change: serde_json::Value) -> anyhow::Result<()> {
+    let api = services(lab, "default");
+    api.patch("web", &PatchParams::default(), &Patch::Merge(change)).await.map(drop)?;
+    Ok(())
+}
+
+async fn open(lab: &Lab, host: &str, vip: IpAddr) -> anyhow::Result<()> {
+    reaches(lab, host, vip, SERVICE_PORT, true).await
+}
+
+async fn shut(lab: &Lab, host: &str, vip: IpAddr) -> anyhow::Result<()> {
+    reaches(lab, host, vip, SERVICE_PORT, false).await
+}
+
+/// Waits until the host is answered, or until what it sends is dropped. A refusal is neither.
+async fn reaches(lab: &Lab, host: &str, vip: IpAddr, port: u16, expected: bool) -> anyhow::Result<()> {
+    let what = if expected { "is answered over" } else { "is kept out of" };
+    await_that(&format!("{host} {what} {vip}:{port}"), LIMIT, async || {
+        match lab.curl(host, vip, port).await {
+            Ok(answer) => ensure!(expected && answer == "web-n3", "{answer:?} answered"),
+            Err(error) => {
+                let dropped =
+                    format!("{error:#}").contains("timed out") || format!("{error:#}").contains("Timeout");
+                ensure!(!expected && dropped, "{error:#}");
+            }
+        }
+        Ok(Some(()))
+    })
+    .await
+}
