@@ -1,5 +1,7 @@
 //! The way from MetalLB, as docs/migration.md tells it: its pools converted, both side by side, addresses kept.
 
+mod others;
+
 use std::{
     io::Write as _,
     process::{Command, Stdio},

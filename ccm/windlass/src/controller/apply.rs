@@ -1,7 +1,7 @@
 //! Makes the cluster what the plan says, and nothing else: what is as it should be is not written.
 //!
 //! One pass at a time. A write that meets a newer object fails by its precondition; the watch brings the news, and the
-//! next pass decides again. A pass that failed is repeated with back-off.
+//! next pass decides again. A pass of which something failed is repeated with back-off, unless there is something new before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
 
@@ -18,7 +18,8 @@ use super::holdings::is_orphaned;
 use super::limited::limited;
 use super::pool_pace::PoolPace;
 use super::provider::Metal;
-use super::replan::{Urgency, rest};
+use super::replan::rest;
+use super::request::is_object_name;
 use super::state::Watched;
 use super::writes::{Write, Writes};
 use windlass_ccm::app::root_cause;
@@ -67,11 +68,14 @@ impl Applier {
         let mut pause = FIRST_PAUSE;
         let mut rested = Instant::now();
         let mut pools = PoolPace::default();
+        let mut retry: Option<Instant> = None;
         loop {
+            // What failed is not waited for by what is new: one object that cannot be written holds up no other.
             tokio::select! {
                 () = token.cancelled() => return,
                 () = self.metal.shared.replan.due_after(rested) => {}
-                () = self.quarantine_ends() => {}
+                () = self.quarantine_ends(), if retry.is_none() => {}
+                () = sleep_until(retry.unwrap_or(rested)), if retry.is_some() => {}
             }
             let Pass { planning, failures } = tokio::select! {
                 () = token.cancelled() => return,
@@ -79,16 +83,13 @@ impl Applier {
             };
             rested = rest(Instant::now(), planning);
             let Some(first) = failures.first() else {
-                pause = FIRST_PAUSE;
+                (pause, retry) = (FIRST_PAUSE, None);
                 continue;
             };
             tracing::warn!(failed = failures.len(), error = %first, retry_in = ?pause, "not everything was written");
-            tokio::select! {
-                () = token.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
+            let now = Instant::now();
+            (rested, retry) = (rested.max(now + FIRST_PAUSE), Some(now + pause));
             pause = (pause * 2).min(LONGEST_PAUSE);
-            self.metal.shared.replan.ask(Urgency::Now);
         }
     }
 
@@ -217,12 +218,7 @@ impl Applier {
     }
 
     async fn remove_orphan(&self, owner: &ServiceRef) -> Result<(), Failure> {
-        let api: Api<Service> = Api::namespaced(self.client.clone(), &owner.namespace);
-        let what = format!("read Service {owner}");
-        let found = match limited(api.get_opt(&owner.name), || format!("cannot {what}")).await? {
-            Ok(found) => found,
-            Err(error) => return Err(format!("cannot {what}: {}", root_cause(&error))),
-        };
+        let found = self.read_service(owner).await?;
         if !is_orphaned(owner, found.as_ref(), self.metal.settings) {
             return Ok(());
         }
@@ -244,6 +240,17 @@ impl Applier {
             self.metal.withdraw(owner, address).await.map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+
+    async fn read_service(&self, owner: &ServiceRef) -> Result<Option<Service>, Failure> {
+        // A hand may have written anything there: what cannot be a name is no Service's, and no path either.
+        if !is_object_name(&owner.namespace) || !is_object_name(&owner.name) {
+            return Ok(None);
+        }
+        let api: Api<Service> = Api::namespaced(self.client.clone(), &owner.namespace);
+        let what = format!("cannot read Service {owner}");
+        let found = limited(api.get_opt(&owner.name), || what.clone()).await?;
+        found.map_err(|error| format!("{what}: {}", root_cause(&error)))
     }
 
     /// Returns when the next quarantine ends, or looks again after a while.

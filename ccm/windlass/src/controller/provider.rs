@@ -18,7 +18,7 @@ use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP};
 use windlass_ccm::app::root_cause;
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{AllocateError, Families, Plan, Planned};
+use windlass_ipam::{AllocateError, Families, How, Plan, Planned};
 
 use super::ledger::{Claim, Part, Seen};
 use super::refusal::{reason, refused, unserveable};
@@ -70,7 +70,9 @@ fn next_step(
         Ok(request) => request,
         Err(error) => {
             state.served(holder);
-            return (Ok(give_back(state, holder, service, unserveable(&error))), Vec::new());
+            let step = reclaim(state, holder, service);
+            let step = step.unwrap_or_else(|| give_back(state, holder, service, unserveable(&error)));
+            return (Ok(step), Vec::new());
         }
     };
     let (families, terms) = (request.families, request.terms.clone());
@@ -79,11 +81,27 @@ fn next_step(
         Ok(plan) => step_of(state, holder, service, families, &plan),
         Err(error) => {
             let lost = state.ledger.allocator().collisions(holder, &terms);
-            take_away(state, holder, service, &lost, &error)
+            reclaim(state, holder, service)
+                .or_else(|| take_away(state, holder, service, &lost, &error))
                 .unwrap_or_else(|| give_back(state, holder, service, refused(&error)))
         }
     };
     (Ok(step), concerned)
+}
+
+/// A Service that cannot have what it asks for keeps what it shows, and the object too: one that a hand deleted, or put into
+/// quarantine, is made anew.
+fn reclaim(state: &State, holder: &ServiceRef, service: &Service) -> Option<Step> {
+    let shown = state.shown(holder, service);
+    let kept = state.to_withdraw(holder).into_iter().filter(|address| shown.contains(address));
+    kept.into_iter().find_map(|address| match state.ledger.claim(holder, address) {
+        claim @ (Claim::Create | Claim::Recall(_)) => {
+            let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
+            let planned = Planned { address, pool, how: How::Kept };
+            Some(Step::Claim { planned, claim, instead: None })
+        }
+        Claim::Owned | Claim::Join(_) => None,
+    })
 }
 
 fn give_back(state: &State, holder: &ServiceRef, service: &Service, error: ProviderError) -> Step {

@@ -24,6 +24,7 @@ use windlass_ipam::{Labels, Request, Subject, Terms};
 
 use self::annotations::Annotations;
 pub(crate) use self::error::RequestError;
+pub(crate) use self::sharing::is_object_name;
 use super::settings::Settings;
 
 /// Addresses of one family that one Service may have.
@@ -78,7 +79,7 @@ pub(crate) fn request(
     addresses::fit(&named, families)?;
     let count = addresses::count(annotations, &named)?;
     let pool = match annotations.pool() {
-        Some(said) if !sharing::is_object_name(said.text) => {
+        Some(said) if !is_object_name(said.text) => {
             let value = addresses::shortened(said.text);
             return Err(RequestError::PoolName { annotation: said.annotation, value });
         }

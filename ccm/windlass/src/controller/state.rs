@@ -16,7 +16,7 @@ use windlass_api::{
     VirtualRouter, virtual_ip_name,
 };
 use windlass_ccm::{ServiceKey, conditions, slim};
-use windlass_ipam::Pool;
+use windlass_ipam::{Pool, Terms};
 
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
@@ -133,7 +133,8 @@ impl State {
         by_age.sort_by_cached_key(|service| (created(service), service.namespace(), service.name_any()));
         for service in by_age {
             let Some(owner) = owner(service) else { continue };
-            let Ok(terms) = terms(service, self.settings) else { continue };
+            // What cannot be read of its terms does not cost it its address.
+            let terms = terms(service, self.settings).unwrap_or_else(|_| Terms::alone(&owner.namespace));
             for address in status_addresses(service) {
                 self.ledger.adopt(address, &owner, &terms);
             }

@@ -101,6 +101,6 @@ fn is_label(text: &str) -> bool {
 }
 
 /// Whether an object can have this name (RFC 1123 subdomain).
-pub(super) fn is_object_name(text: &str) -> bool {
+pub(crate) fn is_object_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }

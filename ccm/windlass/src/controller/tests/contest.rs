@@ -101,3 +101,52 @@ async fn what_is_kept_back_by_hand_while_no_controller_runs_is_nobody_elses_when
         controller.kill().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_deleted_by_hand_is_made_again_also_for_a_service_that_asks_for_what_cannot_be_had() {
+    for (case, broken) in [
+        ("malformed", json!({ "windlass.dev/address-count": "many" })),
+        ("no such pool", json!({ "windlass.dev/pool": "absent" })),
+    ] {
+        let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({ "quarantineSeconds": 0 }))]);
+        let controller = rig.controller();
+        rig.create("a", &json!({}));
+        rig.settle().await;
+        let before = rig.shown("a");
+        rig.edit("a", &json!({ "metadata": { "annotations": broken } }));
+        rig.settle().await;
+        let claim = format!("virtualips//{}", before[0]);
+        rig.api.delete(&claim);
+        rig.settle().await;
+        rig.check(&[("a", 1)].into(), case);
+        controller.kill().await;
+        rig.api.delete(&claim);
+        let controller = rig.controller();
+        rig.create("b", &json!({}));
+        rig.settle().await;
+        rig.check(&[("a", 1), ("b", 1)].into(), case);
+        assert_eq!(rig.shown("a"), before, "{case}");
+        controller.kill().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_for_nonsense_is_removed_and_holds_up_nobody() {
+    let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({ "quarantineSeconds": 0 }))]);
+    for (number, (namespace, name)) in
+        [("No Namespace", "-"), ("../../..", "a"), ("ns", "a/../b"), ("ns", "ghost")].into_iter().enumerate()
+    {
+        let address = format!("192.0.2.{}", 18 + number);
+        rig.api.put(json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP",
+            "metadata": { "name": address, "uid": format!("uid-{number}") },
+            "spec": { "address": address, "pool": "../..",
+                      "owners": [{ "namespace": namespace, "name": name, "uid": "?" }] },
+        }));
+    }
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    sleep(Duration::from_secs(20)).await;
+    rig.check(&[("a", 1)].into(), "nonsense");
+    controller.kill().await;
+}
