@@ -87,8 +87,9 @@ fn initialize(node: &Node, metadata: &InstanceMetadata) -> Result<Initialize, No
     Ok(Initialize { provider_id, labels, taints })
 }
 
-/// Whether a label is of the domains `kubernetes.io` or `k8s.io` or of one below them (service-contract N-07).
-fn is_kubernetes_own(label: &str) -> bool {
+/// Whether a label is of the domains `kubernetes.io` or `k8s.io` or of one below them
+/// ([`InstanceMetadata::additional_labels`] of theirs are passed over, service-contract N-07).
+pub fn is_kubernetes_own(label: &str) -> bool {
     let Some((domain, _)) = label.split_once('/') else { return false };
     ["kubernetes.io", "k8s.io"]
         .iter()

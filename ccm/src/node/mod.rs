@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::provider::Instances;
 
 pub use addresses::ANNOTATION_PROVIDED_NODE_IP;
-pub use decide::TAINT_UNINITIALIZED;
+pub use decide::{TAINT_UNINITIALIZED, is_kubernetes_own};
 
 /// How the node controller runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

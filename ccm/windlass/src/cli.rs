@@ -1,7 +1,7 @@
 //! The command line, and how the process begins and ends.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -147,6 +147,13 @@ fn run_controller(args: ControllerArgs) -> ExitCode {
     flags.logging.filter = log.log_level;
     if log.log_format == logging::LogFormat::Json {
         flags.logging.logging_format = log.log_format;
+    }
+    // A standby says so too, before it is needed.
+    if let Some(path) = flags.cloud_config.as_deref().filter(|path| !path.is_empty())
+        && let Err(error) = controller::ConfigFile::open(Path::new(path))
+    {
+        eprintln!("windlass: {error}");
+        return ExitCode::FAILURE;
     }
     let settings = controller::Settings { classless_services, compat_annotations };
     app::main(controller::Windlass::new(settings), &flags)

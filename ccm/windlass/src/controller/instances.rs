@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use kube::ResourceExt as _;
+use tokio::time::Instant;
 use windlass_api::NodeNetwork;
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
 use windlass_ccm::{InstanceMetadata, Instances, ProviderError};
@@ -148,14 +149,15 @@ fn primary_addresses(network: &NodeNetwork, is_vip: impl Fn(IpAddr) -> bool) -> 
 }
 
 impl Instances for Metal {
-    /// Always: no inventory says otherwise, and a `false` would delete the Node (service-contract §0.16).
-    async fn exists(&self, _node: &Node) -> Result<bool, ProviderError> {
-        Ok(true)
+    /// Unless the admin lists it as gone, and it was long enough not ready: a `false` deletes the Node (service-contract
+    /// §0.16).
+    async fn exists(&self, node: &Node) -> Result<bool, ProviderError> {
+        Ok(!self.shared.inventory.is_gone(node, self.shared.now(), Instant::now()))
     }
 
-    /// Never: nothing here knows a machine's power.
-    async fn shutdown(&self, _node: &Node) -> Result<bool, ProviderError> {
-        Ok(false)
+    /// Only if the admin says so: nothing here knows a machine's power.
+    async fn shutdown(&self, node: &Node) -> Result<bool, ProviderError> {
+        Ok(self.shared.inventory.is_shut_down(node))
     }
 
     async fn metadata(&self, node: &Node) -> Result<Option<InstanceMetadata>, ProviderError> {
@@ -173,6 +175,14 @@ impl Instances for Metal {
             |address| state.ledger.is_held(address),
             |address| state.ledger.pool_of(address).is_some(),
         );
+        let said = self.shared.inventory.known_of(node);
+        let known = known.map(|known| InstanceMetadata {
+            zone: said.zone,
+            region: said.region,
+            instance_type: said.instance_type,
+            additional_labels: said.labels,
+            ..known
+        });
         known.map(Some).ok_or_else(|| ProviderError::RetryAfter {
             after: UNKNOWN,
             reason: format!(

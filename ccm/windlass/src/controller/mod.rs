@@ -16,10 +16,12 @@ mod cache;
 mod changes;
 mod claim;
 mod clock;
+mod cloud_config;
 mod contest;
 mod external;
 mod holdings;
 mod instances;
+mod inventory;
 mod ledger;
 mod limited;
 mod loads;
@@ -54,6 +56,7 @@ use windlass_ccm::service::ServiceOptions;
 
 use self::apply::Applier;
 use self::clock::Clock;
+pub(crate) use self::cloud_config::ConfigFile;
 use self::pool_metrics::PoolMetrics;
 use self::provider::Metal;
 pub(crate) use self::settings::Settings;
@@ -94,7 +97,7 @@ impl CloudProvider for Windlass {
 
     /// Ready when every list is complete: nothing is given before. What runs beside it ends with it.
     async fn start(self, context: Context) -> Result<Capabilities<Metal, Metal>, BoxError> {
-        let Context { client, token, .. } = context;
+        let Context { client, token, cloud_config, .. } = context;
         let shared = Arc::new(Shared::new(self.settings, self.clock));
         self.pools.show(&shared);
         // What becomes of a Service's addresses is told by the same voice as the rest of what becomes of it.
@@ -105,6 +108,12 @@ impl CloudProvider for Windlass {
 
         let mut tasks = JoinSet::new();
         tasks.spawn(writer);
+        if let Some(path) = cloud_config {
+            let (file, config) = ConfigFile::open(&path)?;
+            shared.inventory.set(Arc::new(config));
+            let inventory = Arc::clone(&shared);
+            tasks.spawn(file.follow(move |config| inventory.inventory.set(config), token.clone()));
+        }
         // Known before anything is given. Kubernetes has them since 1.33.
         let service_cidrs = Api::<ServiceCIDR>::all(client.clone());
         watch_if_there(service_cidrs, &shared, &mut tasks, &token).await;

@@ -24,6 +24,7 @@ use super::clock::Clock;
 use super::contest::Contests;
 use super::external::Told;
 use super::holdings::allows_move;
+use super::inventory::Inventory;
 use super::ledger::Ledger;
 use super::loads::Loads;
 use super::pools::{Reviewed, Reviewer};
@@ -422,6 +423,8 @@ pub(crate) struct Shared {
     pub(crate) changes: Arc<Changes<ServiceKey>>,
     /// Nodes for the node controller to look at.
     pub(crate) node_changes: Arc<Changes<String>>,
+    /// The machines as the admin lists them.
+    pub(crate) inventory: Inventory,
     /// Wishes for another look of the planner.
     pub(crate) replan: Replan,
     /// Set once the ledger is built: nobody needs to ask before.

@@ -1,0 +1,97 @@
+//! The machines as the admin lists them, and since when we have seen those that are said to be gone not ready.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+
+use super::cloud_config::{CloudConfig, Known};
+
+#[cfg(test)]
+mod tests;
+
+/// The settings in force, and what was observed for them.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    config: RwLock<Arc<CloudConfig>>,
+    sightings: Mutex<Sightings>,
+}
+
+impl Inventory {
+    /// From now on these settings are in force.
+    pub(crate) fn set(&self, config: Arc<CloudConfig>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    fn config(&self) -> Arc<CloudConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the settings say of `node`.
+    pub(crate) fn known_of(&self, node: &Node) -> Known {
+        self.config().known_of(node)
+    }
+
+    /// Whether the machine counts as gone: its node is listed, and has not been ready for long enough both by the time of
+    /// its condition and by our own observation, for the clocks of others are not trusted. What is not certain is not gone.
+    pub(crate) fn is_gone(&self, node: &Node, wall: Timestamp, now: Instant) -> bool {
+        let after = self.config().delete_after(&node.name_any());
+        let mut sightings = self.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        match after {
+            None => {
+                sightings.forget(node);
+                false
+            }
+            Some(after) => sightings.not_ready_for(node, wall, now).is_some_and(|time| time >= after),
+        }
+    }
+
+    /// Whether the machine is listed as shut down.
+    pub(crate) fn is_shut_down(&self, node: &Node) -> bool {
+        self.config().is_shut_down(&node.name_any())
+    }
+}
+
+/// Since when nodes are seen not ready; only of those that are listed.
+#[derive(Debug, Default)]
+struct Sightings(HashMap<String, Sighting>);
+
+#[derive(Debug, PartialEq)]
+struct Sighting {
+    /// Of which Node, and of which time of not being ready: a node that was ready in between has another.
+    of: (Option<String>, Timestamp),
+    first: Instant,
+}
+
+impl Sightings {
+    fn forget(&mut self, node: &Node) {
+        self.0.remove(&node.name_any());
+    }
+
+    /// The shorter of both times; `None` if it is ready, or if nobody says since when it is not.
+    fn not_ready_for(&mut self, node: &Node, wall: Timestamp, now: Instant) -> Option<Duration> {
+        let Some(since) = not_ready_since(node) else {
+            self.forget(node);
+            return None;
+        };
+        let of = (node.uid(), since);
+        let sighting =
+            self.0.entry(node.name_any()).or_insert_with(|| Sighting { of: of.clone(), first: now });
+        if sighting.of != of {
+            *sighting = Sighting { of, first: now };
+        }
+        let by_condition = Duration::try_from(wall.duration_since(since)).unwrap_or_default();
+        Some(by_condition.min(now.saturating_duration_since(sighting.first)))
+    }
+}
+
+fn not_ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_deref()?;
+    let is_ready = |condition: &&NodeCondition| condition.type_ == "Ready";
+    let ready = conditions.iter().find(is_ready).filter(|condition| condition.status != "True")?;
+    ready.last_transition_time.as_ref().map(|time| time.0)
+}
