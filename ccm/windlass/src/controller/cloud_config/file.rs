@@ -60,7 +60,7 @@ impl ConfigFile {
                     take(Arc::new(config));
                 }
                 Some(Err(error)) => {
-                    tracing::error!(%error, "the last cloud config that was good stays in force")
+                    tracing::error!(%error, "the last cloud config that was good stays in force");
                 }
             }
         }

@@ -7,19 +7,21 @@ use super::file::ConfigError;
 use super::glob::Glob;
 use super::*;
 
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
 const EXAMPLE: &str = include_str!("../../../../../manifests/examples/cloud-config.yaml");
 
 fn read(body: &str) -> Result<CloudConfig, String> {
     CloudConfig::read(&format!("apiVersion: windlass.dev/v1alpha1\nkind: CloudConfig\n{body}"))
 }
 
-fn node(name: &str, labels: &[(&str, &str)]) -> Node {
+fn node(name: &str, labels: Labels<'_>) -> Node {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
     Node { metadata, ..Node::default() }
 }
 
-fn known(zone: &str, region: &str, instance_type: &str, labels: &[(&str, &str)]) -> Known {
+fn known(zone: &str, region: &str, instance_type: &str, labels: Labels<'_>) -> Known {
     Known {
         zone: zone.to_owned(),
         region: region.to_owned(),
@@ -57,7 +59,7 @@ fn for_each_value_the_first_entry_that_matches_and_has_it_counts() {
          - {zone: rest}\n",
     )
     .expect("a good file");
-    let rows: [(&str, &[(&str, &str)], Known); 6] = [
+    let rows: [(&str, Labels<'_>, Known); 6] = [
         ("a-1", &[("zone", "z9")], known("z1", "r", "", &[("one", "a"), ("two", "b")])),
         ("a-2", &[("zone", "z9")], known("z9", "r", "", &[("one", "b"), ("two", "b")])),
         ("a-2", &[("zone", "")], known("rest", "r", "", &[("one", "b"), ("two", "b")])),
