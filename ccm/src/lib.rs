@@ -24,3 +24,8 @@ mod text;
 mod watch;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};
+
+/// The code of the README, compiled.
+#[cfg(all(doctest, feature = "app"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

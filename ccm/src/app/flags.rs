@@ -14,11 +14,11 @@ use super::serving_flags::ServingFlags;
 #[cfg(test)]
 mod tests;
 
-/// The flags. A provider's binary flattens them into its own.
+/// The flags. A provider's binary flattens them into its own, as the last ones.
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true)]
 pub struct Flags {
-    /// Name of this provider; accepted for the manifests of other cloud-controller-managers
+    /// Name of this provider, and no other: manifests name it
     #[arg(long, value_name = "NAME")]
     pub cloud_provider: Option<String>,
     /// File with settings of this provider
@@ -42,12 +42,12 @@ pub struct Flags {
     /// Leader election.
     #[command(flatten)]
     pub election: ElectionFlags,
-    /// The HTTPS port.
-    #[command(flatten)]
-    pub serving: ServingFlags,
     /// The log.
     #[command(flatten)]
     pub logging: LoggingFlags,
+    /// The HTTPS port. After the others: what follows it in `--help` stands under its heading.
+    #[command(flatten)]
+    pub serving: ServingFlags,
     /// What has no effect.
     #[command(flatten)]
     pub ignored: Ignored,

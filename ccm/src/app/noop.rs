@@ -160,7 +160,7 @@ impl Args for Ignored {
     fn augment_args(mut command: Command) -> Command {
         for flag in WITHOUT_EFFECT {
             let arg = Arg::new(flag.name).long(flag.name).help(flag.reason).help_heading(HEADING);
-            let arg = arg.hide_short_help(true).action(ArgAction::Append);
+            let arg = arg.hide_short_help(true).value_name("VALUE").action(ArgAction::Append);
             command = command.arg(match flag.form {
                 Form::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
                 Form::Value => arg.num_args(1).allow_hyphen_values(true),
