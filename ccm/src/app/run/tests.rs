@@ -254,7 +254,8 @@ async fn an_api_server_that_is_not_healthy_is_waited_for_but_not_for_long_s_63()
 
 #[tokio::test(start_paused = true)]
 async fn controllers_start_one_after_the_other_if_so_asked() {
-    let rig = start(&cluster(), &["--controller-start-interval=1h"], "one", || Ok(everything()));
+    let flags = ["--controller-start-interval=1h", "--controllers=service,cloud-node"];
+    let rig = start(&cluster(), &flags, "one", || Ok(everything()));
     rig.until("the nodes", Rig::initialized).await;
     sleep(Duration::from_mins(50)).await;
     assert!(!rig.served(), "the second controller is not due yet");
