@@ -7,6 +7,8 @@ use crate::setup::LIMIT;
 
 const LEADER: u16 = 10258;
 const STANDBY: u16 = 10268;
+/// Where the standby writes its certificate.
+const FOLDER: &str = "/run/lab/standby";
 
 /// What is answered at a path of a controller, to a caller with these words of curl: status and text.
 async fn ask(lab: &Lab, port: u16, path: &str, caller: &[&str]) -> anyhow::Result<(u16, String)> {
@@ -34,8 +36,8 @@ async fn expect(
 fn metrics_are_for_those_whom_the_api_server_lets_and_health_for_everybody() -> anyhow::Result<()> {
     scenario("serving", Lab::builder().nodes(1).light(), async |lab| {
         lab.deploy_windlass(&[]).await?;
-        let standby =
-            ControllerOptions { name: "standby".into(), http_port: STANDBY, ..ControllerOptions::default() };
+        let flags = vec![format!("--cert-dir={FOLDER}")];
+        let standby = ControllerOptions { name: "standby".into(), http_port: STANDBY, flags };
         lab.start_controller(standby)?;
         for port in [LEADER, STANDBY] {
             await_that("the controller is ready", LIMIT, async || {
@@ -81,6 +83,14 @@ fn metrics_are_for_those_whom_the_api_server_lets_and_health_for_everybody() -> 
             .await?;
             expect(lab, port, "/metrics/slis", &scraper, (403, "may not get /metrics/slis")).await?;
         }
+
+        // A client of Go's, which offers HTTP/2 too and knows the standby by the certificate that it wrote.
+        let server = format!("--server=https://127.0.0.1:{STANDBY}");
+        let ca = format!("--certificate-authority={FOLDER}/cloud-controller-manager.crt");
+        let token = format!("--token={}", token.trim());
+        let go = ["--kubeconfig=/dev/null", &*server, &*ca, &*token, "get", "--raw", "/metrics"];
+        let text = lab.kubectl(&go).await?;
+        ensure!(text.contains("leader_election_master_status"), "{text}");
 
         // Whatever it says after garbage, it goes on answering others.
         let garbage = format!("head -c 200000 /dev/urandom > /dev/tcp/127.0.0.1/{LEADER} || true");
