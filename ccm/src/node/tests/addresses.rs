@@ -53,7 +53,7 @@ fn addresses_are_compared_in_order_192_to_196_and_n_13() {
 
 #[test]
 fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
-    let rows: [(&str, &str, List<'_>, List<'_>); 9] = [
+    let rows: [(&str, &str, List<'_>, List<'_>); 12] = [
         (
             "174, 235 one internal",
             "192.0.2.11",
@@ -78,6 +78,12 @@ fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
             &[("InternalIP", "192.0.2.11"), ("ExternalIP", "192.0.2.11")],
         ),
         (
+            "238 another type is kept, in its order",
+            "192.0.2.11",
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1"), ("InternalDNS", "n1.example.org")],
+            &[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1"), ("InternalDNS", "n1.example.org")],
+        ),
+        (
             "239 several internal",
             "192.0.2.12",
             &[("InternalIP", "192.0.2.11"), ("InternalIP", "192.0.2.12"), ("ExternalIP", "203.0.113.1")],
@@ -96,6 +102,12 @@ fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
             &[("InternalIP", "2001:db8::11"), ("InternalIP", "192.0.2.11")],
         ),
         (
+            "244 whatever the provider's order",
+            "192.0.2.11,2001:db8::11",
+            &[("InternalIP", "2001:db8::11"), ("InternalIP", "192.0.2.11")],
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11")],
+        ),
+        (
             "245 several per family",
             "192.0.2.12,2001:db8::12",
             &[
@@ -105,6 +117,12 @@ fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
                 ("InternalIP", "2001:db8::12"),
             ],
             &[("InternalIP", "192.0.2.12"), ("InternalIP", "2001:db8::12")],
+        ),
+        (
+            "246 both families, an external one besides",
+            "192.0.2.11,2001:db8::11",
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("ExternalIP", "203.0.113.1")],
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("ExternalIP", "203.0.113.1")],
         ),
         (
             "247 externals stay",
@@ -152,11 +170,16 @@ fn a_node_ip_that_cannot_be_kept_leaves_the_taint_175_176_240_242() {
 }
 
 #[test]
-fn duplicate_addresses_are_dropped_233() {
-    let change =
-        decided(fresh("n1"), &machine(&[("InternalIP", "192.0.2.11"), ("InternalIP", "192.0.2.11")]));
-    assert_eq!(
-        shown(&change.addresses.expect("addresses")),
-        [("InternalIP", "192.0.2.11"), ("Hostname", "n1")]
-    );
+fn duplicate_addresses_are_dropped_231_to_234() {
+    let (one, other) = (("InternalIP", "192.0.2.11"), ("ExternalIP", "192.0.2.11"));
+    let rows: [(&str, List<'_>, List<'_>); 4] = [
+        ("231 none", &[], &[("Hostname", "n1")]),
+        ("232 one", &[one], &[one, ("Hostname", "n1")]),
+        ("233 twice the same", &[one, one], &[one, ("Hostname", "n1")]),
+        ("234 the same and another", &[one, other, one], &[one, other, ("Hostname", "n1")]),
+    ];
+    for (what, provided, expected) in rows {
+        let list = wanted_addresses(&node_object(fresh("n1")), &addresses(provided)).expect(what);
+        assert_eq!(shown(&list), expected, "{what}");
+    }
 }
