@@ -42,7 +42,7 @@ use kube::Client;
 use kube::runtime::reflector::Store;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_engine::{Engine, Event, Restrictions, RouterKey};
 
 use self::admission::{admitted, restrictions};
@@ -136,12 +136,14 @@ pub(crate) async fn run(
         let (reporter, token) = (Arc::clone(&reporter), token.clone());
         tasks.spawn(async move { reporter.run(token).await });
     }
+    let networks = watch::follow_own::<NodeNetwork>(&client, &node);
     let publisher = publish::Publisher {
         client,
         node: node.clone(),
         board: Arc::clone(&board),
         routers: routers.clone(),
         vips: vips.clone(),
+        networks,
         engine: Arc::clone(&engine),
     };
     tasks.spawn(publisher.run(token.clone()));

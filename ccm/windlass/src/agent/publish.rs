@@ -19,7 +19,7 @@ use super::network;
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often the object is applied although nothing changed (which writes nothing): a Node that was deleted took it along,
+/// How soon the object is applied anew if the API server shows another one, or none: a Node that was deleted took it along,
 /// and without it the node is no candidate.
 const REPEAT_AFTER: Duration = Duration::from_mins(1);
 /// How long the API server may take.
@@ -32,6 +32,8 @@ pub(crate) struct Publisher {
     pub(crate) board: Arc<Board>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) vips: Store<VirtualIP>,
+    /// This node's alone.
+    pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
 }
 
@@ -58,8 +60,9 @@ impl Publisher {
                 listening = names;
             }
             let now = Instant::now();
-            let known = published.as_ref().is_some_and(|(old, at)| *old == spec && now - *at < REPEAT_AFTER);
-            if known || now < not_before {
+            let shown = self.networks.get(&ObjectRef::new(&self.node));
+            let shown = shown.as_ref().map(|network| &network.spec);
+            if is_published(published.as_ref(), shown, &spec, now) || now < not_before {
                 continue;
             }
             let applied = tokio::select! {
@@ -123,5 +126,47 @@ impl Publisher {
         let api: Api<NodeNetwork> = Api::all(self.client.clone());
         let params = PatchParams::apply(FIELD_MANAGER).force();
         api.patch(&self.node, &params, &Patch::Apply(&object)).await.map(drop)
+    }
+}
+
+/// Whether nothing is to be done for `spec` at `now`: it was `published` (and when), and the API server shows it, or had no
+/// time to.
+fn is_published(
+    published: Option<&(NodeNetworkSpec, Instant)>,
+    shown: Option<&NodeNetworkSpec>,
+    spec: &NodeNetworkSpec,
+    now: Instant,
+) -> bool {
+    published.is_some_and(|(old, at)| {
+        old == spec && (shown == Some(spec) || now.duration_since(*at) < REPEAT_AFTER)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_applied_anew_only_if_the_api_server_shows_something_else() {
+        let spec = |version: &str| NodeNetworkSpec {
+            agent_version: version.to_owned(),
+            ..NodeNetworkSpec::default()
+        };
+        let (old, new) = (spec("1"), spec("2"));
+        let start = Instant::now();
+        let rows = [
+            ("never published", None, None, 0, false),
+            ("changed", Some(&old), Some(&old), 1, false),
+            ("the watch is behind", Some(&new), Some(&old), 59, true),
+            ("the watch is not there", Some(&new), None, 59, true),
+            ("deleted, or the watch is not allowed", Some(&new), None, 60, false),
+            ("somebody changed it", Some(&new), Some(&old), 60, false),
+            ("as it should be", Some(&new), Some(&new), 86_400, true),
+        ];
+        for (what, published, shown, seconds, expected) in rows {
+            let published = published.map(|spec| (spec.clone(), start));
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(is_published(published.as_ref(), shown, &new, now), expected, "{what}");
+        }
     }
 }

@@ -26,9 +26,27 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
 {
+    follow_some(client, node, watcher::Config::default(), changed)
+}
+
+/// As [`follow`], but only the object that has the node's name.
+pub(crate) fn follow_own<K>(client: &Client, node: &str) -> Store<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Hash + Eq,
+{
+    let own = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    follow_some(client, node, own, &Arc::default())
+}
+
+fn follow_some<K>(client: &Client, node: &str, which: watcher::Config, changed: &Arc<Notify>) -> Store<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Hash + Eq,
+{
     let (store, writer) = reflector::store();
     let kind = K::plural(&());
-    let events = watch(Api::all(client.clone()), watcher::Config::default().timeout(WATCH_SECONDS))
+    let events = watch(Api::all(client.clone()), which.timeout(WATCH_SECONDS))
         // Most of an object's size, and nobody here reads it.
         .modify(|object: &mut K| object.meta_mut().managed_fields = None)
         .backoff(Backoff::new(node));
