@@ -7,7 +7,7 @@ use anyhow::ensure;
 use k8s_openapi::api::core::v1::Service;
 use kube::{
     Api, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -91,7 +91,7 @@ fn an_address_of_keepalived_is_a_services_once_keepalived_lets_go_of_it() -> any
 
         bind(lab, "n3", "delete").await?;
         let claims: Api<VirtualIP> = Api::all(lab.client());
-        claims.delete(ADDRESS, &Default::default()).await?;
+        claims.delete(ADDRESS, &DeleteParams::default()).await?;
         await_allocated(lab, "web").await?;
         let address: IpAddr = ADDRESS.parse()?;
         await_that("the address works", LIMIT, async || {
