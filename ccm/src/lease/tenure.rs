@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+#[cfg(test)]
+mod tests;
+
 /// When this candidate got or renewed the lease last, if it leads. Cheap to clone; all clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Tenure(Arc<Mutex<Option<Instant>>>);

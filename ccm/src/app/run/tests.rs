@@ -181,6 +181,7 @@ async fn a_lost_lease_ends_it_at_once_with_an_error() {
     api.edit(LEASE, &json!({ "spec": { "holderIdentity": "two" } }));
     let error = rig.task.await.unwrap().unwrap_err().to_string();
     assert!(error.starts_with("leaderelection lost: lease kube-system/cloud-controller-manager"), "{error}");
+    assert!(api.events().contains(&"Normal LeaderElection one stopped leading".to_owned()), "S-61");
     api.take_writes();
     api.put(lb("late"));
     sleep(Duration::from_mins(10)).await;
