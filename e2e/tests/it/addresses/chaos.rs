@@ -13,7 +13,7 @@ use futures::join;
 use kube::{Api, api::PostParams};
 use serde_json::json;
 use windlass_api::VirtualIP;
-use windlass_e2e::{ControllerOptions, Lab, Signal, shown};
+use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, shown};
 
 use super::crashes::Random;
 use super::random_edits::{Edits, STEADY};
@@ -162,7 +162,8 @@ impl Faults<'_> {
                     "agent killed"
                 }
                 4 => {
-                    node.freeze_agent()?;
+                    // (It may just be starting.)
+                    await_that("the agent runs", LIMIT, async || Ok(Some(node.freeze_agent()?))).await?;
                     tokio::time::sleep(pause).await;
                     node.thaw_agent()?;
                     "agent frozen"
