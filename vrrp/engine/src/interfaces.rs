@@ -31,8 +31,8 @@ pub struct InterfaceInfo {
     pub mtu: u32,
     /// IPv4 addresses with prefix length, the primary one first. VIPs that the engine binds are not among them.
     pub ipv4: Vec<(Ipv4Addr, u8)>,
-    /// IPv6 addresses with prefix length that can be used, in their order as numbers. VIPs that the engine binds are not
-    /// among them.
+    /// IPv6 addresses with prefix length that can be used: those that last, then temporary (RFC 8981) and deprecated ones,
+    /// each in their order as numbers. VIPs that the engine binds are not among them.
     pub ipv6: Vec<(Ipv6Addr, u8)>,
     /// IPv6 addresses that cannot be used, and why.
     pub ipv6_unusable: Vec<(Ipv6Addr, Unusable)>,

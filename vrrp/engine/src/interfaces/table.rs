@@ -38,6 +38,8 @@ struct V4 {
 struct V6 {
     prefix: u8,
     trouble: Option<Unusable>,
+    /// No longer preferred, or temporary (RFC 8981): it will not last.
+    fleeting: bool,
 }
 
 impl Interfaces {
@@ -97,7 +99,9 @@ impl Interfaces {
             mac,
             mtu: link.mtu,
             ipv4: ipv4.map(|entry| (entry.address, entry.prefix)).collect(),
-            ipv6: ipv6()
+            ipv6: [false, true]
+                .into_iter()
+                .flat_map(|fleeting| ipv6().filter(move |(_, entry)| entry.fleeting == fleeting))
                 .filter(|(_, entry)| entry.trouble.is_none())
                 .map(|(address, entry)| (*address, entry.prefix))
                 .collect(),
@@ -130,7 +134,12 @@ impl Interfaces {
                 true
             }
             IpAddr::V6(address) => {
-                let entry = V6 { prefix: told.prefix, trouble: trouble(told.flags) };
+                let entry = V6 {
+                    prefix: told.prefix,
+                    trouble: trouble(told.flags),
+                    // In IPv6 the flag of a secondary address means a temporary one (IFA_F_TEMPORARY).
+                    fleeting: told.flags.intersects(AddressFlags::Secondary | AddressFlags::Deprecated),
+                };
                 let addresses = self.ipv6.entry(told.index).or_default();
                 addresses.insert(address, entry) != Some(entry)
             }

@@ -161,6 +161,25 @@ fn addresses_stand_in_the_kernels_order() {
 }
 
 #[test]
+fn ipv6_addresses_that_last_stand_before_those_that_do_not() {
+    let flagged = |text, flags| Change::Address(address(2, text, flags, 0));
+    let (temporary, deprecated) = (AddressFlags::Secondary, AddressFlags::Deprecated);
+    let mut table: Interfaces = [
+        Change::Link(link(2, "eth0")),
+        flagged("2001:db8::1/64", temporary),
+        flagged("2001:db8::2/64", deprecated | AddressFlags::Permanent),
+        flagged("2001:db8::f/64", AddressFlags::empty()),
+        flagged("fd00::1/64", AddressFlags::Permanent),
+    ]
+    .into_iter()
+    .collect();
+    let lasting = "2001:db8::f/64 fd00::1/64";
+    assert_eq!(told(&table), [format!("2 eth0 up {lasting} 2001:db8::1/64 2001:db8::2/64")]);
+    assert!(table.apply(flagged("2001:db8::f/64", deprecated)), "it lasts no longer");
+    assert_eq!(told(&table), ["2 eth0 up fd00::1/64 2001:db8::1/64 2001:db8::2/64 2001:db8::f/64"]);
+}
+
+#[test]
 fn only_ethernet_interfaces_are_told_and_not_the_engines_own() {
     let alias = |kind: &str, alias: &str| Link {
         kind: Some(kind.to_owned()),
