@@ -11,6 +11,7 @@ mod guard;
 mod hostile;
 mod kubelets;
 mod light;
+mod metrics;
 mod migration;
 mod nodes;
 mod nonsense;

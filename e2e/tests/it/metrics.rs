@@ -1,0 +1,74 @@
+//! docs/metrics.md against what the processes show.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use windlass_e2e::{Lab, SERVICE_PORT, await_that, scenario, workspace};
+
+const LIMIT: Duration = Duration::from_mins(1);
+const AGENT: &str = "http://127.0.0.1:9859/metrics";
+/// Shown only once there is something to show, which there is not here.
+const RARE: [&str; 3] = [
+    "rest_client_rate_limiter_duration_seconds",
+    "windlass_address_conflicts_total",
+    "windlass_vrrp_rejected_total",
+];
+
+#[test]
+fn every_metric_that_is_shown_is_in_the_table_and_every_one_of_the_table_is_shown() -> anyhow::Result<()> {
+    scenario("metrics-table", Lab::builder().nodes(2).client("c1").light(), async |lab| {
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.pool("p", &["192.0.2.200-192.0.2.210"]).await?;
+        lab.backend("web", &["n1"]).await?;
+        lab.load_balancer("web", |_| ()).await?;
+        let vip = lab.ingress("web", LIMIT).await?;
+        lab.first_answer("c1", vip, SERVICE_PORT, LIMIT).await?;
+        compare("Controller", async || lab.ask_controller(10258, "/metrics").await).await?;
+        let agent = ["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", AGENT];
+        compare("Agent", async || lab.exec("n1", &agent).await).await
+    })
+}
+
+async fn compare(role: &str, scrape: impl AsyncFn() -> anyhow::Result<String>) -> anyhow::Result<()> {
+    let table = table(role)?;
+    await_that(&format!("the {role} shows the metrics of the table"), LIMIT, async || {
+        let shown = shown(&scrape().await?);
+        let missing: Vec<_> =
+            table.difference(&shown).filter(|name| !RARE.contains(&name.as_str())).collect();
+        ensure!(missing.is_empty(), "not shown: {missing:?}");
+        Ok(Some(()))
+    })
+    .await?;
+    let shown = shown(&scrape().await?);
+    let untold: Vec<_> = shown.difference(&table).collect();
+    ensure!(untold.is_empty(), "docs/metrics.md does not have these metrics of the {role}: {untold:?}");
+    Ok(())
+}
+
+/// The names that the documentation gives a role: first column of its table and of the table of both.
+fn table(role: &str) -> anyhow::Result<BTreeSet<String>> {
+    let text =
+        std::fs::read_to_string(workspace().join("docs/metrics.md")).context("reading docs/metrics.md")?;
+    let mut heading = "";
+    let mut names = BTreeSet::new();
+    for line in text.lines() {
+        heading = line.strip_prefix("## ").unwrap_or(heading);
+        let cell = line.strip_prefix("| `").and_then(|rest| rest.split('|').next());
+        if let Some(cell) = cell.filter(|_| heading == role || heading == "Both") {
+            names.extend(cell.split(['`', ',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+    }
+    ensure!(names.len() > 5, "docs/metrics.md has no tables {role:?} and \"Both\"");
+    Ok(names)
+}
+
+/// The names of what is shown; a histogram has one.
+fn shown(text: &str) -> BTreeSet<String> {
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let name = |(name, kind): (&str, &str)| match kind {
+        "counter" => format!("{name}_total"),
+        "info" => format!("{name}_info"),
+        _ => name.to_owned(),
+    };
+    kinds.map(name).collect()
+}
