@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -58,8 +59,7 @@ pub struct Restrictions(BTreeMap<IpAddr, BTreeMap<Door, Vec<IpNet>>>);
 
 impl Restrictions {
     /// Lets only these sources send to this port; none at all where there are none. Ranges of another family than the
-    /// address are passed over. Of a port that was restricted before, only what both say is left; ranges that overlap in
-    /// part only do not exist.
+    /// address are passed over. Of a port that was restricted before, only what both say is left.
     pub fn restrict(&mut self, address: IpAddr, door: Door, sources: impl IntoIterator<Item = IpNet>) {
         let of_family = |range: &IpNet| range.addr().is_ipv4() == address.is_ipv4();
         let sources: Vec<IpNet> = sources.into_iter().filter(of_family).collect();
@@ -90,7 +90,7 @@ impl Restrictions {
     }
 }
 
-/// What is in ranges of both.
+/// What is in ranges of both: of two ranges one holds the other, or they have nothing in common.
 fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
     let within = |these: &[IpNet], those: &[IpNet]| -> Vec<IpNet> {
         these.iter().copied().filter(|range| those.iter().any(|wide| wide.contains(range))).collect()
@@ -103,7 +103,7 @@ fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
 #[non_exhaustive]
 pub struct GuardStatus {
     /// The restrictions that this node's kernel enforces.
-    pub enforced: std::sync::Arc<Restrictions>,
+    pub enforced: Arc<Restrictions>,
     /// Why those are not the last that were wanted, and what helps; `None`: they are, or will be in a moment.
     pub error: Option<String>,
 }

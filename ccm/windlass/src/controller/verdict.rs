@@ -157,3 +157,6 @@ pub(crate) fn foreign(service: &Service, is_ours: impl Fn(IpAddr) -> bool) -> Ve
 pub(crate) fn is_own(entry: &LoadBalancerIngress, is_ours: impl Fn(IpAddr) -> bool) -> bool {
     entry.ip.as_deref().and_then(|ip| ip.parse().ok()).is_some_and(is_ours)
 }
+
+#[cfg(test)]
+mod tests;
