@@ -108,9 +108,14 @@ impl Rig {
         panic!("never: {what}");
     }
 
+    /// Waits until it ends, at most an hour of virtual time.
+    async fn ended(self) -> Result<(), RunError> {
+        timeout(Duration::from_hours(1), self.task).await.expect("it ends").unwrap()
+    }
+
     async fn stop(self) -> Result<(), RunError> {
         self.token.cancel();
-        self.task.await.unwrap()
+        self.ended().await
     }
 }
 
@@ -179,7 +184,7 @@ async fn a_lost_lease_ends_it_at_once_with_an_error() {
     let rig = start(&api, &[], "one", || Ok(everything()));
     rig.until("served", Rig::served).await;
     api.edit(LEASE, &json!({ "spec": { "holderIdentity": "two" } }));
-    let error = rig.task.await.unwrap().unwrap_err().to_string();
+    let error = rig.ended().await.unwrap_err().to_string();
     assert!(error.starts_with("leaderelection lost: lease kube-system/cloud-controller-manager"), "{error}");
     assert!(api.events().contains(&"Normal LeaderElection one stopped leading".to_owned()), "S-61");
     api.take_writes();
@@ -202,7 +207,7 @@ async fn background_work_that_ends_ends_the_process() {
             Ok(everything().with_background("the inventory", work))
         });
         let api = rig.api.clone();
-        let error = rig.task.await.unwrap().unwrap_err().to_string();
+        let error = rig.ended().await.unwrap_err().to_string();
         assert_eq!(error, expected);
         assert_eq!(holder(&api), "", "released");
     }
@@ -230,7 +235,7 @@ async fn a_provider_that_cannot_start_says_why_and_lets_the_lease_go() {
     let refuse = || Err::<Capabilities<FakeProvider, FakeProvider>, BoxError>("no address was given".into());
     let rig = start(&cluster(), &[], "one", refuse);
     let api = rig.api.clone();
-    let error = rig.task.await.unwrap().unwrap_err().to_string();
+    let error = rig.ended().await.unwrap_err().to_string();
     assert_eq!(error, "provider plain cannot start: no address was given");
     assert_eq!(holder(&api), "");
 }
