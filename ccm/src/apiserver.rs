@@ -8,6 +8,9 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Events are a courtesy: nothing waits longer for one.
 pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Who asks for a longer rest than this is not obeyed.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
+
 /// Why a call to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
@@ -42,6 +45,13 @@ impl CallError {
     pub(crate) fn is_invalid(&self) -> bool {
         self.code() == Some(422)
     }
+}
+
+/// How long the API server asked to be left alone.
+pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)).min(LONGEST_WAIT))
 }
 
 /// Makes one call, at most [`CALL_TIMEOUT`] long.

@@ -9,6 +9,7 @@ pub mod events;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod lease;
+pub mod lenient;
 pub mod metrics;
 pub mod node;
 mod provider;
@@ -21,7 +22,7 @@ mod store;
 #[cfg(any(test, feature = "fake"))]
 pub mod testing;
 mod text;
-mod watch;
+pub mod watch;
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};
 

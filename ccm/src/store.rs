@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::runtime::watcher::Event;
+
+use crate::watch::Event;
 
 /// One difference between what was known and what is.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(crate) enum Change<O> {
 /// The objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Store<K, O> {
-    key_of: fn(&O) -> K,
+    key_of: fn(&ObjectMeta) -> K,
     /// Drops what nobody reads of an object that is kept.
     slim: fn(&mut O),
     objects: BTreeMap<K, Arc<O>>,
@@ -31,7 +33,7 @@ pub(crate) struct Store<K, O> {
 }
 
 impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
-    pub(crate) fn new(key_of: fn(&O) -> K, slim: fn(&mut O)) -> Self {
+    pub(crate) fn new(key_of: fn(&ObjectMeta) -> K, slim: fn(&mut O)) -> Self {
         Self { key_of, slim, objects: BTreeMap::new(), listing: None, synced: false }
     }
 
@@ -69,6 +71,13 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
                 self.listing.get_or_insert_default().insert(key, object);
                 Vec::new()
             }
+            Event::InitUnreadable(metadata) => {
+                let key = (self.key_of)(&metadata);
+                if let Some(known) = self.objects.get(&key).filter(|known| known.meta().uid == metadata.uid) {
+                    self.listing.get_or_insert_default().insert(key, Arc::clone(known));
+                }
+                Vec::new()
+            }
             Event::InitDone => {
                 let mut old = std::mem::replace(&mut self.objects, self.listing.take().unwrap_or_default());
                 self.synced = true;
@@ -89,7 +98,7 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
                 vec![Change::Applied { old, new }]
             }
             Event::Delete(object) => {
-                let key = (self.key_of)(&object);
+                let key = (self.key_of)(object.meta());
                 self.objects.remove(&key).map(Change::Deleted).into_iter().collect()
             }
         }
@@ -109,7 +118,7 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
 
     fn slim(&self, mut object: O) -> (K, Arc<O>) {
         (self.slim)(&mut object);
-        ((self.key_of)(&object), Arc::new(object))
+        ((self.key_of)(object.meta()), Arc::new(object))
     }
 }
 

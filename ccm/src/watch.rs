@@ -1,18 +1,347 @@
-//! Watches of one kind in the whole cluster.
+//! Watches of one kind in the whole cluster, which outlast whatever an API server does.
+//!
+//! kube's watcher asks again at once when a watch ends, however soon that was; it takes a version that is too old for
+//! good if the API server says so in another way than it expects; it passes over an event that did not decode, and a list
+//! that is never answered ends it. Here every call has a limit, what was not understood is asked for again from the
+//! version before it, what goes wrong costs a growing delay, and one object that cannot be read ([`crate::lenient`])
+//! concerns only itself.
 
+mod pace;
+
+use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::time::Duration;
 
-use futures::stream::{BoxStream, StreamExt as _};
-use kube::api::Api;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, watcher};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::core::ObjectList;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until, timeout};
 
-/// A watch that never ends: it comes back with a growing delay after errors.
-pub(crate) fn watch<K>(client: &Client) -> BoxStream<'static, Result<watcher::Event<K>, watcher::Error>>
+pub use self::pace::Delays;
+use self::pace::Pace;
+use crate::apiserver::{CALL_TIMEOUT, describe};
+use crate::lenient::{Lenient, Unreadable};
+
+#[cfg(test)]
+mod tests;
+
+/// Objects in one answer to a list.
+const PAGE: u32 = 500;
+/// A watch that ends sooner and has shown nothing was no watch.
+const SHORT: Duration = Duration::from_secs(1);
+/// A watch that lives as long works, also if it shows nothing.
+const SOUND: Duration = Duration::from_secs(10);
+/// An answer that is late by this much after the API server was to end the watch will not come.
+const GRACE: Duration = Duration::from_secs(5);
+/// So often in a row a watch is taken up again before everything is listed anew.
+const ATTEMPTS: u32 = 4;
+
+/// How a kind is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Only the objects of this name.
+    pub name: Option<String>,
+    /// The API server ends a watch after this many seconds, and it is taken up again where it ended. A connection that died
+    /// without a word is found 5 s later.
+    pub seconds: u32,
+    /// Delays after failures.
+    pub delays: Delays,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { name: None, seconds: 290, delays: Delays::default() }
+    }
+}
+
+/// What a watch shows.
+#[derive(Debug, Clone)]
+pub enum Event<K> {
+    /// A list begins. One that had begun is void.
+    Init,
+    /// An object of the list.
+    InitApply(K),
+    /// An object of the list that cannot be read: it is there, and what was known of it stays.
+    InitUnreadable(Box<ObjectMeta>),
+    /// The list is complete: what it does not hold is gone.
+    InitDone,
+    /// An object was made or changed.
+    Apply(K),
+    /// An object is gone.
+    Delete(K),
+}
+
+/// Why a watch does not show all that there is, for now. It goes on by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The list was refused or lost.
+    #[error("cannot list: {}", describe(.0))]
+    List(#[source] kube::Error),
+    /// The watch was refused or broke.
+    #[error("cannot watch: {}", describe(.0))]
+    Watch(#[source] kube::Error),
+    /// The API server told of an error within the watch.
+    #[error("the API server ended the watch: {message} ({code})")]
+    Told {
+        /// The HTTP status code it would have been.
+        code: u16,
+        /// Its words.
+        message: String,
+    },
+    /// Silence.
+    #[error("no answer from the API server within {0:?}")]
+    Silent(Duration),
+    /// It ended as soon as it began.
+    #[error("the watch ended at once")]
+    Short,
+    /// The answer holds no version to go on from.
+    #[error("the answer of the API server names no resourceVersion")]
+    NoVersion,
+    /// One object; all others are shown.
+    #[error("{} does not decode and is left as it was known: {}", name(&.0.metadata), .0.reason)]
+    Unreadable(Box<Unreadable>),
+}
+
+/// `namespace/name`.
+fn name(metadata: &ObjectMeta) -> String {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    metadata.namespace.as_deref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+}
+
+/// A watch that never ends: what goes wrong is an item of it, after which it waits before it tries again.
+pub fn watch<K>(client: &Client, options: Options) -> BoxStream<'static, Result<Event<K>, Error>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watcher(Api::<K>::all(client.clone()), watcher::Config::default()).default_backoff().boxed()
+    let watcher = Watcher {
+        api: Api::<Lenient<K>>::all(client.clone()),
+        fields: options.name.map(|name| format!("metadata.name={name}")),
+        seconds: options.seconds,
+        stage: Stage::Start,
+        pace: Pace::new(options.delays),
+        rests_until: None,
+    };
+    stream::unfold(watcher, |mut watcher| async { Some((watcher.next().await, watcher)) }).boxed()
+}
+
+type Watching<K> = BoxStream<'static, Result<WatchEvent<Lenient<K>>, kube::Error>>;
+
+enum Stage<K: Clone> {
+    /// Nothing is known that could be gone on from.
+    Start,
+    /// In the middle of a list. `next`: of its pages the next one, if there are more.
+    Listing { items: VecDeque<Lenient<K>>, next: Next },
+    /// All up to `version` was shown.
+    Shown { version: String },
+    /// `moved`: it has shown something new.
+    Watching { version: String, events: Watching<K>, since: Instant, moved: bool },
+}
+
+/// How a list goes on after what is at hand.
+enum Next {
+    Page(Option<String>),
+    Complete { version: String },
+}
+
+struct Watcher<K: Clone> {
+    api: Api<Lenient<K>>,
+    /// Field selector.
+    fields: Option<String>,
+    seconds: u32,
+    stage: Stage<K>,
+    pace: Pace,
+    rests_until: Option<Instant>,
+}
+
+impl<K> Watcher<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    async fn next(&mut self) -> Result<Event<K>, Error> {
+        if let Some(until) = self.rests_until.take() {
+            sleep_until(until).await;
+        }
+        loop {
+            let stage = std::mem::replace(&mut self.stage, Stage::Start);
+            if let Some(item) = self.step(stage).await {
+                return item;
+            }
+        }
+    }
+
+    /// Goes on from `stage`. What it leaves as `self.stage` is [`Stage::Start`] unless it sets another.
+    async fn step(&mut self, stage: Stage<K>) -> Option<Result<Event<K>, Error>> {
+        match stage {
+            Stage::Start => {
+                self.stage = Stage::Listing { items: VecDeque::new(), next: Next::Page(None) };
+                Some(Ok(Event::Init))
+            }
+            Stage::Listing { mut items, next } => {
+                if let Some(item) = items.pop_front() {
+                    self.stage = Stage::Listing { items, next };
+                    return Some(Ok(item.read().map_or_else(
+                        |unreadable| {
+                            tracing::warn!(kind = %K::kind(&()), "{}", Error::Unreadable(unreadable.clone()));
+                            Event::InitUnreadable(Box::new(unreadable.metadata))
+                        },
+                        Event::InitApply,
+                    )));
+                }
+                match next {
+                    Next::Complete { version } => {
+                        self.stage = Stage::Shown { version };
+                        Some(Ok(Event::InitDone))
+                    }
+                    Next::Page(token) => match self.page(token).await {
+                        Ok((items, next)) => {
+                            self.stage = Stage::Listing { items, next };
+                            None
+                        }
+                        Err(error) => Some(Err(self.failed(error))),
+                    },
+                }
+            }
+            Stage::Shown { version } => match self.begin(&version).await {
+                Ok(events) => {
+                    self.stage = Stage::Watching { version, events, since: Instant::now(), moved: false };
+                    None
+                }
+                Err(error) => Some(Err(self.resume(version, error))),
+            },
+            Stage::Watching { version, mut events, since, moved } => {
+                let limit = self.limit();
+                let event = timeout(limit, events.next()).await;
+                if since.elapsed() >= SOUND && !matches!(event, Ok(Some(Err(_))) | Err(_)) {
+                    self.pace.recovered();
+                }
+                match event {
+                    Ok(Some(Ok(event))) => self.shown(event, version, events, (since, moved)),
+                    Ok(Some(Err(error))) => Some(Err(self.resume(version, Error::Watch(error)))),
+                    Ok(None) if moved || since.elapsed() >= SHORT => {
+                        self.stage = Stage::Shown { version };
+                        None
+                    }
+                    Ok(None) => Some(Err(self.resume(version, Error::Short))),
+                    Err(_) => Some(Err(self.resume(version, Error::Silent(limit)))),
+                }
+            }
+        }
+    }
+
+    fn shown(
+        &mut self,
+        event: WatchEvent<Lenient<K>>,
+        before: String,
+        events: Watching<K>,
+        (since, moved): (Instant, bool),
+    ) -> Option<Result<Event<K>, Error>> {
+        let (object, gone) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Bookmark(mark) => {
+                let version = mark.metadata.resource_version;
+                self.stage = Stage::Watching { version, events, since, moved };
+                return None;
+            }
+            WatchEvent::Error(status) => {
+                let error = Error::Told { code: status.code, message: status.message };
+                return Some(Err(self.resume(before, error)));
+            }
+        };
+        let Some(version) = object.meta().resource_version.clone().filter(|version| !version.is_empty())
+        else {
+            return Some(Err(self.failed(Error::NoVersion)));
+        };
+        // One that shows the same over and over does not get anywhere.
+        let moved = moved || version != before;
+        if moved {
+            self.pace.recovered();
+        }
+        match object.read() {
+            Ok(object) => {
+                self.stage = Stage::Watching { version, events, since, moved };
+                Some(Ok(if gone { Event::Delete(object) } else { Event::Apply(object) }))
+            }
+            // A list shows that it is gone.
+            Err(unreadable) if gone => Some(Err(self.failed(Error::Unreadable(unreadable)))),
+            Err(unreadable) => {
+                self.stage = Stage::Watching { version, events, since, moved };
+                Some(Err(Error::Unreadable(unreadable)))
+            }
+        }
+    }
+
+    async fn page(&mut self, token: Option<String>) -> Result<(VecDeque<Lenient<K>>, Next), Error> {
+        let params = ListParams {
+            field_selector: self.fields.clone(),
+            limit: Some(PAGE),
+            continue_token: token,
+            ..ListParams::default()
+        };
+        let answer = timeout(CALL_TIMEOUT, self.api.list(&params)).await;
+        let ObjectList { items, metadata, .. } =
+            answer.map_err(|_| Error::Silent(CALL_TIMEOUT))?.map_err(Error::List)?;
+        let next = match (metadata.continue_.filter(|token| !token.is_empty()), metadata.resource_version) {
+            // A page of nothing that has another one after it would go on for ever.
+            (Some(token), _) if !items.is_empty() => Next::Page(Some(token)),
+            (None, Some(version)) if !version.is_empty() => Next::Complete { version },
+            (_, _) => return Err(Error::NoVersion),
+        };
+        Ok((items.into(), next))
+    }
+
+    async fn begin(&mut self, version: &str) -> Result<Watching<K>, Error> {
+        let params = WatchParams { field_selector: self.fields.clone(), ..WatchParams::default() };
+        let params = params.timeout(self.seconds);
+        match timeout(CALL_TIMEOUT, self.api.watch(&params, version)).await {
+            Ok(Ok(events)) => Ok(events.boxed()),
+            Ok(Err(error)) => Err(Error::Watch(error)),
+            Err(_) => Err(Error::Silent(CALL_TIMEOUT)),
+        }
+    }
+
+    /// Everything is listed anew after a while.
+    fn failed(&mut self, error: Error) -> Error {
+        self.rests_until = Some(Instant::now() + self.pace.failed().max(asked_to_wait(&error)));
+        self.stage = Stage::Start;
+        error
+    }
+
+    /// The watch is taken up again after a while where it was, unless that makes no sense.
+    fn resume(&mut self, version: String, error: Error) -> Error {
+        let error = self.failed(error);
+        if !is_stale(&error) && self.pace.failures() < ATTEMPTS {
+            self.stage = Stage::Shown { version };
+        }
+        error
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.seconds.into()) + GRACE
+    }
+}
+
+/// Whether the version is not known to the API server (any more), or it does not take it: only a new list helps.
+fn is_stale(error: &Error) -> bool {
+    let code = match error {
+        Error::Told { code, .. } => *code,
+        Error::Watch(kube::Error::Api(status)) => status.code,
+        _ => return false,
+    };
+    (400..500).contains(&code) && code != 429
+}
+
+/// What the API server asked to wait.
+fn asked_to_wait(error: &Error) -> Duration {
+    match error {
+        Error::List(error) | Error::Watch(error) => {
+            crate::apiserver::asked_to_wait(error).unwrap_or_default()
+        }
+        Error::Told { .. } | Error::Silent(_) | Error::Short | Error::NoVersion | Error::Unreadable(_) => {
+            Duration::ZERO
+        }
+    }
 }

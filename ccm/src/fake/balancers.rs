@@ -24,6 +24,13 @@ impl FakeProvider {
         self.lock().balancers.contains_key(uid)
     }
 
+    /// The UIDs of the Services that have a load balancer, in order.
+    pub fn balancers(&self) -> Vec<String> {
+        let mut uids: Vec<String> = self.lock().balancers.keys().cloned().collect();
+        uids.sort();
+        uids
+    }
+
     /// A load balancer that an earlier process made for the Service with this UID.
     pub fn seed(&self, uid: &str, status: LoadBalancerStatus) {
         self.lock().balancers.insert(uid.to_owned(), status);

@@ -26,6 +26,7 @@ pub use tenure::Tenure;
 
 use crate::apiserver::{self, describe};
 use crate::events::{EventKind, Recorder};
+use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::ElectionMetrics;
 
 /// How to run for leader.
@@ -201,7 +202,7 @@ impl Elector {
 
 /// The state of one run.
 struct Candidate<'a> {
-    api: Api<Lease>,
+    api: Api<Lenient<Lease>>,
     options: &'a ElectionOptions,
     observed: Option<Observed>,
     /// The rest of the Lease object, kept as it is.
@@ -304,8 +305,8 @@ impl<'a> Candidate<'a> {
                 ),
             }
         }
-        let read = self.api.get_opt(&self.options.name).await?;
-        self.observe(read);
+        let found = read_opt(self.api.get_opt(&self.options.name)).await?;
+        self.observe(found);
         let decision = decide(
             &self.options.identity,
             self.observed.as_ref(),
@@ -319,11 +320,11 @@ impl<'a> Candidate<'a> {
             }
             Decision::Create => {
                 let lease = self.lease_to_write(self.spec(Timestamp::now(), 0));
-                self.api.create(&PostParams::default(), &lease).await
+                read(self.api.create(&PostParams::default(), &lease)).await
             }
             Decision::Acquire { transitions } => {
                 let lease = self.lease_to_write(self.spec(Timestamp::now(), transitions));
-                self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+                read(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
             }
             Decision::Renew => {
                 if let Some(metrics) = self.metrics.filter(|_| self.leads) {
@@ -343,7 +344,7 @@ impl<'a> Candidate<'a> {
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         spec.lease_duration_seconds = Some(self.duration_seconds());
         let lease = self.lease_to_write(spec);
-        self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+        read(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
     }
 
     /// The lease is ours, by an attempt that began at `since`.
@@ -412,8 +413,8 @@ impl<'a> Candidate<'a> {
     }
 
     /// With the resourceVersion that was read: nobody's write is overwritten unseen.
-    fn lease_to_write(&self, spec: LeaseSpec) -> Lease {
-        Lease { metadata: self.metadata.clone(), spec: Some(spec) }
+    fn lease_to_write(&self, spec: LeaseSpec) -> Lenient<Lease> {
+        Lenient::new(Lease { metadata: self.metadata.clone(), spec: Some(spec) })
     }
 
     fn lease(&self) -> String {

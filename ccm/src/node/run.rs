@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::watcher::Event;
 use kube::{Client, Resource as _};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +20,7 @@ use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
 use crate::slim;
 use crate::store::{Change, Store};
-use crate::watch::watch;
+use crate::watch::{self, Event, watch};
 
 /// Retry of one node (service-contract N-01, with a first delay that spares the provider and a last one short enough
 /// that a node does not stay tainted for a quarter of an hour after its cause is gone).
@@ -70,7 +69,7 @@ struct State {
 impl State {
     fn new(gauges: QueueGauges) -> Self {
         Self {
-            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
+            nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
             queue: Queue::new(BACKOFF, gauges),
             told: HashMap::new(),
         }
@@ -153,7 +152,7 @@ struct Edge<P> {
 impl<P: Instances> Edge<P> {
     async fn reconcile(&self, gauges: QueueGauges) {
         let mut state = State::new(gauges);
-        let mut nodes = watch::<Node>(&self.client);
+        let mut nodes = watch::<Node>(&self.client, watch::Options::default());
         let mut machines = self.instances.node_changes();
         let mut running = FuturesUnordered::new();
         let period = self.options.refresh_period.max(Duration::from_secs(1));

@@ -10,6 +10,7 @@ use kube::api::{Api, Patch, PatchParams};
 use super::NodeError;
 use super::decide::{addresses_patch, decide, initialize_patch};
 use crate::apiserver::{CallError, call};
+use crate::lenient::{Lenient, read, read_opt};
 use crate::provider::{Instances, ProviderError};
 
 /// Attempts at a node that somebody else keeps writing to before it goes back to the queue.
@@ -51,7 +52,7 @@ pub(crate) async fn sync<P: Instances>(
     instances: &P,
     node: Arc<Node>,
 ) -> Result<Synced, SyncError> {
-    let api = Api::<Node>::all(client.clone());
+    let api = Api::<Lenient<Node>>::all(client.clone());
     let name = node.metadata.name.clone().unwrap_or_default();
     let mut node = Node::clone(&node);
     let mut conflicts = 0;
@@ -69,7 +70,7 @@ pub(crate) async fn sync<P: Instances>(
             error => return Err(error),
         }
         // Kubelet writes to its node as well: decide anew from what it is now.
-        match call(api.get_opt(&name)).await? {
+        match call(read_opt(api.get_opt(&name))).await? {
             Some(now) => node = now,
             None => return Ok(Synced { initialized: false, latest: None }),
         }
@@ -78,7 +79,7 @@ pub(crate) async fn sync<P: Instances>(
 
 /// Addresses first, the taint last (service-contract §2.5).
 async fn write(
-    api: &Api<Node>,
+    api: &Api<Lenient<Node>>,
     name: &str,
     node: &Node,
     metadata: Option<&crate::InstanceMetadata>,
@@ -90,12 +91,12 @@ async fn write(
     };
     if let Some(addresses) = &change.addresses {
         let patch = Patch::Merge(addresses_patch(node, addresses));
-        latest = Some(call(api.patch_status(name, &params, &patch)).await?);
+        latest = Some(call(read(api.patch_status(name, &params, &patch))).await?);
     }
     let initialized = change.initialize.is_some();
     if let Some(initialize) = &change.initialize {
         let patch = Patch::Merge(initialize_patch(latest.as_ref().unwrap_or(node), initialize));
-        latest = Some(call(api.patch(name, &params, &patch)).await?);
+        latest = Some(call(read(api.patch(name, &params, &patch))).await?);
     }
     Ok(Synced { initialized, latest })
 }

@@ -12,7 +12,7 @@ use crate::events::{EventSink, Recorder};
 use crate::metrics::QueueGauges;
 use crate::provider::LoadBalancer;
 use crate::service::ServiceController;
-use crate::watch::watch;
+use crate::watch::{self, watch};
 
 impl<P: LoadBalancer> ServiceController<P> {
     /// Runs until `token` is cancelled. Jobs that are under way then are dropped at their next await: what they did is
@@ -44,8 +44,8 @@ impl<P: LoadBalancer> ServiceController<P> {
 async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
     let rules = ProviderRules(&*context.provider);
     let mut state = State::new(context.options.clone(), rules, gauges);
-    let mut services = watch::<Service>(&context.client);
-    let mut nodes = watch::<Node>(&context.client);
+    let mut services = watch::<Service>(&context.client, watch::Options::default());
+    let mut nodes = watch::<Node>(&context.client, watch::Options::default());
     let mut changes = context.provider.changes();
     let mut changes_ended = false;
     let mut running = FuturesUnordered::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::runtime::watcher::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::time::Instant;
 
 use super::ServiceOptions;
@@ -20,6 +20,7 @@ use crate::provider::{LoadBalancer, ServiceKey};
 use crate::queue::{Backoff, Queue};
 use crate::slim;
 use crate::store::{Change, Store};
+use crate::watch::Event;
 
 /// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
@@ -192,8 +193,8 @@ impl<R: Rules> State<R> {
         Self {
             options,
             rules,
-            services: Store::new(key_of, slim::service),
-            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
+            services: Store::new(key_in, slim::service),
+            nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
             memory: BTreeMap::new(),
             queue: Queue::new(BACKOFF, gauges),
             fan_out: FanOut::default(),
@@ -475,8 +476,12 @@ fn is_news(last: Option<&(String, Instant)>, message: &str, now: Instant) -> boo
 
 /// Key of a Service.
 pub(crate) fn key_of(service: &Service) -> ServiceKey {
+    key_in(&service.metadata)
+}
+
+fn key_in(metadata: &ObjectMeta) -> ServiceKey {
     ServiceKey {
-        namespace: service.metadata.namespace.clone().unwrap_or_default(),
-        name: service.metadata.name.clone().unwrap_or_default(),
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
     }
 }

@@ -20,6 +20,7 @@ use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, key_of}
 use super::{ServiceOptions, words};
 use crate::apiserver::{CallError, call};
 use crate::events::{EventKind, EventSink};
+use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::{Controller, Metrics, SyncResult};
 use crate::provider::{LoadBalancer, ProviderError};
 
@@ -137,8 +138,8 @@ impl<P: LoadBalancer> Context<P> {
 
     async fn no_longer_wanted(&self, service: &Service) -> bool {
         let key = key_of(service);
-        let api = Api::<Service>::namespaced(self.client.clone(), &key.namespace);
-        match call(api.get_opt(&key.name)).await {
+        let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
+        match call(read_opt(api.get_opt(&key.name))).await {
             Ok(Some(now)) => !wants_lb(&now, |class| self.provider.serves_class(class)),
             Ok(None) => true,
             Err(_) => false,
@@ -147,9 +148,9 @@ impl<P: LoadBalancer> Context<P> {
 
     async fn patch_status(&self, service: &Service, patch: Value) -> Result<Service, CallError> {
         let key = key_of(service);
-        let api = Api::<Service>::namespaced(self.client.clone(), &key.namespace);
+        let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
         let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
-        call(api.patch_status(&key.name, &params, &patch)).await
+        call(read(api.patch_status(&key.name, &params, &patch))).await
     }
 
     /// Tells of a failure on the Service (service-contract S-20 e, f, i).

@@ -1,13 +1,14 @@
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::watcher::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::{Change, Store};
 use crate::slim;
 use crate::testing::{node, node_object, with};
+use crate::watch::Event;
 
 fn store() -> Store<String, Node> {
-    Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node)
+    Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node)
 }
 
 fn versioned(name: &str, version: &str) -> Node {
@@ -66,4 +67,27 @@ fn an_answer_of_ours_is_learnt_only_if_it_is_newer() {
     assert!(store.learn(node_object(other.clone())).is_none());
     assert_eq!(version(&store).as_deref(), Some("10"), "another object of that name");
     assert_eq!(told(&store.apply(Event::Apply(node_object(other)))), ["~a"], "which the watch may show");
+}
+
+#[test]
+fn an_object_of_a_list_that_cannot_be_read_stays_as_it_was_known() {
+    let mut store = store();
+    for event in [Event::Init, Event::InitApply(versioned("a", "1")), Event::InitDone] {
+        store.apply(event);
+    }
+    let unreadable = |uid: &str| {
+        let metadata =
+            ObjectMeta { name: Some("a".to_owned()), uid: Some(uid.to_owned()), ..ObjectMeta::default() };
+        Event::InitUnreadable(Box::new(metadata))
+    };
+    store.apply(Event::Init);
+    store.apply(unreadable("uid-a"));
+    assert_eq!(told(&store.apply(Event::InitDone)), ["~a"]);
+    store.apply(Event::Init);
+    store.apply(unreadable("another"));
+    assert_eq!(
+        told(&store.apply(Event::InitDone)),
+        ["-a"],
+        "another object of that name is not the one known"
+    );
 }

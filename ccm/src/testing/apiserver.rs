@@ -2,9 +2,12 @@
 //! the rules of the real one that they depend on. It records every write.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll};
 use std::time::Duration;
 
+use futures::stream::{self, BoxStream, StreamExt as _};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use kube::Client;
@@ -12,9 +15,11 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::faults::{Cut, Dice, Fate, Faults, Weather};
+use super::faults::{Carried, Cut, Dice, Fate, Faults, Mishap, Weather};
+use super::mishaps;
 use super::patches;
 use super::reviews::Accounts;
+use super::rules::{admit, is_custom};
 
 /// When the first object was made, in seconds since 1970.
 const EPOCH: i64 = 1_767_225_600;
@@ -55,6 +60,8 @@ struct Inner {
     clients: u64,
     silent: bool,
     unhealthy: bool,
+    /// All that was asked so far: the method, the path and whether it is a watch.
+    requests: Vec<String>,
 }
 
 /// The API server; clones are the same one.
@@ -80,7 +87,7 @@ impl ApiServer {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
-            async move { Ok::<_, std::convert::Infallible>(server.meet(number, request).await) }
+            async move { server.suffer(number, request).await }
         });
         (Client::new(service, "default"), number)
     }
@@ -107,6 +114,28 @@ impl ApiServer {
         let mut inner = self.lock();
         inner.faults.weather = weather;
         inner.faults.dice = Dice::new(seed);
+    }
+
+    /// What happens to the request after the next `at` ones, whoever makes it and whatever it is.
+    pub fn mishap_at(&self, at: usize, mishap: Mishap, carried: Carried) {
+        let mut inner = self.lock();
+        let number = inner.requests.len() + at;
+        inner.faults.mishap_at(number, mishap, carried);
+    }
+
+    /// From now on any mishap happens to so many of 100 requests, by a repeatable sequence.
+    pub fn set_mishaps(&self, percent: u64, seed: u64) {
+        self.lock().faults.mishaps(percent, seed);
+    }
+
+    /// All that was asked so far, as `GET services (watch)`.
+    pub fn requests(&self) -> Vec<String> {
+        self.lock().requests.clone()
+    }
+
+    /// How much was asked so far.
+    pub fn request_count(&self) -> usize {
+        self.lock().requests.len()
     }
 
     /// Waits until something is written.
@@ -219,12 +248,41 @@ impl ApiServer {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts a request, and lets happen to it what is to happen.
+    async fn suffer(&self, client: u64, request: Request<Body>) -> Result<Response<Pieces>, std::io::Error> {
+        let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
+        let what = format!(
+            "{} {}{}",
+            request.method(),
+            resource(request.uri().path()),
+            if is_watch { " (watch)" } else { "" }
+        );
+        let mishap = {
+            let mut inner = self.lock();
+            let number = inner.requests.len();
+            inner.requests.push(what);
+            inner.faults.mishap(number)
+        };
+        let Some((mishap, carried)) = mishap else { return Ok(self.meet(client, request).await) };
+        if carried == Carried::Out && !is_watch {
+            let _answer = self.meet(client, request).await;
+        }
+        if mishap == Mishap::Silence {
+            return std::future::pending().await;
+        }
+        if mishap == Mishap::Reset {
+            return Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer"));
+        }
+        let body = mishaps::body(mishap, is_watch);
+        Ok(respond_with(mishaps::code(mishap, is_watch), body.into_bytes()))
+    }
+
     /// What the way to the API server and back does to a request.
-    async fn meet(&self, client: u64, request: Request<Body>) -> Response<Body> {
+    async fn meet(&self, client: u64, request: Request<Body>) -> Response<Pieces> {
         let path = request.uri().path().to_owned();
         let watches = request.uri().query().unwrap_or_default().contains("watch=true");
         if watches {
-            let response = self.answer(request).await;
+            let response = self.answer(client, request).await;
             self.stay_if_cut_off(client).await;
             return response;
         }
@@ -240,7 +298,7 @@ impl ApiServer {
         if let Fate::Refused(code) = fate {
             return respond(code, &failure(code, "refused, as the test orders"));
         }
-        let response = self.answer(request).await;
+        let response = self.answer(client, request).await;
         self.delay().await;
         if cut.is_some() {
             self.changed.notify_waiters();
@@ -266,7 +324,7 @@ impl ApiServer {
         }
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    async fn answer(&self, client: u64, request: Request<Body>) -> Response<Pieces> {
         while self.lock().silent {
             let changed = self.changed.notified();
             if self.lock().silent {
@@ -281,7 +339,7 @@ impl ApiServer {
         let path = resource(parts.uri.path());
         let query = parts.uri.query().unwrap_or_default().to_owned();
         if parts.method == Method::GET && query.contains("watch=true") {
-            return self.watch(&path, &query).await;
+            return self.watch(client, &path, &query);
         }
         let body = body.collect_bytes().await.expect("a body");
         let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -297,33 +355,74 @@ impl ApiServer {
         }
     }
 
-    /// Answers with the changes since the version asked for as soon as there are any; the client then asks again.
-    async fn watch(&self, plural: &str, query: &str) -> Response<Body> {
-        let since: u64 = query
-            .split('&')
-            .find_map(|part| part.strip_prefix("resourceVersion="))
-            .and_then(|version| version.parse().ok())
-            .unwrap_or_default();
-        let prefix = format!("{plural}/");
+    /// Shows the changes since the version asked for, until the time asked for is over.
+    fn watch(&self, client: u64, plural: &str, query: &str) -> Response<Pieces> {
+        let asked = |name: &str| {
+            let value = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+            value.and_then(|value| value.parse::<u64>().ok())
+        };
+        let watching = Watching {
+            server: self.clone(),
+            client,
+            prefix: format!("{plural}/"),
+            shown: asked("resourceVersion").unwrap_or_default(),
+            end: tokio::time::Instant::now() + Duration::from_secs(asked("timeoutSeconds").unwrap_or(300)),
+        };
+        let lines =
+            stream::unfold(watching, |mut watching| async { Some((watching.lines().await?, watching)) });
+        Response::new(Pieces(lines.boxed()))
+    }
+}
+
+/// A watch that a client has open.
+struct Watching {
+    server: ApiServer,
+    client: u64,
+    prefix: String,
+    /// All up to this version was shown.
+    shown: u64,
+    end: tokio::time::Instant,
+}
+
+impl Watching {
+    /// What is new, as soon as there is something.
+    async fn lines(&mut self) -> Option<Vec<u8>> {
         loop {
-            let changed = self.changed.notified();
+            let changed = self.server.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let lines: Vec<String> = self
-                .lock()
-                .history
-                .iter()
-                .filter(|(version, _, key, _)| *version > since && key.starts_with(&prefix))
-                .map(|(_, kind, _, object)| json!({ "type": kind, "object": object }).to_string())
-                .collect();
+            self.server.stay_if_cut_off(self.client).await;
+            let lines: Vec<String> = {
+                let inner = self.server.lock();
+                let since = inner.history.partition_point(|(version, ..)| *version <= self.shown);
+                let news = if inner.silent { &[] } else { &inner.history[since..] };
+                self.shown = news.last().map_or(self.shown, |(version, ..)| *version);
+                let of_kind = news.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
+                of_kind.map(|(_, kind, _, object)| line(kind, object)).collect()
+            };
             if !lines.is_empty() {
-                return Response::builder()
-                    .status(200)
-                    .body(Body::from((lines.join("\n") + "\n").into_bytes()))
-                    .expect("a response");
+                return Some((lines.join("\n") + "\n").into_bytes());
             }
-            changed.await;
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(self.end) => return None,
+            }
         }
+    }
+}
+
+/// A body that comes in pieces.
+struct Pieces(BoxStream<'static, Vec<u8>>);
+
+impl http_body::Body for Pieces {
+    type Data = <Body as http_body::Body>::Data;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        self.0.poll_next_unpin(context).map(|piece| Some(Ok(http_body::Frame::data(piece?.into()))))
     }
 }
 
@@ -450,66 +549,12 @@ impl Inner {
     }
 }
 
-/// The rules of the API server that the controllers live with.
-fn admit(current: &Value, next: &mut Value, body: &Value, subresource: &str) -> Result<(), (u16, String)> {
-    let asked = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
-    if asked.is_some_and(|version| *version != current["metadata"]["resourceVersion"]) {
-        return Err((409, "the object has been modified".to_owned()));
-    }
-    let uid = body.pointer("/metadata/uid").filter(|uid| !uid.is_null());
-    if uid.is_some_and(|uid| *uid != current["metadata"]["uid"]) {
-        return Err((409, "the object has another UID".to_owned()));
-    }
-    let count = |object: &Value| {
-        object.pointer("/metadata/finalizers").map_or(0, |list| list.as_array().map_or(0, Vec::len))
-    };
-    if !current["metadata"]["deletionTimestamp"].is_null() && count(next) > count(current) {
-        return Err((422, "no new finalizers can be added if the object is being deleted".to_owned()));
-    }
-    let has_status = is_custom(current) || matches!(current["kind"].as_str(), Some("Service" | "Node"));
-    match subresource {
-        "status" if has_status => next["spec"] = current["spec"].clone(),
-        _ if has_status => next["status"] = current["status"].clone(),
-        _ => {}
-    }
-    if current["kind"] == "VirtualIP" {
-        an_owner_stays(current, next)?;
-    }
-    let provider_id = &current["spec"]["providerID"];
-    if current["kind"] == "Node" && !provider_id.is_null() && *provider_id != next["spec"]["providerID"] {
-        return Err((422, "node updates may not change providerID".to_owned()));
-    }
-    if let Some(ingress) = next.pointer_mut("/status/loadBalancer/ingress").and_then(Value::as_array_mut) {
-        if current["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
-            return Err((
-                422,
-                "status.loadBalancer.ingress may only be used when type is LoadBalancer".to_owned(),
-            ));
-        }
-        for entry in ingress {
-            if entry["ipMode"].is_null() {
-                entry["ipMode"] = json!("VIP");
-            }
-        }
-    }
-    Ok(())
+/// A line of a watch, its fields in the order in which the API server writes them.
+pub(super) fn line(kind: &str, object: &Value) -> String {
+    format!(r#"{{"type":"{kind}","object":{object}}}"#)
 }
 
-/// As the CRD's own rule has it.
-fn an_owner_stays(current: &Value, next: &Value) -> Result<(), (u16, String)> {
-    let owners = |object: &Value| object["spec"]["owners"].as_array().cloned().unwrap_or_default();
-    let before = owners(current);
-    if owners(next).iter().any(|one| before.iter().any(|old| old["uid"] == one["uid"])) {
-        return Ok(());
-    }
-    Err((422, "one owner of a VirtualIP must stay: delete the VirtualIP to free its address".to_owned()))
-}
-
-fn is_custom(object: &Value) -> bool {
-    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("windlass.dev/"))
-}
-
-fn failure(code: u16, message: &str) -> Value {
+pub(super) fn failure(code: u16, message: &str) -> Value {
     let reason = match code {
         404 => "NotFound",
         409 => "Conflict",
@@ -524,7 +569,8 @@ fn failure(code: u16, message: &str) -> Value {
 /// `/api/v1/namespaces/default/services/web/status` → `services/default/web/status`; `/api/v1/nodes/n1` → `nodes//n1`.
 fn resource(path: &str) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let parts = if parts.first() == Some(&"api") { &parts[2..] } else { &parts[3..] };
+    let prefix = if parts.first() == Some(&"api") { 2 } else { 3 };
+    let parts = parts.get(prefix..).unwrap_or(&parts);
     match parts {
         ["namespaces", namespace, plural, rest @ ..] => [&[*plural, *namespace], rest].concat().join("/"),
         [plural] => (*plural).to_owned(),
@@ -539,6 +585,10 @@ fn key_of(object: &Value) -> String {
     format!("{}s/{namespace}/{name}", text(&object["kind"]).to_lowercase())
 }
 
-fn respond(code: u16, value: &Value) -> Response<Body> {
-    Response::builder().status(code).body(Body::from(value.to_string().into_bytes())).expect("a response")
+fn respond(code: u16, value: &Value) -> Response<Pieces> {
+    respond_with(code, value.to_string().into_bytes())
+}
+
+fn respond_with(code: u16, body: Vec<u8>) -> Response<Pieces> {
+    Response::builder().status(code).body(Pieces(stream::iter([body]).boxed())).expect("a response")
 }

@@ -30,6 +30,59 @@ pub(super) enum Fate {
     Lost,
 }
 
+/// What an API server, or the way to it, can do to one request instead of answering it as it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// It answers with this status code.
+    Status(u16),
+    /// It answers with 429, and asks to be left alone for so many seconds.
+    TooMany(u32),
+    /// The connection breaks.
+    Reset,
+    /// No answer ever comes.
+    Silence,
+    /// It answers 200 with what is no JSON.
+    Garbage,
+    /// It answers 200 with nothing.
+    Empty,
+    /// It answers 200 with the JSON of something else.
+    Other,
+    /// A watch shows an error with this code, anything else is answered with it.
+    Told(u16),
+    /// A watch shows an object of nonsense, then what is right; anything else is answered with nonsense.
+    Nonsense,
+}
+
+impl Mishap {
+    /// One of each kind.
+    pub const ALL: [Self; 15] = [
+        Self::Status(403),
+        Self::Status(409),
+        Self::Status(410),
+        Self::Status(422),
+        Self::Status(500),
+        Self::Status(503),
+        Self::TooMany(7),
+        Self::Reset,
+        Self::Silence,
+        Self::Garbage,
+        Self::Empty,
+        Self::Other,
+        Self::Told(410),
+        Self::Told(500),
+        Self::Nonsense,
+    ];
+}
+
+/// When a mishap happens to a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried {
+    /// It is not carried out.
+    Not,
+    /// It is carried out, and only the answer goes wrong.
+    Out,
+}
+
 /// A repeatable sequence of numbers (SplitMix64).
 #[derive(Debug, Clone, Default)]
 pub struct Dice(u64);
@@ -59,6 +112,10 @@ pub(super) struct Faults {
     /// Writes still to come, and what happens at the last of them, by client.
     cuts: BTreeMap<u64, (usize, Cut)>,
     cut_off: Vec<u64>,
+    /// By number of the request.
+    mishaps: BTreeMap<usize, (Mishap, Carried)>,
+    /// How often, of 100 requests, any of them happens.
+    mishap_percent: u64,
 }
 
 impl Faults {
@@ -84,6 +141,27 @@ impl Faults {
         let cut = *cut;
         self.cut_off.push(client);
         Some(cut)
+    }
+
+    pub(super) fn mishap_at(&mut self, request: usize, mishap: Mishap, carried: Carried) {
+        self.mishaps.insert(request, (mishap, carried));
+    }
+
+    pub(super) fn mishaps(&mut self, percent: u64, seed: u64) {
+        (self.mishap_percent, self.dice) = (percent, Dice::new(seed));
+    }
+
+    /// What happens to the request of this number.
+    pub(super) fn mishap(&mut self, request: usize) -> Option<(Mishap, Carried)> {
+        if let Some(ordered) = self.mishaps.remove(&request) {
+            return Some(ordered);
+        }
+        if self.mishap_percent == 0 || self.dice.below(100) >= self.mishap_percent {
+            return None;
+        }
+        let which = usize::try_from(self.dice.below(Mishap::ALL.len() as u64)).unwrap_or(0);
+        let carried = if self.dice.below(2) == 0 { Carried::Not } else { Carried::Out };
+        Some((Mishap::ALL[which], carried))
     }
 
     pub(super) fn fate(&mut self) -> Fate {

@@ -2,8 +2,10 @@
 
 pub mod apiserver;
 pub mod faults;
+mod mishaps;
 mod patches;
 mod reviews;
+mod rules;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use serde_json::{Value, json};

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::watcher::Event;
 use kube::{Client, Resource as _};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +19,7 @@ use crate::provider::{Instances, ProviderError};
 use crate::queue::{Backoff, Queue};
 use crate::slim;
 use crate::store::{Change, Store};
-use crate::watch::watch;
+use crate::watch::{self, Event, watch};
 
 /// When what the API server refused is tried again.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
@@ -71,7 +70,7 @@ struct Trouble {
 impl State {
     fn new(gauges: QueueGauges) -> Self {
         Self {
-            nodes: Store::new(|node: &Node| node.metadata.name.clone().unwrap_or_default(), slim::node),
+            nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
             queue: Queue::new(BACKOFF, gauges),
             troubles: HashMap::new(),
         }
@@ -186,7 +185,7 @@ struct Edge<P> {
 impl<P: Instances> Edge<P> {
     async fn reconcile(&self, gauges: QueueGauges) {
         let mut state = State::new(gauges);
-        let mut nodes = watch::<Node>(&self.client);
+        let mut nodes = watch::<Node>(&self.client, watch::Options::default());
         let mut running = FuturesUnordered::new();
         let mut period = interval(self.options.monitor_period.max(Duration::from_millis(100)));
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -9,6 +9,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 
 use super::decide::{Look, look, taints_patch, with_shutdown};
 use crate::apiserver::{CallError, call};
+use crate::lenient::{Lenient, read};
 use crate::provider::{Instances, ProviderError};
 
 /// What came of it.
@@ -39,7 +40,7 @@ pub(crate) async fn attend<P: Instances>(
     node: &Node,
     limit: Duration,
 ) -> Outcome {
-    let api = Api::<Node>::all(client.clone());
+    let api = Api::<Lenient<Node>>::all(client.clone());
     let taints = match look(node) {
         Look::Leave => return Outcome::Kept,
         Look::Untaint(taints) => taints,
@@ -70,7 +71,7 @@ async fn within<T>(
 
 /// Deletes the very Node that was judged, as it was judged: one that was made again, or has become ready meanwhile, is
 /// another.
-async fn delete(api: &Api<Node>, node: &Node) -> Outcome {
+async fn delete(api: &Api<Lenient<Node>>, node: &Node) -> Outcome {
     let preconditions = Preconditions {
         uid: node.metadata.uid.clone(),
         resource_version: node.metadata.resource_version.clone(),
@@ -84,9 +85,9 @@ async fn delete(api: &Api<Node>, node: &Node) -> Outcome {
     }
 }
 
-async fn write(api: &Api<Node>, node: &Node, taints: &[Taint]) -> Outcome {
+async fn write(api: &Api<Lenient<Node>>, node: &Node, taints: &[Taint]) -> Outcome {
     let patch = Patch::Merge(taints_patch(node, taints));
-    match call(api.patch(name(node), &PatchParams::default(), &patch)).await {
+    match call(read(api.patch(name(node), &PatchParams::default(), &patch))).await {
         Ok(latest) => Outcome::Written(Box::new(latest)),
         Err(error) if error.is_not_found() => Outcome::Gone,
         Err(error) if error.is_conflict() => Outcome::Changed,

@@ -308,7 +308,7 @@ async fn cleanup_without_a_load_balancer_still_lets_the_service_go() {
 async fn no_nodes_is_worth_a_warning_but_no_reason_to_stop() {
     let api = ApiServer::default();
     api.put(lb("web"));
-    let mut rig = Rig { api, provider: Arc::default(), running: None, workers: 1 };
+    let mut rig = Rig { api, provider: Arc::default(), running: None, workers: 1, client: 0 };
     rig.start();
     rig.until_served(WEB, "192.0.2.1").await;
     rig.until_event(ENSURED).await;

@@ -1,6 +1,6 @@
 //! Which load balancers hear of a change of the nodes, and with which nodes.
 
-use kube::runtime::watcher::Event;
+use crate::watch::Event;
 use serde_json::{Value, json};
 
 use super::state::{Rig, node_names};

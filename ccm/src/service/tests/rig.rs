@@ -26,6 +26,8 @@ pub(super) struct Rig {
     pub(super) provider: Arc<FakeProvider>,
     pub(super) running: Option<(CancellationToken, JoinHandle<()>)>,
     pub(super) workers: usize,
+    /// The client of the controller that was started last.
+    pub(super) client: u64,
 }
 
 impl Rig {
@@ -40,7 +42,14 @@ impl Rig {
         for service in services {
             api.put(service);
         }
-        let mut rig = Self { api, provider: Arc::new(provider), running: None, workers: 1 };
+        let mut rig = Self { api, provider: Arc::new(provider), running: None, workers: 1, client: 0 };
+        rig.start();
+        rig
+    }
+
+    /// Another controller for the same cluster.
+    pub(super) fn over(api: ApiServer, provider: Arc<FakeProvider>) -> Self {
+        let mut rig = Self { api, provider, running: None, workers: 1, client: 0 };
         rig.start();
         rig
     }
@@ -49,8 +58,9 @@ impl Rig {
         let token = CancellationToken::new();
         let options = ServiceOptions { workers: self.workers, ..ServiceOptions::default() };
         let metrics = Metrics::unregistered("lease");
-        let controller =
-            ServiceController::new(self.api.client(), Arc::clone(&self.provider), options, metrics);
+        let (client, number) = self.api.numbered_client();
+        self.client = number;
+        let controller = ServiceController::new(client, Arc::clone(&self.provider), options, metrics);
         self.running = Some((token.clone(), tokio::spawn(controller.run(token))));
     }
 

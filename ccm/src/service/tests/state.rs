@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
-use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -13,6 +12,7 @@ use crate::service::state::{
     Done, Failure, FailureKind, Job, PATIENCE, Report, Retry, Rules, State, Task, Voice,
 };
 use crate::testing::{lb, node, node_object, service, with};
+use crate::watch::Event;
 
 /// A provider of classless Services that looks at their labels.
 pub(super) struct Classless;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff as KubeBackoff;
+use windlass_ccm::watch::Delays;
 
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(5);
@@ -22,6 +23,11 @@ impl Backoff {
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         Self { tries: 0, percent: 75 + hash % 51 }
+    }
+
+    /// The same delays for a watch.
+    pub(crate) const fn delays(&self) -> Delays {
+        Delays { first: FIRST, longest: LONGEST, percent: self.percent }
     }
 }
 

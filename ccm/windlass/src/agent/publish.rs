@@ -10,6 +10,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
+use windlass_ccm::lenient::{Lenient, read};
 use windlass_engine::Engine;
 
 use super::FIELD_MANAGER;
@@ -113,8 +114,8 @@ impl Publisher {
 
     /// Server-side apply: makes the object or brings it up to date. It belongs to the Node and goes with it.
     async fn apply(&self, spec: &NodeNetworkSpec) -> Result<(), Error> {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        let node = nodes.get(&self.node).await?;
+        let nodes: Api<Lenient<Node>> = Api::all(self.client.clone());
+        let node = read(nodes.get(&self.node)).await?;
         let mut object = NodeNetwork::new(&self.node, spec.clone());
         object.metadata.owner_references = Some(vec![OwnerReference {
             api_version: "v1".to_owned(),
@@ -123,7 +124,7 @@ impl Publisher {
             uid: node.uid().unwrap_or_default(),
             ..OwnerReference::default()
         }]);
-        let api: Api<NodeNetwork> = Api::all(self.client.clone());
+        let api: Api<Lenient<NodeNetwork>> = Api::all(self.client.clone());
         let params = PatchParams::apply(FIELD_MANAGER).force();
         api.patch(&self.node, &params, &Patch::Apply(&object)).await.map(drop)
     }

@@ -12,6 +12,7 @@ use kube::{Client, Error};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_ccm::lenient::Lenient;
 
 use super::backoff::Backoff;
 use super::board::Board;
@@ -159,11 +160,11 @@ impl Reporter {
         let patch = Patch::Merge(&job.patch);
         match job.kind {
             Kind::VirtualRouter => {
-                let api: Api<VirtualRouter> = Api::all(self.client.clone());
+                let api: Api<Lenient<VirtualRouter>> = Api::all(self.client.clone());
                 api.patch_status(&job.name, &params, &patch).await.map(drop)
             }
             Kind::VirtualIP => {
-                let api: Api<VirtualIP> = Api::all(self.client.clone());
+                let api: Api<Lenient<VirtualIP>> = Api::all(self.client.clone());
                 api.patch_status(&job.name, &params, &patch).await.map(drop)
             }
         }

@@ -5,13 +5,12 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use kube::api::Api;
-use kube::runtime::reflector::{self, Store};
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
+use windlass_ccm::watch::{self, Error, Event};
 
 use super::backoff::Backoff;
 
@@ -26,7 +25,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
 {
-    follow_some(client, node, watcher::Config::default(), changed)
+    follow_some(client, node, None, changed)
 }
 
 /// As [`follow`], but only the object that has the node's name.
@@ -35,39 +34,40 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
 {
-    let own = watcher::Config::default().fields(&format!("metadata.name={node}"));
-    follow_some(client, node, own, &Arc::default())
+    follow_some(client, node, Some(node.to_owned()), &Arc::default())
 }
 
-fn follow_some<K>(client: &Client, node: &str, which: watcher::Config, changed: &Arc<Notify>) -> Store<K>
+fn follow_some<K>(client: &Client, node: &str, name: Option<String>, changed: &Arc<Notify>) -> Store<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
 {
-    let (store, writer) = reflector::store();
+    let (store, mut writer) = reflector::store();
     let kind = K::plural(&());
-    let events = watch(Api::all(client.clone()), which.timeout(WATCH_SECONDS))
-        // Most of an object's size, and nobody here reads it.
-        .modify(|object: &mut K| object.meta_mut().managed_fields = None)
-        .backoff(Backoff::new(node));
-    let mut events = Box::pin(reflector::reflector(writer, events));
-    let changed = Arc::clone(changed);
+    let options = watch::Options { name, seconds: WATCH_SECONDS, delays: Backoff::new(node).delays() };
+    let mut events = watch::watch::<K>(client, options);
+    let (known, changed) = (store.clone(), Arc::clone(changed));
     tokio::spawn(async move {
         let mut away = false;
         while let Some(event) = events.next().await {
             match event {
-                // Parts of a list: readers see it when it is whole.
-                Ok(Event::Init | Event::InitApply(_)) => {}
-                Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
-                    if std::mem::take(&mut away) {
-                        tracing::info!(%kind, "the API server answers again");
+                Ok(event) => {
+                    // Parts of a list: readers see it when it is whole.
+                    let shows = matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_));
+                    if let Some(event) = stored(event, &known) {
+                        writer.apply_watcher_event(&event);
                     }
-                    changed.notify_one();
+                    if shows {
+                        if std::mem::take(&mut away) {
+                            tracing::info!(%kind, "the API server answers again");
+                        }
+                        changed.notify_one();
+                    }
                 }
+                Err(error @ Error::Unreadable(_)) => tracing::warn!(%kind, "{error}"),
                 Err(error) => {
                     if !std::mem::replace(&mut away, true) {
-                        let error = reason(&error);
-                        tracing::warn!(%kind, error, "cannot watch; what is known stays in force, trying again");
+                        tracing::warn!(%kind, %error, "cannot watch; what is known stays in force, trying again");
                     }
                 }
             }
@@ -76,12 +76,27 @@ where
     store
 }
 
-fn reason(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => windlass_ccm::app::root_cause(error),
-        watcher::Error::WatchError(status) => format!("{} ({})", status.message, status.code),
-        watcher::Error::NoResourceVersion => error.to_string(),
-    }
+/// An event as the copy takes it: an object that cannot be read stays as it was known.
+fn stored<K>(event: Event<K>, known: &Store<K>) -> Option<watcher::Event<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    // Most of an object's size, and nobody here reads it.
+    let slim = |mut object: K| {
+        object.meta_mut().managed_fields = None;
+        object
+    };
+    Some(match event {
+        Event::Init => watcher::Event::Init,
+        Event::InitApply(object) => watcher::Event::InitApply(slim(object)),
+        Event::InitUnreadable(metadata) => {
+            let mut key = ObjectRef::<K>::new(metadata.name.as_deref().unwrap_or_default());
+            key.namespace = metadata.namespace;
+            let object = known.get(&key).filter(|object| object.meta().uid == metadata.uid)?;
+            watcher::Event::InitApply(Arc::unwrap_or_clone(object))
+        }
+        Event::InitDone => watcher::Event::InitDone,
+        Event::Apply(object) => watcher::Event::Apply(slim(object)),
+        Event::Delete(object) => watcher::Event::Delete(slim(object)),
+    })
 }

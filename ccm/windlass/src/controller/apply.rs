@@ -13,6 +13,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
+use windlass_ccm::lenient::{Lenient, read, read_opt};
 
 use super::holdings::is_orphaned;
 use super::limited::limited;
@@ -35,9 +36,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The planner's hands.
 pub(crate) struct Applier {
     metal: Arc<Metal>,
-    pools: Api<IPPool>,
-    vips: Api<VirtualIP>,
-    routers: Api<VirtualRouter>,
+    pools: Api<Lenient<IPPool>>,
+    vips: Api<Lenient<VirtualIP>>,
+    routers: Api<Lenient<VirtualRouter>>,
     client: Client,
 }
 
@@ -133,7 +134,7 @@ impl Applier {
                 );
                 let what = format!("create VirtualRouter {:?}", router.name_any());
                 // If another controller was faster, the watch will show it.
-                self.learn(&what, self.routers.create(&PostParams::default(), &router)).await
+                self.learn(&what, self.routers.create(&PostParams::default(), &Lenient::new(*router))).await
             }
             Write::Router { name, patch } => {
                 let what = format!("change VirtualRouter {name:?}");
@@ -163,9 +164,9 @@ impl Applier {
     async fn learn<K: Watched>(
         &self,
         what: &str,
-        call: impl Future<Output = Result<K, kube::Error>>,
+        call: impl Future<Output = Result<Lenient<K>, kube::Error>>,
     ) -> Result<(), Failure> {
-        match limited(call, || format!("cannot {what}")).await? {
+        match limited(read(call), || format!("cannot {what}")).await? {
             Ok(object) => {
                 self.metal.shared.learn(object);
                 Ok(())
@@ -247,9 +248,9 @@ impl Applier {
         if !is_object_name(&owner.namespace) || !is_object_name(&owner.name) {
             return Ok(None);
         }
-        let api: Api<Service> = Api::namespaced(self.client.clone(), &owner.namespace);
+        let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &owner.namespace);
         let what = format!("cannot read Service {owner}");
-        let found = limited(api.get_opt(&owner.name), || what.clone()).await?;
+        let found = limited(read_opt(api.get_opt(&owner.name)), || what.clone()).await?;
         found.map_err(|error| format!("{what}: {}", root_cause(&error)))
     }
 

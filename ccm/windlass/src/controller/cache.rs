@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt as _};
 
 /// How many deleted objects are remembered. An answer to a write of ours is late by a few events, not by thousands.
@@ -118,6 +119,14 @@ impl<K: Resource + Debug> Cache<K> {
     /// An object of the list.
     pub(crate) fn list_item(&mut self, object: Arc<K>) {
         self.incoming.insert(Self::key_of(&object), object);
+    }
+
+    /// An object of the list that cannot be read: what is known of it stays.
+    pub(crate) fn list_unreadable(&mut self, metadata: &ObjectMeta) {
+        let key = key(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default());
+        if let Some(known) = self.objects.get(&key).filter(|known| known.meta().uid == metadata.uid) {
+            self.incoming.insert(key, Arc::clone(known));
+        }
     }
 
     /// The list is complete: what it does not hold is gone.

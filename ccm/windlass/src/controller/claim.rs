@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::ProviderError;
+use windlass_ccm::lenient::{Lenient, read, read_opt};
 use windlass_ipam::Planned;
 
 use super::ledger::{Claim, Seen};
@@ -80,7 +81,7 @@ impl Metal {
             object.spec.virtual_router = state.carrier_of_new(holder, &object);
         }
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
-        match limited(self.vips.create(&PostParams::default(), &object), what)
+        match limited(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what)
             .await
             .map_err(ProviderError::Transient)?
         {
@@ -106,7 +107,7 @@ impl Metal {
         let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
         let what = || format!("cannot change VirtualIP {name:?} for Service {holder}");
-        match limited(self.vips.patch(&name, &PatchParams::default(), &patch), what)
+        match limited(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what)
             .await
             .map_err(ProviderError::Transient)?
         {
@@ -162,7 +163,7 @@ impl Metal {
         let name = virtual_ip_name(address);
         let what = || format!("cannot read VirtualIP {name:?}");
         let known = self.shared.state().vip(address).cloned();
-        match limited(self.vips.get_opt(&name), what).await.map_err(ProviderError::Transient)? {
+        match limited(read_opt(self.vips.get_opt(&name)), what).await.map_err(ProviderError::Transient)? {
             Ok(Some(object)) => self.shared.answer(object, holder),
             Ok(None) => self.shared.absent(address, holder, known.as_deref()),
             Err(error) => return Err(failed(&what(), &error)),

@@ -47,7 +47,6 @@ mod writes;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use kube::Api;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use windlass_ccm::app::{BoxError, Capabilities, CloudProvider, Context};
@@ -115,11 +114,10 @@ impl CloudProvider for Windlass {
             tasks.spawn(file.follow(move |config| inventory.inventory.set(config), token.clone()));
         }
         // Known before anything is given. Kubernetes has them since 1.33.
-        let service_cidrs = Api::<ServiceCIDR>::all(client.clone());
-        watch_if_there(service_cidrs, &shared, &mut tasks, &token).await;
+        watch_if_there::<ServiceCIDR>(&client, &shared, &mut tasks, &token).await;
         macro_rules! watch {
             ($kind:ty) => {
-                tasks.spawn(watch::<$kind>(Api::all(client.clone()), Arc::clone(&shared), token.clone()))
+                tasks.spawn(watch::<$kind>(client.clone(), Arc::clone(&shared), token.clone()))
             };
         }
         watch!(windlass_api::IPPool);

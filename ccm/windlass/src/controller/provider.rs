@@ -17,6 +17,7 @@ use kube::{Client, Resource as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP};
 use windlass_ccm::app::root_cause;
 use windlass_ccm::events::{EventKind, EventSink};
+use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{AllocateError, Families, How, Plan, Planned};
 
@@ -39,7 +40,7 @@ const MOVED: &str = "AddressMoved";
 pub(crate) struct Metal {
     pub(super) shared: Arc<Shared>,
     pub(super) client: Client,
-    pub(super) vips: Api<VirtualIP>,
+    pub(super) vips: Api<Lenient<VirtualIP>>,
     pub(super) settings: Settings,
     pub(super) events: EventSink,
 }

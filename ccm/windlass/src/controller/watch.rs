@@ -4,13 +4,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt as _, pin_mut};
+use futures::StreamExt as _;
+use kube::Client;
 use kube::api::{Api, ListParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use windlass_ccm::lenient::Lenient;
+use windlass_ccm::watch::{self, Event};
 
 use super::state::{Shared, Watched};
 
@@ -19,14 +21,13 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known
 /// stays known meanwhile.
-pub(crate) async fn watch<K>(api: Api<K>, shared: Arc<Shared>, token: CancellationToken)
+pub(crate) async fn watch<K>(client: Client, shared: Arc<Shared>, token: CancellationToken)
 where
     K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K: kube::Resource<DynamicType = ()>,
 {
     let kind = K::kind(&());
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    pin_mut!(events);
+    let mut events = watch::watch::<K>(&client, watch::Options::default());
     let mut complained = false;
     loop {
         let event = tokio::select! {
@@ -51,7 +52,7 @@ where
 /// Watches a kind that an API server may not have. Does nothing more if it has not; else returns when its objects are known,
 /// or cannot be had for now.
 pub(crate) async fn watch_if_there<K>(
-    api: Api<K>,
+    client: &Client,
     shared: &Arc<Shared>,
     tasks: &mut JoinSet<()>,
     token: &CancellationToken,
@@ -59,6 +60,7 @@ pub(crate) async fn watch_if_there<K>(
     K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K: kube::Resource<DynamicType = ()>,
 {
+    let api = Api::<Lenient<K>>::all(client.clone());
     match timeout(LIMIT, api.list(&ListParams::default())).await {
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
             tracing::debug!(kind = %K::kind(&()), "the API server has no such kind");
@@ -67,27 +69,32 @@ pub(crate) async fn watch_if_there<K>(
         Ok(Ok(list)) => shared.take_in::<K>(|world| {
             let cache = K::cache(world);
             cache.list_begins();
-            list.items.into_iter().for_each(|object| cache.list_item(Arc::new(object.slimmed())));
+            let objects = list.items.into_iter().filter_map(|object| object.read().ok());
+            objects.for_each(|object| cache.list_item(Arc::new(object.slimmed())));
             cache.list_ends()
         }),
         // The watch goes on trying, and says why.
         Ok(Err(_)) | Err(_) => {}
     }
-    tasks.spawn(watch(api, Arc::clone(shared), token.clone()));
+    tasks.spawn(watch::<K>(client.clone(), Arc::clone(shared), token.clone()));
 }
 
-fn take<K: Watched>(shared: &Shared, event: watcher::Event<K>) {
+fn take<K: Watched>(shared: &Shared, event: Event<K>) {
     match event {
-        watcher::Event::Apply(object) => shared.learn(object),
-        watcher::Event::Delete(object) => shared.forget(&object),
-        watcher::Event::Init => shared.take_in::<K>(|world| {
+        Event::Apply(object) => shared.learn(object),
+        Event::Delete(object) => shared.forget(&object),
+        Event::Init => shared.take_in::<K>(|world| {
             K::cache(world).list_begins();
             Vec::new()
         }),
-        watcher::Event::InitApply(object) => shared.take_in::<K>(|world| {
+        Event::InitApply(object) => shared.take_in::<K>(|world| {
             K::cache(world).list_item(Arc::new(object.slimmed()));
             Vec::new()
         }),
-        watcher::Event::InitDone => shared.take_in::<K>(|world| K::cache(world).list_ends()),
+        Event::InitUnreadable(metadata) => shared.take_in::<K>(|world| {
+            K::cache(world).list_unreadable(&metadata);
+            Vec::new()
+        }),
+        Event::InitDone => shared.take_in::<K>(|world| K::cache(world).list_ends()),
     }
 }

@@ -50,9 +50,9 @@ impl Metal {
         if !is_due {
             return;
         }
-        let api: Api<Service> = Api::namespaced(self.client.clone(), &holder.namespace);
+        let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &holder.namespace);
         // Without an answer it is told without the name.
-        let now = limited(api.get(&holder.name), String::new).await.ok().and_then(Result::ok);
+        let now = limited(read(api.get(&holder.name)), String::new).await.ok().and_then(Result::ok);
         let who = now.as_ref().and_then(|service| writer(service.managed_fields()));
         let who = who.map_or_else(|| "another controller".to_owned(), |who| format!("controller {who:?}"));
         let message = format!(

@@ -1,0 +1,113 @@
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+
+use super::{Event, Options, watch};
+use crate::testing::apiserver::ApiServer;
+use crate::testing::faults::{Carried, Mishap};
+use crate::testing::{lb, with};
+
+/// Takes in what the watch shows until `last` is among it, and returns the names that are known then.
+async fn known_when(api: &ApiServer, last: &str) -> Vec<String> {
+    let mut events = watch::<Service>(&api.client(), Options::default());
+    let name = |service: &Service| service.metadata.name.clone().unwrap_or_default();
+    let (mut known, mut incoming) = (Vec::new(), Vec::new());
+    let limit = Instant::now() + Duration::from_mins(10);
+    while !known.iter().any(|name| name == last) {
+        let event = timeout(limit - Instant::now(), events.next()).await;
+        let event =
+            event.unwrap_or_else(|_| panic!("{last} was never shown: {known:?} {:?}", api.requests()));
+        match event.expect("a watch does not end") {
+            Ok(Event::Init) => incoming.clear(),
+            Ok(Event::InitApply(service)) => incoming.push(name(&service)),
+            Ok(Event::InitUnreadable(_)) | Err(_) => {}
+            Ok(Event::InitDone) => known.clone_from(&incoming),
+            Ok(Event::Apply(service)) => known.push(name(&service)),
+            Ok(Event::Delete(service)) => known.retain(|known| *known != name(&service)),
+        }
+    }
+    known.sort();
+    known.dedup();
+    known
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_one_answer_is_all_is_shown_in_the_end_and_few_calls_are_made() {
+    for mishap in Mishap::ALL {
+        for at in 0..4 {
+            let api = ApiServer::default();
+            api.put(lb("a"));
+            api.mishap_at(at, mishap, Carried::Not);
+            let writer = api.clone();
+            tokio::spawn(async move {
+                for name in ["b", "c"] {
+                    tokio::time::sleep(Duration::from_mins(1)).await;
+                    writer.put(lb(name));
+                }
+            });
+            let known = known_when(&api, "c").await;
+            assert_eq!(known, ["a", "b", "c"], "{mishap:?} of request {at}");
+            let calls = api.requests();
+            assert!(calls.len() <= 7, "{mishap:?} of request {at}: {calls:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_never_answers_well_is_asked_less_and_less() {
+    for mishap in Mishap::ALL {
+        let api = ApiServer::default();
+        api.put(lb("a"));
+        // The first list is answered, so that watches go wrong too.
+        for at in 1..2000 {
+            api.mishap_at(at, mishap, Carried::Not);
+        }
+        let mut events = watch::<Service>(&api.client(), Options::default());
+        let mut take = async |time| {
+            let before = api.request_count();
+            let end = Instant::now() + time;
+            while timeout(end - Instant::now(), events.next()).await.is_ok() {}
+            api.request_count() - before
+        };
+        let (first, later) = (take(Duration::from_mins(2)).await, take(Duration::from_mins(10)).await);
+        assert!(first <= 12 && later <= 22, "{mishap:?}: {first} in 2 minutes, then {later} in 10");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rest_that_the_api_server_asks_for_is_kept() {
+    let api = ApiServer::default();
+    api.mishap_at(0, Mishap::TooMany(70), Carried::Not);
+    api.put(lb("a"));
+    let began = Instant::now();
+    known_when(&api, "a").await;
+    assert!(began.elapsed() >= Duration::from_secs(70), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_hides_no_other() {
+    let api = ApiServer::default();
+    api.put(lb("a"));
+    api.put(with(lb("bad"), &json!({ "spec": { "ports": "none" } })));
+    let writer = api.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        writer.put(with(lb("worse"), &json!({ "spec": { "ports": 7 } })));
+        writer.put(lb("z"));
+    });
+    assert_eq!(known_when(&api, "z").await, ["a", "z"]);
+    assert_eq!(api.requests().len(), 2, "{:?}", api.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
+    let api = ApiServer::default();
+    let mut events = watch::<Service>(&api.client(), Options::default());
+    drop(timeout(Duration::from_mins(60), async { while events.next().await.is_some() {} }).await);
+    let calls = api.requests();
+    assert_eq!(calls.iter().filter(|call| !call.ends_with("(watch)")).count(), 1, "{calls:?}");
+    assert!(calls.len() <= 14, "{calls:?}");
+}
