@@ -5,6 +5,7 @@ mod condition;
 mod controller;
 mod diff;
 mod fan_out;
+mod mishaps;
 mod nodes;
 mod patch;
 mod rig;

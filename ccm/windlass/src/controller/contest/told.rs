@@ -7,6 +7,7 @@ use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use windlass_api::ServiceRef;
 use windlass_ccm::events::EventKind;
+use windlass_ccm::lenient::{Lenient, read};
 
 use super::super::limited::limited;
 use super::super::provider::Metal;

@@ -209,13 +209,13 @@ async fn two_controllers_at_once_give_no_address_twice() {
 async fn a_claim_whose_answer_was_lost_is_found_again_and_no_second_address_taken() {
     let api = Api::default();
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
-    let lost = with_a_lost_answer(&api, ensure(&metal, &plain("web"))).await;
+    let lost = with_a_lost_answer(&api, Box::pin(ensure(&metal, &plain("web")))).await;
     let error = lost.expect_err("the answer is lost").to_string();
     assert!(error.starts_with("cannot claim 192.0.2.1: creating VirtualIP \"192.0.2.1\": "), "{error}");
     ensure(&metal, &plain("web")).await.expect("found");
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
     // Lost, and the Service deleted before it was looked for: nothing stays behind.
-    assert!(with_a_lost_answer(&api, ensure(&metal, &plain("gone"))).await.is_err());
+    assert!(with_a_lost_answer(&api, Box::pin(ensure(&metal, &plain("gone")))).await.is_err());
     metal.ensure_deleted("kubernetes", &plain("gone")).await.expect("deleted");
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
 }
