@@ -192,3 +192,15 @@ fn a_state_folder_that_cannot_be_written_is_named() {
         &[&blocked, "Not a directory", "--state-dir"],
     );
 }
+
+#[test]
+fn a_cloud_config_that_cannot_be_used_is_refused_before_anything_is_asked() {
+    refuses(
+        &["controller", "--cloud-config=/nowhere"],
+        1,
+        &["cannot read --cloud-config /nowhere: No such file"],
+    );
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let flag = format!("--cloud-config={file}");
+    refuses(&["controller", &flag], 1, &["--cloud-config", file, "cannot be used: line 1"]);
+}
