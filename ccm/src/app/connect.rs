@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Uri;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use crate::client::{ClientMetrics, RateLimit};
 
@@ -187,6 +188,11 @@ fn in_cluster(
     let (ca, _) = read("ca.crt")?;
     let (_, namespace) = read("namespace")?;
     let mut config = Config::new(cluster_url);
+    // Both: from the file alone kube takes nothing at first, and would trust the system's CAs, of which an image has none.
+    let roots = CertificateDer::pem_file_iter(&ca)
+        .and_then(|roots| roots.map(|root| root.map(|root| root.to_vec())).collect::<Result<Vec<_>, _>>())
+        .map_err(|error| missing(format!("{}: {error}", ca.display())))?;
+    config.root_cert = Some(roots);
     config.root_cert_file = Some(ca);
     namespace.trim().clone_into(&mut config.default_namespace);
     config.auth_info =
