@@ -4,7 +4,8 @@ use super::*;
 fn account(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("windlass-ccm-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    for (file, text) in [("token", "secret"), ("ca.crt", "a certificate"), ("namespace", "kube-system\n")] {
+    let ca = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (file, text) in [("token", "secret"), ("ca.crt", ca), ("namespace", "kube-system\n")] {
         std::fs::write(folder.join(file), text).unwrap();
     }
     folder
@@ -31,6 +32,7 @@ fn the_api_server_of_a_pod_is_where_the_environment_says() {
         let config = in_cluster(environment(host, port), &folder, None).unwrap();
         assert_eq!(config.cluster_url.to_string(), url);
         assert_eq!(config.default_namespace, "kube-system");
+        assert_eq!(config.root_cert, Some(vec![vec![0; 3]]), "without it kube asks for the system's CAs");
         assert_eq!(config.root_cert_file, Some(folder.join("ca.crt")));
         assert_eq!(config.auth_info.token_file.as_deref(), folder.join("token").to_str());
     }
