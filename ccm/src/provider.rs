@@ -120,6 +120,13 @@ pub trait LoadBalancer: Send + Sync + 'static {
         false
     }
 
+    /// Whether what a load balancer is depends on which nodes there are. Where it does not, no change of a node is a reason
+    /// to look at thousands of Services and to write an event on each (service-contract S-22): no
+    /// [`LoadBalancer::update_nodes`] is called. By default it does.
+    fn depends_on_nodes(&self) -> bool {
+        true
+    }
+
     /// The load balancer as it is, `None` if there is none made by this provider.
     fn get(
         &self,

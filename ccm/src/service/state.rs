@@ -134,7 +134,7 @@ struct Entry {
     /// The Service as it was handed over last.
     service: Arc<Service>,
     /// The node set as it was handed over last.
-    nodes: NodeIds,
+    nodes: Arc<NodeIds>,
     round: Round,
     /// Ensure again although nothing that is known here changed.
     forced: bool,
@@ -145,7 +145,7 @@ struct Entry {
 
 impl Entry {
     fn new(service: Arc<Service>, round: Round) -> Self {
-        Self { service, nodes: NodeIds::new(), round, forced: false, waits_since: None, failure: None }
+        Self { service, nodes: Arc::default(), round, forced: false, waits_since: None, failure: None }
     }
 }
 
@@ -156,6 +156,9 @@ pub(crate) trait Rules {
 
     /// [`LoadBalancer::is_concerned`].
     fn is_concerned(&self, old: &Service, new: &Service) -> bool;
+
+    /// [`LoadBalancer::depends_on_nodes`].
+    fn depends_on_nodes(&self) -> bool;
 }
 
 /// The rules of a provider.
@@ -169,6 +172,10 @@ impl<P: LoadBalancer> Rules for ProviderRules<'_, P> {
     fn is_concerned(&self, old: &Service, new: &Service) -> bool {
         self.0.is_concerned(old, new)
     }
+
+    fn depends_on_nodes(&self) -> bool {
+        self.0.depends_on_nodes()
+    }
 }
 
 /// The state of the service controller.
@@ -177,6 +184,10 @@ pub(crate) struct State<R> {
     rules: R,
     services: Store<ServiceKey, Service>,
     nodes: Store<String, Node>,
+    /// The stable node set, until a node changes.
+    node_set: Option<Vec<Arc<Node>>>,
+    /// What was its identity last.
+    node_ids: Arc<NodeIds>,
     memory: BTreeMap<ServiceKey, Entry>,
     queue: Queue<ServiceKey>,
     fan_out: FanOut,
@@ -195,6 +206,8 @@ impl<R: Rules> State<R> {
             rules,
             services: Store::new(key_in, slim::service),
             nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
+            node_set: None,
+            node_ids: Arc::default(),
             memory: BTreeMap::new(),
             queue: Queue::new(BACKOFF, gauges),
             fan_out: FanOut::default(),
@@ -249,12 +262,13 @@ impl<R: Rules> State<R> {
     pub(crate) fn node_event(&mut self, event: Event<Node>, now: Instant) {
         let mut matters = false;
         for change in self.nodes.apply(event) {
+            self.node_set = None;
             matters |= match change {
                 Change::Applied { old: Some(old), new } => node_matters(&old, &new),
                 Change::Applied { old: None, .. } | Change::Deleted(_) => true,
             };
         }
-        if matters {
+        if matters && self.rules.depends_on_nodes() {
             self.fan_out.begin(self.memory.keys(), now);
             for key in self.memory.keys() {
                 self.queue.add(key);
@@ -331,6 +345,23 @@ impl<R: Rules> State<R> {
         Some(Job { key: key.clone(), predecessor, task })
     }
 
+    /// The stable node set and its identity, which thousands of Services share.
+    fn node_set(&mut self) -> (Vec<Arc<Node>>, Arc<NodeIds>) {
+        if let Some(nodes) = &self.node_set {
+            return (nodes.clone(), Arc::clone(&self.node_ids));
+        }
+        let nodes = stable_node_set(self.nodes.values());
+        self.node_ids = self.shared_ids(&nodes);
+        self.node_set = Some(nodes.clone());
+        (nodes, Arc::clone(&self.node_ids))
+    }
+
+    /// The identity of a node set, the same object for all who have the latest one.
+    fn shared_ids(&self, nodes: &[Arc<Node>]) -> Arc<NodeIds> {
+        let ids = node_ids(nodes);
+        if ids == *self.node_ids { Arc::clone(&self.node_ids) } else { Arc::new(ids) }
+    }
+
     fn ensure_task(
         &mut self,
         key: &ServiceKey,
@@ -338,8 +369,7 @@ impl<R: Rules> State<R> {
         replaces: bool,
         now: Instant,
     ) -> Option<Task> {
-        let nodes = stable_node_set(self.nodes.values());
-        let ids = node_ids(&nodes);
+        let (nodes, ids) = self.node_set();
         let serves = |class: Option<&str>| self.rules.serves_class(class);
         let wants = |service: &Service| wants_lb(service, serves);
         if replaces {
@@ -362,7 +392,7 @@ impl<R: Rules> State<R> {
             (false, Round::Waiting { said: true } | Round::Open { said: true }) => Voice::Finish,
             (false, Round::Settled | Round::Waiting { said: false }) => Voice::Quiet,
         };
-        let moved = entry.nodes != ids;
+        let moved = !Arc::ptr_eq(&entry.nodes, &ids) && entry.nodes != ids && self.rules.depends_on_nodes();
         let settled = entry.round == Round::Settled && !changed && !entry.forced;
         if settled && !moved {
             return None;
@@ -414,7 +444,7 @@ impl<R: Rules> State<R> {
         }
         if let Task::Ensure { service, nodes, .. } = task {
             let mut entry = Entry::new(Arc::clone(service), Round::Open { said: false });
-            entry.nodes = node_ids(nodes);
+            entry.nodes = self.shared_ids(nodes);
             self.memory.insert(key.clone(), entry);
         }
     }

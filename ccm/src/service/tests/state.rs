@@ -15,7 +15,9 @@ use crate::testing::{lb, node, node_object, service, with};
 use crate::watch::Event;
 
 /// A provider of classless Services that looks at their labels.
-pub(super) struct Classless;
+pub(super) struct Classless {
+    depends_on_nodes: bool,
+}
 
 impl Rules for Classless {
     fn serves_class(&self, class: Option<&str>) -> bool {
@@ -24,6 +26,10 @@ impl Rules for Classless {
 
     fn is_concerned(&self, old: &Service, new: &Service) -> bool {
         old.metadata.labels != new.metadata.labels
+    }
+
+    fn depends_on_nodes(&self) -> bool {
+        self.depends_on_nodes
     }
 }
 
@@ -34,8 +40,12 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(services: &[Value], nodes: &[&str]) -> Self {
+        Self::with(Classless { depends_on_nodes: true }, services, nodes)
+    }
+
+    fn with(rules: Classless, services: &[Value], nodes: &[&str]) -> Self {
         let gauges = Metrics::unregistered("lease").queues.of("service");
-        let state = State::new(ServiceOptions::default(), Classless, gauges);
+        let state = State::new(ServiceOptions::default(), rules, gauges);
         let mut rig = Self { state, now: Instant::now() };
         rig.state.service_event(Event::Init);
         for value in services {
@@ -129,7 +139,7 @@ fn nothing_is_done_before_all_services_and_nodes_are_known() {
     assert!(rig.job().is_some());
 
     let gauges = Metrics::unregistered("lease").queues.of("service");
-    let mut state = State::new(ServiceOptions::default(), Classless, gauges);
+    let mut state = State::new(ServiceOptions::default(), Classless { depends_on_nodes: true }, gauges);
     state.service_event(Event::Init);
     state.service_event(Event::InitApply(service(lb("web"))));
     state.service_event(Event::InitDone);
@@ -283,6 +293,21 @@ fn a_node_change_takes_until_the_last_load_balancer_has_it_s_50() {
         rig.finish(&job, Ok(Done::NodesUpdated));
     }
     assert_eq!(rig.state.fan_out_took(), Some(Duration::from_secs(4)));
+}
+
+#[test]
+fn node_changes_cost_nothing_where_load_balancers_do_not_depend_on_nodes() {
+    let mut rig = Rig::with(Classless { depends_on_nodes: false }, &[lb("a"), lb("b")], &["n1"]);
+    for _ in 0..2 {
+        let job = rig.must_job();
+        rig.finish(&job, Ok(Done::Ensured));
+    }
+    rig.add_node("n2");
+    rig.state.node_event(Event::Delete(node_object(node("n1"))), rig.now);
+    assert!(rig.job().is_none());
+    assert_eq!(rig.state.fan_out_took(), None, "nothing to time");
+    rig.apply(&with(lb("a"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
+    assert_eq!(node_names(&rig.must_job()), ["n2"], "who has other work gets the set as it is");
 }
 
 #[test]

@@ -308,7 +308,12 @@ impl LoadBalancer for Metal {
         )))
     }
 
-    /// Nothing: the planner watches the Nodes itself.
+    /// Which node announces an address is decided by the planner, which looks at the nodes itself.
+    fn depends_on_nodes(&self) -> bool {
+        false
+    }
+
+    /// Nothing: it is not asked.
     async fn update_nodes(
         &self,
         _cluster: &str,
