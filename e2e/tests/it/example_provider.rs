@@ -109,14 +109,11 @@ async fn holder(lab: &Lab) -> anyhow::Result<Option<String>> {
     Ok(spec.holder_identity.filter(|holder| !holder.is_empty()))
 }
 
-/// Where cargo has put the example: it builds the examples of every package that it tests.
+/// Where cargo has put the example.
 fn program() -> anyhow::Result<PathBuf> {
     let program = target().join("debug/examples/static_provider");
     if !program.is_file() {
-        bail!(
-            "no {}: run 'cargo build -p windlass-ccm --features app --example static_provider'",
-            program.display()
-        );
+        bail!("no {}: run 'cargo build --workspace --examples'", program.display());
     }
     Ok(program)
 }
