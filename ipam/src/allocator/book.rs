@@ -169,28 +169,25 @@ impl<O: Eq + Hash + Clone> Book<O> {
 
     /// `owner` holds `address` no more. Says whether anybody does; `None`: it held it not.
     pub(super) fn leave(&mut self, address: IpAddr, owner: &O) -> Option<bool> {
-        let party = self.parties.get_mut(owner)?;
+        // Taken out at once, and put back where something stays, which is rare: each look-up among many waits for memory.
+        let (name, party) = self.parties.remove_entry(owner)?;
         if !party.held.as_slice().contains(&address) {
+            self.parties.insert(name, party);
             return None;
         }
-        let terms = party.terms.clone();
-        if let Some(others) = party.held.without(address) {
-            party.held = others;
-        } else {
-            self.parties.remove(owner);
-            self.terms.forget(&terms);
+        self.unlist(party.terms.key(), address);
+        match party.held.without(address) {
+            Some(held) => drop(self.parties.insert(name, Party { held, ..party })),
+            None => self.terms.forget(&party.terms),
         }
-        self.unlist(terms.key(), address);
-        if let Some(holders @ Holders::Several(_)) = self.holders.get_mut(address) {
-            let others: Vec<O> = holders.as_slice().iter().filter(|one| *one != owner).cloned().collect();
-            *holders = match <[O; 1]>::try_from(others) {
-                Ok([last]) => Holders::One(last),
-                Err(others) => Holders::Several(others),
-            };
-            return Some(true);
-        }
-        self.holders.remove(address);
-        Some(false)
+        let Some(Holders::Several(mut others)) = self.holders.remove(address) else { return Some(false) };
+        others.retain(|one| one != owner);
+        let others = match <[O; 1]>::try_from(others) {
+            Ok([last]) => Holders::One(last),
+            Err(others) => Holders::Several(others),
+        };
+        self.holders.insert(address, others);
+        Some(true)
     }
 
     fn list(&mut self, key: Option<&str>, address: IpAddr) {
