@@ -59,7 +59,7 @@ bench-scale: ## Thousands of Services created at once: target/bench/scale.json (
 	@program=$$(e2e/tools/binary bench-scale) && exec e2e/tools/as-root "$$program"
 
 .PHONY: bench-ccm
-bench-ccm: ## What a Service costs, in time and in calls, and what an idle cluster does: target/bench/ccm.json (SERVICES=500 IDLE_SERVICES=10000 NODES=100)
+bench-ccm: ## What a Service, an idle cluster and a change of a node cost, in time and in calls: target/bench/ccm.json (SERVICES=500 IDLE_SERVICES=10000 NODES=100 SPREAD_SERVICES=1000 SPREAD_NODES=500)
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-ccm) && exec e2e/tools/as-root "$$program"
 

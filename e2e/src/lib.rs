@@ -30,6 +30,7 @@
 mod adverts;
 mod answer;
 mod builder;
+mod bystanders;
 mod cable;
 mod cgroups;
 pub mod command;
@@ -61,6 +62,7 @@ use anyhow::bail;
 
 pub use adverts::Adverts;
 pub use builder::{LabBuilder, ProxyMode};
+pub use bystanders::Bystander;
 pub use cable::Hand;
 pub use forward::HostPort;
 pub use invariants::{Picture, shown};
@@ -68,6 +70,7 @@ pub use lab::Lab;
 pub use nix::sys::signal::Signal;
 pub use node::{Direction, Node};
 pub use probe::{Outcome, Probe, Protocol};
+pub use process::processor_seconds;
 pub use service::{BACKEND_HTTP, BACKEND_UDP, SERVICE_PORT};
 pub use tools::{give_back, target, windlass_binary, workspace, write_rows};
 pub use topology::Mac;

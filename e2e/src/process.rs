@@ -1,9 +1,14 @@
 //! The processes of the lab: programs that are neither the cluster's nor Windlass', and what any of them costs.
 
+use std::fs;
+
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
 
 use crate::lab::Lab;
+
+/// What the kernel counts processor time in towards programs, on every architecture that Windlass is built for.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Lab {
     /// Starts a program on a host; its output goes to the log `<host>-<name>.log`.
@@ -24,4 +29,16 @@ impl Lab {
         let pid = self.daemons.outer(&self.sandbox, host, name)?;
         Ok(pid.with_context(|| format!("{name} on {host} has ended"))?.as_raw())
     }
+}
+
+/// Processor seconds that a process took since its start, in steps of 10 ms: `utime` and `stime` of proc_pid_stat(5). `pid`
+/// may be `self`.
+pub fn processor_seconds(pid: &str) -> anyhow::Result<f64> {
+    let file = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().collect();
+    // The first is the state, the third field.
+    let ticks = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u32>().ok());
+    let sum = ticks(14).zip(ticks(15)).map(|(user, system)| f64::from(user) + f64::from(system));
+    Ok(sum.with_context(|| format!("{file} has no times"))? / TICKS_PER_SECOND)
 }

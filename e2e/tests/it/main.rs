@@ -13,6 +13,7 @@ mod kubelets;
 mod light;
 mod metrics;
 mod migration;
+mod node_changes;
 mod nodes;
 mod nonsense;
 mod pool_rules;

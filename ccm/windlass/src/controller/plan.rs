@@ -122,11 +122,15 @@ impl<'a> Planner<'a> {
             }
         }
         self.routers.retain(|_, router| router.vips > 0);
+        let mut places = HashMap::new();
         for router in self.routers.values_mut() {
             router.spec.advertisement_interval_milliseconds = router.interval_ms();
             let Some(segment) = router.segment else { continue };
-            let candidates = self.segments.candidates(segment, router.interface.as_deref());
-            let nodes = ranking::refreshed(&router.spec, &candidates, &self.segments, &self.input.nodes);
+            let interface = router.interface.as_deref();
+            let candidates = places
+                .entry((segment, router.interface.clone()))
+                .or_insert_with(|| self.segments.by_node(segment, interface));
+            let nodes = ranking::refreshed(&router.spec, candidates, &self.segments, &self.input.nodes);
             // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
             if !nodes.is_empty() {
                 router.spec.nodes = nodes;

@@ -15,6 +15,7 @@ use windlass_api::{
     CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP,
     VirtualRouter, virtual_ip_name,
 };
+use windlass_ccm::service::is_stable;
 use windlass_ccm::{ServiceKey, conditions, slim};
 use windlass_ipam::{Pool, Terms};
 
@@ -27,7 +28,7 @@ use super::holdings::allows_move;
 use super::inventory::Inventory;
 use super::ledger::Ledger;
 use super::loads::Loads;
-use super::pools::{Reviewed, Reviewer};
+use super::pools::{Obstacles, Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
@@ -359,6 +360,14 @@ impl Watched for NodeNetwork {
         }
         Vec::new()
     }
+
+    /// Nobody here looks at its metadata.
+    fn urgency(news: &News<Self>) -> Urgency {
+        match (&news.old, &news.new) {
+            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Never,
+            (_, _) => Urgency::Now,
+        }
+    }
 }
 
 impl Watched for Service {
@@ -405,6 +414,20 @@ impl Watched for Node {
     fn slimmed(mut self) -> Self {
         slim::node(&mut self);
         self
+    }
+
+    /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
+    /// looks at whether they are stable, the pools at their addresses and those of their pods.
+    fn urgency(news: &News<Self>) -> Urgency {
+        let obstacles = |node: &Self| Obstacles::new(&[node], &[], &[]);
+        match (&news.old, &news.new) {
+            (Some(old), Some(new))
+                if is_stable(old) == is_stable(new) && obstacles(old) == obstacles(new) =>
+            {
+                Urgency::Never
+            }
+            (_, _) => Urgency::Now,
+        }
     }
 }
 

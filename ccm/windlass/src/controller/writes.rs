@@ -1,5 +1,6 @@
 //! What has to be written so that the cluster is as planned: the difference, and nothing where there is none. Pure.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -89,8 +90,13 @@ impl Writes {
     }
 
     fn add_routers(&mut self, input: &Input, plan: &Plan) {
+        let known: HashMap<_, _> = input
+            .routers
+            .iter()
+            .filter_map(|router| Some((router.metadata.name.as_ref()?, router)))
+            .collect();
         for (name, spec) in &plan.routers {
-            match input.routers.iter().find(|router| router.name_any() == *name) {
+            match known.get(name).copied() {
                 None => {
                     let router = Box::new(VirtualRouter::new(name, spec.clone()));
                     self.routers.push(Write::CreateRouter(router));

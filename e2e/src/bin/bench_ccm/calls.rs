@@ -1,5 +1,7 @@
 //! The calls of a process to the API server, as it counts them itself.
 
+use std::ops::AddAssign;
+
 use anyhow::Context as _;
 use windlass_e2e::Lab;
 
@@ -7,8 +9,8 @@ use windlass_e2e::Lab;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Process {
     Controller,
-    /// On `n1`.
-    Agent,
+    /// On this node.
+    Agent(&'static str),
 }
 
 /// Since its start.
@@ -28,9 +30,9 @@ impl Calls {
     pub(crate) async fn of(lab: &Lab, process: Process) -> anyhow::Result<Self> {
         let text = match process {
             Process::Controller => lab.ask_controller(10258, "/metrics").await,
-            Process::Agent => {
+            Process::Agent(node) => {
                 let url = "http://127.0.0.1:9859/metrics";
-                lab.exec("n1", &["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", url]).await
+                lab.exec(node, &["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", url]).await
             }
         };
         parse(&text.with_context(|| format!("reading the metrics of the {process:?}"))?)
@@ -43,6 +45,15 @@ impl Calls {
             renewals: self.renewals - before.renewals,
             writes: self.writes - before.writes,
         }
+    }
+}
+
+impl AddAssign for Calls {
+    fn add_assign(&mut self, other: Self) {
+        self.watches += other.watches;
+        self.reads += other.reads;
+        self.renewals += other.renewals;
+        self.writes += other.writes;
     }
 }
 

@@ -11,10 +11,10 @@ use std::{
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client, api::PostParams};
 use serde_json::json;
-use windlass_e2e::{Lab, Writes};
+use windlass_e2e::{Bystander, Lab, Writes};
 
 use crate::{
     calls::{Calls, Process},
@@ -40,7 +40,10 @@ pub(crate) struct Size {
 
 pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
     let client = lab.client();
-    nodes(&client, size.nodes).await?;
+    for number in 1..size.nodes {
+        // Nobody runs there.
+        Bystander::new(&client, u16::try_from(number)?)?.join(true).await?;
+    }
     lab.deploy_windlass(&["n1"]).await?;
     lab.pool_with("bench", &[POOL], json!({"interface": "eth0"})).await?;
     let seen = Seen::default();
@@ -58,14 +61,14 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
     // The client's own watch has ended. Since then nobody wants anything.
     Writes::settled(&client).await?;
     println!("bench: looking on for {} minutes", size.minutes);
-    let before = [Calls::of(lab, Process::Controller).await?, Calls::of(lab, Process::Agent).await?];
+    let before = [Calls::of(lab, Process::Controller).await?, Calls::of(lab, Process::Agent("n1")).await?];
     let began = Instant::now();
     for minute in 1..=size.minutes {
         tokio::time::sleep(Duration::from_mins(1)).await;
         println!("bench: {minute} of {} minutes", size.minutes);
     }
     let minutes = began.elapsed().as_secs_f64() / 60.0;
-    let after = [Calls::of(lab, Process::Controller).await?, Calls::of(lab, Process::Agent).await?];
+    let after = [Calls::of(lab, Process::Controller).await?, Calls::of(lab, Process::Agent("n1")).await?];
 
     let mut rows = Vec::new();
     for (who, (after, before)) in ["controller", "agent"].into_iter().zip(after.into_iter().zip(before)) {
@@ -86,36 +89,8 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Makes Node objects until there are `count`. Nobody runs there.
-async fn nodes(client: &Client, count: usize) -> anyhow::Result<()> {
-    let api: Api<Node> = Api::all(client.clone());
-    for index in 1..count {
-        let name = format!("idle-{index:04}");
-        let address = Ipv4Addr::from_bits(Ipv4Addr::new(100, 64, 0, 0).to_bits() + u32::try_from(index)?);
-        let node = serde_json::from_value(json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": name,
-                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
-                "annotations": {"alpha.kubernetes.io/provided-node-ip": address.to_string()},
-            },
-            "spec": {"providerID": format!("windlass://{name}")},
-            "status": {
-                "addresses": [
-                    {"type": "InternalIP", "address": address},
-                    {"type": "Hostname", "address": name},
-                ],
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "written by the bench"}],
-            },
-        }))?;
-        api.create(&PostParams::default(), &node).await.with_context(|| format!("writing Node {name}"))?;
-    }
-    Ok(())
-}
-
 /// Makes the Services and waits until each shows its address.
-async fn services(client: &Client, seen: &Seen, count: usize) -> anyhow::Result<()> {
+pub(crate) async fn services(client: &Client, seen: &Seen, count: usize) -> anyhow::Result<()> {
     let api: Api<Service> = Api::default_namespaced(client.clone());
     let make = |index: usize| {
         let api = api.clone();

@@ -118,7 +118,7 @@ impl Counted {
     async fn settled(lab: &Lab, client: &Client) -> anyhow::Result<Self> {
         let writes = Writes::settled(client).await?;
         let controller = Calls::of(lab, Process::Controller).await?;
-        let agent = Calls::of(lab, Process::Agent).await?;
+        let agent = Calls::of(lab, Process::Agent("n1")).await?;
         Ok(Self { controller, agent, writes })
     }
 

@@ -4,12 +4,9 @@ use std::fs;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use windlass_e2e::Lab;
+use windlass_e2e::{Lab, processor_seconds};
 
 use crate::NODES;
-
-/// What the kernel counts processor time in towards programs, on every architecture that Windlass is built for.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor seconds.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -41,16 +38,16 @@ impl Usage {
         let mut agent_peak_kib = 0;
         for node in NODES {
             let agent = lab.process_id(node, "agent")?;
-            agents += seconds(&agent.to_string())?;
+            agents += processor_seconds(&agent.to_string())?;
             agent_peak_kib = peak_kib(agent)?.max(agent_peak_kib);
         }
-        let on_cp = |name: &str| seconds(&lab.process_id("cp", name)?.to_string());
+        let on_cp = |name: &str| processor_seconds(&lab.process_id("cp", name)?.to_string());
         let cpu = Cpu {
             controller: on_cp("controller")?,
             agents,
             apiserver: on_cp("kube-apiserver")?,
             etcd: on_cp("etcd")?,
-            client: seconds("self")?,
+            client: processor_seconds("self")?,
         };
         Ok(Self { cpu, controller_peak_kib: peak_kib(controller)?, agent_peak_kib })
     }
@@ -66,17 +63,6 @@ impl Usage {
             client: now.client - then.client,
         }
     }
-}
-
-/// `utime` and `stime` of proc_pid_stat(5).
-fn seconds(pid: &str) -> anyhow::Result<f64> {
-    let file = format!("/proc/{pid}/stat");
-    let stat = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split_whitespace().collect();
-    // The first is the state, the third field.
-    let ticks = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u32>().ok());
-    let sum = ticks(14).zip(ticks(15)).map(|(user, system)| f64::from(user) + f64::from(system));
-    Ok(sum.with_context(|| format!("{file} has no times"))? / TICKS_PER_SECOND)
 }
 
 fn peak_kib(pid: i32) -> anyhow::Result<u64> {

@@ -5,7 +5,7 @@
 //! drained or excluded keeps its place in the order but has a priority below every healthy one: it serves only if it is
 //! the last, and when it comes back it is what it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use windlass_api::{RankedNode, VirtualRouterSpec};
 
@@ -37,21 +37,35 @@ pub(crate) fn new(
 ) -> Vec<RankedNode> {
     let mut order: Vec<&Candidate> = candidates.iter().collect();
     order.sort_by_cached_key(|one| (!one.healthy, weight(vrid, &one.node)));
-    let at = |router: &VirtualRouterSpec, place: usize| router.nodes.get(place).map(|node| node.name.clone());
-    let firsts = |one: &Candidate| {
-        others.iter().filter(|router| at(router, 0).as_deref() == Some(one.node.as_str())).count()
-    };
+    let firsts = at(others, 0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
-    raise(&mut order, 0, |one| (!one.healthy, siblings(one), firsts(one)));
-    let first = order.first().map(|one| one.node.clone());
-    let seconds = |one: &Candidate, same_first: bool| {
-        let second = |router: &&&VirtualRouterSpec| {
-            at(router, 1).as_deref() == Some(one.node.as_str()) && (!same_first || at(router, 0) == first)
-        };
-        others.iter().filter(second).count()
-    };
-    raise(&mut order, 1, |one| (usize::from(!one.healthy), seconds(one, true) * 1000 + seconds(one, false)));
+    raise(&mut order, 0, |one| (!one.healthy, siblings(one), count(&firsts, one)));
+    let first = order.first().map(|one| one.node.as_str());
+    let same_first: Vec<&VirtualRouterSpec> =
+        others.iter().copied().filter(|router| name_at(router, 0) == first).collect();
+    let (seconds, seconds_of_first) = (at(others, 1), at(&same_first, 1));
+    raise(&mut order, 1, |one| {
+        (usize::from(!one.healthy), count(&seconds_of_first, one) * 1000 + count(&seconds, one))
+    });
     with_priorities(order.into_iter().map(|one| (ranked(one), one.healthy)))
+}
+
+/// Who has that place in a router's order.
+fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
+    router.nodes.get(place).map(|node| node.name.as_str())
+}
+
+/// In how many routers each node has that place.
+fn at<'a>(routers: &[&'a VirtualRouterSpec], place: usize) -> HashMap<&'a str, usize> {
+    let mut counts = HashMap::new();
+    for name in routers.iter().filter_map(|router| name_at(router, place)) {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+fn count(counts: &HashMap<&str, usize>, one: &Candidate) -> usize {
+    counts.get(one.node.as_str()).copied().unwrap_or(0)
 }
 
 /// Moves the element with the least key of those from `place` on to `place`; of equals, the first.
@@ -63,25 +77,26 @@ fn raise<T, K: Ord>(order: &mut [T], place: usize, key: impl Fn(&T) -> K) {
     }
 }
 
-/// The ranking of an existing router, brought up to date.
+/// The ranking of an existing router, brought up to date; its candidates are given by their nodes' names.
 pub(crate) fn refreshed(
     router: &VirtualRouterSpec,
-    candidates: &[Candidate],
+    candidates: &BTreeMap<&str, &Candidate>,
     segments: &Segments,
     nodes: &BTreeMap<String, bool>,
 ) -> Vec<RankedNode> {
     let mut order = Vec::new();
     for old in &router.nodes {
         let Some(&healthy) = nodes.get(&old.name) else { continue };
-        if let Some(now) = candidates.iter().find(|one| one.node == old.name) {
+        if let Some(now) = candidates.get(old.name.as_str()) {
             order.push((ranked(now), healthy));
         } else if !segments.is_reported(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
             order.push((old.clone(), healthy));
         }
     }
+    let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
     let mut newcomers: Vec<_> =
-        candidates.iter().filter(|one| !router.nodes.iter().any(|old| old.name == one.node)).collect();
+        candidates.values().filter(|one| !known.contains(one.node.as_str())).collect();
     newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
     order.extend(newcomers.into_iter().map(|one| (ranked(one), one.healthy)));
     with_priorities(order)

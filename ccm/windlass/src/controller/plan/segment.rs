@@ -90,16 +90,29 @@ impl Segments {
         self.places(segment, interface).filter(|one| seen.insert(one.node.as_str())).cloned().collect()
     }
 
+    /// The same by the nodes' names.
+    pub(crate) fn by_node<'a>(
+        &'a self,
+        segment: IpNet,
+        interface: Option<&str>,
+    ) -> BTreeMap<&'a str, &'a Candidate> {
+        let mut candidates = BTreeMap::new();
+        for one in self.places(segment, interface) {
+            candidates.entry(one.node.as_str()).or_insert(one);
+        }
+        candidates
+    }
+
     /// Whether `segment` has a candidate.
     pub(crate) fn has_candidates(&self, segment: IpNet, interface: Option<&str>) -> bool {
         self.places(segment, interface).next().is_some()
     }
 
-    fn places<'a>(
+    fn places<'a, 'i>(
         &'a self,
         segment: IpNet,
-        interface: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Candidate> {
+        interface: Option<&'i str>,
+    ) -> impl Iterator<Item = &'a Candidate> + use<'a, 'i> {
         let all = self.subnets.get(&segment).into_iter().flatten();
         all.filter(move |one| interface.is_none_or(|name| name == one.interface))
     }

@@ -329,3 +329,38 @@ fn addresses_of_nodes_are_never_given_but_a_bound_vip_is_none() {
     assert_eq!(reviewed[0].pool.addresses.to_string(), "192.0.2.0, 192.0.2.2-192.0.2.3");
     assert_eq!(reviewed[0].problems.len(), 1);
 }
+
+#[test]
+fn only_what_the_planner_looks_at_of_a_node_calls_for_a_pass() {
+    let node = |version: u64, change: &[(&str, Value)]| {
+        let mut body = json!({
+            "metadata": { "name": "n1", "uid": "n1", "resourceVersion": version.to_string(), "labels": {} },
+            "spec": { "podCIDRs": ["10.0.0.0/24"] },
+            "status": { "addresses": [ { "type": "InternalIP", "address": "192.0.2.1" } ], "conditions": [] },
+        });
+        for (path, value) in change {
+            *body.pointer_mut(path).expect("a field") = value.clone();
+        }
+        Arc::new(object::<Node>(body))
+    };
+    let exclude = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let ready = |at: &str| json!([{ "type": "Ready", "status": "True", "lastHeartbeatTime": at }]);
+    let rows = [
+        ("a heartbeat", "/status/conditions", ready("2026-01-01T00:00:10Z"), Urgency::Never),
+        ("a label", "/metadata/labels", json!({ "rack": "7" }), Urgency::Never),
+        ("excluded", "/metadata/labels", json!({ exclude: "" }), Urgency::Now),
+        ("pods", "/spec/podCIDRs", json!(["10.0.1.0/24"]), Urgency::Now),
+        (
+            "address",
+            "/status/addresses",
+            json!([{ "type": "InternalIP", "address": "192.0.2.2" }]),
+            Urgency::Now,
+        ),
+    ];
+    for (what, path, value, expected) in rows {
+        let news = News { old: Some(node(1, &[])), new: Some(node(2, &[(path, value)])) };
+        assert_eq!(Node::urgency(&news), expected, "{what}");
+    }
+    assert_eq!(Node::urgency(&News { old: None, new: Some(node(1, &[])) }), Urgency::Now, "it joins");
+    assert_eq!(Node::urgency(&News { old: Some(node(1, &[])), new: None }), Urgency::Now, "it leaves");
+}
