@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service};
+use tokio::time::timeout;
 
 /// Namespace and name of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +29,8 @@ pub enum ProviderError {
     /// Somebody else implements this load balancer: success, no status is written (service-contract S-13, S-17).
     #[error("implemented elsewhere: {0}")]
     ImplementedElsewhere(String),
-    /// Ask again after exactly this time; the per-Service back-off does not grow (service-contract S-16).
+    /// Ask again after exactly this time, but not before 100 ms nor later than in a day; the back-off does not grow
+    /// (service-contract S-16).
     #[error("{reason}")]
     RetryAfter {
         /// When to ask again.
@@ -57,6 +59,23 @@ pub enum ProviderError {
     /// It failed for now; retried with back-off.
     #[error("{0}")]
     Transient(String),
+}
+
+impl ProviderError {
+    /// When the provider wants to be asked again, in bounds: no rest would be a spin, and too long a one has no end in any
+    /// clock.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        const SOONEST: Duration = Duration::from_millis(100);
+        const LATEST: Duration = Duration::from_hours(24);
+        match self {
+            Self::RetryAfter { after, .. } => Some((*after).clamp(SOONEST, LATEST)),
+            Self::NotFound(_)
+            | Self::ImplementedElsewhere(_)
+            | Self::Rejected { .. }
+            | Self::Blocked { .. }
+            | Self::Transient(_) => None,
+        }
+    }
 }
 
 /// Outcome of [`LoadBalancer::ensure`]. Reason and message are those of the provider's condition
@@ -205,4 +224,14 @@ pub trait Instances: Send + Sync + 'static {
     fn node_changes(&self) -> BoxStream<'static, String> {
         stream::pending().boxed()
     }
+}
+
+/// An answer of a provider about a machine, for which it has `limit`.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    timeout(limit, answer).await.unwrap_or_else(|_| {
+        Err(ProviderError::Transient(format!("no answer from the cloud provider within {limit:?}")))
+    })
 }

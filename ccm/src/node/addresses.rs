@@ -1,5 +1,6 @@
 //! `status.addresses` of a node: what the provider says, in the order that kubelet's `--node-ip` asks for.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
@@ -20,16 +21,12 @@ pub(crate) fn wanted_addresses(node: &Node, provided: &[NodeAddress]) -> Result<
     if !offered.iter().any(|address| address.type_ == HOSTNAME) {
         offered.extend(current.iter().filter(|address| address.type_ == HOSTNAME).cloned());
     }
-    let mut unique: Vec<NodeAddress> = Vec::with_capacity(offered.len());
-    for address in offered {
-        // The API server refuses duplicates (service-contract N-12).
-        if !unique.contains(&address) {
-            unique.push(address);
-        }
-    }
+    // The API server refuses duplicates (service-contract N-12). Whoever writes the status of a node may list thousands.
+    let mut seen = BTreeSet::new();
+    offered.retain(|address| seen.insert((address.type_.clone(), address.address.clone())));
     match annotated(node) {
-        None => Ok(unique),
-        Some(text) => prefer(name(node), &unique, text),
+        None => Ok(offered),
+        Some(text) => prefer(name(node), &offered, text),
     }
 }
 
@@ -58,12 +55,8 @@ fn prefer(node: &str, offered: &[NodeAddress], text: &str) -> Result<Vec<NodeAdd
         }
         first.extend(matching);
     }
-    let rest: Vec<_> = offered
-        .iter()
-        .filter(|address| !first.iter().any(|chosen| chosen.type_ == address.type_))
-        .cloned()
-        .collect();
-    first.extend(rest);
+    let chosen: BTreeSet<_> = first.iter().map(|address| address.type_.clone()).collect();
+    first.extend(offered.iter().filter(|address| !chosen.contains(&address.type_)).cloned());
     Ok(first)
 }
 

@@ -33,6 +33,9 @@ pub struct NodeOptions {
     pub workers: usize,
     /// Time between two looks at every node's addresses (`--node-status-update-frequency`).
     pub refresh_period: Duration,
+    /// How long the provider may take over one answer. What takes longer counts as an error: a machine that does not answer
+    /// must not hold up all others.
+    pub answer_limit: Duration,
     /// Who the events say they are from.
     pub component: String,
 }
@@ -42,6 +45,7 @@ impl Default for NodeOptions {
         Self {
             workers: 1,
             refresh_period: Duration::from_mins(5),
+            answer_limit: Duration::from_secs(30),
             component: "cloud-node-controller".to_owned(),
         }
     }
@@ -71,6 +75,9 @@ pub(crate) enum NodeError {
     #[error("cloud provider does not set node provider ID for node {node}")]
     NoProviderId { node: String },
     /// Service-contract N-05.
-    #[error("provided node ip for node {node:?} is not valid: {reason}")]
+    #[error(
+        "provided node ip for node {node:?} is not valid: {reason}; correct kubelet's --node-ip, which it hands over in \
+         annotation {ANNOTATION_PROVIDED_NODE_IP}"
+    )]
     ProvidedNodeIp { node: String, reason: String },
 }

@@ -11,8 +11,8 @@ use kube::{Client, Resource as _};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::decide::node_matters;
-use super::sync::{SyncError, Synced, sync};
+use super::decide::{is_uninitialized, node_matters};
+use super::sync::{Standing, SyncError, Synced, sync};
 use super::{NodeController, NodeOptions};
 use crate::events::{EventKind, EventSink, Recorder};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
@@ -62,8 +62,22 @@ impl<P: Instances> NodeController<P> {
 struct State {
     nodes: Store<String, Node>,
     queue: Queue<String>,
-    /// The last failure told of, by node.
-    told: HashMap<String, String>,
+    /// The last failure told of, by node that is there.
+    told: HashMap<String, Failure>,
+}
+
+struct Failure {
+    message: String,
+    /// A write that was to initialize the node failed: it may have been carried out, and only its answer lost.
+    unsure: bool,
+}
+
+/// What is to be told of a node.
+#[derive(Debug, PartialEq)]
+enum News {
+    Initialized,
+    /// It is another failure than the last one.
+    Failed(String),
 }
 
 impl State {
@@ -79,17 +93,22 @@ impl State {
         for change in self.nodes.apply(event) {
             match change {
                 Change::Applied { old, new } => {
+                    if old.as_ref().is_some_and(|old| old.metadata.uid != new.metadata.uid) {
+                        self.forget(&new);
+                    }
                     if old.is_none_or(|old| node_matters(&old, &new)) {
                         self.queue.add(&new.metadata.name.clone().unwrap_or_default());
                     }
                 }
-                Change::Deleted(gone) => {
-                    let name = gone.metadata.name.clone().unwrap_or_default();
-                    self.queue.forget(&name);
-                    self.told.remove(&name);
-                }
+                Change::Deleted(gone) => self.forget(&gone),
             }
         }
+    }
+
+    fn forget(&mut self, node: &Node) {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        self.queue.forget(&name);
+        self.told.remove(&name);
     }
 
     /// Looks at every node again (service-contract N-10).
@@ -110,33 +129,52 @@ impl State {
         None
     }
 
-    /// Takes in how it went; returns the failure if it is to be told: one that was not told before.
-    fn finish(&mut self, name: &str, outcome: Result<Synced, SyncError>, now: Instant) -> Option<String> {
-        let name = name.to_owned();
-        let tell = match outcome {
+    /// Takes in how it went with `node`; returns what is to be told of it.
+    fn finish(
+        &mut self,
+        name: &String,
+        node: &Node,
+        outcome: Result<Synced, SyncError>,
+        now: Instant,
+    ) -> Option<News> {
+        let is_there = self.nodes.get(name).is_some_and(|known| known.metadata.uid == node.metadata.uid);
+        let news = match outcome {
             Ok(synced) => {
-                self.queue.forget(&name);
-                self.told.remove(&name);
+                self.queue.forget(name);
+                let unsure = self.told.remove(name).is_some_and(|failure| failure.unsure);
                 if let Some(latest) = synced.latest {
                     // Our writes are refused if anybody else wrote since: there is no other change in it.
                     drop(self.nodes.learn(latest));
                 }
+                let initialized = match synced.standing {
+                    Standing::Initialized => true,
+                    Standing::InOrder => unsure,
+                    Standing::Foreign | Standing::Gone => false,
+                };
+                initialized.then_some(News::Initialized)
+            }
+            // Nothing is left to try, and nobody to tell.
+            Err(_) if !is_there => {
+                self.forget(node);
                 None
             }
             Err(error) => {
                 match error.retry_after() {
-                    Some(after) => self.queue.add_at(&name, now + after),
+                    Some(after) => self.queue.add_at(name, now + after),
                     None => {
-                        self.queue.retry(&name, now);
+                        self.queue.retry(name, now);
                     }
                 }
                 let message = error.to_string();
-                let before = self.told.insert(name.clone(), message.clone());
-                (before.as_ref() != Some(&message)).then_some(message)
+                let before = self.told.remove(name);
+                let unsure = before.as_ref().is_some_and(|before| before.unsure)
+                    || (matches!(error, SyncError::Write(_)) && is_uninitialized(node));
+                self.told.insert(name.clone(), Failure { message: message.clone(), unsure });
+                before.is_none_or(|before| before.message != message).then_some(News::Failed(message))
             }
         };
-        self.queue.done(&name);
-        tell
+        self.queue.done(name);
+        news
     }
 }
 
@@ -158,23 +196,22 @@ impl<P: Instances> Edge<P> {
         let period = self.options.refresh_period.max(Duration::from_secs(1));
         let mut refresh = interval_at(Instant::now() + period, period);
         refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let workers = self.options.workers.max(1);
+        let (workers, limit) = (self.options.workers.max(1), self.options.answer_limit);
         loop {
             while running.len() < workers {
                 let Some((name, node)) = state.next(Instant::now()) else { break };
                 running.push(async move {
-                    let outcome = sync(&self.client, self.instances.as_ref(), Arc::clone(&node)).await;
+                    let outcome = sync(&self.client, self.instances.as_ref(), Arc::clone(&node), limit).await;
                     (name, node, outcome)
                 });
             }
             let due = state.queue.next_due(running.len() < workers);
             tokio::select! {
                 Some((name, node, outcome)) = running.next() => {
-                    self.count(&node, &outcome);
-                    if let Some(message) = state.finish(&name, outcome, Instant::now()) {
-                        tracing::warn!(node = %name, error = %message, "sync failed, trying again");
-                        let text = format!("Error syncing node: {message}");
-                        self.events.send(node.object_ref(&()), EventKind::Warning, SYNC_FAILED, text);
+                    let result = if outcome.is_ok() { SyncResult::Success } else { SyncResult::Error };
+                    self.metrics.count_sync(Controller::Node, result);
+                    if let Some(news) = state.finish(&name, &node, outcome, Instant::now()) {
+                        self.tell(&name, &node, news);
                     }
                 }
                 Some(event) = nodes.next() => match event {
@@ -188,20 +225,20 @@ impl<P: Instances> Edge<P> {
         }
     }
 
-    fn count(&self, node: &Node, outcome: &Result<Synced, SyncError>) {
-        let result = match outcome {
-            Ok(synced) => {
-                if synced.initialized {
-                    let name = node.metadata.name.as_deref().unwrap_or_default();
-                    tracing::info!(node = %name, "initialized");
-                    let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-                    self.metrics.node.initialized(created, (self.clock)());
-                    self.events.send(node.object_ref(&()), EventKind::Normal, SYNCED, SYNCED_MESSAGE);
-                }
-                SyncResult::Success
+    fn tell(&self, name: &str, node: &Node, news: News) {
+        let object = node.object_ref(&());
+        match news {
+            News::Initialized => {
+                tracing::info!(node = %name, "initialized");
+                let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+                self.metrics.node.initialized(created, (self.clock)());
+                self.events.send(object, EventKind::Normal, SYNCED, SYNCED_MESSAGE);
             }
-            Err(_) => SyncResult::Error,
-        };
-        self.metrics.count_sync(Controller::Node, result);
+            News::Failed(message) => {
+                tracing::warn!(node = %name, error = %message, "sync failed, trying again");
+                let text = format!("Error syncing node: {message}");
+                self.events.send(object, EventKind::Warning, SYNC_FAILED, text);
+            }
+        }
     }
 }

@@ -8,10 +8,10 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 
 use super::NodeError;
-use super::decide::{addresses_patch, decide, initialize_patch};
+use super::decide::{addresses_patch, decide, initialize_patch, is_uninitialized};
 use crate::apiserver::{CallError, call};
 use crate::lenient::{Lenient, read, read_opt};
-use crate::provider::{Instances, ProviderError};
+use crate::provider::{Instances, ProviderError, within};
 
 /// Attempts at a node that somebody else keeps writing to before it goes back to the queue.
 const CONFLICTS: usize = 5;
@@ -31,8 +31,8 @@ impl SyncError {
     /// When the provider wants to be asked again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Provider(ProviderError::RetryAfter { after, .. }) => Some(*after),
-            Self::Provider(_) | Self::Decide(_) | Self::Write(_) => None,
+            Self::Provider(error) => error.retry_after(),
+            Self::Decide(_) | Self::Write(_) => None,
         }
     }
 }
@@ -40,39 +40,55 @@ impl SyncError {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Synced {
-    /// The node was initialized just now.
-    pub(crate) initialized: bool,
+    pub(crate) standing: Standing,
     /// The node as it was written last.
     pub(crate) latest: Option<Node>,
 }
 
-/// Brings one node up to date. A node that is gone needs nothing.
+/// How a node stands after a sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It was initialized just now.
+    Initialized,
+    /// It was initialized before.
+    InOrder,
+    /// It waits to be initialized, by another provider.
+    Foreign,
+    /// It is gone.
+    Gone,
+}
+
+const GONE: Synced = Synced { standing: Standing::Gone, latest: None };
+
+/// Brings one node up to date. A node that is gone needs nothing. The provider gets `limit` for each answer.
 pub(crate) async fn sync<P: Instances>(
     client: &Client,
     instances: &P,
     node: Arc<Node>,
+    limit: Duration,
 ) -> Result<Synced, SyncError> {
     let api = Api::<Lenient<Node>>::all(client.clone());
     let name = node.metadata.name.clone().unwrap_or_default();
     let mut node = Node::clone(&node);
     let mut conflicts = 0;
     loop {
-        let metadata = instances.metadata(&node).await?;
+        let metadata = within(limit, instances.metadata(&node)).await?;
         let error = match write(&api, &name, &node, metadata.as_ref()).await {
             Ok(synced) => return Ok(synced),
             Err(error) => error,
         };
         match error {
             SyncError::Write(error) if error.is_not_found() => {
-                return Ok(Synced { initialized: false, latest: None });
+                return Ok(GONE);
             }
             SyncError::Write(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
             error => return Err(error),
         }
-        // Kubelet writes to its node as well: decide anew from what it is now.
+        // Kubelet writes to its node as well: decide anew from what it is now. One that was made again is another, which
+        // the watch shows.
         match call(read_opt(api.get_opt(&name))).await? {
-            Some(now) => node = now,
-            None => return Ok(Synced { initialized: false, latest: None }),
+            Some(now) if now.metadata.uid == node.metadata.uid => node = now,
+            Some(_) | None => return Ok(GONE),
         }
     }
 }
@@ -87,16 +103,18 @@ async fn write(
     let params = PatchParams::default();
     let mut latest = None;
     let Some(change) = decide(node, metadata)? else {
-        return Ok(Synced { initialized: false, latest });
+        let standing = if is_uninitialized(node) { Standing::Foreign } else { Standing::InOrder };
+        return Ok(Synced { standing, latest });
     };
     if let Some(addresses) = &change.addresses {
         let patch = Patch::Merge(addresses_patch(node, addresses));
         latest = Some(call(read(api.patch_status(name, &params, &patch))).await?);
     }
-    let initialized = change.initialize.is_some();
+    let mut standing = Standing::InOrder;
     if let Some(initialize) = &change.initialize {
         let patch = Patch::Merge(initialize_patch(latest.as_ref().unwrap_or(node), initialize));
         latest = Some(call(read(api.patch(name, &params, &patch))).await?);
+        standing = Standing::Initialized;
     }
-    Ok(Synced { initialized, latest })
+    Ok(Synced { standing, latest })
 }

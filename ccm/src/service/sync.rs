@@ -92,10 +92,7 @@ impl<P: LoadBalancer> Context<P> {
                     return Ok(Done::NodesUpdated);
                 }
                 metrics.node_sync_errors.inc();
-                let retry = match &error {
-                    ProviderError::RetryAfter { after, .. } => Retry::After(*after),
-                    _ => Retry::Now,
-                };
+                let retry = error.retry_after().map_or(Retry::Now, Retry::After);
                 let total = nodes.len();
                 let names = limited_names(nodes);
                 let message =
@@ -175,14 +172,7 @@ fn call_failure(what: &str, error: &CallError) -> Failure {
 
 /// The provider's error decides when to try again (service-contract S-16).
 fn provider_failure(kind: FailureKind, what: &str, error: &ProviderError) -> Failure {
-    let retry = match error {
-        ProviderError::RetryAfter { after, .. } => Retry::After(*after),
-        ProviderError::NotFound(_)
-        | ProviderError::ImplementedElsewhere(_)
-        | ProviderError::Rejected { .. }
-        | ProviderError::Blocked { .. }
-        | ProviderError::Transient(_) => Retry::Backoff,
-    };
+    let retry = error.retry_after().map_or(Retry::Backoff, Retry::After);
     let message = prefixed(what, error);
     Failure { kind, message, retry }
 }

@@ -72,6 +72,16 @@ impl Mishap {
         Self::Told(500),
         Self::Nonsense,
     ];
+
+    /// Ways in which the answer to a write that was carried out is lost.
+    const LOST: [Self; 4] = [Self::Reset, Self::Silence, Self::Status(500), Self::Garbage];
+
+    /// All that can happen to one call, as [`ApiServer::requests`](super::apiserver::ApiServer::requests) names it.
+    pub fn of_call(call: &str) -> impl Iterator<Item = (Self, Carried)> + use<> {
+        let writes = !call.starts_with("GET");
+        let lost = Self::LOST.into_iter().filter(move |_| writes).map(|mishap| (mishap, Carried::Out));
+        Self::ALL.into_iter().map(|mishap| (mishap, Carried::Not)).chain(lost)
+    }
 }
 
 /// When a mishap happens to a write.

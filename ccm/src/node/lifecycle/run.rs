@@ -15,12 +15,14 @@ use super::sync::{Outcome, attend};
 use super::{LifecycleOptions, NodeLifecycleController};
 use crate::events::{EventKind, EventSink, Recorder};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
-use crate::provider::{Instances, ProviderError};
+use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
 use crate::slim;
 use crate::store::{Change, Store};
 use crate::watch::{self, Event, watch};
 
+/// A Node that was deleted is looked at again after this time, if the watch still shows it.
+const UNSEEN: Duration = Duration::from_mins(1);
 /// When what the API server refused is tried again.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
 
@@ -57,12 +59,14 @@ impl<P: Instances> NodeLifecycleController<P> {
 struct State {
     nodes: Store<String, Node>,
     queue: Queue<String>,
-    /// What last went wrong with a node; it is then looked at when the queue says so, not each period.
+    /// What last went wrong with a node that is there, or that was deleted; some of them are then looked at when the queue
+    /// says so, not each period.
     troubles: HashMap<String, Trouble>,
 }
 
 struct Trouble {
-    message: String,
+    /// What to tell; `None`: it was deleted, and the watch has not shown it yet.
+    message: Option<String>,
     /// It has a time of its own in the queue.
     waits: bool,
 }
@@ -120,6 +124,12 @@ impl State {
 
     /// Takes in how it went with `node`; returns what went wrong if that is news.
     fn finish(&mut self, name: &String, node: &Arc<Node>, outcome: Outcome, now: Instant) -> Option<String> {
+        // Of a Node that is gone, or that was made again, nothing is left to say or to wait for.
+        if self.nodes.get(name).is_none_or(|known| known.metadata.uid != node.metadata.uid) {
+            self.forget(node);
+            self.queue.done(name);
+            return None;
+        }
         let trouble = match outcome {
             Outcome::Kept | Outcome::Changed => None,
             Outcome::Written(latest) => {
@@ -127,34 +137,27 @@ impl State {
                 None
             }
             Outcome::Deleted | Outcome::Gone => {
-                // Until the watch says so: a Node made again meanwhile is another.
-                if self.nodes.get(name).is_some_and(|known| known.metadata.uid == node.metadata.uid) {
-                    self.nodes.apply(Event::Delete(Node::clone(node)));
-                }
-                None
+                self.queue.add_at(name, now + UNSEEN);
+                Some(Trouble { message: None, waits: true })
             }
             Outcome::Unknown(error) => {
-                let after = match &error {
-                    ProviderError::RetryAfter { after, .. } => Some(*after),
-                    ProviderError::NotFound(_)
-                    | ProviderError::ImplementedElsewhere(_)
-                    | ProviderError::Rejected { .. }
-                    | ProviderError::Blocked { .. }
-                    | ProviderError::Transient(_) => None,
-                };
+                let after = error.retry_after();
                 if let Some(after) = after {
                     self.queue.add_at(name, now + after);
                 }
                 let message = format!("cannot tell whether the machine exists, the Node is kept: {error}");
-                Some(Trouble { message, waits: after.is_some() })
+                Some(Trouble { message: Some(message), waits: after.is_some() })
             }
             Outcome::DeleteFailed(error) => {
                 self.queue.retry(name, now);
-                Some(Trouble { message: format!("cannot delete the Node: {error}"), waits: true })
+                Some(Trouble { message: Some(format!("cannot delete the Node: {error}")), waits: true })
             }
             Outcome::TaintFailed(error) => {
                 self.queue.retry(name, now);
-                Some(Trouble { message: format!("cannot write the node's taints: {error}"), waits: true })
+                Some(Trouble {
+                    message: Some(format!("cannot write the node's taints: {error}")),
+                    waits: true,
+                })
             }
         };
         let before = self.troubles.remove(name);
@@ -166,7 +169,7 @@ impl State {
             Some(trouble) => {
                 let message = trouble.message.clone();
                 self.troubles.insert(name.clone(), trouble);
-                before.is_none_or(|before| before.message != message).then_some(message)
+                message.filter(|message| before.is_none_or(|before| before.message.as_ref() != Some(message)))
             }
         };
         self.queue.done(name);

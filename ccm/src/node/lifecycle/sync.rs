@@ -1,6 +1,5 @@
 //! One node seen to: ask the provider, decide, write.
 
-use std::future::Future;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -10,7 +9,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use super::decide::{Look, look, taints_patch, with_shutdown};
 use crate::apiserver::{CallError, call};
 use crate::lenient::{Lenient, read};
-use crate::provider::{Instances, ProviderError};
+use crate::provider::{Instances, ProviderError, within};
 
 /// What came of it.
 #[derive(Debug)]
@@ -58,15 +57,6 @@ pub(crate) async fn attend<P: Instances>(
         },
     };
     write(&api, node, &taints).await
-}
-
-async fn within<T>(
-    limit: Duration,
-    answer: impl Future<Output = Result<T, ProviderError>>,
-) -> Result<T, ProviderError> {
-    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
-        Err(ProviderError::Transient(format!("no answer from the cloud provider within {limit:?}")))
-    })
 }
 
 /// Deletes the very Node that was judged, as it was judged: one that was made again, or has become ready meanwhile, is

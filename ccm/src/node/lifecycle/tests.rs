@@ -1,5 +1,7 @@
 //! Numbers are those of the scenario catalogue, service-contract §4.4.
 
+mod mishaps;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 mod addresses;
 mod controller;
 mod initialize;
+mod mishaps;
 
 use k8s_openapi::api::core::v1::NodeAddress;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::rig::{FINALIZER, Rig, WEB, finalizers, ingress};
 use crate::fake::{Call, Method};
-use crate::testing::faults::{Carried, Cut, Dice, Mishap};
+use crate::testing::faults::{Cut, Dice, Mishap};
 use crate::testing::{lb, node};
 
 const OTHER: &str = "services/default/other";
@@ -15,9 +15,6 @@ const OTHER: &str = "services/default/other";
 const CALLS_OF_A_MISHAP: usize = 14;
 /// Events that one mishap costs at most.
 const EVENTS_OF_A_MISHAP: usize = 4;
-
-/// Ways in which the answer to a write that was carried out is lost.
-const LOST: [Mishap; 4] = [Mishap::Reset, Mishap::Silence, Mishap::Status(500), Mishap::Garbage];
 
 /// A Service's life: made, served, with another node set, changed, deleted. Another one is there all the time.
 async fn life(rig: &Rig) {
@@ -68,9 +65,7 @@ async fn the_answer_to_any_call_may_be_anything() {
     let (calls, events) = (plain.api.request_count(), plain.api.events().len());
     check(&mut plain, "no mishap").await;
     for at in 0..calls {
-        let writes = !plain.api.requests()[at].starts_with("GET");
-        let lost = LOST.into_iter().filter(|_| writes).map(|mishap| (mishap, Carried::Out));
-        let all = Mishap::ALL.into_iter().map(|mishap| (mishap, Carried::Not)).chain(lost);
+        let all = Mishap::of_call(&plain.api.requests()[at]);
         // Each call gets a quarter of them, and each of them happens to a quarter of the calls.
         for (_, (mishap, carried)) in all.enumerate().filter(|(index, _)| (index + at) % 4 == 0) {
             let mut rig = rig();
