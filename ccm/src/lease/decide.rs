@@ -31,6 +31,13 @@ impl Observed {
     }
 }
 
+/// Longest time that a holder is believed without a change of its record, whatever it promised: who leads by these rules
+/// gives up earlier ([`super::ElectionOptions`]), and a promise of decades is a slip that must not leave a cluster without a
+/// leader.
+pub(super) const LONGEST_PROMISE: Duration = Duration::from_hours(1);
+/// Longest part of a holder's name that is shown, in characters.
+const SHOWN: usize = 100;
+
 /// What to do with the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
@@ -69,9 +76,24 @@ pub fn decide(
                 .lease_duration_seconds
                 .and_then(|seconds| u64::try_from(seconds).ok())
                 .filter(|seconds| *seconds > 0)
-                .map_or(lease_duration, Duration::from_secs);
+                .map_or(lease_duration, Duration::from_secs)
+                .min(LONGEST_PROMISE.max(lease_duration));
             let until = observed.at + promised;
             if until <= now { Decision::Acquire { transitions } } else { Decision::Wait { until } }
         }
     }
+}
+
+/// The name of a holder in logs and errors: on one line and short, whatever somebody wrote into the lease.
+pub(super) fn shown(holder: &str) -> String {
+    let mut name = String::new();
+    let mut characters = holder.chars();
+    for character in characters.by_ref().take(SHOWN) {
+        name.extend(character.escape_debug());
+    }
+    let rest = characters.count();
+    if rest > 0 {
+        name.push_str(&format!("… ({rest} more characters)"));
+    }
+    name
 }

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub use decide::{Decision, Observed, decide};
 pub use tenure::Tenure;
 
+use self::decide::{LONGEST_PROMISE, shown};
 use crate::apiserver::{self, describe};
 use crate::events::{EventKind, Recorder};
 use crate::lenient::{Lenient, read, read_opt};
@@ -40,7 +41,8 @@ pub struct ElectionOptions {
     pub identity: String,
     /// How long others believe a holder that has fallen silent.
     pub lease_duration: Duration,
-    /// How long the leader goes on without a successful renewal. Must be shorter than `lease_duration`.
+    /// How long the leader goes on without a successful renewal. Must be shorter than `lease_duration`, and than the hour
+    /// for which others believe any holder at most.
     pub renew_deadline: Duration,
     /// Time between two attempts to acquire or renew. Must be shorter than `renew_deadline`.
     pub retry_period: Duration,
@@ -71,6 +73,12 @@ impl ElectionOptions {
                 "renew deadline {:?} is not shorter than lease duration {:?}: two leaders could be active at once; \
                  shorten the deadline",
                 self.renew_deadline, self.lease_duration
+            ));
+        }
+        if self.renew_deadline >= LONGEST_PROMISE {
+            return bad(format!(
+                "renew deadline {:?} is not shorter than an hour, after which nobody believes a silent leader; shorten it",
+                self.renew_deadline
             ));
         }
         if self.retry_period >= self.renew_deadline || self.retry_period.is_zero() {
@@ -120,7 +128,7 @@ pub struct Elector {
 enum Attempt {
     /// The lease is ours as of the moment the attempt began.
     Held,
-    /// Somebody else's.
+    /// Somebody else's, whose name is fit to be shown.
     HeldBy { holder: String },
 }
 
@@ -223,11 +231,7 @@ impl<'a> Candidate<'a> {
             api: Api::namespaced(client.clone(), &options.namespace),
             options,
             observed: None,
-            metadata: ObjectMeta {
-                name: Some(options.name.clone()),
-                namespace: Some(options.namespace.clone()),
-                ..ObjectMeta::default()
-            },
+            metadata: fresh(options),
             held_since: Instant::now(),
             leads: false,
             metrics: metrics.as_ref(),
@@ -276,6 +280,10 @@ impl<'a> Candidate<'a> {
             }
             sleep(self.options.retry_period.min(deadline - now)).await;
             let left = deadline.saturating_duration_since(Instant::now());
+            // Frozen meanwhile: a write that may still arrive, and whose answer nobody awaits, would bind the others to it.
+            if left.is_zero() {
+                continue;
+            }
             let reason = match timeout(left, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => {
                     failure = None;
@@ -315,7 +323,7 @@ impl<'a> Candidate<'a> {
         );
         let written = match decision {
             Decision::Wait { .. } => {
-                let holder = self.observed.as_ref().and_then(Observed::holder).unwrap_or_default().to_owned();
+                let holder = self.observed.as_ref().and_then(Observed::holder).map(shown).unwrap_or_default();
                 return Ok(Attempt::HeldBy { holder });
             }
             Decision::Create => {
@@ -390,7 +398,8 @@ impl<'a> Candidate<'a> {
 
     fn observe(&mut self, lease: Option<Lease>) {
         let now = Instant::now();
-        self.metadata.resource_version = None;
+        // One that was deleted is made anew without what others had written on it: their finalizers would be left for good.
+        self.metadata = fresh(self.options);
         self.observed = lease.map(|lease| {
             self.metadata = ObjectMeta { managed_fields: None, ..lease.metadata };
             Observed::next(self.observed.as_ref(), lease.spec.unwrap_or_default(), now)
@@ -419,5 +428,14 @@ impl<'a> Candidate<'a> {
 
     fn lease(&self) -> String {
         format!("{}/{}", self.options.namespace, self.options.name)
+    }
+}
+
+/// The metadata of a lease that is not there yet.
+fn fresh(options: &ElectionOptions) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(options.name.clone()),
+        namespace: Some(options.namespace.clone()),
+        ..ObjectMeta::default()
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::decide::shown;
 use super::{Decision, ElectionError, ElectionOptions, Elector, Observed, decide};
 use crate::metrics::Metrics;
 use crate::testing::apiserver::ApiServer;
@@ -47,6 +48,18 @@ fn who_may_lead() {
             15,
             Decision::Acquire { transitions: 4 },
         ),
+        (
+            "another's, for decades",
+            Some(record("you", Some(i32::MAX), i32::MAX)),
+            3599,
+            Decision::Wait { until: after(3600) },
+        ),
+        (
+            "another's, for decades, an hour old",
+            Some(record("you", Some(i32::MAX), i32::MAX)),
+            3600,
+            Decision::Acquire { transitions: i32::MAX },
+        ),
     ];
     for (what, spec, seconds, expected) in rows {
         let observed = spec.map(|spec| Observed { spec, at });
@@ -83,6 +96,7 @@ fn options_that_contradict_each_other_are_refused() {
             "retry period 10s is not between 0 and renew deadline 10s",
         ),
         ("me", seconds(15), seconds(10), seconds(0), "retry period 0ns"),
+        ("me", seconds(4000), seconds(3600), seconds(2), "renew deadline 3600s is not shorter than an hour"),
     ];
     for (identity, lease_duration, renew_deadline, retry_period, reason) in rows {
         let options = ElectionOptions {
@@ -224,6 +238,64 @@ async fn a_lease_taken_by_another_is_lost_at_once() {
     assert!(error.to_string().contains("is held by two now"), "{error}");
     assert!(taken.elapsed() <= Duration::from_secs(2));
     assert_eq!(holder(&api), "two", "not overwritten");
+}
+
+#[test]
+fn the_name_of_a_holder_is_shown_on_one_line_and_short() {
+    assert_eq!(shown("node-1_4b1c"), "node-1_4b1c");
+    assert_eq!(shown("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
+    let long = shown(&"x".repeat(100_000));
+    assert_eq!(long, format!("{}… (99900 more characters)", "x".repeat(100)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_with_a_monstrous_name_makes_no_monstrous_error() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    let monster = "ä\n".repeat(500);
+    api.edit(LEASE, &json!({ "spec": { "holderIdentity": monster, "leaseDurationSeconds": 30 } }));
+    let text = first.task.await.expect("no panic").expect_err("lost").to_string();
+    assert!(text.len() < 500 && !text.contains('\n'), "{text}");
+    let second = candidate(&api, "two");
+    second.leading.cancelled().await;
+    assert_eq!(holder(&api), "two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_goes_on_whatever_else_is_written_into_its_lease() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    let nonsense = [
+        json!({ "leaseDurationSeconds": -1, "leaseTransitions": -7 }),
+        json!({ "leaseDurationSeconds": i32::MAX, "leaseTransitions": i32::MAX }),
+        json!({ "acquireTime": "0001-01-01T00:00:00.000000Z", "renewTime": "9999-12-31T23:59:59.999999Z" }),
+        json!({ "acquireTime": "-001-12-31T10:00:00.000000Z", "renewTime": "10000-01-01T13:59:59.000000Z" }),
+        json!({ "acquireTime": null, "renewTime": null, "leaseDurationSeconds": null }),
+    ];
+    for spec in nonsense {
+        api.edit(LEASE, &json!({ "spec": spec }));
+        sleep(Duration::from_secs(30)).await;
+        assert!(!first.task.is_finished(), "{spec}");
+        let lease = api.get(LEASE).expect("the lease");
+        assert_eq!(lease["spec"]["leaseDurationSeconds"], 15, "{spec}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_frozen_ends_when_it_wakes_and_does_not_renew() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    sleep(Duration::from_secs(1)).await;
+    api.take_writes();
+    // One step of the clock: nothing of the process runs in between, as if it was stopped. The lease is not run out yet.
+    tokio::time::advance(Duration::from_secs(12)).await;
+    let error = first.task.await.expect("no panic").expect_err("lost").to_string();
+    assert!(error.ends_with("was not renewed for 10s: this process did not get to run"), "{error}");
+    let writes = api.take_writes();
+    assert!(writes.iter().all(|write| write.event().is_some()), "{writes:?}");
 }
 
 #[tokio::test(start_paused = true)]
