@@ -86,14 +86,9 @@ pub fn decide(
 
 /// The name of a holder in logs and errors: on one line and short, whatever somebody wrote into the lease.
 pub(super) fn shown(holder: &str) -> String {
-    let mut name = String::new();
-    let mut characters = holder.chars();
-    for character in characters.by_ref().take(SHOWN) {
-        name.extend(character.escape_debug());
+    let name = holder.chars().take(SHOWN).flat_map(char::escape_debug).collect::<String>();
+    match holder.chars().skip(SHOWN).count() {
+        0 => name,
+        rest => format!("{name}… ({rest} more characters)"),
     }
-    let rest = characters.count();
-    if rest > 0 {
-        name.push_str(&format!("… ({rest} more characters)"));
-    }
-    name
 }
