@@ -61,7 +61,9 @@ impl State {
         }
         let news = plan.iter().flat_map(|plan| &plan.addresses);
         let news = news.filter(|planned| !same_terms || planned.how != How::Kept);
-        let news: Vec<IpAddr> = news.map(|planned| planned.address).collect();
+        // What it leaves it holds on the new terms too, until it is withdrawn.
+        let left = plan.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
+        let news: Vec<IpAddr> = news.map(|planned| planned.address).chain(left.copied()).collect();
         let mut concerned = self.offer(news.iter().copied());
         if !same_terms {
             let sharers = news.iter().flat_map(|address| self.ledger.allocator().holders(*address));

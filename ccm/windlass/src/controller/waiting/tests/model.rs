@@ -237,9 +237,12 @@ impl Model {
                     self.wait(Waiter { owner, created, request: *request, missing });
                 }
                 let planned = placed.iter().flat_map(|plan| &plan.addresses);
+                let left = placed.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
                 let chances: Vec<_> = planned
                     .filter(|planned| !same_terms || planned.how != How::Kept)
-                    .map(|planned| Chance::Address(planned.address))
+                    .map(|planned| planned.address)
+                    .chain(left.copied())
+                    .map(Chance::Address)
                     .collect();
                 self.serve(&chances)
             }
