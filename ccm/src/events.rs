@@ -251,5 +251,23 @@ impl EventSink {
     }
 }
 
+/// Does `work`, which does not end by itself, beside the task that writes its events, until `token` is cancelled.
+pub(crate) async fn beside_events<W: Future<Output = ()>>(
+    recorder: Recorder,
+    token: CancellationToken,
+    work: impl FnOnce(EventSink) -> W,
+) {
+    let (events, writer) = EventSink::new(recorder, token.clone());
+    // On the heap: the loop of a controller is large, and moved several times before it begins.
+    let working = Box::pin(work(events));
+    let until_cancelled = async {
+        tokio::select! {
+            () = token.cancelled() => {}
+            () = working => {}
+        }
+    };
+    tokio::join!(until_cancelled, writer);
+}
+
 #[cfg(test)]
 mod tests;

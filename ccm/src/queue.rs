@@ -139,6 +139,18 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         Some(key)
     }
 
+    /// As [`Queue::pop`], with what `find` knows of the key; keys of which it knows nothing are let go.
+    pub(crate) fn pop_known<V>(&mut self, now: Instant, find: impl Fn(&K) -> Option<V>) -> Option<(K, V)> {
+        while let Some(key) = self.pop(now) {
+            if let Some(known) = find(&key) {
+                return Some((key, known));
+            }
+            self.forget(&key);
+            self.done(&key);
+        }
+        None
+    }
+
     /// The work on the key has ended; it comes again if it was added meanwhile.
     pub(crate) fn done(&mut self, key: &K) {
         if let Some(work) = self.working.remove(key) {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
+use crate::slim;
 use crate::watch::Event;
 
 /// One difference between what was known and what is.
@@ -30,6 +32,13 @@ pub(crate) struct Store<K, O> {
     /// Objects of a list that is not complete yet.
     listing: Option<BTreeMap<K, Arc<O>>>,
     synced: bool,
+}
+
+impl Store<String, Node> {
+    /// For Nodes, by name.
+    pub(crate) fn of_nodes() -> Self {
+        Self::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node)
+    }
 }
 
 impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {

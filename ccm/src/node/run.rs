@@ -14,11 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{is_uninitialized, node_matters};
 use super::sync::{Standing, SyncError, Synced, sync};
 use super::{NodeController, NodeOptions};
-use crate::events::{EventKind, EventSink, Recorder};
+use crate::events::{EventKind, EventSink, Recorder, beside_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
-use crate::slim;
 use crate::store::{Change, Store};
 use crate::watch::{self, Event, watch};
 
@@ -35,26 +34,13 @@ impl<P: Instances> NodeController<P> {
     /// Runs until `token` is cancelled. What is under way then is dropped; the next leader does it again.
     pub async fn run(self, token: CancellationToken) {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
-        let (events, writer) = EventSink::new(recorder, token.clone());
         let gauges = self.metrics.queues.of("node");
         let _running = self.metrics.running.started("cloud-node");
-        let edge = Edge {
-            client: self.client,
-            instances: self.instances,
-            options: self.options,
-            events,
-            metrics: self.metrics,
-            clock: self.clock,
-        };
-        tokio::join!(
-            async {
-                tokio::select! {
-                    () = token.cancelled() => {}
-                    () = edge.reconcile(gauges) => {}
-                }
-            },
-            writer
-        );
+        let Self { client, instances, options, metrics, clock } = self;
+        beside_events(recorder, token, |events| async move {
+            Edge { client, instances, options, events, metrics, clock }.reconcile(gauges).await;
+        })
+        .await;
     }
 }
 
@@ -82,11 +68,7 @@ enum News {
 
 impl State {
     fn new(gauges: QueueGauges) -> Self {
-        Self {
-            nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
-            queue: Queue::new(BACKOFF, gauges),
-            told: HashMap::new(),
-        }
+        Self { nodes: Store::of_nodes(), queue: Queue::new(BACKOFF, gauges), told: HashMap::new() }
     }
 
     fn event(&mut self, event: Event<Node>) {
@@ -119,14 +101,7 @@ impl State {
     }
 
     fn next(&mut self, now: Instant) -> Option<(String, Arc<Node>)> {
-        while let Some(name) = self.queue.pop(now) {
-            if let Some(node) = self.nodes.get(&name) {
-                return Some((name, Arc::clone(node)));
-            }
-            self.queue.forget(&name);
-            self.queue.done(&name);
-        }
-        None
+        self.queue.pop_known(now, |name| self.nodes.get(name).cloned())
     }
 
     /// Takes in how it went with `node`; returns what is to be told of it.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{FailureKind, Job, ProviderRules, Report, Rules, State, Task};
 use super::sync::Context;
-use crate::events::{EventSink, Recorder};
+use crate::events::{Recorder, beside_events};
 use crate::metrics::QueueGauges;
 use crate::provider::LoadBalancer;
 use crate::service::ServiceController;
@@ -19,25 +19,13 @@ impl<P: LoadBalancer> ServiceController<P> {
     /// done again, idempotently, by the next leader.
     pub async fn run(self, token: CancellationToken) {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
-        let (events, writer) = EventSink::new(recorder, token.clone());
         let gauges = self.metrics.queues.of("service");
         let _running = self.metrics.running.started("service");
-        let context = Context {
-            client: self.client,
-            provider: self.provider,
-            options: self.options,
-            events,
-            metrics: self.metrics,
-        };
-        tokio::join!(
-            async {
-                tokio::select! {
-                    () = token.cancelled() => {}
-                    () = reconcile(&context, gauges) => {}
-                }
-            },
-            writer
-        );
+        let Self { client, provider, options, metrics } = self;
+        beside_events(recorder, token, |events| async move {
+            reconcile(&Context { client, provider, options, events, metrics }, gauges).await;
+        })
+        .await;
     }
 }
 

@@ -205,7 +205,7 @@ impl<R: Rules> State<R> {
             options,
             rules,
             services: Store::new(key_in, slim::service),
-            nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
+            nodes: Store::of_nodes(),
             node_set: None,
             node_ids: Arc::default(),
             memory: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 pub mod apiserver;
 pub mod faults;
+pub mod life;
 mod mishaps;
 mod patches;
 mod reviews;

@@ -13,11 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{Look, look};
 use super::sync::{Outcome, attend};
 use super::{LifecycleOptions, NodeLifecycleController};
-use crate::events::{EventKind, EventSink, Recorder};
+use crate::events::{EventKind, EventSink, Recorder, beside_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
-use crate::slim;
 use crate::store::{Change, Store};
 use crate::watch::{self, Event, watch};
 
@@ -33,25 +32,13 @@ impl<P: Instances> NodeLifecycleController<P> {
     /// Runs until `token` is cancelled.
     pub async fn run(self, token: CancellationToken) {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
-        let (events, writer) = EventSink::new(recorder, token.clone());
         let gauges = self.metrics.queues.of("node-lifecycle");
         let _running = self.metrics.running.started("cloud-node-lifecycle");
-        let edge = Edge {
-            client: self.client,
-            instances: self.instances,
-            options: self.options,
-            events,
-            metrics: self.metrics,
-        };
-        tokio::join!(
-            async {
-                tokio::select! {
-                    () = token.cancelled() => {}
-                    () = edge.reconcile(gauges) => {}
-                }
-            },
-            writer
-        );
+        let Self { client, instances, options, metrics } = self;
+        beside_events(recorder, token, |events| async move {
+            Edge { client, instances, options, events, metrics }.reconcile(gauges).await;
+        })
+        .await;
     }
 }
 
@@ -73,11 +60,7 @@ struct Trouble {
 
 impl State {
     fn new(gauges: QueueGauges) -> Self {
-        Self {
-            nodes: Store::new(|metadata| metadata.name.clone().unwrap_or_default(), slim::node),
-            queue: Queue::new(BACKOFF, gauges),
-            troubles: HashMap::new(),
-        }
+        Self { nodes: Store::of_nodes(), queue: Queue::new(BACKOFF, gauges), troubles: HashMap::new() }
     }
 
     fn event(&mut self, event: Event<Node>) {
@@ -112,14 +95,7 @@ impl State {
     }
 
     fn next(&mut self, now: Instant) -> Option<(String, Arc<Node>)> {
-        while let Some(name) = self.queue.pop(now) {
-            if let Some(node) = self.nodes.get(&name) {
-                return Some((name, Arc::clone(node)));
-            }
-            self.queue.forget(&name);
-            self.queue.done(&name);
-        }
-        None
+        self.queue.pop_known(now, |name| self.nodes.get(name).cloned())
     }
 
     /// Takes in how it went with `node`; returns what went wrong if that is news.

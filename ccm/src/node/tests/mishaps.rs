@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::rig::Rig;
 use super::{UNINITIALIZED, fresh, machine};
 use crate::fake::{FakeProvider, Method};
 use crate::metrics::Metrics;
@@ -27,73 +29,28 @@ const CALLS_OF_A_MISHAP: usize = 10;
 /// How much longer the life takes at most by one mishap: a call that is never answered, or a watch.
 const TIME_OF_A_MISHAP: Duration = Duration::from_mins(1);
 
-struct Rig {
-    api: ApiServer,
-    provider: Arc<FakeProvider>,
-    running: Option<(CancellationToken, JoinHandle<()>)>,
-    /// The client of the controller that was started last.
-    client: u64,
+fn start(client: Client, provider: Arc<FakeProvider>, token: CancellationToken) -> JoinHandle<()> {
+    let metrics = Metrics::unregistered("lease");
+    tokio::spawn(NodeController::new(client, provider, NodeOptions::default(), metrics).run(token))
+}
+
+/// Node `other` waits to be initialized, and the controller runs.
+fn rig() -> Rig {
+    let api = ApiServer::default();
+    api.put(fresh("other"));
+    let provider = Arc::<FakeProvider>::default();
+    provider.set_metadata("other", machine(&[("InternalIP", "192.0.2.20")]));
+    provider.set_metadata("n1", machine(&[("InternalIP", "192.0.2.11")]));
+    Rig::over(api, provider, start)
 }
 
 impl Rig {
-    /// Node `other` waits to be initialized, and the controller runs.
-    fn new() -> Self {
-        let api = ApiServer::default();
-        api.put(fresh("other"));
-        let provider = Arc::<FakeProvider>::default();
-        provider.set_metadata("other", machine(&[("InternalIP", "192.0.2.20")]));
-        provider.set_metadata("n1", machine(&[("InternalIP", "192.0.2.11")]));
-        Self::over(api, provider)
-    }
-
-    /// Another controller for the same cluster.
-    fn over(api: ApiServer, provider: Arc<FakeProvider>) -> Self {
-        let mut rig = Self { api, provider, running: None, client: 0 };
-        rig.start();
-        rig
-    }
-
-    fn start(&mut self) {
-        let token = CancellationToken::new();
-        let (client, number) = self.api.numbered_client();
-        self.client = number;
-        let metrics = Metrics::unregistered("lease");
-        let provider = Arc::clone(&self.provider);
-        let controller = NodeController::new(client, provider, NodeOptions::default(), metrics);
-        self.running = Some((token.clone(), tokio::spawn(controller.run(token))));
-    }
-
-    async fn stop(&mut self) {
-        if let Some((token, task)) = self.running.take() {
-            token.cancel();
-            task.await.expect("the controller ends");
-        }
-    }
-
-    async fn restart(&mut self) {
-        self.stop().await;
-        self.start();
-    }
-
-    /// Lets ten virtual minutes pass: whatever was to come has come.
-    async fn idle(&self) {
-        tokio::time::sleep(Duration::from_mins(10)).await;
-    }
-
     async fn until_in_order(&self, name: &str, ip: &str) {
         self.api.until(&format!("{name} in order"), |api| is_in_order(api, name, ip)).await;
     }
 
     fn count(&self, event: &str) -> usize {
         self.api.events().iter().filter(|told| *told == event).count()
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some((token, _)) = &self.running {
-            token.cancel();
-        }
     }
 }
 
@@ -138,19 +95,12 @@ async fn check(rig: &mut Rig, what: &str) {
     assert!(is_in_order(&rig.api, "other", "192.0.2.20"), "{what}");
     assert_eq!(rig.api.get(N1), None, "{what}");
     assert_eq!(rig.provider.overlaps(), 0, "{what}");
-    let before = rig.api.request_count();
-    rig.idle().await;
-    let idle = rig.api.request_count() - before;
-    assert!(idle <= 4, "{what}: {idle} calls in ten idle minutes: {:?}", &rig.api.requests()[before..]);
-    rig.api.take_writes();
-    rig.restart().await;
-    rig.idle().await;
-    assert_eq!(rig.api.take_writes(), [], "{what}: a restart writes nothing");
+    rig.rests(what).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_any_call_may_be_anything() {
-    let mut plain = Rig::new();
+    let mut plain = rig();
     let began = Instant::now();
     life(&plain).await;
     let (calls, time) = (plain.api.requests(), began.elapsed());
@@ -158,7 +108,7 @@ async fn the_answer_to_any_call_may_be_anything() {
     assert!(calls.len() >= 10, "{calls:#?}");
     for (at, call) in calls.iter().enumerate() {
         for (mishap, carried) in Mishap::of_call(call) {
-            let mut rig = Rig::new();
+            let mut rig = rig();
             rig.api.mishap_at(at, mishap, carried);
             let began = Instant::now();
             life(&rig).await;
@@ -186,28 +136,9 @@ async fn check_told(rig: &Rig, call: &str, what: &str) {
 /// `at`: the write at which the controller dies. Returns whether there was one.
 async fn dies_at(at: usize, cut: Cut) -> bool {
     let what = format!("it dies at write {at} ({cut:?})");
-    let mut rig = Rig::new();
+    let mut rig = rig();
     rig.api.cut_at_write(rig.client, at, cut);
-    let mut heir: Option<Rig> = None;
-    {
-        let (api, provider, client) = (rig.api.clone(), Arc::clone(&rig.provider), rig.client);
-        let live = life(&rig);
-        tokio::pin!(live);
-        loop {
-            tokio::select! {
-                () = &mut live => break,
-                () = api.changed(), if heir.is_none() => {
-                    if api.is_cut_off(client) {
-                        heir = Some(Rig::over(api.clone(), Arc::clone(&provider)));
-                    }
-                }
-            }
-        }
-    }
-    let was_cut = heir.is_some();
-    if let Some(mut heir) = heir {
-        heir.stop().await;
-    }
+    let was_cut = rig.outlives(life(&rig)).await;
     rig.restart().await;
     assert!(rig.count(SYNCED) >= NODES - usize::from(was_cut), "{what}: {:#?}", rig.api.events());
     assert!(rig.api.events().len() <= NODES + 1, "{what}: {:#?}", rig.api.events());
@@ -241,7 +172,7 @@ async fn whatever_the_provider_says_of_one_node_the_others_are_initialized() {
     ];
     for error in errors.into_iter().map(Some).chain([None]) {
         let what = error.as_ref().map_or_else(|| "no answer".to_owned(), |error| format!("{error:?}"));
-        let mut rig = Rig::new();
+        let mut rig = rig();
         if error.is_none() {
             rig.provider.delay_on(Method::Metadata, "bad", Duration::MAX);
         }
@@ -267,7 +198,7 @@ async fn whatever_the_provider_says_of_one_node_the_others_are_initialized() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_wrong_with_a_node_is_told_again_of_one_made_anew_under_its_name() {
-    let rig = Rig::new();
+    let rig = rig();
     let away = ProviderError::Transient("the inventory is away".to_owned());
     let failed =
         "Warning SyncNodeFailed Error syncing node: failed to get instance metadata: the inventory is away";
@@ -299,7 +230,7 @@ async fn what_was_wrong_with_a_node_is_told_again_of_one_made_anew_under_its_nam
 async fn mishaps_at_random_cost_time_only() {
     for seed in 0..20 {
         let what = format!("seed {seed}");
-        let mut rig = Rig::new();
+        let mut rig = rig();
         let names = ["n1", "s1", "s2"];
         for name in names {
             rig.provider.set_metadata(name, machine(&[("InternalIP", "192.0.2.11")]));

@@ -4,6 +4,7 @@ mod addresses;
 mod controller;
 mod initialize;
 mod mishaps;
+pub(super) mod rig;
 
 use k8s_openapi::api::core::v1::NodeAddress;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Whatever an API server does to one call, or to many, and whenever the controller dies: in the end everything is as the
 //! Services ask, no finalizer and no load balancer is left behind, and it cost few calls and few events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,6 +9,7 @@ use serde_json::json;
 use super::rig::{FINALIZER, Rig, WEB, finalizers, ingress};
 use crate::fake::{Call, Method};
 use crate::testing::faults::{Cut, Dice, Mishap};
+use crate::testing::life::outlive;
 use crate::testing::{lb, node};
 
 const OTHER: &str = "services/default/other";
@@ -86,27 +88,11 @@ async fn dies_at(at: usize, cut: Cut) -> bool {
     let what = format!("it dies at write {at} ({cut:?})");
     let mut rig = rig();
     rig.api.cut_at_write(rig.client, at, cut);
-    let mut was_cut = false;
-    {
-        let client = rig.client;
-        let (api, mut heir) = (rig.api.clone(), None);
-        let provider = std::sync::Arc::clone(&rig.provider);
-        let live = life(&rig);
-        tokio::pin!(live);
-        loop {
-            tokio::select! {
-                () = &mut live => break,
-                () = api.changed(), if !was_cut => {
-                    if api.is_cut_off(client) {
-                        was_cut = true;
-                        heir = Some(Rig::over(api.clone(), provider.clone()));
-                    }
-                }
-            }
-        }
-        if let Some(mut heir) = heir {
-            heir.stop().await;
-        }
+    let heir = || Rig::over(rig.api.clone(), Arc::clone(&rig.provider));
+    let heir = outlive(&rig.api, rig.client, life(&rig), heir).await;
+    let was_cut = heir.is_some();
+    if let Some(mut heir) = heir {
+        heir.stop().await;
     }
     rig.restart().await;
     assert!(rig.api.events().len() <= 24, "{what}: {:#?}", rig.api.events());

@@ -81,10 +81,7 @@ impl Metal {
             object.spec.virtual_router = state.carrier_of_new(holder, &object);
         }
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
-        match limited(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what)
-            .await
-            .map_err(ProviderError::Transient)?
-        {
+        match asked(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what).await? {
             Ok(created) => {
                 tracing::info!(service = %holder, %address, pool, "address claimed");
                 self.shared.answer(created, holder);
@@ -107,10 +104,7 @@ impl Metal {
         let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
         let what = || format!("cannot change VirtualIP {name:?} for Service {holder}");
-        match limited(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what)
-            .await
-            .map_err(ProviderError::Transient)?
-        {
+        match asked(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what).await? {
             Ok(changed) => {
                 self.shared.answer(changed, holder);
                 Ok(())
@@ -145,10 +139,7 @@ impl Metal {
     ) -> Result<bool, ProviderError> {
         let name = virtual_ip_name(address);
         let what = || format!("cannot delete VirtualIP {name:?}{which}");
-        match limited(self.vips.delete(&name, &exactly(object)), what)
-            .await
-            .map_err(ProviderError::Transient)?
-        {
+        match asked(self.vips.delete(&name, &exactly(object)), what).await? {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(kube::Error::Api(status)) if status.code == 409 => return Ok(false),
@@ -163,13 +154,18 @@ impl Metal {
         let name = virtual_ip_name(address);
         let what = || format!("cannot read VirtualIP {name:?}");
         let known = self.shared.state().vip(address).cloned();
-        match limited(read_opt(self.vips.get_opt(&name)), what).await.map_err(ProviderError::Transient)? {
+        match asked(read_opt(self.vips.get_opt(&name)), what).await? {
             Ok(Some(object)) => self.shared.answer(object, holder),
             Ok(None) => self.shared.absent(address, holder, known.as_deref()),
             Err(error) => return Err(failed(&what(), &error)),
         }
         Ok(())
     }
+}
+
+/// [`limited`], whose silence is a failure to try again.
+async fn asked<T>(call: impl Future<Output = T>, what: impl FnOnce() -> String) -> Result<T, ProviderError> {
+    limited(call, what).await.map_err(ProviderError::Transient)
 }
 
 /// The object that claims an address.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -13,6 +14,7 @@ use super::{DELETING, N1, not_ready};
 use crate::fake::{FakeProvider, Method};
 use crate::metrics::Metrics;
 use crate::node::lifecycle::{LifecycleOptions, NodeLifecycleController, TAINT_SHUTDOWN};
+use crate::node::tests::rig::Rig;
 use crate::provider::ProviderError;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::faults::{Carried, Cut, Dice, Mishap};
@@ -27,55 +29,21 @@ const CALLS_OF_A_MISHAP: usize = 10;
 /// shows.
 const TIME_OF_A_MISHAP: Duration = Duration::from_mins(2);
 
-struct Rig {
-    api: ApiServer,
-    provider: Arc<FakeProvider>,
-    running: Option<(CancellationToken, JoinHandle<()>)>,
-    /// The client of the controller that was started last.
-    client: u64,
+fn start(client: Client, provider: Arc<FakeProvider>, token: CancellationToken) -> JoinHandle<()> {
+    let metrics = Metrics::unregistered("lease");
+    tokio::spawn(
+        NodeLifecycleController::new(client, provider, LifecycleOptions::default(), metrics).run(token),
+    )
+}
+
+/// Node `other` is not ready, its machine is there, and the controller runs.
+fn rig() -> Rig {
+    let api = ApiServer::default();
+    api.put(not_ready("other"));
+    Rig::over(api, Arc::default(), start)
 }
 
 impl Rig {
-    /// Node `other` is not ready, its machine is there, and the controller runs.
-    fn new() -> Self {
-        let api = ApiServer::default();
-        api.put(not_ready("other"));
-        Self::over(api, Arc::default())
-    }
-
-    /// Another controller for the same cluster.
-    fn over(api: ApiServer, provider: Arc<FakeProvider>) -> Self {
-        let mut rig = Self { api, provider, running: None, client: 0 };
-        rig.start();
-        rig
-    }
-
-    fn start(&mut self) {
-        let token = CancellationToken::new();
-        let (client, number) = self.api.numbered_client();
-        self.client = number;
-        let (provider, metrics) = (Arc::clone(&self.provider), Metrics::unregistered("lease"));
-        let controller = NodeLifecycleController::new(client, provider, LifecycleOptions::default(), metrics);
-        self.running = Some((token.clone(), tokio::spawn(controller.run(token))));
-    }
-
-    async fn stop(&mut self) {
-        if let Some((token, task)) = self.running.take() {
-            token.cancel();
-            task.await.expect("the controller ends");
-        }
-    }
-
-    async fn restart(&mut self) {
-        self.stop().await;
-        self.start();
-    }
-
-    /// Lets ten virtual minutes pass: whatever was to come has come.
-    async fn idle(&self) {
-        tokio::time::sleep(Duration::from_mins(10)).await;
-    }
-
     async fn until_tainted(&self, key: &str, is: bool) {
         self.until("the taint", |api| is_tainted(api, key) == is).await;
     }
@@ -90,14 +58,6 @@ impl Rig {
         while !condition(&self.api) {
             assert!(Instant::now() < limit, "waited in vain for: {what}: {:#?}", self.api.writes());
             tokio::time::sleep(Duration::from_millis(250)).await;
-        }
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some((token, _)) = &self.running {
-            token.cancel();
         }
     }
 }
@@ -139,19 +99,12 @@ async fn check(rig: &mut Rig, what: &str) {
     assert!(rig.api.get(OTHER).is_some(), "{what}");
     assert!(!is_tainted(&rig.api, OTHER), "{what}");
     assert_eq!(rig.api.get(N1), None, "{what}");
-    let before = rig.api.request_count();
-    rig.idle().await;
-    let idle = rig.api.request_count() - before;
-    assert!(idle <= 4, "{what}: {idle} calls in ten idle minutes: {:?}", &rig.api.requests()[before..]);
-    rig.api.take_writes();
-    rig.restart().await;
-    rig.idle().await;
-    assert_eq!(rig.api.take_writes(), [], "{what}: a restart writes nothing");
+    rig.rests(what).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_any_call_may_be_anything() {
-    let mut plain = Rig::new();
+    let mut plain = rig();
     let began = Instant::now();
     life(&plain).await;
     let (calls, time) = (plain.api.requests(), began.elapsed());
@@ -163,7 +116,7 @@ async fn the_answer_to_any_call_may_be_anything() {
         for (_, (mishap, carried)) in
             Mishap::of_call(call).enumerate().filter(|(index, _)| (index + at) % 8 == 0)
         {
-            let mut rig = Rig::new();
+            let mut rig = rig();
             rig.api.mishap_at(at, mishap, carried);
             let began = Instant::now();
             life(&rig).await;
@@ -192,28 +145,9 @@ async fn check_told(rig: &Rig, call: &str, what: &str) {
 /// `at`: the write at which the controller dies. Returns whether there was one.
 async fn dies_at(at: usize, cut: Cut) -> bool {
     let what = format!("it dies at write {at} ({cut:?})");
-    let mut rig = Rig::new();
+    let mut rig = rig();
     rig.api.cut_at_write(rig.client, at, cut);
-    let mut heir: Option<Rig> = None;
-    {
-        let (api, provider, client) = (rig.api.clone(), Arc::clone(&rig.provider), rig.client);
-        let live = life(&rig);
-        tokio::pin!(live);
-        loop {
-            tokio::select! {
-                () = &mut live => break,
-                () = api.changed(), if heir.is_none() => {
-                    if api.is_cut_off(client) {
-                        heir = Some(Rig::over(api.clone(), Arc::clone(&provider)));
-                    }
-                }
-            }
-        }
-    }
-    let was_cut = heir.is_some();
-    if let Some(mut heir) = heir {
-        heir.stop().await;
-    }
+    let was_cut = rig.outlives(life(&rig)).await;
     rig.restart().await;
     assert!(rig.api.events().len() <= DELETIONS, "{what}: {:#?}", rig.api.events());
     check(&mut rig, &what).await;
@@ -246,7 +180,7 @@ async fn whatever_the_provider_says_of_one_machine_its_node_stays_and_the_others
     for error in errors.into_iter().map(Some).chain([None]) {
         for method in [Method::Exists, Method::Shutdown] {
             let what = format!("{method:?}: {error:?}");
-            let mut rig = Rig::new();
+            let mut rig = rig();
             if error.is_none() {
                 rig.provider.delay_on(method, "bad", Duration::MAX);
             }
@@ -273,7 +207,7 @@ async fn whatever_the_provider_says_of_one_machine_its_node_stays_and_the_others
 async fn what_was_under_way_about_a_node_that_is_gone_keeps_nobody_from_one_made_anew() {
     // Its deletion, or its taint, is never answered; meanwhile another hand deletes the Node.
     for exists in [false, true] {
-        let rig = Rig::new();
+        let rig = rig();
         rig.provider.delay_on(Method::Exists, "n1", Duration::from_secs(2));
         rig.provider.set_exists("n1", exists);
         rig.provider.set_shutdown("n1", true);
@@ -295,7 +229,7 @@ async fn what_was_under_way_about_a_node_that_is_gone_keeps_nobody_from_one_made
 async fn mishaps_at_random_cost_time_only() {
     for seed in 0..20 {
         let what = format!("seed {seed}");
-        let mut rig = Rig::new();
+        let mut rig = rig();
         rig.api.set_mishaps(25, seed);
         let mut dice = Dice::new(seed ^ 0x5555);
         let names = ["n1", "s1", "s2"];
