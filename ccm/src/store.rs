@@ -100,7 +100,8 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
             }
             Event::Apply(object) => {
                 let (key, new) = self.slim(object);
-                if self.objects.get(&key).is_some_and(|known| is_newer(known.as_ref(), new.as_ref())) {
+                let known = self.objects.get(&key).map(Arc::as_ref);
+                if known.is_some_and(|known| is_newer(known, new.as_ref()) || ends(known, new.as_ref())) {
                     return Vec::new();
                 }
                 let old = self.objects.insert(key, Arc::clone(&new));
@@ -118,7 +119,7 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
     pub(crate) fn learn(&mut self, object: O) -> Option<Change<O>> {
         let (key, new) = self.slim(object);
         let known = self.objects.get_mut(&key)?;
-        if !is_newer(new.as_ref(), known.as_ref()) {
+        if !is_newer(new.as_ref(), known.as_ref()) && !ends(new.as_ref(), known.as_ref()) {
             return None;
         }
         let old = std::mem::replace(known, Arc::clone(&new));
@@ -136,6 +137,22 @@ impl<K: Clone + Ord + Hash, O: Resource> Store<K, O> {
 fn is_newer(one: &impl Resource, other: &impl Resource) -> bool {
     let (Some(one_version), Some(other_version)) = (version(one), version(other)) else { return false };
     one.meta().uid == other.meta().uid && one_version > other_version
+}
+
+/// Whether `one` tells the end of `other`: the answer to the write that took the last finalizer away still carries the
+/// resourceVersion of what it removed.
+fn ends(one: &impl Resource, other: &impl Resource) -> bool {
+    let written = version(one);
+    written.is_some()
+        && written == version(other)
+        && one.meta().uid == other.meta().uid
+        && is_gone(one.meta())
+        && !is_gone(other.meta())
+}
+
+/// Whether the API server removed the object with its last finalizer.
+pub(crate) fn is_gone(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
 
 fn version(object: &impl Resource) -> Option<u64> {

@@ -80,7 +80,7 @@ fn finish<P: LoadBalancer, R: Rules>(context: &Context<P>, state: &mut State<R>,
         (
             Task::Ensure { service, .. }
             | Task::UpdateNodes { service, .. }
-            | Task::Cleanup { service }
+            | Task::Cleanup { service, .. }
             | Task::Check { service },
             _,
         ) => service,

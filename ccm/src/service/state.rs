@@ -45,8 +45,8 @@ pub(crate) enum Task {
     Ensure { service: Arc<Service>, nodes: Vec<Arc<Node>>, voice: Voice, patient: bool },
     /// Bring it to a changed node set.
     UpdateNodes { service: Arc<Service>, nodes: Vec<Arc<Node>> },
-    /// Take it away and let the Service go.
-    Cleanup { service: Arc<Service> },
+    /// Take it away and let the Service go. `told`: an earlier attempt wrote `DeletedLoadBalancer`.
+    Cleanup { service: Arc<Service>, told: bool },
     /// The same, if the provider knows of a load balancer.
     Check { service: Arc<Service> },
     /// The Service is gone from the API server; only its predecessor's load balancer is to be taken away.
@@ -68,7 +68,7 @@ pub(crate) enum Voice {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) outcome: Result<Done, Failure>,
-    /// `EnsuringLoadBalancer` was written.
+    /// `EnsuringLoadBalancer` was written; of a clean-up: `DeletedLoadBalancer`.
     pub(crate) said: bool,
     /// The failure is what the Service's condition says already.
     pub(crate) known: bool,
@@ -126,6 +126,8 @@ enum Round {
     Waiting { said: bool },
     /// The last attempt failed, or the first has not ended.
     Open { said: bool },
+    /// The last attempt to take it away failed. `told`: `DeletedLoadBalancer` was written.
+    Leaving { told: bool },
 }
 
 /// What is remembered of a Service that was handed to the provider.
@@ -146,6 +148,11 @@ struct Entry {
 impl Entry {
     fn new(service: Arc<Service>, round: Round) -> Self {
         Self { service, nodes: Arc::default(), round, forced: false, waits_since: None, failure: None }
+    }
+
+    /// Whether `DeletedLoadBalancer` was written and not all was done after it.
+    fn is_told_to_leave(&self) -> bool {
+        self.round == Round::Leaving { told: true }
     }
 }
 
@@ -330,11 +337,12 @@ impl<R: Rules> State<R> {
                 self.ensure_task(key, service, predecessor.is_some(), now)?
             }
             (Need::Cleanup, Some(service)) => {
+                let told = same_known && known.is_some_and(Entry::is_told_to_leave);
                 if predecessor.is_none() {
                     let entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
                     self.memory.entry(key.clone()).or_insert(entry);
                 }
-                Task::Cleanup { service }
+                Task::Cleanup { service, told }
             }
             (Need::Check, Some(service)) => Task::Check { service },
             (Need::Nothing, _) | (_, None) => {
@@ -388,7 +396,7 @@ impl<R: Rules> State<R> {
         };
         let changed = needs_update(&entry.service, &service, wants);
         let voice = match (changed, entry.round) {
-            (true, _) | (false, Round::Open { said: false }) => Voice::Speak,
+            (true, _) | (false, Round::Open { said: false } | Round::Leaving { .. }) => Voice::Speak,
             (false, Round::Waiting { said: true } | Round::Open { said: true }) => Voice::Finish,
             (false, Round::Settled | Round::Waiting { said: false }) => Voice::Quiet,
         };
@@ -430,7 +438,7 @@ impl<R: Rules> State<R> {
                 self.succeeded(&job.key, done, report.said, now);
                 false
             }
-            Err(failure) => self.failed(&job.key, &failure, report.said, report.known, now),
+            Err(failure) => self.failed(job, &failure, report.said, report.known, now),
         };
         self.queue.done(&job.key);
         self.fan_out.end_work(&job.key, now);
@@ -473,7 +481,8 @@ impl<R: Rules> State<R> {
         }
     }
 
-    fn failed(&mut self, key: &ServiceKey, failure: &Failure, said: bool, known: bool, now: Instant) -> bool {
+    fn failed(&mut self, job: &Job, failure: &Failure, said: bool, known: bool, now: Instant) -> bool {
+        let key = &job.key;
         match failure.retry {
             Retry::Backoff => {
                 self.queue.retry(key, now);
@@ -482,7 +491,10 @@ impl<R: Rules> State<R> {
             Retry::Now => self.queue.add_at(key, now),
         }
         let Some(entry) = self.memory.get_mut(key) else { return true };
-        entry.round = Round::Open { said };
+        entry.round = match job.task {
+            Task::Cleanup { .. } | Task::Check { .. } => Round::Leaving { told: said },
+            Task::Ensure { .. } | Task::UpdateNodes { .. } | Task::Forget => Round::Open { said },
+        };
         entry.waits_since = None;
         let tell = match failure.kind {
             FailureKind::Superseded => return false,

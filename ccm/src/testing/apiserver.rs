@@ -536,14 +536,16 @@ impl Inner {
             .pointer("/metadata/finalizers")
             .and_then(Value::as_array)
             .is_some_and(|all| !all.is_empty());
-        let kind = if going && !kept {
-            self.objects.remove(key);
-            "DELETED"
-        } else if self.objects.insert(key.to_owned(), object.clone()).is_some() {
-            "MODIFIED"
-        } else {
-            "ADDED"
-        };
+        if going && !kept {
+            let removed = self.objects.remove(key);
+            self.history.push((self.version, "DELETED", key.to_owned(), object.clone()));
+            // Watches are shown a version of its own; the answer carries that of what was removed.
+            let version = removed.map(|mut removed| removed["metadata"]["resourceVersion"].take());
+            object["metadata"]["resourceVersion"] = version.unwrap_or_default();
+            return object;
+        }
+        let kind =
+            if self.objects.insert(key.to_owned(), object.clone()).is_some() { "MODIFIED" } else { "ADDED" };
         self.history.push((self.version, kind, key.to_owned(), object.clone()));
         object
     }

@@ -8,9 +8,16 @@ use crate::provider::{LoadBalancer, ProviderError};
 use crate::service::select::own_finalizers;
 use crate::service::state::{Done, Failure, FailureKind};
 use crate::service::{condition, patch, words};
+use crate::store::is_gone;
 
 impl<P: LoadBalancer> Context<P> {
-    pub(super) async fn cleanup(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
+    /// `told`: an earlier attempt wrote `DeletedLoadBalancer`; that is news again only if there is a load balancer again.
+    pub(super) async fn cleanup(
+        &self,
+        service: &Service,
+        told: bool,
+        progress: &mut Progress,
+    ) -> Result<Done, Failure> {
         let cluster = &self.options.cluster_name;
         let found = self.provider.get(cluster, service).await;
         let exists = found
@@ -30,13 +37,18 @@ impl<P: LoadBalancer> Context<P> {
         if let Some(patch) = patch::remove_finalizers(service, &own) {
             match self.patch_status(service, patch).await {
                 Ok(written) => progress.latest = Some(written),
+                // Whoever let it go told its end.
+                Err(error) if error.is_not_found() && !exists => return Ok(Done::Removed),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(call_failure(words::REMOVING_FINALIZER, &error)),
             }
         }
-        self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+        if exists || !told {
+            self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+        }
+        progress.said = true;
         let shown = progress.latest.as_ref().unwrap_or(service);
-        if is_gone(shown) {
+        if is_gone(&shown.metadata) {
             return Ok(Done::Removed);
         }
         let ingress = patch::set_status(shown, &patch::without(shown, |entry| own_ingress.contains(entry)));
@@ -51,7 +63,7 @@ impl<P: LoadBalancer> Context<P> {
     /// said or written.
     pub(super) async fn check(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
         match self.provider.get(&self.options.cluster_name, service).await {
-            Ok(Some(_)) => self.cleanup(service, progress).await,
+            Ok(Some(_)) => self.cleanup(service, false, progress).await,
             Ok(None) => Ok(Done::Removed),
             Err(error) => Err(provider_failure(FailureKind::Superseded, words::CHECK_EXISTS, &error)),
         }
@@ -63,10 +75,4 @@ impl<P: LoadBalancer> Context<P> {
         let shown = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();
         shown.iter().filter(|entry| self.provider.is_own_ingress(service, entry)).cloned().collect()
     }
-}
-
-/// Whether the API server removed the object with its last finalizer.
-fn is_gone(service: &Service) -> bool {
-    service.metadata.deletion_timestamp.is_some()
-        && service.metadata.finalizers.as_ref().is_none_or(Vec::is_empty)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::rig::{FINALIZER, Rig, WEB, finalizers, ingress};
+use super::rig::{DELETED, FINALIZER, Rig, WEB, finalizers, ingress};
 use crate::fake::{Call, Method};
 use crate::testing::faults::{Cut, Dice, Mishap};
 use crate::testing::life::outlive;
@@ -56,6 +56,11 @@ async fn check(rig: &mut Rig, what: &str) {
     assert_eq!(rig.api.take_writes(), [], "{what}: a restart writes nothing");
 }
 
+/// How often it was told that a load balancer is deleted, of which there was one.
+fn ends_told(rig: &Rig) -> usize {
+    rig.api.events().iter().filter(|event| *event == DELETED).count()
+}
+
 fn rig() -> Rig {
     Rig::new([lb("other")])
 }
@@ -78,6 +83,7 @@ async fn the_answer_to_any_call_may_be_anything() {
             assert!(cost <= CALLS_OF_A_MISHAP, "{what}: {cost} calls more: {:#?}", rig.api.requests());
             let told = rig.api.events();
             assert!(told.len() <= events + EVENTS_OF_A_MISHAP, "{what}: {told:#?}");
+            assert!(ends_told(&rig) <= 1, "{what}: {told:#?}");
             check(&mut rig, &what).await;
         }
     }
@@ -96,6 +102,7 @@ async fn dies_at(at: usize, cut: Cut) -> bool {
     }
     rig.restart().await;
     assert!(rig.api.events().len() <= 24, "{what}: {:#?}", rig.api.events());
+    assert!(ends_told(&rig) <= 1, "{what}: {:#?}", rig.api.events());
     check(&mut rig, &what).await;
     was_cut
 }

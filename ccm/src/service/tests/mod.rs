@@ -4,6 +4,7 @@ mod classes;
 mod condition;
 mod controller;
 mod diff;
+mod endings;
 mod fan_out;
 mod mishaps;
 mod nodes;

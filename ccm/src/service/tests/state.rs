@@ -408,6 +408,25 @@ fn a_cleaned_up_service_leaves_nothing_to_do() {
 }
 
 #[test]
+fn news_of_a_service_that_our_answer_showed_gone_make_no_second_clean_up() {
+    let version =
+        json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "7" } });
+    let going = with(served("web"), &version);
+    let mut rig = Rig::new(std::slice::from_ref(&going), &["n1"]);
+    let job = rig.must_job();
+    rig.state.provider_change(&key("web"));
+    // The answer carries the version of what it removed; the watch has not shown the end yet.
+    let latest = Some(service(with(going.clone(), &json!({ "metadata": { "finalizers": null } }))));
+    let report = Report { outcome: Ok(Done::Removed), said: true, known: false, latest };
+    rig.state.finish(&job, report, rig.now);
+    assert!(rig.job().is_none());
+    rig.apply(&going);
+    assert!(rig.job().is_none(), "the watch lags behind");
+    rig.state.service_event(Event::Delete(service(going)));
+    assert!(rig.job().is_none());
+}
+
+#[test]
 fn a_deleted_service_with_another_finalizer_only_is_left_alone_s_08() {
     let change = json!({ "metadata": {
         "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]
