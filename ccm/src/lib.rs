@@ -8,6 +8,7 @@ pub mod conditions;
 pub mod events;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod files;
 pub mod lease;
 pub mod lenient;
 pub mod metrics;

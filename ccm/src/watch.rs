@@ -1,4 +1,4 @@
-//! Watches of one kind in the whole cluster, which outlast whatever an API server does.
+//! Watches of one kind, in the whole cluster or in one namespace, which outlast whatever an API server does.
 //!
 //! kube's watcher asks again at once when a watch ends, however soon that was; it takes a version that is too old for
 //! good if the API server says so in another way than it expects; it passes over an event that did not decode, and a list
@@ -13,6 +13,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::core::ObjectList;
@@ -116,8 +117,32 @@ pub fn watch<K>(client: &Client, options: Options) -> BoxStream<'static, Result<
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    endless(Api::all(client.clone()), options)
+}
+
+/// As [`watch`], in one namespace: an account may be allowed no more.
+pub fn watch_in<K>(
+    client: &Client,
+    namespace: &str,
+    options: Options,
+) -> BoxStream<'static, Result<Event<K>, Error>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Send
+        + 'static,
+{
+    endless(Api::namespaced(client.clone(), namespace), options)
+}
+
+fn endless<K>(api: Api<Lenient<K>>, options: Options) -> BoxStream<'static, Result<Event<K>, Error>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let watcher = Watcher {
-        api: Api::<Lenient<K>>::all(client.clone()),
+        api,
         fields: options.name.map(|name| format!("metadata.name={name}")),
         seconds: options.seconds,
         stage: Stage::Start,

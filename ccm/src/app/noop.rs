@@ -57,7 +57,7 @@ const JSON: &str = "JSON is spoken with the API server";
 const PROFILER: &str = "there is no profiler in this process";
 const WEBHOOKS: &str = "no webhook is served";
 const GATES: &str = "there are no feature gates";
-const CIPHERS: &str = "the cipher suites are those that rustls holds safe";
+const CIPHERS: &str = "cipher suites and curves are those that rustls holds safe";
 const OWN_ACCOUNT: &str =
     "callers are judged by the API server that this process works for, with its own account";
 const FRONT_PROXY: &str = "no proxy in front is believed to have checked who asks";
@@ -128,6 +128,7 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
     switch("skip-log-headers", LOG),
     value("stderrthreshold", LOG),
     value("tls-cipher-suites", CIPHERS),
+    value("tls-curve-preferences", CIPHERS),
     value("tls-sni-cert-key", "one certificate is served, that of --tls-cert-file"),
     switch("use-service-account-credentials", ONE_ACCOUNT),
     value("vmodule", LOG),

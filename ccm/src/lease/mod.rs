@@ -417,8 +417,11 @@ impl<'a> Candidate<'a> {
         }
     }
 
+    /// Rounded up: others must not believe us for less than we do ourselves.
     fn duration_seconds(&self) -> i32 {
-        i32::try_from(self.options.lease_duration.as_secs()).unwrap_or(i32::MAX)
+        let duration = self.options.lease_duration;
+        let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+        i32::try_from(seconds).unwrap_or(i32::MAX)
     }
 
     /// With the resourceVersion that was read: nobody's write is overwritten unseen.

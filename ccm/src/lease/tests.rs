@@ -368,3 +368,21 @@ async fn a_renewal_that_had_to_read_the_lease_is_counted_s_51() {
     assert_eq!(metrics.slow_paths(), 1);
     assert!(!run.is_finished());
 }
+
+#[tokio::test(start_paused = true)]
+async fn others_are_never_promised_less_than_the_leader_takes() {
+    for (duration, promised) in [(1_900, 2), (2_000, 2), (2_001, 3)] {
+        let api = ApiServer::default();
+        let options = ElectionOptions {
+            lease_duration: Duration::from_millis(duration),
+            renew_deadline: Duration::from_millis(1_800),
+            retry_period: Duration::from_millis(100),
+            ..ElectionOptions::new("one")
+        };
+        let elector = Elector::new(api.client(), options);
+        let leading = elector.run(CancellationToken::new(), |_| async {
+            api.get(LEASE).expect("a lease")["spec"]["leaseDurationSeconds"].as_u64()
+        });
+        assert_eq!(leading.await.expect("it leads"), Some(Some(promised)), "{duration} ms");
+    }
+}

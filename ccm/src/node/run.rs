@@ -34,7 +34,7 @@ impl<P: Instances> NodeController<P> {
     /// Runs until `token` is cancelled. What is under way then is dropped; the next leader does it again.
     pub async fn run(self, token: CancellationToken) {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
-        let gauges = self.metrics.queues.of("node");
+        let gauges = self.metrics.queues.of("Nodes");
         let _running = self.metrics.running.started("cloud-node");
         let Self { client, instances, options, metrics, clock } = self;
         beside_events(recorder, token, |events| async move {

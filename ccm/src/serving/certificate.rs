@@ -1,6 +1,9 @@
 //! The endpoint's certificate: of files, of a folder, or made here.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,9 +14,9 @@ use rcgen::{
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
-use super::files::{Changed, PERIOD, WatchedFile};
 use super::options::{TlsSource, TlsVersion};
 use super::{ServingError, tls};
+use crate::files::{LOOK_EVERY, WatchedFile};
 
 #[cfg(test)]
 mod tests;
@@ -37,14 +40,14 @@ struct Pair {
 
 impl Certificate {
     /// Takes the certificate of `source`, or makes one for `bind_address`.
-    pub(crate) async fn load(
+    pub(crate) fn load(
         source: &TlsSource,
         oldest: TlsVersion,
         bind_address: IpAddr,
     ) -> Result<Self, ServingError> {
         let (chain, key) = match source {
             TlsSource::Files { cert, key } => (cert.clone(), key.clone()),
-            TlsSource::Folder(folder) => pair_in(folder, bind_address).await?,
+            TlsSource::Folder(folder) => pair_in(folder, bind_address)?,
             TlsSource::SelfSigned => {
                 let (chain, key) = self_signed(bind_address).map_err(ServingError::SelfSigned)?;
                 let config = tls::config(chain.as_bytes(), key.as_bytes(), oldest);
@@ -52,8 +55,7 @@ impl Certificate {
                 return Ok(Self { config, files: None, oldest });
             }
         };
-        let mut pair = Pair { chain: WatchedFile::new(chain), key: WatchedFile::new(key) };
-        pair.look().await;
+        let pair = Pair { chain: WatchedFile::open(chain), key: WatchedFile::open(key) };
         match pair.config(oldest) {
             Ok(config) => Ok(Self { config: watch::Sender::new(config), files: Some(pair), oldest }),
             Err(reason) => {
@@ -71,8 +73,8 @@ impl Certificate {
     /// Takes over the files whenever they change.
     pub(crate) async fn follow(mut self) {
         loop {
-            tokio::time::sleep(PERIOD).await;
-            match self.reread().await {
+            tokio::time::sleep(LOOK_EVERY).await;
+            match self.reread() {
                 None => {}
                 Some(Ok(())) => tracing::info!("the certificate of this endpoint changed"),
                 Some(Err(reason)) => {
@@ -83,9 +85,9 @@ impl Certificate {
     }
 
     /// Looks at the files; `None` when nothing changed.
-    async fn reread(&mut self) -> Option<Result<(), String>> {
+    fn reread(&mut self) -> Option<Result<(), String>> {
         let pair = self.files.as_mut()?;
-        if !pair.look().await {
+        if !pair.look() {
             return None;
         }
         Some(pair.config(self.oldest).map(|config| drop(self.config.send_replace(config))))
@@ -94,30 +96,28 @@ impl Certificate {
 
 impl Pair {
     /// Whether one of the files changed.
-    async fn look(&mut self) -> bool {
-        let chain = self.chain.read().await;
-        let key = self.key.read().await;
-        chain != Changed::Not || key != Changed::Not
+    fn look(&mut self) -> bool {
+        let [chain, key] = [self.chain.look(), self.key.look()];
+        chain || key
     }
 
-    fn config(&self, oldest: TlsVersion) -> Result<Arc<ServerConfig>, String> {
-        tls::config(self.chain.seen()?, self.key.seen()?, oldest)
+    fn config<'a>(&'a self, oldest: TlsVersion) -> Result<Arc<ServerConfig>, String> {
+        let content = |file: &'a WatchedFile| file.content().map_err(|error| error.to_string());
+        tls::config(content(&self.chain)?, content(&self.key)?, oldest)
     }
 }
 
 /// The files of `--cert-dir`, which are written if neither is there.
-async fn pair_in(folder: &Path, bind_address: IpAddr) -> Result<(PathBuf, PathBuf), ServingError> {
+fn pair_in(folder: &Path, bind_address: IpAddr) -> Result<(PathBuf, PathBuf), ServingError> {
     let [chain, key] = ["crt", "key"].map(|end| folder.join(format!("{PAIR}.{end}")));
     match (chain.exists(), key.exists()) {
         (true, true) => {}
         (false, false) => {
             let (chain_text, key_text) = self_signed(bind_address).map_err(ServingError::SelfSigned)?;
-            let written = async {
-                tokio::fs::create_dir_all(folder).await?;
-                write(&key, &key_text, 0o600).await?;
-                write(&chain, &chain_text, 0o644).await
-            };
-            written.await.map_err(|source| ServingError::Folder { folder: folder.to_owned(), source })?;
+            let written = std::fs::create_dir_all(folder)
+                .and_then(|()| write(&key, &key_text, 0o600))
+                .and_then(|()| write(&chain, &chain_text, 0o644));
+            written.map_err(|source| ServingError::Folder { folder: folder.to_owned(), source })?;
         }
         (there, _) => {
             let missing = if there { &key } else { &chain };
@@ -129,12 +129,9 @@ async fn pair_in(folder: &Path, bind_address: IpAddr) -> Result<(PathBuf, PathBu
     Ok((chain, key))
 }
 
-async fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
-    use tokio::io::AsyncWriteExt as _;
-    let mut options = tokio::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(mode).open(path).await?;
-    file.write_all(text.as_bytes()).await?;
-    file.flush().await
+fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 /// A certificate and its key, in PEM, for this host's names.

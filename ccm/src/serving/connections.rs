@@ -57,7 +57,8 @@ pub(crate) async fn accept(
         };
         match accepted {
             Ok((stream, peer)) => {
-                if let Some(place) = room.place(peer.ip()) {
+                let here = stream.local_addr().ok().map(|here| here.ip());
+                if let Some(place) = room.place(peer.ip(), here) {
                     connections.spawn(one(stream, peer, speech.clone(), Arc::clone(&answers), place));
                 } else {
                     tracing::debug!(%peer, "connection closed: there are too many");
@@ -78,7 +79,8 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Places for connections. Probes come from this host: no stranger can take their places.
+/// Places for connections. Probes come from this host, and no stranger can take their places: a kubelet that is told no
+/// host probes the pod's address, which is the node's own, and comes from there.
 #[derive(Debug)]
 struct Room {
     this_host: Arc<Semaphore>,
@@ -93,8 +95,10 @@ impl Default for Room {
 }
 
 impl Room {
-    fn place(&self, peer: IpAddr) -> Option<OwnedSemaphorePermit> {
-        let places = if peer.to_canonical().is_loopback() { &self.this_host } else { &self.others };
+    /// A place for who comes from `peer` to the address `here` of this host.
+    fn place(&self, peer: IpAddr, here: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
+        let is_ours = peer.to_canonical().is_loopback() || here == Some(peer);
+        let places = if is_ours { &self.this_host } else { &self.others };
         Arc::clone(places).try_acquire_owned().ok()
     }
 }

@@ -14,7 +14,6 @@ mod answer;
 mod auth;
 mod certificate;
 mod connections;
-mod files;
 mod health;
 mod options;
 mod plain;
@@ -133,27 +132,21 @@ impl Server {
             return Ok(Self(None));
         }
         let listener = listen(SocketAddr::new(options.bind_address, options.secure_port)).await?;
-        Self::on(listener, options, client).await
+        Self::on(listener, options, client)
     }
 
     /// As [`Server::bind`], on what listens already; `bind_address` is only a name for the certificate then.
     ///
     /// # Errors
     /// The files cannot be used.
-    pub async fn on(
-        listener: TcpListener,
-        options: ServingOptions,
-        client: Client,
-    ) -> Result<Self, ServingError> {
-        let certificate =
-            Certificate::load(&options.tls, options.min_tls_version, options.bind_address).await?;
+    pub fn on(listener: TcpListener, options: ServingOptions, client: Client) -> Result<Self, ServingError> {
+        let certificate = Certificate::load(&options.tls, options.min_tls_version, options.bind_address)?;
         let client_ca = ClientCa::default();
         let gate = Gate::new(&options.auth, client.clone(), client_ca.clone());
         let mut chores: Vec<Chore> = Vec::new();
         if let Some(file) = options.auth.client_ca_file {
-            let watched = auth::load(&file, &client_ca)
-                .await
-                .map_err(|reason| ServingError::ClientCa { file, reason })?;
+            let watched =
+                auth::load(&file, &client_ca).map_err(|reason| ServingError::ClientCa { file, reason })?;
             chores.push(Box::pin(auth::follow_file(watched, client_ca)));
         } else if !options.auth.skip_lookup {
             chores.push(Box::pin(auth::follow(client, client_ca)));

@@ -37,6 +37,7 @@ struct Rig {
     token: CancellationToken,
     health: HealthChecks,
     started: Arc<Mutex<Option<Instant>>>,
+    registry: Registry,
     task: JoinHandle<Result<(), RunError>>,
 }
 
@@ -58,12 +59,12 @@ fn start<B: LoadBalancer, I: Instances>(
     start: impl FnOnce() -> Result<Capabilities<B, I>, BoxError> + Send + 'static,
 ) -> Rig {
     let (health, token) = (HealthChecks::new(), CancellationToken::new());
-    let options = options(flags, identity);
-    let manager = Manager::new(api.client(), options, &mut Registry::default(), health.clone());
+    let (options, mut registry) = (options(flags, identity), Registry::default());
+    let manager = Manager::new(api.client(), options, &mut registry, health.clone());
     let started = Arc::default();
     let provider = Plain { start: Box::new(start), started: Arc::clone(&started) };
     let task = tokio::spawn(manager.run(provider, token.clone()));
-    Rig { api: api.clone(), token, health, started, task }
+    Rig { api: api.clone(), token, health, started, registry, task }
 }
 
 /// A cluster with a Service and a node that is not initialized.
@@ -130,6 +131,19 @@ async fn a_provider_of_everything_serves_services_and_nodes_and_lets_the_lease_g
     rig.until("served", |rig| rig.served() && rig.initialized()).await;
     let api = rig.api.clone();
     assert_eq!(holder(&api), "one");
+    let mut metrics = String::new();
+    prometheus_client::encoding::text::encode(&mut metrics, &rig.registry).unwrap();
+    // The names of service-contract S-51.
+    for line in [
+        "workqueue_adds_total{name=\"service\"} ",
+        "workqueue_adds_total{name=\"Nodes\"} ",
+        "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"service\"} 1",
+        "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"cloud-node\"} 1",
+        "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"cloud-node-lifecycle\"} 1",
+        "leader_election_master_status{name=\"cloud-controller-manager\"} 1",
+    ] {
+        assert!(metrics.lines().any(|shown| shown.starts_with(line)), "{line} is missing in\n{metrics}");
+    }
     rig.stop().await.unwrap();
     assert_eq!(holder(&api), "", "released");
     let told = api.events();

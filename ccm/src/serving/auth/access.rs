@@ -1,11 +1,12 @@
 //! Whether a user may read a path: the API server's word (SubjectAccessReview on a nonResourceURL).
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
+use tokio::time::Instant;
 
 use super::cache::{self, Cache};
 use super::review::Reviews;
@@ -34,7 +35,9 @@ impl Authorizer {
             tracing::warn!(user = %user.name, %error, "cannot write a SubjectAccessReview");
             Refusal::Unavailable(format!("the API server could not be asked {WHAT}"))
         })?;
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key, Instant::now());
+        // Believed from when it was asked for, as tokens are.
+        let now = Instant::now();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
         if let Some(known) = known {
             return Ok(known);
         }
@@ -42,7 +45,7 @@ impl Authorizer {
         let answer = self.reviews.ask(&review, WHAT).await?;
         let may = answer.status.as_ref().is_some_and(allowed);
         let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, may, Instant::now(), ttl);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, may, now, ttl);
         Ok(may)
     }
 }

@@ -1,9 +1,10 @@
 //! Answers of the API server, believed for a while. Bounded: callers choose the keys.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 /// Entries a cache holds at most.
 const ENTRIES: usize = 1024;

@@ -7,10 +7,12 @@
 mod access;
 mod cache;
 mod client_ca;
+mod der;
 mod paths;
 mod review;
 mod subject;
 mod token;
+mod validity;
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +20,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use kube::Client;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 
 use self::access::Authorizer;
 pub(crate) use self::client_ca::{ClientCa, follow, follow_file, load};
@@ -120,7 +122,7 @@ impl Gate {
     async fn authenticate(&self, question: Question<'_>) -> Result<User, Refusal> {
         let certificate = match question.certificates {
             [] => None,
-            [own, others @ ..] => match self.client_ca.user(own, others) {
+            [own, others @ ..] => match self.client_ca.user(own, others, UnixTime::now()) {
                 Ok(user) => return Ok(user),
                 Err(reason) => Some(reason),
             },

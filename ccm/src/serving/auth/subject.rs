@@ -1,9 +1,8 @@
 //! User and groups in the subject of a client certificate: common name and organizations (RFC 5280 §4.1.2.6).
 
 use super::User;
+use super::der::{SEQUENCE, SET, take, value};
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
@@ -32,31 +31,6 @@ pub(crate) fn user(mut subject: &[u8]) -> Result<User, &'static str> {
         }
     }
     if user.name.is_empty() { Err("its subject has no common name") } else { Ok(user) }
-}
-
-/// The content of the value that `input` begins with, which must be of this tag; `input` is left behind it.
-fn take<'a>(input: &mut &'a [u8], tag: u8) -> Result<&'a [u8], &'static str> {
-    let (found, content) = value(input)?;
-    if found == tag { Ok(content) } else { Err("its subject is not built as RFC 5280 has it") }
-}
-
-/// Tag and content of the value that `input` begins with.
-fn value<'a>(input: &mut &'a [u8]) -> Result<(u8, &'a [u8]), &'static str> {
-    const SHORT: &str = "its subject ends too early";
-    let (&tag, rest) = input.split_first().ok_or(SHORT)?;
-    let (&first, rest) = rest.split_first().ok_or(SHORT)?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81 => rest.split_first().map(|(byte, rest)| (usize::from(*byte), rest)).ok_or(SHORT)?,
-        0x82 => {
-            let (bytes, rest) = rest.split_first_chunk::<2>().ok_or(SHORT)?;
-            (usize::from(u16::from_be_bytes(*bytes)), rest)
-        }
-        _ => return Err("its subject is longer than 64 KiB"),
-    };
-    let (content, rest) = rest.split_at_checked(length).ok_or(SHORT)?;
-    *input = rest;
-    Ok((tag, content))
 }
 
 fn text(mut attribute: &[u8]) -> Result<&str, &'static str> {

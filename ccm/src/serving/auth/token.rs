@@ -1,9 +1,10 @@
 //! Bearer tokens: whose they are is the API server's word (TokenReview).
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
+use tokio::time::Instant;
 
 use super::cache::{self, Cache};
 use super::review::Reviews;
@@ -31,7 +32,9 @@ impl Tokens {
             return Err(refused());
         }
         let key = cache::key(token.as_bytes());
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key, Instant::now());
+        // An answer is believed from when it was asked for: what is revoked while it is on its way is not believed longer.
+        let now = Instant::now();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
         let user = if let Some(known) = known {
             known
         } else {
@@ -40,7 +43,7 @@ impl Tokens {
             let answer = self.reviews.ask(&review, "whose the token is").await?;
             let user = answer.status.and_then(read);
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.put(key, user.clone(), Instant::now(), self.ttl);
+            known.put(key, user.clone(), now, self.ttl);
             user
         };
         user.ok_or_else(refused)

@@ -32,18 +32,18 @@ async fn a_folder_gets_a_pair_once_and_keeps_it() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = folder("folder").join("below");
     let source = TlsSource::Folder(folder.clone());
-    Certificate::load(&source, TlsVersion::Tls12, HERE).await.unwrap();
+    Certificate::load(&source, TlsVersion::Tls12, HERE).unwrap();
     let key = folder.join("cloud-controller-manager.key");
     let written = std::fs::read(&key).unwrap();
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
-    Certificate::load(&source, TlsVersion::Tls12, HERE).await.unwrap();
+    Certificate::load(&source, TlsVersion::Tls12, HERE).unwrap();
     assert_eq!(std::fs::read(&key).unwrap(), written);
 
     std::fs::remove_file(&key).unwrap();
-    let error = Certificate::load(&source, TlsVersion::Tls12, HERE).await.unwrap_err().to_string();
+    let error = Certificate::load(&source, TlsVersion::Tls12, HERE).unwrap_err().to_string();
     assert!(error.contains("cloud-controller-manager.key is missing"), "{error}");
     let source = TlsSource::Folder("/proc/nowhere".into());
-    let error = Certificate::load(&source, TlsVersion::Tls12, HERE).await.unwrap_err().to_string();
+    let error = Certificate::load(&source, TlsVersion::Tls12, HERE).unwrap_err().to_string();
     assert!(error.contains("/proc/nowhere") && error.contains("may write to"), "{error}");
 }
 
@@ -58,22 +58,22 @@ async fn a_changed_pair_is_taken_over_and_a_broken_one_refused() {
     let [first, second] = [self_signed(HERE).unwrap(), self_signed(HERE).unwrap()];
     put(&first);
     let source = TlsSource::Files { cert: cert.clone(), key: key.clone() };
-    let mut certificate = Certificate::load(&source, TlsVersion::Tls13, HERE).await.unwrap();
+    let mut certificate = Certificate::load(&source, TlsVersion::Tls13, HERE).unwrap();
     let mut current = certificate.current();
-    assert!(certificate.reread().await.is_none(), "nothing changed");
+    assert!(certificate.reread().is_none(), "nothing changed");
 
     // Half of a change: the key is not there yet.
     std::fs::write(&cert, &second.0).unwrap();
-    let error = certificate.reread().await.unwrap().unwrap_err();
+    let error = certificate.reread().unwrap().unwrap_err();
     assert!(error.contains("cannot be used together"), "{error}");
-    assert!(certificate.reread().await.is_none(), "said once");
+    assert!(certificate.reread().is_none(), "said once");
     std::fs::write(&key, "no key").unwrap();
-    assert!(certificate.reread().await.unwrap().is_err());
+    assert!(certificate.reread().unwrap().is_err());
     std::fs::remove_file(&key).unwrap();
-    assert!(certificate.reread().await.unwrap().unwrap_err().contains("cannot read"));
+    assert!(certificate.reread().unwrap().unwrap_err().contains("cannot read"));
     assert!(!current.has_changed().unwrap(), "the old one stays");
     put(&second);
-    assert_eq!(certificate.reread().await, Some(Ok(())));
+    assert_eq!(certificate.reread(), Some(Ok(())));
     assert!(current.has_changed().unwrap());
     current.mark_unchanged();
 }
@@ -100,7 +100,7 @@ async fn a_pair_that_cannot_be_used_is_named_at_the_start() {
                 std::fs::write(file, text).unwrap();
             }
         }
-        let error = Certificate::load(&source, TlsVersion::Tls12, HERE).await.unwrap_err().to_string();
+        let error = Certificate::load(&source, TlsVersion::Tls12, HERE).unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains("tls.key"), "{reason}: {error}");
     }
 }

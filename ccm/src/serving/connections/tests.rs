@@ -50,14 +50,56 @@ async fn a_head_that_is_too_long_is_refused_at_once() {
     assert!(ended.is_err() && after < REQUEST_LIMIT, "{ended:?} after {after:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_follows_a_request_is_never_taken_for_more_than_it_is() {
+    const ASK: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let post =
+        |headers: &str, body: &str| format!("POST /healthz HTTP/1.1\r\nHost: x\r\n{headers}\r\n{body}");
+    let length = |bytes: usize| format!("Content-Length: {bytes}\r\n");
+    let many = format!("GET /healthz HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(200));
+    let table = [
+        ("two requests", format!("{ASK}{ASK}"), "200 200"),
+        ("a request as a body", post(&length(ASK.len()), ASK), "405"),
+        ("a request behind a body", post(&length(2), &format!("xx{ASK}")), "405 200"),
+        ("two lengths", post(&(length(0) + &length(ASK.len())), ASK), "400"),
+        ("a length that is none", post("Content-Length: +0\r\n", ASK), "400"),
+        ("an endless body", post("Content-Length: 18446744073709551615\r\n", ASK), "431"),
+        ("a chunk that is none", post("Transfer-Encoding: chunked\r\n", &format!("zz\r\n{ASK}")), "405"),
+        ("an encoding that is not known", post("Transfer-Encoding: chunked, gzip\r\n", ASK), "400"),
+        ("a header before its name", format!("GET /healthz HTTP/1.1\r\n : x\r\n\r\n{ASK}"), "400"),
+        ("a line in a header", "GET /healthz HTTP/1.1\r\nA: b\0c\r\n\r\n".to_owned(), "400"),
+        ("many headers", many, "431"),
+        ("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), ""),
+        (
+            "an upgrade",
+            format!("GET /healthz HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n{ASK}"),
+            "200 200",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, said, codes) in table {
+        let (_, _, mut client) = ended_after(&said, 64 * 1024).await;
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        let lines = answers.split("HTTP/1.1 ").skip(1);
+        let found: Vec<_> = lines.filter_map(|line| line.split(' ').next()).collect();
+        if found.join(" ") != codes {
+            wrong.push((what, codes, found.join(" ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 #[test]
 fn others_cannot_take_the_places_of_this_hosts_probes() {
     let room = Room::default();
-    let other: IpAddr = "192.0.2.1".parse().unwrap();
-    let taken: Vec<_> = std::iter::from_fn(|| room.place(other)).collect();
+    let [other, node] = ["192.0.2.1", "192.0.2.7"].map(|address| address.parse::<IpAddr>().unwrap());
+    let taken: Vec<_> = std::iter::from_fn(|| room.place(other, Some(node))).collect();
     assert_eq!(taken.len(), OF_OTHERS);
-    let here = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| room.place(here.parse().unwrap()));
+    let here = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| room.place(here.parse().unwrap(), None));
     assert!(here.iter().all(Option::is_some));
+    // The address of a pod with hostNetwork is its node's.
+    assert!(room.place(node, Some(node)).is_some() && room.place(node, None).is_none());
     drop(taken);
-    assert!(room.place("2001:db8::1".parse().unwrap()).is_some());
+    assert!(room.place("2001:db8::1".parse().unwrap(), Some(node)).is_some());
 }

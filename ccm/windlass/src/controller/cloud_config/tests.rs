@@ -150,8 +150,13 @@ fn what_is_wrong_is_said_with_line_and_field() {
     }
 }
 
-#[test]
-fn a_changed_file_is_read_again_and_a_broken_one_is_told_once() {
+/// What the next minute shows.
+async fn look(file: &mut ConfigFile) -> Option<Result<CloudConfig, ConfigError>> {
+    tokio::time::timeout(Duration::from_mins(1), file.changed()).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_file_is_read_again_and_a_broken_one_is_told_once() {
     let folder = std::env::temp_dir().join(format!("windlass-cloud-config-{}", std::process::id()));
     let write = |version: &str, zone: &str| {
         let version = folder.join(version);
@@ -179,19 +184,19 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_told_once() {
     let (mut file, config) = ConfigFile::open(&path).expect("a good file");
     let zone = |config: &CloudConfig| config.known_of(&node("n1", &[])).zone;
     assert_eq!(zone(&config), "a");
-    assert_eq!(file.look(), None);
+    assert!(look(&mut file).await.is_none());
     write("3", "b");
-    let changed = file.look().expect("news").expect("a good file");
+    let changed = look(&mut file).await.expect("news").expect("a good file");
     assert_eq!(zone(&changed), "b");
-    assert_eq!(file.look(), None);
+    assert!(look(&mut file).await.is_none());
 
     write("4", "b c");
-    assert!(matches!(file.look(), Some(Err(ConfigError::Invalid { .. }))));
-    assert_eq!(file.look(), None, "told once");
+    assert!(matches!(look(&mut file).await, Some(Err(ConfigError::Invalid { .. }))));
+    assert!(look(&mut file).await.is_none(), "told once");
     std::fs::remove_dir_all(&folder).expect("no folder");
-    assert!(matches!(file.look(), Some(Err(ConfigError::Unreadable { .. }))));
-    assert_eq!(file.look(), None, "told once");
+    assert!(matches!(look(&mut file).await, Some(Err(ConfigError::Unreadable(_)))));
+    assert!(look(&mut file).await.is_none(), "told once");
     write("5", "d");
-    assert_eq!(zone(&file.look().expect("news").expect("a good file")), "d");
+    assert_eq!(zone(&look(&mut file).await.expect("news").expect("a good file")), "d");
     std::fs::remove_dir_all(&folder).expect("no folder");
 }
