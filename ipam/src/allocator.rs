@@ -8,7 +8,6 @@ mod planner;
 mod stock;
 mod table;
 
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -66,13 +65,13 @@ pub enum Released {
 /// each pool searched. Holders are hashed, so that every now and then, when their number has doubled, one call costs O(n).
 /// [`Self::replace_pools`] costs O((n + r) log n), and only if they changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allocator<O: Eq + Hash> {
+pub struct Allocator<O: Owner> {
     stocks: Stocks,
     book: Book<O>,
     ward: Ward<O>,
 }
 
-impl<O: Eq + Hash> Default for Allocator<O> {
+impl<O: Owner> Default for Allocator<O> {
     fn default() -> Self {
         Self { stocks: Stocks::default(), book: Book::default(), ward: Ward::default() }
     }
@@ -181,6 +180,16 @@ impl<O: Owner> Allocator<O> {
         self.ward.iter()
     }
 
+    /// Every address that is kept back for `owner`, because it or one that it succeeds let go of it, in ascending order.
+    pub fn kept_back_for(&self, owner: &O) -> Vec<IpAddr> {
+        self.ward.kept_for(owner)
+    }
+
+    /// Whether `address` is kept back for `owner`.
+    pub fn is_kept_back_for(&self, address: IpAddr, owner: &O) -> bool {
+        self.ward.is_kept_for(address, owner)
+    }
+
     /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::lift`].
     pub fn due(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
         self.ward.due(now)
@@ -198,6 +207,8 @@ impl<O: Owner> Allocator<O> {
 
     /// What `owner` would get. What it holds it keeps, unless it asks for something else (other addresses, another pool,
     /// fewer of them, another family) or shares it with one that joined earlier and that its terms do not fit any more.
+    /// What it needs besides it takes, as far as the request allows, from what it is known to have, what is shared under
+    /// its key, what is kept back for it (the lowest first), and what is free, in this order.
     ///
     /// # Errors
     /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::collisions`].

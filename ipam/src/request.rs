@@ -1,5 +1,6 @@
 //! What an owner asks for, and what it is to get.
 
+use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
 
@@ -7,22 +8,29 @@ use crate::{Families, Family, Subject, Terms};
 
 /// A party that holds addresses.
 pub trait Owner: Ord + Hash + Clone {
-    /// Whether this is `former` under another identity, so that what is kept back for `former` may be given to it: a
-    /// Service that was deleted and made again under its old name. An owner need not succeed itself.
-    fn succeeds(&self, former: &Self) -> bool;
+    /// What it has in common with those it succeeds.
+    type Party: Ord + Clone + fmt::Debug;
+
+    /// The same for two that are one under two identities, a Service that was deleted and made again under its old name
+    /// say: what is kept back for one of them is kept back for the other, too.
+    fn party(&self) -> Self::Party;
 }
 
 /// A plain name: it is nobody else's successor.
 impl Owner for &str {
-    fn succeeds(&self, former: &Self) -> bool {
-        self == former
+    type Party = Self;
+
+    fn party(&self) -> Self {
+        self
     }
 }
 
 /// A plain number: it is nobody else's successor.
 impl Owner for u64 {
-    fn succeeds(&self, former: &Self) -> bool {
-        self == former
+    type Party = Self;
+
+    fn party(&self) -> Self {
+        *self
     }
 }
 

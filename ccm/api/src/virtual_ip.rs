@@ -140,9 +140,11 @@ pub struct ServiceRef {
 }
 
 impl windlass_ipam::Owner for ServiceRef {
-    /// A Service that was deleted and made again under its name.
-    fn succeeds(&self, former: &Self) -> bool {
-        self.namespace == former.namespace && self.name == former.name
+    /// Namespace and name: a Service that was deleted and made again under its name has them still.
+    type Party = (String, String);
+
+    fn party(&self) -> Self::Party {
+        (self.namespace.clone(), self.name.clone())
     }
 }
 

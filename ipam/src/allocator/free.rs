@@ -127,6 +127,11 @@ impl Free {
         self.fresh.count() + self.used.len() as u128
     }
 
+    /// Whether `number` can be free.
+    pub(super) const fn lists(&self, number: u128) -> bool {
+        self.scale.position(number).is_some()
+    }
+
     pub(super) fn contains(&self, number: u128) -> bool {
         self.scale
             .position(number)

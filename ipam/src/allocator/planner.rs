@@ -1,11 +1,10 @@
 //! What an owner is to get: a pure function of the allocator and the request.
 
-use std::hash::Hash;
 use std::net::IpAddr;
 
 use super::{AllocateError, Allocator, Refusal, Refused, Unshared};
 use crate::terms::MOST_HOLDERS;
-use crate::{Families, Family, How, Incompatible, Owner, Plan, Planned, Quarantined, Reason, Request, Terms};
+use crate::{Families, Family, How, Incompatible, Owner, Plan, Planned, Request, Terms};
 
 /// Addresses that could not be joined that an error names.
 const NAMED: usize = 3;
@@ -21,7 +20,7 @@ enum Within {
     Missing,
 }
 
-struct Planner<'a, O: Eq + Hash> {
+struct Planner<'a, O: Owner> {
     allocator: &'a Allocator<O>,
     owner: &'a O,
     /// What the owner holds.
@@ -88,6 +87,7 @@ impl<O: Owner> Planner<'_, O> {
             self.keep(*family, &mut loose);
             self.take_preferred(*family);
             self.join(*family);
+            self.recall(*family);
         }
         self.take_from_one_pool(families);
         for family in families {
@@ -178,11 +178,10 @@ impl<O: Owner> Planner<'_, O> {
     fn way_to(&self, address: IpAddr) -> Result<How, AllocateError<O>> {
         let allocator = self.allocator;
         if let Some(quarantined) = allocator.ward.get(address) {
-            return match quarantined.reason {
-                Reason::Released if self.may_recall(quarantined) => Ok(How::Recalled),
-                Reason::Released | Reason::AddressTaken => {
-                    Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() })
-                }
+            return if allocator.is_kept_back_for(address, self.owner) {
+                Ok(How::Recalled)
+            } else {
+                Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() })
             };
         }
         match (clash(allocator, address, self.owner, &self.request.terms), allocator.holders(address)) {
@@ -195,10 +194,6 @@ impl<O: Owner> Planner<'_, O> {
                 Err(AllocateError::SharingRefused { address, holder: holder.clone(), why })
             }
         }
-    }
-
-    fn may_recall(&self, quarantined: &Quarantined<O>) -> bool {
-        quarantined.former.iter().any(|former| former == self.owner || self.owner.succeeds(former))
     }
 
     /// Joins addresses that others hold under the same sharing key, the lowest first.
@@ -222,6 +217,23 @@ impl<O: Owner> Planner<'_, O> {
                     self.unshared.push(Unshared { address, holder: holder.clone(), why });
                 }
                 Some(_) => {}
+            }
+        }
+    }
+
+    /// Takes back what is kept back for the owner, the lowest first, where it might be given it if it were free.
+    fn recall(&mut self, family: Family) {
+        if self.wanted(family) == 0 {
+            return;
+        }
+        for address in self.allocator.kept_back_for(self.owner) {
+            if self.wanted(family) == 0 {
+                return;
+            }
+            let Some(index) = self.allocator.stocks.index_of(address) else { continue };
+            let fits = Family::of(address) == family && !self.is_picked(address);
+            if fits && self.allocator.stocks.all()[index].gives(address) && self.forbids(index).is_none() {
+                self.picked.push((address, How::Recalled));
             }
         }
     }

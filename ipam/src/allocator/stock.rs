@@ -88,6 +88,12 @@ impl Stock {
         Counts { total: *total, reserved, assigned: *assigned, quarantined: *quarantined }
     }
 
+    /// Whether `address`, which belongs to the pool, is given at all.
+    pub(super) fn gives(&self, address: IpAddr) -> bool {
+        let listed = self.shelf(Family::of(address)).free.lists(number(address));
+        listed && !self.pool.reserved.contains(address)
+    }
+
     /// The first `wanted` free addresses of `family`, in the order of the pool, of those that are `usable`.
     pub(super) fn free(&self, family: Family, wanted: usize, usable: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
         let choose = |number| Some(family.address(number)).filter(|address| usable(*address));

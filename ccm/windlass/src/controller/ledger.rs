@@ -11,8 +11,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
 use windlass_ipam::{
-    Adopted, AllocateError, Allocator, Counts, Family, Owner as _, Plan, Pool, Quarantined, Reason, Request,
-    Terms,
+    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
 };
 
 use super::cache::version;
@@ -177,10 +176,7 @@ impl Ledger {
 
     /// Whether `address` is kept back so that `holder` may have it again.
     pub(crate) fn is_kept_back_for(&self, address: IpAddr, holder: &ServiceRef) -> bool {
-        self.allocator.quarantined(address).is_some_and(|quarantined| {
-            quarantined.reason == Reason::Released
-                && quarantined.former.iter().any(|former| holder.succeeds(former))
-        })
+        self.allocator.is_kept_back_for(address, holder)
     }
 
     /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.

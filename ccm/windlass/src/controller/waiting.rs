@@ -24,7 +24,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
+use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Owner as _, Plan, Pool, Request, Terms};
 
 use self::groups::{GroupId, Groups, Place, Turn};
 
@@ -129,6 +129,7 @@ impl Waiting {
         if self.is_empty() {
             return served;
         }
+        self.look_for_heirs(giver.allocator(), chances);
         let mut queue = Queue::new();
         for chance in chances {
             match chance {
@@ -167,6 +168,29 @@ impl Waiting {
             self.enqueue(group, &why, &mut queue);
         }
         served
+    }
+
+    /// What was let go is kept back for those who had it: who waits under their name waits for that too from now on.
+    fn look_for_heirs(&mut self, allocator: &Allocator<ServiceRef>, chances: &[Chance<'_>]) {
+        let mut heirs = BTreeSet::new();
+        for chance in chances {
+            let address = match chance {
+                Chance::Address(address) => *address,
+                Chance::Pools(_) | Chance::Namespace(..) | Chance::Everything => continue,
+            };
+            let former = allocator.quarantined(address).into_iter().flat_map(|entry| &entry.former);
+            heirs.extend(former.flat_map(|former| self.named_as(former)).cloned());
+        }
+        for heir in heirs {
+            self.regroup(allocator, &heir, |_| {});
+        }
+    }
+
+    /// Those that wait under the name of `former`, which are next to each other in the order of Services.
+    fn named_as(&self, former: &ServiceRef) -> impl Iterator<Item = &ServiceRef> {
+        let first = ServiceRef { uid: String::new(), ..former.clone() };
+        let party = former.party();
+        self.waiters.range(first..).map(|(owner, _)| owner).take_while(move |owner| owner.party() == party)
     }
 
     fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut Queue) {

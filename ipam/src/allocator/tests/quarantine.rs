@@ -7,8 +7,10 @@ use super::*;
 struct Made(&'static str, u8);
 
 impl Owner for Made {
-    fn succeeds(&self, former: &Self) -> bool {
-        self.0 == former.0
+    type Party = &'static str;
+
+    fn party(&self) -> &'static str {
+        self.0
     }
 }
 
@@ -60,12 +62,16 @@ fn s113_a_released_address_is_given_to_nobody_else_until_it_is_lifted() {
 }
 
 #[test]
-fn s113_the_same_service_gets_it_back_at_once_if_it_asks_for_it() {
+fn s113_the_same_service_gets_it_back_at_once() {
     for (owner, request, expected) in [
+        (Made("a", 1), v4(), ("1.2.3.0", How::Recalled)),
+        (Made("a", 2), v4(), ("1.2.3.0", How::Recalled)),
+        (Made("a", 2), v4().from("p"), ("1.2.3.0", How::Recalled)),
         (Made("a", 1), v4().named(&["1.2.3.0"]), ("1.2.3.0", How::Recalled)),
         (Made("a", 2), v4().named(&["1.2.3.0"]), ("1.2.3.0", How::Recalled)),
         (Made("a", 1), v4().shown(&["1.2.3.0"]), ("1.2.3.0", How::Recalled)),
-        (Made("a", 2), v4(), ("1.2.3.1", How::New)),
+        (Made("a", 1), v4().named(&["1.2.3.1"]), ("1.2.3.1", How::New)),
+        (Made("b", 1), v4(), ("1.2.3.1", How::New)),
     ] {
         let mut allocator = released();
         let (address, how) = expected;
@@ -169,6 +175,82 @@ fn a_pool_that_is_disabled_or_for_others_gives_nothing_back() {
         Ok(("1.2.3.0".into(), How::Recalled)),
         "it has it still"
     );
+}
+
+/// How `a`, made anew, comes by what it asks for where its former self let go of 1.2.3.1 and 1.2.3.2 of pool `p`.
+fn recalled(change: impl FnOnce(&mut Pool), request: &Request) -> String {
+    let pool = |change: &dyn Fn(&mut Policy), name, ranges: &[&str]| {
+        pool_with(name, ranges, |policy| {
+            policy.quarantine = Policy::QUARANTINE;
+            change(policy);
+        })
+    };
+    let mut p = pool(&|_| {}, "p", &["1.2.3.0/29", "2001:db8::/126"]);
+    let q = pool(&|policy| policy.priority = 50, "q", &["5.6.7.0/29"]);
+    let mut allocator = Allocator::new([p.clone()]);
+    for owner in [Made("other", 1), Made("a", 1), Made("a", 1), Made("sharer", 1)] {
+        let count = u8::try_from(allocator.held_by(&owner).count() + 1).expect("few");
+        let request = match owner.0 {
+            "sharer" => v4().shared("k", &["tcp/1"]),
+            _ => v4().times(count),
+        };
+        allocator.prepare(&owner, &request).expect("free").commit();
+    }
+    for address in ["1.2.3.2", "1.2.3.1"] {
+        allocator.release(ip(address), &Made("a", 1), NOW);
+    }
+    change(&mut p);
+    allocator.replace_pools([p, q]);
+    let plan = allocator.plan(&Made("a", 2), request).expect("there are others");
+    let words = plan.addresses.iter().map(|planned| format!("{:?} {}", planned.how, planned.address));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn s113_what_a_service_needs_it_takes_from_what_is_kept_back_for_it_where_it_might_be_given_it() {
+    let request = || v4().shared("k", &["tcp/2"]);
+    for (case, change, request, expected) in [
+        ("the lowest first", (|_| {}) as fn(&mut Pool), v4(), "Recalled 1.2.3.1"),
+        (
+            "before a pool that is searched first",
+            |_| {},
+            v4().times(3),
+            "Recalled 1.2.3.1, Recalled 1.2.3.2, New 5.6.7.0",
+        ),
+        ("what it shows comes before", |_| {}, v4().shown(&["1.2.3.2"]), "Recalled 1.2.3.2"),
+        ("what it names comes before", |_| {}, v4().named(&["1.2.3.4"]), "New 1.2.3.4"),
+        ("its pool by name", |p| p.policy.auto_assign = false, v4().from("p"), "Recalled 1.2.3.1"),
+        ("another pool by name", |_| {}, v4().from("q"), "New 5.6.7.0"),
+        ("another family", |_| {}, v6(), "New 2001:db8::"),
+        ("both families", |_| {}, require(), "Recalled 1.2.3.1, New 2001:db8::"),
+        ("by its key", |_| {}, request(), "Joined 1.2.3.3"),
+        ("by its key and more", |_| {}, request().times(2), "Joined 1.2.3.3, Recalled 1.2.3.1"),
+        ("a key that nobody has", |_| {}, v4().shared("l", &["tcp/2"]), "Recalled 1.2.3.1"),
+        ("disabled", |p| p.policy.disabled = true, v4(), "New 5.6.7.0"),
+        ("not for all", |p| p.policy.auto_assign = false, v4(), "New 5.6.7.0"),
+        ("for another namespace", |p| p.policy.namespaces = ["other".into()].into(), v4(), "New 5.6.7.0"),
+        ("for other labels", |p| p.policy.service_selectors = vec![labels("x", "y")], v4(), "New 5.6.7.0"),
+        (
+            "one is reserved since",
+            |p| p.reserved = [ip("1.2.3.1")].into_iter().collect(),
+            v4(),
+            "Recalled 1.2.3.2",
+        ),
+        ("no pool has it", |p| p.addresses = [ip("1.2.3.2")].into_iter().collect(), v4(), "Recalled 1.2.3.2"),
+    ] {
+        assert_eq!(recalled(change, &request), expected, "{case}");
+    }
+}
+
+#[test]
+fn an_address_that_is_avoided_since_is_not_given_back() {
+    for (address, expected) in [("1.2.3.0", "1.2.3.1"), ("1.2.3.1", "1.2.3.1")] {
+        let mut allocator = Allocator::new([pool("p", &["1.2.3.0/31"])]);
+        let former = vec![Made("a", 1)];
+        allocator.quarantine(ip(address), Quarantined { former, until: MINUTE, reason: Reason::Released });
+        allocator.replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.avoid_class_c = true)]);
+        assert_eq!(given(&allocator, Made("a", 2), &v4()).map(|(given, _)| given), Ok(expected.into()));
+    }
 }
 
 #[test]

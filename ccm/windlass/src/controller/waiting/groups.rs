@@ -38,7 +38,7 @@ pub(super) enum Kind {
         count: Option<u8>,
         pools: BTreeSet<String>,
     },
-    /// One for which more counts: the addresses it names, its sharing key, what it has.
+    /// One for which more counts: the addresses it names, its sharing key, what it has, what is kept back for it.
     Alone(ServiceRef),
 }
 
@@ -163,7 +163,11 @@ pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, B
     }
     places.extend(request.terms.key().map(|key| Place::Key(key.to_owned())));
     let shown = request.preferred.iter().any(|address| lacks(&address));
-    let kind = match (simple && !shown, held.is_empty(), some_will_do) {
+    // Nobody else can be served by these.
+    let kept_back = allocator.kept_back_for(owner);
+    places.extend(kept_back.iter().map(|address| Place::Address(*address)));
+    let as_others = simple && !shown && kept_back.is_empty();
+    let kind = match (as_others, held.is_empty(), some_will_do) {
         (true, true, false) => {
             Kind::Alike { families: sorted(families), count: Some(request.count), pools: open }
         }

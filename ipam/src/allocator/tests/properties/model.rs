@@ -16,8 +16,10 @@ pub(super) struct Party {
 }
 
 impl Owner for Party {
-    fn succeeds(&self, former: &Self) -> bool {
-        self.name == former.name
+    type Party = u8;
+
+    fn party(&self) -> u8 {
+        self.name
     }
 }
 
@@ -147,8 +149,19 @@ impl Model {
 
     fn may_recall(&self, address: IpAddr, owner: &Party) -> bool {
         self.quarantined.get(&address).is_some_and(|entry| {
-            entry.reason == Reason::Released && entry.former.iter().any(|former| owner.succeeds(former))
+            entry.reason == Reason::Released && entry.former.iter().any(|former| owner.name == former.name)
         })
+    }
+
+    /// What is kept back for `owner` and might be given to it if it were free.
+    fn recallable(&self, owner: &Party, request: &Request, family: Family) -> Vec<IpAddr> {
+        let is = |address: &IpAddr| {
+            let pool = self.pool_of(*address);
+            Family::of(*address) == family
+                && self.may_recall(*address, owner)
+                && pool.is_some_and(|pool| Self::may_use(pool, request) && pool.givable.contains(address))
+        };
+        self.quarantined.keys().copied().filter(is).collect()
     }
 
     /// Whether an address that is not held could be had, if its pool allows it.
@@ -168,6 +181,7 @@ impl Model {
             .chain(self.held(owner))
             .filter(|address| Family::of(*address) == family)
             .collect();
+        let recallable = self.recallable(owner, request, family);
         let reaches = |address: &&IpAddr| {
             let address = **address;
             let Some(pool) = self.pool_of(address) else { return self.may_keep(address, owner, request) };
@@ -175,6 +189,7 @@ impl Model {
             let joins =
                 self.holders(address).iter().any(|holder| self.terms[holder].key() == request.terms.key());
             self.may_keep(address, owner, request)
+                || recallable.contains(&address)
                 || shown && self.can_be_had(address, owner, request)
                 || Self::may_use(pool, request)
                     && (self.is_free(address) || joins && self.can_be_had(address, owner, request))
@@ -274,8 +289,21 @@ impl Model {
                 !loose && given.iter().any(|one| one.how != How::Kept)
             });
             prop_assert_eq!(needless, None, "left although another is taken");
+            let shown = |address: IpAddr| request.preferred.contains(&address);
+            let back = self.recallable(owner, request, *family);
+            for one in given.iter().filter(|one| !shown(one.address)) {
+                let before: &[IpAddr] = match one.how {
+                    How::Kept | How::Joined => &[],
+                    How::New => &back,
+                    How::Recalled => {
+                        let place = back.iter().position(|address| *address == one.address);
+                        &back[..place.ok_or_else(|| fail("not to be recalled"))?]
+                    }
+                };
+                prop_assert!(before.iter().all(|own| answer.contains(own)), "{:?} before {:?}", one, before);
+            }
             for one in given.iter().filter(|one| one.how == How::New) {
-                if request.preferred.contains(&one.address) {
+                if shown(one.address) {
                     continue;
                 }
                 let pool = self.pool_of(one.address).ok_or_else(|| fail("new, in no pool"))?;
@@ -406,6 +434,12 @@ impl Model {
         for (party, terms) in &self.terms {
             prop_assert_eq!(allocator.terms(party), Some(terms));
             prop_assert_eq!(allocator.held_by(party).collect::<Vec<_>>(), self.held(party));
+        }
+        for name in 0..6 {
+            let party = Party { name, made: 0 };
+            let kept: Vec<_> =
+                self.quarantined.keys().copied().filter(|one| self.may_recall(*one, &party)).collect();
+            prop_assert_eq!(allocator.kept_back_for(&party), kept);
         }
         for pool in &self.pools {
             for family in Family::ALL {
