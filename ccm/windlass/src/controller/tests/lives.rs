@@ -1,7 +1,10 @@
 //! What becomes of the address of a Service in the course of its life. Numbers at the end of names are those of
 //! `docs/allocation.md`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use super::rig::{Rig, key, pool, text};
 use super::scenarios::{annotated, dual};
@@ -257,6 +260,75 @@ async fn a_service_made_anew_has_no_address_of_a_pool_that_is_gone_74() {
     rig.settle().await;
     rig.check(&[("a", 0)].into(), "made anew");
     controller.kill().await;
+}
+
+/// Waits until it is so.
+async fn until(what: &str, is: impl Fn() -> bool) {
+    let wait = async {
+        while !is() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_comes_back_within_the_quarantine_has_its_address_again_113() {
+    for goes_by in ["type", "deletion"] {
+        let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29"], &json!({}))]);
+        let controller = rig.controller();
+        for name in ["first", "a"] {
+            rig.create(name, &json!({}));
+            rig.settle().await;
+        }
+        rig.delete("first");
+        rig.settle().await;
+        rig.check(&[("a", 1)].into(), "192.0.2.16 is free");
+        match goes_by {
+            "type" => {
+                rig.edit(
+                    "a",
+                    &json!({ "spec": { "type": "ClusterIP" }, "status": { "loadBalancer": null } }),
+                );
+            }
+            _ => rig.delete("a"),
+        }
+        let rests = || {
+            let claim = rig.api.get("virtualips//192.0.2.17").expect("it rests for a minute");
+            claim["spec"]["quarantine"].is_object()
+        };
+        until("it is kept back", || rests() && (goes_by == "type" || !rig.exists("a"))).await;
+        rig.create("stranger", &json!({}));
+        until("the stranger is served", || !rig.shown("stranger").is_empty()).await;
+        match goes_by {
+            "type" => rig.edit("a", &json!({ "spec": { "type": "LoadBalancer" } })),
+            _ => rig.create("a", &json!({})),
+        }
+        rig.settle().await;
+        rig.check(&[("a", 1), ("stranger", 1)].into(), goes_by);
+        let shown = ["a", "stranger"].map(|name| rig.shown(name).concat());
+        assert_eq!(shown, ["192.0.2.17", "192.0.2.16"], "{goes_by}");
+        controller.kill().await;
+        rig.check_that_a_restart_writes_nothing(goes_by).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_made_anew_by_force_that_waits_gets_what_its_former_self_lets_go_of_113() {
+    let mut rig = Rig::new(&[pool("p", &["192.0.2.7/32"], &json!({}))]);
+    let controller = rig.controller();
+    for name in ["a", "older"] {
+        rig.create(name, &json!({}));
+        rig.settle().await;
+    }
+    rig.check(&[("a", 1), ("older", 0)].into(), "one address");
+    rig.edit("a", &json!({ "metadata": { "finalizers": null } }));
+    rig.delete("a");
+    rig.create("a", &json!({}));
+    rig.settle().await;
+    rig.check(&[("a", 1), ("older", 0)].into(), "made anew");
+    controller.kill().await;
+    rig.check_that_a_restart_writes_nothing("made anew").await;
 }
 
 #[tokio::test(start_paused = true)]

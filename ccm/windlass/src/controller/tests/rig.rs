@@ -306,7 +306,8 @@ pub(super) fn pool(name: &str, addresses: &[&str], change: &Value) -> Value {
     custom("IPPool", name, &spec)
 }
 
-fn custom(kind: &str, name: &str, spec: &Value) -> Value {
+/// An object of ours that belongs to the cluster.
+pub(super) fn custom(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "spec": spec,
         "metadata": { "name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T00:00:00Z" },

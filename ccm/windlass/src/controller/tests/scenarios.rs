@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::rig::{Rig, pool};
+use super::rig::{Rig, custom, key, pool};
 
 /// One thing that happens.
 pub(super) struct Scenario {
@@ -32,6 +32,24 @@ fn sharing(port: u16) -> Value {
 }
 
 fn nothing(_: &mut Rig) {}
+
+/// The Service had the address, and let go of it.
+fn keep_back(rig: &Rig, address: &str, name: &str) {
+    let uid = rig.api.get(&key(name)).expect("a Service")["metadata"]["uid"].clone();
+    let mut claim = custom(
+        "VirtualIP",
+        address,
+        &json!({
+            "address": address, "pool": "p", "owners": [{ "namespace": "ns", "name": name, "uid": uid }],
+            "quarantine": { "reason": "Released", "until": "2030-01-01T00:00:00Z" },
+        }),
+    );
+    claim["status"] = json!({ "conditions": [{
+        "type": "Announced", "status": "False", "reason": "Withdrawn", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] });
+    rig.api.put(claim);
+}
 
 fn four() -> Vec<Value> {
     vec![pool("p", &["192.0.2.16/29"], &json!({}))]
@@ -116,6 +134,22 @@ pub(super) fn all() -> Vec<Scenario> {
             },
             counts: [("a", 1), ("b", 1)].into(),
             after: |rig| assert_eq!(rig.shown("a"), ["192.0.2.17"]),
+        },
+        Scenario {
+            name: "a Service is a load balancer again while its address is kept back",
+            pools: four(),
+            before: |rig| {
+                rig.create("a", &json!({ "spec": { "type": "ClusterIP", "externalTrafficPolicy": null } }));
+                keep_back(rig, "192.0.2.18", "a");
+            },
+            happens: |rig| {
+                rig.edit(
+                    "a",
+                    &json!({ "spec": { "type": "LoadBalancer", "externalTrafficPolicy": "Cluster" } }),
+                );
+            },
+            counts: [("a", 1)].into(),
+            after: |rig| assert_eq!(rig.shown("a"), ["192.0.2.18"]),
         },
         Scenario {
             name: "a Service asks for another address",

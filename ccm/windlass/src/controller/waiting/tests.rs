@@ -136,6 +136,27 @@ fn a_freed_address_goes_to_the_oldest_that_can_use_it_at_once_57() {
 }
 
 #[test]
+fn who_waits_under_the_name_of_one_that_lets_go_gets_that_and_nobody_else_does_113() {
+    let kept_back = pool("p", &["192.0.2.0/31"]).with_policy(Policy::default());
+    let mut desk = Desk::new(vec![kept_back]);
+    desk.ask("web", 0, v4());
+    desk.ask("holder", 0, v4());
+    desk.ask("older", 1, v4());
+    let anew = ServiceRef { uid: "uid-anew".to_owned(), ..owner("ns", "web") };
+    let created = Some(Timestamp::from_second(120).expect("a time"));
+    let waiter = Waiter { owner: anew.clone(), created, request: v4(), missing: Vec::new() };
+    desk.waiting.insert(&desk.giver.allocator, waiter);
+    desk.ask("young", 3, v4());
+    assert!(desk.release("192.0.2.1").is_empty(), "kept back for holder");
+    assert_eq!(desk.plans(), 0);
+    assert_eq!(desk.release("192.0.2.0"), ["web"]);
+    assert_eq!((desk.giver.allocator.holders(ip("192.0.2.0")), desk.plans()), (&[anew][..], 1));
+    desk.giver.allocator.lift(ip("192.0.2.1"));
+    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.1"))), ["older"]);
+    assert_eq!(desk.waiting.len(), 1);
+}
+
+#[test]
 fn who_names_an_address_has_it_before_those_that_take_any_112() {
     let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"])]);
     desk.ask("a", 0, v4());
