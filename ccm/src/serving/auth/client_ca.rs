@@ -11,9 +11,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use x509_parser::certificate::Validity;
 
-use super::validity::Validity;
-use super::{User, subject};
+use super::{User, x509};
 use crate::files::WatchedFile;
 use crate::serving::tls;
 use crate::store::Store;
@@ -52,11 +52,10 @@ impl ClientCa {
             [] => "no CA of client certificates is known here".to_owned(),
             _ => "no CA of client certificates here is valid now".to_owned(),
         };
-        for ca in cas.iter().filter(|ca| ca.validity.covers(now)) {
+        for ca in cas.iter().filter(|ca| x509::covers(&ca.validity, now)) {
             match ca.verifier.verify_client_cert(own, others, now) {
                 Ok(_) => {
-                    let own = webpki::EndEntityCert::try_from(own).map_err(|error| error.to_string())?;
-                    let mut user = subject::user(own.subject())?;
+                    let mut user = x509::user(own)?;
                     user.groups.push(AUTHENTICATED.to_owned());
                     return Ok(user);
                 }
@@ -95,7 +94,7 @@ impl ClientCa {
 fn ca(certificate: CertificateDer<'_>) -> Result<Ca, String> {
     let unusable =
         |error: &dyn std::fmt::Display| format!("it has a certificate that cannot be used: {error}");
-    let validity = Validity::of(&certificate).map_err(|error| unusable(&error))?;
+    let validity = x509::validity(&certificate).map_err(|error| unusable(&error))?;
     let mut roots = RootCertStore::empty();
     roots.add(certificate).map_err(|error| unusable(&error))?;
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), tls::provider());

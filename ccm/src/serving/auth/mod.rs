@@ -7,12 +7,10 @@
 mod access;
 mod cache;
 mod client_ca;
-mod der;
 mod paths;
 mod review;
-mod subject;
 mod token;
-mod validity;
+mod x509;
 
 #[cfg(test)]
 mod tests;
