@@ -53,8 +53,13 @@ pub struct RouterConfig {
     /// [`Options::guard`](crate::Options::guard) sockets are reached there.
     pub accept: bool,
     /// How long to ask the LAN whether somebody else has a VIP before it is claimed for the first time (RFC 5227 §2.1.1,
-    /// RFC 4862 §5.4). A takeover from a peer never waits. `None`: no question is asked.
+    /// RFC 4862 §5.4). A takeover from a peer that can have served a VIP waits only for those of [`Self::unproven`].
+    /// `None`: no question is asked.
     pub probe: Option<Duration>,
+    /// Of its VIPs those that no candidate is known to have claimed yet: the peer that it takes over from may have been
+    /// asking still, or have found a stranger. Whoever becomes Active asks for them, each time, until they are taken out
+    /// of here; to put them in or out while Active changes nothing. What is no VIP of it does not matter. Default: none.
+    pub unproven: BTreeSet<IpAddr>,
     /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
@@ -136,6 +141,7 @@ impl RouterConfig {
             hold: Hold::default(),
             accept: false,
             probe: None,
+            unproven: BTreeSet::new(),
             authentication: None,
         }
     }

@@ -32,6 +32,7 @@ mod grievances;
 mod instance;
 mod link;
 mod poller;
+pub(crate) mod predecessor;
 mod prepared;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -23,11 +23,15 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::Time;
 
 use crate::config::{Hold, RouterKey};
+use crate::core::predecessor::Before;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets::{LinkSockets, UnicastSocket};
 
 #[cfg(test)]
 mod tests;
+
+/// From whom a takeover can be, as a number has it.
+const BEFORE: [Before; 3] = [Before::Nobody, Before::Newcomer, Before::Server];
 
 /// The standing of a virtual router, shared by the threads.
 #[derive(Debug)]
@@ -44,8 +48,8 @@ pub(crate) struct Duty {
     takeovers: AtomicU64,
     /// Times another Active was heard and beaten.
     contentions: AtomicU64,
-    /// The present takeover is from nobody: no peer was ever heard as Active, so the addresses may be a stranger's.
-    unheard: AtomicBool,
+    /// From whom the present takeover is: index into [`BEFORE`].
+    before: AtomicUsize,
     plan: ArcSwap<Plan>,
     cleared: ArcSwap<BTreeSet<IpAddr>>,
     in_place: ArcSwap<BTreeSet<IpAddr>>,
@@ -65,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) hold: Hold,
     pub(crate) accept: bool,
     pub(crate) probe: Option<Duration>,
+    /// Addresses that no peer is known to have claimed, whoever was Active.
+    pub(crate) unproven: Arc<BTreeSet<IpAddr>>,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,
     /// The interface's sockets; `None` while it cannot be used.
@@ -80,8 +86,8 @@ pub(crate) struct Standing {
     pub(crate) takeover: u64,
     /// How often it was contested since it was created.
     pub(crate) contentions: u64,
-    /// No peer was ever heard as Active.
-    pub(crate) unheard: bool,
+    /// From whom it is.
+    pub(crate) before: Before,
 }
 
 impl Duty {
@@ -92,7 +98,7 @@ impl Duty {
             lingers: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
             contentions: AtomicU64::new(0),
-            unheard: AtomicBool::new(true),
+            before: AtomicUsize::new(0),
             plan: ArcSwap::from_pointee(plan),
             cleared: ArcSwap::default(),
             in_place: ArcSwap::default(),
@@ -104,8 +110,9 @@ impl Duty {
     }
 
     /// The router has become Active. Timer thread.
-    pub(crate) fn take_over(&self, unheard: bool, until: Time) {
-        self.unheard.store(unheard, Ordering::Relaxed);
+    pub(crate) fn take_over(&self, before: Before, until: Time) {
+        let index = BEFORE.iter().position(|one| *one == before).unwrap_or(0);
+        self.before.store(index, Ordering::Relaxed);
         self.takeovers.fetch_add(1, Ordering::Relaxed);
         self.tenure.store(until.nanos(), Ordering::Release);
     }
@@ -159,7 +166,7 @@ impl Duty {
             active: self.holds(now),
             takeover: self.takeovers.load(Ordering::Acquire),
             contentions: self.contentions.load(Ordering::Acquire),
-            unheard: self.unheard.load(Ordering::Relaxed),
+            before: BEFORE.get(self.before.load(Ordering::Relaxed)).copied().unwrap_or(Before::Nobody),
         }
     }
 

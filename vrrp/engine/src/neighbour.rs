@@ -50,6 +50,8 @@ mod ndp;
 mod own;
 mod pace;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 use charge::{Charge, LinkId};
 use conflicts::Conflicts;
@@ -65,6 +67,9 @@ const IDLE: Duration = Duration::from_hours(1);
 /// Between two looks at the census: a flood of foreign adverts, of which the kernel may drop most, must not wake the thread
 /// for each of them.
 const CENSUS_PAUSE: Duration = Duration::from_millis(10);
+
+/// Time in which packets arrive that were sent before their sender had heard what a peer announced.
+const ON_THE_WAY: Duration = Duration::from_millis(20);
 
 /// Identifies a duty while it is held: its address in memory.
 type Id = usize;

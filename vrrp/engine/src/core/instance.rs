@@ -19,6 +19,7 @@ use crate::status::{RouterCounters, RouterStatus};
 
 use super::deadlines::Slot;
 use super::grievances::Grievances;
+use super::predecessor::Predecessor;
 use super::prepared::Prepared;
 use super::trust::Trust;
 
@@ -54,8 +55,7 @@ pub(super) struct Instance {
     /// What [`Self::prepared`] was built for.
     equipment: Option<(Arc<LinkSockets>, usize)>,
     duty: Arc<Duty>,
-    /// A peer was heard as Active since it was started.
-    heard: bool,
+    predecessor: Predecessor,
     /// Its timer.
     slot: Slot,
 }
@@ -75,7 +75,7 @@ impl Instance {
             trust: Trust::new(config.authentication.clone()),
             equipment: None,
             duty: Arc::new(Duty::new(key.clone(), plan(&config, None))),
-            heard: false,
+            predecessor: Predecessor::default(),
             slot,
             key,
             config,
@@ -192,7 +192,7 @@ impl Instance {
     fn start(&mut self, out: &mut Outside<'_>) {
         match self.router.state() {
             State::Initialize => {
-                self.heard = false;
+                self.predecessor = Predecessor::awaited(out.now);
                 self.router.startup(out.now);
             }
             State::Backup | State::Active => {}
@@ -201,7 +201,13 @@ impl Instance {
 
     /// Takes a new configuration.
     pub(super) fn reconfigure(&mut self, config: RouterConfig, net_admin: bool, out: &mut Outside<'_>) {
+        let proven = std::mem::replace(&mut self.config.unproven, config.unproven.clone()) != config.unproven;
         if self.config == config {
+            if proven {
+                self.duty
+                    .set_plan(Plan { unproven: Arc::new(config.unproven), ..(*self.duty.plan()).clone() });
+                *out.ring = true;
+            }
             return;
         }
         let machine = config.machine();
@@ -249,7 +255,7 @@ impl Instance {
         if verdict == Verdict::OwnAddress {
             out.events.extend(self.grievances.own_source(&self.key, out.now));
         }
-        self.count(packet, verdict, was_active);
+        self.count(packet, verdict, was_active, out.now);
         self.carry_out(out);
         Ok(verdict)
     }
@@ -290,7 +296,7 @@ impl Instance {
         self.config.addresses.iter().filter(is_claimed).copied().collect()
     }
 
-    fn count(&mut self, packet: &Packet<'_>, verdict: Verdict, was_active: bool) {
+    fn count(&mut self, packet: &Packet<'_>, verdict: Verdict, was_active: bool, now: Time) {
         let counters = &mut self.counters;
         match verdict {
             Verdict::Stranger => return counters.strangers += 1,
@@ -299,7 +305,7 @@ impl Instance {
             Verdict::IntervalMismatch => counters.interval_refused += 1,
             Verdict::Inferior | Verdict::Obeyed | Verdict::Superseded | Verdict::NotRunning => {}
         }
-        self.heard = true;
+        self.predecessor.heard(packet.interval, now);
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);
@@ -315,7 +321,8 @@ impl Instance {
                     match to {
                         State::Active => {
                             self.counters.became_active += 1;
-                            self.duty.take_over(!self.heard, self.tenure(out.now));
+                            let before = self.predecessor.before(self.config.probe, out.now);
+                            self.duty.take_over(before, self.tenure(out.now));
                         }
                         State::Initialize | State::Backup => self.duty.end(),
                     }
@@ -374,6 +381,7 @@ fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
         hold: config.hold,
         accept: config.accept,
         probe: config.probe,
+        unproven: Arc::new(config.unproven.clone()),
         link: link.map(Arc::clone),
     }
 }

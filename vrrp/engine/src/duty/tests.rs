@@ -10,6 +10,7 @@ fn duty() -> Duty {
         hold: config.hold,
         accept: false,
         probe: None,
+        unproven: Arc::default(),
         unicast_source: None,
         link: None,
     };
@@ -23,7 +24,7 @@ fn at(nanos: u64) -> Time {
 #[test]
 fn a_tenure_that_lapsed_before_it_was_extended_is_told() {
     let duty = duty();
-    duty.take_over(true, at(100));
+    duty.take_over(Before::Nobody, at(100));
     assert!(!duty.extend(at(200), || at(99)), "in time");
     // A thread that looked at 200 found that it did not hold, and would not look again.
     assert!(!duty.holds(at(200)));

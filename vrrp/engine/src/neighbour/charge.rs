@@ -9,6 +9,7 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 use crate::config::Hold;
+use crate::core::predecessor::Before;
 use crate::duty::Standing;
 
 use super::clearance::{Clearance, Verdict};
@@ -27,6 +28,7 @@ pub(super) struct Seen<'a> {
     pub(super) in_place: &'a Arc<BTreeSet<IpAddr>>,
     pub(super) hold: Hold,
     pub(super) probe: Option<Duration>,
+    pub(super) unproven: &'a Arc<BTreeSet<IpAddr>>,
     pub(super) link: Option<LinkId>,
 }
 
@@ -84,26 +86,31 @@ impl Charge {
             self.addresses = Arc::clone(seen.addresses);
             self.clearance.list(&self.addresses);
         }
+        let doubted = self.clearance.doubt(seen.unproven);
         let moved = !Arc::ptr_eq(&self.in_place, seen.in_place) || self.hold != seen.hold;
         self.in_place = Arc::clone(seen.in_place);
         self.hold = seen.hold;
         let Some(link) = seen.link.filter(|_| seen.standing.active) else {
-            if self.active.take().is_some() {
+            let demoted = self.active.take().is_some();
+            if demoted || doubted {
+                // Before the next takeover: the thread that binds must not find cleared what is to be asked for.
                 self.clearance.rest();
+            }
+            if demoted {
                 self.announced = BTreeSet::new();
                 steps.push(Step::Withdraw);
             }
             return steps;
         };
-        let Standing { active: _, takeover, contentions, unheard } = seen.standing;
+        let Standing { active: _, takeover, contentions, before: predecessor } = seen.standing;
         let before = self.active.replace(Followed { takeover, contentions, link });
         let fresh = before.is_none_or(|before| before.takeover != takeover);
         if fresh {
             self.clearance.rest();
-            self.clearance.claim(seen.probe.filter(|_| unheard), now);
+            self.clearance.claim(seen.probe, predecessor, now);
         } else if listed {
             // Nobody served what was added: it may be a stranger's, whoever was Active before.
-            self.clearance.claim(seen.probe, now);
+            self.clearance.claim(seen.probe, Before::Nobody, now);
         }
         let cleared = self.clearance.has_changed();
         if fresh || before.is_some_and(|before| before.link != link) {

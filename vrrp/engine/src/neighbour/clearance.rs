@@ -1,21 +1,30 @@
 //! Which of a virtual router's addresses may be claimed, decided without clock or socket.
 //!
 //! ```text
-//!              takeover from a peer, or no probe configured
-//! Unproven ─────────────────────────────────────────────────► Clear (for good)
-//!    │ first claim                                              ▲
-//!    ▼                                  nobody answered         │
+//!              takeover from a peer that can have served it, or no probe configured
+//! Unproven ─────────────────────────────────────────────────► Clear (for good; of a doubtful address: until demoted)
+//!    │ ▲ demoted                                                ▲
+//!    ▼ │                                nobody answered         │
 //! Probing ──────────────────────────────────────────────────────┘
 //!    │ ▲ a second later, for the first ten seconds, then a minute later
 //!    ▼ │
-//!  Taken (another station answered)
+//!  Taken (another station answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
 //! ```
+//!
+//! Doubtful is what no peer is known to have claimed ([`crate::RouterConfig::unproven`]) and what this node has just found
+//! to be another station's: a peer that was Active before may have announced it no more than this node did. It is asked for
+//! at every takeover. The peer's own answers are no rival's: it hears the advert of who takes over first, and the question
+//! waits until it has. What nobody asked for yet is no answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_vrrp::Time;
+
+use super::ON_THE_WAY;
+use crate::core::predecessor::Before;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +43,10 @@ const EAGER_RETRY: Duration = Duration::from_secs(1);
 enum Stage {
     /// Not asked for yet, or the answer was not waited for.
     Unproven,
+    /// Likewise, and when this node was Active last it found another station to have it.
+    Suspect {
+        since: Time,
+    },
     /// Asked for `sent` times; at `due` comes the next question or, after the last, the claim.
     Probing {
         sent: u32,
@@ -49,10 +62,11 @@ enum Stage {
     },
 }
 
-/// When another station was found to have an address, and when that was told last.
+/// When another station was found to have an address, first and last, and when that was told last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rival {
     found: Time,
+    seen: Time,
     told: Time,
 }
 
@@ -60,6 +74,8 @@ struct Rival {
 #[derive(Debug, Default)]
 pub(super) struct Clearance {
     stages: BTreeMap<IpAddr, Stage>,
+    /// Those that no peer is known to have claimed.
+    unproven: Arc<BTreeSet<IpAddr>>,
     /// How long to ask; `None` while it does not act as Active or need not ask.
     probe: Option<Duration>,
     /// Addresses that are [`Stage::Probing`] or [`Stage::Taken`].
@@ -90,14 +106,38 @@ impl Clearance {
         self.recount();
     }
 
-    /// The router is Active and wants to claim what is not proven: after it has asked for this long, or at once.
-    pub(super) fn claim(&mut self, probe: Option<Duration>, now: Time) {
+    /// Of its addresses these are not known to have been claimed by a peer; whether they are others than before.
+    pub(super) fn doubt(&mut self, unproven: &Arc<BTreeSet<IpAddr>>) -> bool {
+        let before = std::mem::replace(&mut self.unproven, Arc::clone(unproven));
+        !Arc::ptr_eq(&before, unproven)
+    }
+
+    /// The router is Active and wants to claim what is not cleared: what may be another station's after it has asked for
+    /// this long, all else at once.
+    pub(super) fn claim(&mut self, probe: Option<Duration>, before: Before, now: Time) {
         self.probe = probe;
-        for stage in self.stages.values_mut() {
-            let next = match (*stage, probe) {
+        let due = match before {
+            Before::Nobody => now,
+            Before::Newcomer | Before::Server => now + ON_THE_WAY,
+        };
+        for (address, stage) in &mut self.stages {
+            let is_recent = match *stage {
+                Stage::Suspect { since } => now.since(since) < RETRY,
+                Stage::Unproven | Stage::Probing { .. } | Stage::Clear | Stage::Taken { .. } => false,
+            };
+            let asks = match before {
+                Before::Nobody | Before::Newcomer => true,
+                Before::Server => is_recent || self.unproven.contains(address),
+            };
+            let next = match (*stage, probe.filter(|_| asks)) {
                 (Stage::Clear, _) | (Stage::Probing { .. } | Stage::Taken { .. }, Some(_)) => continue,
-                (Stage::Unproven, Some(_)) => Stage::Probing { sent: 0, due: now, rival: None },
-                (Stage::Unproven | Stage::Probing { .. } | Stage::Taken { .. }, None) => Stage::Clear,
+                (Stage::Unproven | Stage::Suspect { .. }, Some(_)) => {
+                    Stage::Probing { sent: 0, due, rival: None }
+                }
+                (
+                    Stage::Unproven | Stage::Suspect { .. } | Stage::Probing { .. } | Stage::Taken { .. },
+                    None,
+                ) => Stage::Clear,
             };
             *stage = next;
             self.changed = true;
@@ -105,14 +145,20 @@ impl Clearance {
         self.recount();
     }
 
-    /// The router is no longer Active. What was cleared stays so.
+    /// The router is not Active. What was cleared stays so, unless no peer is known to have claimed it.
     pub(super) fn rest(&mut self) {
         self.probe = None;
-        for stage in self.stages.values_mut() {
-            match stage {
-                Stage::Probing { .. } | Stage::Taken { .. } => *stage = Stage::Unproven,
-                Stage::Unproven | Stage::Clear => {}
-            }
+        for (address, stage) in &mut self.stages {
+            let next = match *stage {
+                Stage::Probing { rival: Some(rival), .. } | Stage::Taken { rival, .. } => {
+                    Stage::Suspect { since: rival.seen }
+                }
+                Stage::Probing { rival: None, .. } => Stage::Unproven,
+                Stage::Clear if self.unproven.contains(address) => Stage::Unproven,
+                Stage::Unproven | Stage::Suspect { .. } | Stage::Clear => continue,
+            };
+            self.changed |= *stage == Stage::Clear;
+            *stage = next;
         }
         self.recount();
     }
@@ -125,7 +171,11 @@ impl Clearance {
             let (sent, rival) = match *stage {
                 Stage::Probing { sent, due, rival } if due <= now => (sent, rival),
                 Stage::Taken { retry, rival } if retry <= now => (0, Some(rival)),
-                Stage::Unproven | Stage::Clear | Stage::Probing { .. } | Stage::Taken { .. } => continue,
+                Stage::Unproven
+                | Stage::Suspect { .. }
+                | Stage::Clear
+                | Stage::Probing { .. }
+                | Stage::Taken { .. } => continue,
             };
             if sent == PROBES {
                 *stage = Stage::Clear;
@@ -143,16 +193,17 @@ impl Clearance {
     pub(super) fn heard(&mut self, address: IpAddr, now: Time) -> Verdict {
         let Some(stage) = self.stages.get_mut(&address) else { return Verdict::Irrelevant };
         match stage {
+            Stage::Probing { sent: 0, .. } => Verdict::Irrelevant,
             Stage::Probing { rival, .. } => {
                 let is_due = |rival: &Rival| now.since(rival.told) >= RETRY;
                 let tell = rival.as_ref().is_none_or(is_due);
                 let found = rival.map_or(now, |rival| rival.found);
                 let told = rival.filter(|_| !tell).map_or(now, |rival| rival.told);
                 let pause = if now.since(found) < EAGER { EAGER_RETRY } else { RETRY };
-                *stage = Stage::Taken { retry: now + pause, rival: Rival { found, told } };
+                *stage = Stage::Taken { retry: now + pause, rival: Rival { found, seen: now, told } };
                 if tell { Verdict::Taken } else { Verdict::Irrelevant }
             }
-            Stage::Unproven | Stage::Taken { .. } => Verdict::Irrelevant,
+            Stage::Unproven | Stage::Suspect { .. } | Stage::Taken { .. } => Verdict::Irrelevant,
             Stage::Clear => Verdict::Conflict,
         }
     }
@@ -185,7 +236,7 @@ impl Clearance {
         let deadlines = self.stages.values().filter_map(|stage| match stage {
             Stage::Probing { due, .. } => Some(*due),
             Stage::Taken { retry, .. } => Some(*retry),
-            Stage::Unproven | Stage::Clear => None,
+            Stage::Unproven | Stage::Suspect { .. } | Stage::Clear => None,
         });
         deadlines.min()
     }

@@ -48,6 +48,7 @@ impl Neighbour<'_> {
             in_place: &duty.in_place(),
             hold: plan.hold,
             probe: plan.probe,
+            unproven: &plan.unproven,
             link: plan.link.as_ref().map(id_of),
         };
         let steps = charge.follow(&seen, now);
@@ -85,6 +86,12 @@ impl Neighbour<'_> {
     fn note_plan(&mut self, duty: &Arc<Duty>) -> bool {
         let (id, plan) = (Arc::as_ptr(duty).addr(), duty.plan());
         if self.followed.get(&id).is_some_and(|followed| Arc::ptr_eq(&followed.plan, &plan)) {
+            return false;
+        }
+        if let Some(followed) = self.followed.get_mut(&id)
+            && is_listed_alike(&followed.plan, &plan)
+        {
+            followed.plan = plan;
             return false;
         }
         let before = self.forget(id);
@@ -130,6 +137,12 @@ impl Neighbour<'_> {
             self.groups.entry(link).or_insert_with(|| Groups::new(index)).want(groups);
         }
     }
+}
+
+/// Whether one plan has the addresses of the other on the same interface, and holds them alike.
+fn is_listed_alike(one: &Plan, other: &Plan) -> bool {
+    let link = |plan: &Plan| plan.link.as_ref().map(id_of);
+    Arc::ptr_eq(&one.addresses, &other.addresses) && one.hold == other.hold && link(one) == link(other)
 }
 
 fn listing(id: Id, plan: &Plan) -> impl Iterator<Item = (LinkId, IpAddr, Id)> + '_ {

@@ -15,12 +15,10 @@ use super::announcer::announced_mac;
 use super::charge::LinkId;
 use super::clearance::Verdict;
 use super::heard::{Claim, Heard, Question};
-use super::{CENSUS_PAUSE, Followed, Id, Neighbour, id_of};
+use super::{CENSUS_PAUSE, Followed, Id, Neighbour, ON_THE_WAY, id_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
-/// Time in which packets arrive that were sent before their sender had heard a peer's announcement.
-const ON_THE_WAY: Duration = Duration::from_millis(20);
 /// Time that the announcement of one address takes, among many of a takeover.
 const ANNOUNCEMENT: Duration = Duration::from_micros(50);
 /// Longest frame that is read whole.

@@ -169,6 +169,103 @@ fn a_first_claim_asks_first_and_a_takeover_from_a_peer_does_not() {
 }
 
 #[test]
+fn a_takeover_from_a_peer_asks_for_what_is_unproven_and_not_for_what_was_proven_meanwhile() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(3);
+    let unproven = |n| RouterConfig { probe: Some(PROBE), unproven: [VIP.into()].into(), ..router(n, 2) };
+    for (proven, questions) in [(false, 2), (true, 0)] {
+        let nodes = [lan.hosts[0].engine(), lan.hosts[1].engine()];
+        nodes[0].engine.apply(vec![unproven(0)]);
+        assert_eq!(await_claimed(&nodes[0]), [IpAddr::from(VIP)]);
+        nodes[1].engine.apply(vec![unproven(1)]);
+        nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::source(0)));
+        if proven {
+            nodes[1].engine.apply(vec![RouterConfig { unproven: [].into(), ..unproven(1) }]);
+        }
+        // What is ordered later is done later, and this is told by its status.
+        let both = RouterConfig { addresses: [VIP.into(), [192, 0, 2, 51].into()].into(), ..unproven(1) };
+        nodes[1].engine.apply(vec![RouterConfig {
+            unproven: if proven { [].into() } else { [VIP.into()].into() },
+            ..both
+        }]);
+        nodes[1].await_status("order", |status| status.addresses.len() == 2);
+        let capture = Capture::on(&lan.hosts[2]);
+        nodes[0].engine.apply(Vec::new());
+        let (asked, second) = (RefCell::new(0), mac(&lan.hosts[1]));
+        capture.await_frame("gratuitous ARP of the next Active", |frame| {
+            *asked.borrow_mut() += usize::from(probed(frame) == Some(VIP.into()));
+            arp_about(VIP, 1)(frame).filter(|(_, at)| *at == second)
+        });
+        assert_eq!(*asked.borrow(), questions, "proven: {proven}");
+    }
+}
+
+/// Three nodes are started at once, the lowest first, and a fourth host has their first address but not their second.
+fn a_stranger_keeps_his_address(lan: &Lan, routers: [RouterConfig; 3], taken: IpAddr, free: IpAddr) {
+    let capture = Capture::on(&lan.hosts[3]);
+    let nodes = [2, 1, 0].map(|host: usize| {
+        let node = lan.hosts[host].engine();
+        let addresses: BTreeSet<IpAddr> = [taken, free].into();
+        let unproven = addresses.clone();
+        node.engine.apply(vec![RouterConfig {
+            probe: Some(PROBE),
+            unproven,
+            addresses,
+            ..routers[host].clone()
+        }]);
+        node
+    });
+    let highest = &nodes[2];
+    assert_eq!(await_taken(highest), (taken, mac(&lan.hosts[3])));
+    assert_eq!(await_claimed(highest), [free]);
+    // All claims before the highest one's to the free address.
+    let macs = [0, 1, 2].map(|host| mac(&lan.hosts[host]));
+    let stolen = RefCell::new(0);
+    capture.await_frame("claim to the free address", |frame| {
+        let claimant = |address: IpAddr| match address {
+            IpAddr::V4(address) => {
+                arp_about(address, 1)(frame).or_else(|| arp_about(address, 2)(frame)).map(|(_, at)| at)
+            }
+            IpAddr::V6(address) => advertisement_of(address)(frame).map(|(_, _, at)| at),
+        };
+        *stolen.borrow_mut() += usize::from(claimant(taken).is_some_and(|at| macs.contains(&at)));
+        claimant(free).filter(|at| *at == macs[0])
+    });
+    assert_eq!(*stolen.borrow(), 0, "claims to the stranger's address");
+    assert_eq!(highest.status().claimed, [free].into());
+}
+
+#[test]
+fn of_nodes_that_start_at_once_none_claims_a_strangers_address() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(4);
+    lan.hosts[3].ip(&format!("addr add {VIP}/24 dev eth0"));
+    let free = "192.0.2.51".parse().unwrap();
+    a_stranger_keeps_his_address(&lan, [0, 1, 2].map(|host| router(host, 3)), VIP.into(), free);
+    let of_version_2 = |host| RouterConfig {
+        versions: windlass_engine::Versions::V2,
+        interval: windlass_engine::Interval::SECOND,
+        ..router(host, 3)
+    };
+    a_stranger_keeps_his_address(&lan, [0, 1, 2].map(of_version_2), VIP.into(), free);
+}
+
+#[test]
+fn of_nodes_of_ipv6_that_start_at_once_none_claims_a_strangers_address() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(4);
+    number(&lan.hosts[3], 0x50);
+    let free = "2001:db8::51".parse().unwrap();
+    a_stranger_keeps_his_address(&lan, [0, 1, 2].map(|host| router6(&lan, host, 3)), VIP6.into(), free);
+}
+
+#[test]
 fn a_first_claim_of_ipv6_asks_as_duplicate_address_detection_does() {
     if !require_root() {
         return;

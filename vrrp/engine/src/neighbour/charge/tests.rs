@@ -19,6 +19,7 @@ struct Scene {
     in_place: Arc<BTreeSet<IpAddr>>,
     hold: Hold,
     probe: Option<Duration>,
+    unproven: Arc<BTreeSet<IpAddr>>,
     link: Option<LinkId>,
     charge: Charge,
 }
@@ -26,19 +27,28 @@ struct Scene {
 impl Scene {
     fn new(hold: Hold) -> Self {
         Self {
-            standing: Standing { active: true, takeover: 1, contentions: 0, unheard: false },
+            standing: Standing { active: true, takeover: 1, contentions: 0, before: Before::Server },
             addresses: addresses(0..2),
             in_place: Arc::default(),
             hold,
             probe: Some(PROBE),
+            unproven: Arc::default(),
             link: Some(1),
             charge: Charge::default(),
         }
     }
 
     fn follow(&mut self, millis: u64) -> Vec<Step> {
-        let Self { standing, addresses, in_place, hold, probe, link, charge } = self;
-        let seen = Seen { standing: *standing, addresses, in_place, hold: *hold, probe: *probe, link: *link };
+        let Self { standing, addresses, in_place, hold, probe, unproven, link, charge } = self;
+        let seen = Seen {
+            standing: *standing,
+            addresses,
+            in_place,
+            hold: *hold,
+            probe: *probe,
+            unproven,
+            link: *link,
+        };
         let steps = charge.follow(&seen, at(millis));
         charge.take_cleared();
         steps
@@ -87,7 +97,7 @@ fn a_demotion_that_was_slept_through_is_a_takeover_all_the_same() {
 fn a_first_claim_answers_and_announces_only_what_nobody_else_has() {
     let mut scene = Scene::new(Hold::Respond);
     let [free, taken] = [addresses(0..2)[0], addresses(0..2)[1]];
-    scene.standing.unheard = true;
+    scene.standing.before = Before::Nobody;
     assert_eq!(scene.follow(0), [Step::All([].into())]);
     assert!(!scene.charge.answers(free));
     assert_eq!(scene.charge.probes(at(0), 10).len(), 2);
@@ -101,9 +111,33 @@ fn a_first_claim_answers_and_announces_only_what_nobody_else_has() {
 }
 
 #[test]
+fn a_takeover_from_a_peer_announces_what_is_proven_at_once_and_all_else_when_nobody_answers() {
+    let mut scene = Scene::new(Hold::Respond);
+    let [proven, unproven] = [addresses(0..2)[0], addresses(0..2)[1]];
+    scene.unproven = Arc::new([unproven].into());
+    assert_eq!(scene.follow(0), [Step::All([proven].into())]);
+    assert!(scene.charge.probes(at(19), 10).is_empty(), "the peer has not heard of it yet");
+    assert_eq!(scene.charge.probes(at(20), 10), [unproven]);
+    assert_eq!(scene.charge.probes(at(220), 10), [unproven]);
+    scene.charge.probes(at(420), 10);
+    assert_eq!(scene.follow(420), [Step::Changed { all: addresses(0..2), added: vec![unproven] }]);
+}
+
+#[test]
+fn what_is_doubted_in_backup_is_not_cleared_any_more_before_the_next_takeover() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.standing.active = false;
+    scene.follow(1);
+    scene.unproven = Arc::new(addresses(0..1).iter().copied().collect());
+    assert_eq!(scene.follow(2), []);
+    assert_eq!(scene.charge.clearance.cleared().collect::<Vec<_>>(), [addresses(0..2)[1]]);
+}
+
+#[test]
 fn without_a_probe_even_a_first_claim_is_at_once() {
     let mut scene = Scene::new(Hold::Respond);
-    (scene.standing.unheard, scene.probe) = (true, None);
+    (scene.standing.before, scene.probe) = (Before::Nobody, None);
     assert_eq!(scene.follow(0), [Step::All(addresses(0..2))]);
 }
 

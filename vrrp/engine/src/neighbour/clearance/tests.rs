@@ -33,7 +33,7 @@ fn run(clearance: &mut Clearance, until: u64) -> Vec<(u64, usize)> {
 #[test]
 fn a_first_claim_asks_twice_and_waits_for_answers() {
     let mut clearance = listed(3);
-    clearance.claim(Some(PROBE), at(1000));
+    clearance.claim(Some(PROBE), Before::Nobody, at(1000));
     assert_eq!(clearance.cleared().count(), 0);
     assert_eq!(run(&mut clearance, 1399), [(1000, 3), (1200, 3)]);
     assert_eq!(clearance.cleared().count(), 0, "an answer may come until 1400");
@@ -44,17 +44,78 @@ fn a_first_claim_asks_twice_and_waits_for_answers() {
 
 #[test]
 fn a_takeover_from_a_peer_or_without_probe_waits_for_nothing() {
+    for (probe, before) in [(Some(PROBE), Before::Server), (None, Before::Server), (None, Before::Nobody)] {
+        let mut clearance = listed(3);
+        clearance.claim(probe, before, at(0));
+        assert_eq!(clearance.cleared().count(), 3);
+        assert_eq!(clearance.deadline(), None);
+    }
+}
+
+/// Two addresses, the first of them unproven.
+fn doubtful() -> (Clearance, [IpAddr; 2]) {
+    let mut clearance = listed(2);
+    let all = addresses(2);
+    clearance.doubt(&Arc::new([all[0]].into()));
+    (clearance, [all[0], all[1]])
+}
+
+#[test]
+fn a_takeover_from_a_peer_asks_for_what_is_unproven_once_the_peer_has_heard_of_it() {
+    let (mut clearance, [unproven, proven]) = doubtful();
+    clearance.claim(Some(PROBE), Before::Server, at(1000));
+    assert_eq!(clearance.cleared().collect::<Vec<_>>(), [proven]);
+    // The peer's last answer to somebody, sent before it heard the advert.
+    assert_eq!(clearance.heard(unproven, at(1001)), Verdict::Irrelevant);
+    assert_eq!(run(&mut clearance, 1419), [(1020, 1), (1220, 1)]);
+    assert!(!clearance.is_clear(unproven));
+    assert_eq!(run(&mut clearance, 1420), []);
+    assert!(clearance.is_clear(unproven));
+}
+
+#[test]
+fn a_takeover_from_a_peer_that_may_have_been_asking_still_asks_for_everything_once_it_has_heard_of_it() {
     let mut clearance = listed(3);
-    clearance.claim(None, at(0));
+    clearance.claim(Some(PROBE), Before::Newcomer, at(1000));
+    assert_eq!(clearance.cleared().count(), 0);
+    assert_eq!(run(&mut clearance, 1420), [(1020, 3), (1220, 3)]);
     assert_eq!(clearance.cleared().count(), 3);
+}
+
+#[test]
+fn what_is_unproven_is_asked_for_at_each_takeover_until_it_is_proven() {
+    let (mut clearance, [unproven, _]) = doubtful();
+    for begin in [0, 10_000] {
+        clearance.claim(Some(PROBE), Before::Server, at(begin));
+        assert_eq!(run(&mut clearance, begin + 5000).len(), 2, "asked twice");
+        assert!(clearance.is_clear(unproven));
+        clearance.rest();
+        assert!(!clearance.is_clear(unproven), "a peer may find a stranger before this node is Active again");
+    }
+    assert!(clearance.doubt(&Arc::default()));
+    clearance.claim(Some(PROBE), Before::Server, at(20_000));
+    assert!(clearance.is_clear(unproven));
     assert_eq!(clearance.deadline(), None);
+}
+
+#[test]
+fn a_doubt_or_its_end_while_active_changes_nothing() {
+    let (mut clearance, [unproven, proven]) = doubtful();
+    clearance.claim(Some(PROBE), Before::Server, at(0));
+    clearance.take_changed();
+    clearance.doubt(&Arc::new([proven].into()));
+    clearance.claim(Some(PROBE), Before::Nobody, at(10));
+    assert!(!clearance.has_changed());
+    assert!(clearance.is_clear(proven));
+    assert_eq!(run(&mut clearance, 5000), [(20, 1), (220, 1)]);
+    assert!(clearance.is_clear(unproven));
 }
 
 #[test]
 fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free() {
     let mut clearance = listed(2);
     let all = addresses(2);
-    clearance.claim(Some(PROBE), at(0));
+    clearance.claim(Some(PROBE), Before::Nobody, at(0));
     assert_eq!(clearance.due(at(0), 10), all);
     assert_eq!(clearance.heard(all[0], at(50)), Verdict::Taken);
     assert_eq!(clearance.heard(all[0], at(51)), Verdict::Irrelevant, "told once");
@@ -73,7 +134,7 @@ fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free(
 fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
     let mut clearance = listed(1);
     let vip = addresses(1)[0];
-    clearance.claim(Some(PROBE), at(0));
+    clearance.claim(Some(PROBE), Before::Nobody, at(0));
     let (mut asked, mut told) = (Vec::new(), Vec::new());
     while let Some(due) = clearance.deadline().filter(|due| *due <= at(200_000)) {
         assert_eq!(clearance.due(due, 10), [vip]);
@@ -91,24 +152,35 @@ fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
 }
 
 #[test]
-fn a_takeover_from_a_peer_claims_even_what_was_taken() {
+fn a_takeover_from_a_peer_asks_for_what_was_another_stations_within_a_minute_and_claims_it_after_it() {
     let mut clearance = listed(1);
     let vip = addresses(1)[0];
-    clearance.claim(Some(PROBE), at(0));
+    clearance.claim(Some(PROBE), Before::Nobody, at(0));
     clearance.due(at(0), 1);
     clearance.heard(vip, at(1));
     clearance.rest();
     assert_eq!(clearance.deadline(), None, "a Backup asks nothing");
-    clearance.claim(None, at(5));
-    assert!(clearance.is_clear(vip));
+    clearance.claim(Some(PROBE), Before::Server, at(60_000));
+    assert_eq!(clearance.due(at(60_020), 1), [vip]);
+    clearance.rest();
+    clearance.claim(Some(PROBE), Before::Server, at(60_100));
+    assert!(clearance.is_clear(vip), "nobody answered the last question, and a peer was Active since");
+
+    let mut clearance = listed(1);
+    clearance.claim(Some(PROBE), Before::Nobody, at(0));
+    clearance.due(at(0), 1);
+    clearance.heard(vip, at(1));
+    clearance.rest();
+    clearance.claim(Some(PROBE), Before::Server, at(60_001));
+    assert!(clearance.is_clear(vip), "the peer has had it for long");
 }
 
 #[test]
 fn what_was_cleared_once_is_not_asked_for_again() {
     let mut clearance = listed(1);
-    clearance.claim(None, at(0));
+    clearance.claim(Some(PROBE), Before::Server, at(0));
     clearance.rest();
-    clearance.claim(Some(PROBE), at(10_000));
+    clearance.claim(Some(PROBE), Before::Nobody, at(10_000));
     assert_eq!(run(&mut clearance, 20_000), []);
     assert_eq!(clearance.cleared().count(), 1);
 }
@@ -116,10 +188,10 @@ fn what_was_cleared_once_is_not_asked_for_again() {
 #[test]
 fn only_the_added_address_is_asked_for_and_the_removed_is_forgotten() {
     let mut clearance = listed(2);
-    clearance.claim(None, at(0));
+    clearance.claim(Some(PROBE), Before::Server, at(0));
     let all = addresses(3);
     clearance.list(&all[1..]);
-    clearance.claim(Some(PROBE), at(100));
+    clearance.claim(Some(PROBE), Before::Nobody, at(100));
     assert_eq!(clearance.cleared().collect::<Vec<_>>(), [all[1]]);
     assert_eq!(clearance.due(at(100), 10), [all[2]]);
     assert_eq!(clearance.heard(all[0], at(110)), Verdict::Irrelevant);
@@ -129,7 +201,7 @@ fn only_the_added_address_is_asked_for_and_the_removed_is_forgotten() {
 #[test]
 fn the_time_to_answer_counts_from_the_question_and_not_from_its_turn() {
     let mut clearance = listed(100);
-    clearance.claim(Some(PROBE), at(0));
+    clearance.claim(Some(PROBE), Before::Nobody, at(0));
     assert_eq!(clearance.due(at(0), 60).len(), 60);
     // The sender's pace leaves the rest for later.
     assert_eq!(clearance.due(at(150), 60).len(), 40);
@@ -141,9 +213,9 @@ fn the_time_to_answer_counts_from_the_question_and_not_from_its_turn() {
 #[test]
 fn a_change_is_told_once() {
     let mut clearance = listed(1);
-    clearance.claim(None, at(0));
+    clearance.claim(Some(PROBE), Before::Server, at(0));
     assert!(clearance.take_changed());
     assert!(!clearance.take_changed());
-    clearance.claim(None, at(1));
+    clearance.claim(Some(PROBE), Before::Server, at(1));
     assert!(!clearance.take_changed(), "nothing new");
 }

@@ -1,0 +1,43 @@
+use super::*;
+
+const PROBE: Option<Duration> = Some(Duration::from_millis(60));
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn tenth() -> Interval {
+    Interval::from_millis(100).unwrap()
+}
+
+#[test]
+fn with_no_peer_heard_nobody_served() {
+    assert_eq!(Predecessor::awaited(at(1000)).before(PROBE, at(500_000)), Before::Nobody);
+}
+
+#[test]
+fn a_peer_that_was_active_before_the_router_was_started_served() {
+    for first in [1000, 1001, 1100, 1150] {
+        let mut predecessor = Predecessor::awaited(at(1000));
+        predecessor.heard(tenth(), at(first));
+        assert_eq!(predecessor.before(PROBE, at(first)), Before::Server, "heard at {first}");
+    }
+}
+
+#[test]
+fn a_peer_that_rose_while_the_router_listened_served_once_it_had_the_time_to_ask() {
+    let mut predecessor = Predecessor::awaited(at(1000));
+    predecessor.heard(tenth(), at(1290));
+    assert_eq!(predecessor.before(PROBE, at(1290)), Before::Newcomer);
+    // What follows does not put it off.
+    predecessor.heard(tenth(), at(1390));
+    assert_eq!(predecessor.before(PROBE, at(1409)), Before::Newcomer);
+    assert_eq!(predecessor.before(PROBE, at(1410)), Before::Server);
+}
+
+#[test]
+fn where_nobody_asks_any_peer_that_is_active_serves() {
+    let mut predecessor = Predecessor::awaited(at(1000));
+    predecessor.heard(tenth(), at(1290));
+    assert_eq!(predecessor.before(None, at(1290)), Before::Server);
+}

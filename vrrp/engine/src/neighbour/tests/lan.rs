@@ -1,0 +1,291 @@
+//! Nodes and a stranger on a LAN in virtual time: the state machine, what it knows of its predecessor, and what it claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_vrrp::{Action, Announce, Heard, Reason, Router, State, Time};
+
+use super::super::charge::{Charge, Seen};
+use super::super::clearance::Verdict;
+use crate::config::RouterConfig;
+use crate::core::predecessor::{Before, Predecessor};
+use crate::duty::Standing;
+
+/// What a node did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Deed {
+    Became(State, Reason),
+    Asked(IpAddr),
+    Claimed(IpAddr),
+    FoundTaken(IpAddr),
+}
+
+/// What was done, when and by which node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub(super) at: Time,
+    pub(super) node: usize,
+    pub(super) deed: Deed,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Start,
+    Advert(Heard),
+    Question { from: usize, address: IpAddr },
+    Answer(IpAddr),
+}
+
+/// How long what is sent is under way, and what a node's two threads take to look at it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delays {
+    pub(super) adverts: Duration,
+    pub(super) frames: Duration,
+}
+
+struct Node {
+    config: RouterConfig,
+    router: Router,
+    predecessor: Predecessor,
+    charge: Charge,
+    addresses: Arc<[IpAddr]>,
+    unproven: Arc<BTreeSet<IpAddr>>,
+    standing: Standing,
+    tenure: Time,
+    delays: Delays,
+    /// It does nothing until then.
+    frozen: Time,
+}
+
+impl Node {
+    fn holds(&self, now: Time) -> bool {
+        self.router.state() == State::Active && now < self.tenure
+    }
+}
+
+pub(super) struct Lan {
+    pub(super) now: Time,
+    nodes: Vec<Node>,
+    due: BTreeMap<(Time, u64), (usize, Event)>,
+    count: u64,
+    /// The addresses that another station has.
+    pub(super) strangers: BTreeSet<IpAddr>,
+    pub(super) log: Vec<Entry>,
+}
+
+const STRANGER_ANSWERS_AFTER: Duration = Duration::from_micros(700);
+const FOREVER: Time = Time::from_nanos(u64::MAX);
+
+impl Lan {
+    pub(super) fn new(strangers: &[IpAddr]) -> Self {
+        let strangers = strangers.iter().copied().collect();
+        Self {
+            now: Time::default(),
+            nodes: Vec::new(),
+            due: BTreeMap::new(),
+            count: 0,
+            strangers,
+            log: Vec::new(),
+        }
+    }
+
+    /// A node that is started later, and all whose addresses are unproven, or none.
+    pub(super) fn add(&mut self, config: RouterConfig, start: Time, delays: Delays, unproven: bool) {
+        let addresses: Arc<[IpAddr]> = config.addresses.iter().copied().collect();
+        self.nodes.push(Node {
+            router: Router::new(config.vrid, config.machine()),
+            predecessor: Predecessor::default(),
+            charge: Charge::default(),
+            unproven: Arc::new(addresses.iter().copied().filter(|_| unproven).collect()),
+            addresses,
+            standing: Standing { active: false, takeover: 0, contentions: 0, before: Before::Nobody },
+            tenure: Time::default(),
+            delays,
+            frozen: Time::default(),
+            config,
+        });
+        self.put(start, self.nodes.len() - 1, Event::Start);
+    }
+
+    /// All nodes learn that their addresses were announced.
+    pub(super) fn prove(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.nodes[node].unproven = Arc::default();
+            self.follow(node);
+        }
+    }
+
+    /// Nothing is heard of a node for so long, and it hears nothing.
+    pub(super) fn freeze(&mut self, node: usize, span: Duration) {
+        self.nodes[node].frozen = self.now + span;
+    }
+
+    /// For good.
+    pub(super) fn crash(&mut self, node: usize) {
+        self.nodes[node].frozen = FOREVER;
+    }
+
+    pub(super) fn active(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|node| self.nodes[*node].holds(self.now)).collect()
+    }
+
+    /// What was done since.
+    pub(super) fn since(&self, begin: Time) -> impl Iterator<Item = &Entry> {
+        self.log.iter().filter(move |entry| entry.at >= begin)
+    }
+
+    pub(super) fn run_for(&mut self, span: Duration) {
+        let end = self.now + span;
+        while let Some((at, next)) = self.next().filter(|(at, _)| *at <= end) {
+            self.now = at.max(self.now);
+            match next {
+                Next::Event(key) => {
+                    if let Some((node, event)) = self.due.remove(&key) {
+                        self.happen(node, event);
+                    }
+                }
+                Next::Timer(node) => {
+                    let now = self.now;
+                    self.nodes[node].router.handle_timeout(now);
+                    self.act(node);
+                }
+                Next::Probe(node) => self.follow(node),
+            }
+        }
+        self.now = end;
+    }
+
+    fn next(&self) -> Option<(Time, Next)> {
+        let event =
+            self.due.iter().map(|(key, (node, _))| (key.0.max(self.nodes[*node].frozen), Next::Event(*key)));
+        let timers = self.nodes.iter().enumerate().flat_map(|(at, node)| {
+            let timer = node.router.poll_timeout().map(|due| (due.max(node.frozen), Next::Timer(at)));
+            let probe = node.charge.deadline().map(|due| (due.max(node.frozen), Next::Probe(at)));
+            timer.into_iter().chain(probe)
+        });
+        event.chain(timers).min_by_key(|(at, _)| *at).filter(|(at, _)| *at < FOREVER)
+    }
+
+    fn put(&mut self, at: Time, node: usize, event: Event) {
+        self.count += 1;
+        self.due.insert((at, self.count), (node, event));
+    }
+
+    fn note(&mut self, node: usize, deed: Deed) {
+        self.log.push(Entry { at: self.now, node, deed });
+    }
+
+    fn happen(&mut self, node: usize, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Start => {
+                self.nodes[node].predecessor = Predecessor::awaited(now);
+                self.nodes[node].router.startup(now);
+            }
+            Event::Advert(heard) => {
+                let Node { predecessor, router, .. } = &mut self.nodes[node];
+                predecessor.heard(heard.interval, now);
+                router.handle_advert(heard, now);
+            }
+            Event::Question { from, address } => {
+                let answers = &self.nodes[node];
+                if answers.charge.answers(address) && answers.holds(now) {
+                    self.put(now + self.nodes[from].delays.frames, from, Event::Answer(address));
+                }
+                return;
+            }
+            Event::Answer(address) => {
+                if self.nodes[node].holds(now)
+                    && self.nodes[node].charge.heard(address, now) == Verdict::Taken
+                {
+                    self.note(node, Deed::FoundTaken(address));
+                }
+                return;
+            }
+        }
+        self.act(node);
+    }
+
+    /// Does what the state machine wants.
+    fn act(&mut self, at: usize) {
+        let now = self.now;
+        while let Some(action) = self.nodes[at].router.poll_action() {
+            let node = &mut self.nodes[at];
+            match action {
+                Action::SendAdvert { priority } => {
+                    node.tenure =
+                        now + node.router.config().unchallenged().unwrap_or(Duration::from_hours(1));
+                    let heard = Heard {
+                        source: node.config.source,
+                        priority,
+                        interval: node.config.interval,
+                        version: node.config.versions.sent()[0],
+                    };
+                    for to in (0..self.nodes.len()).filter(|to| *to != at) {
+                        self.put(now + self.nodes[to].delays.adverts, to, Event::Advert(heard));
+                    }
+                }
+                Action::Transition { from: _, to, reason } => {
+                    if to == State::Active {
+                        node.standing.takeover += 1;
+                        node.standing.before = node.predecessor.before(node.config.probe, now);
+                    }
+                    self.note(at, Deed::Became(to, reason));
+                }
+                Action::Announce(Announce::Contention) => node.standing.contentions += 1,
+                Action::Announce(Announce::Takeover | Announce::Added(_)) => {}
+            }
+        }
+        self.follow(at);
+    }
+
+    /// As the neighbour thread does: follows, asks, follows.
+    fn follow(&mut self, at: usize) {
+        let now = self.now;
+        self.look(at);
+        if self.nodes[at].charge.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        for address in self.nodes[at].charge.probes(now, 1000) {
+            self.note(at, Deed::Asked(address));
+            for to in (0..self.nodes.len()).filter(|to| *to != at) {
+                self.put(now + self.nodes[to].delays.frames, to, Event::Question { from: at, address });
+            }
+            if self.strangers.contains(&address) {
+                self.put(now + STRANGER_ANSWERS_AFTER, at, Event::Answer(address));
+            }
+        }
+        self.look(at);
+    }
+
+    fn look(&mut self, at: usize) {
+        let now = self.now;
+        let active = self.nodes[at].holds(now);
+        let Node { config, charge, addresses, unproven, standing, .. } = &mut self.nodes[at];
+        standing.active = active;
+        let in_place = Arc::default();
+        let seen = Seen {
+            standing: *standing,
+            addresses,
+            in_place: &in_place,
+            hold: config.hold,
+            probe: config.probe,
+            unproven,
+            link: Some(1),
+        };
+        let steps = charge.follow(&seen, now);
+        charge.take_cleared();
+        let claimed = steps.iter().filter_map(|step| step.claimed()).flatten();
+        for address in claimed.copied().collect::<Vec<_>>() {
+            self.note(at, Deed::Claimed(address));
+        }
+    }
+}
+
+enum Next {
+    Event((Time, u64)),
+    Timer(usize),
+    Probe(usize),
+}
