@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
-use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualRouter};
+use windlass_ccm::conditions::find;
 use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
@@ -38,6 +39,10 @@ pub(crate) struct Assignment {
     pub(crate) peers: BTreeSet<IpAddr>,
     /// The virtual IPs.
     pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Those of them that no node is known to announce: whoever becomes Active asks whether another station has them.
+    /// Left out where there are none. An agent that does not know it sets the file aside.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) unproven: BTreeSet<IpAddr>,
 }
 
 impl Assignment {
@@ -77,6 +82,7 @@ impl Assignment {
             peers: self.peers.clone(),
             addresses: self.addresses.clone(),
             probe: Some(PROBE),
+            unproven: self.unproven.clone(),
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };
         config.check().map_err(|error| error.to_string())?;
@@ -136,12 +142,15 @@ where
         let source = own.address;
         let candidates: BTreeSet<IpAddr> =
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
-        let mut addresses = BTreeSet::new();
+        let (mut addresses, mut unproven) = (BTreeSet::new(), BTreeSet::new());
         for vip in carried.get(name.as_str()).into_iter().flatten() {
             let address = vip.spec.address;
             match announceable(address, source, &candidates) {
                 Ok(()) => {
                     addresses.insert(address);
+                    if !is_announced(vip) {
+                        unproven.insert(address);
+                    }
                 }
                 Err(reason) => {
                     problems.push(Problem { object: format!("VirtualIP {}", vip.name_any()), reason });
@@ -160,6 +169,7 @@ where
             source,
             peers: candidates.into_iter().filter(|address| is_peer(*address, source)).collect(),
             addresses,
+            unproven,
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),
@@ -185,6 +195,14 @@ where
 /// Whether some Service has it.
 pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
     vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none()
+}
+
+/// Whether a node says that it announces it: it has asked before, and no other station had it.
+fn is_announced(vip: &VirtualIP) -> bool {
+    let status = vip.status.as_ref();
+    status.is_some_and(|status| {
+        find(&status.conditions, CONDITION_ANNOUNCED).is_some_and(|it| it.status == "True")
+    })
 }
 
 /// Whether another candidate's address is one whose adverts this node can hear.

@@ -126,8 +126,8 @@ fn address_that_a_stranger_has_is_left_to_him_and_the_next_one_given() -> anyhow
     scenario("taken", lab(), async |lab| {
         lab.exec("c1", &["ip", "addr", "add", "192.0.2.200/32", "dev", "eth0"]).await?;
         lab.exec("c1", &["ip", "addr", "add", "2001:db8::200/128", "dev", "eth0", "nodad"]).await?;
-        // One agent: a takeover from a peer does not ask for the address again (docs/architecture.md, limits).
-        lab.deploy_windlass(&["n1"]).await?;
+        // All start at once, so that they take over from one another while they ask.
+        lab.deploy_windlass(&["n1", "n2", "n3"]).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.210", "2001:db8::200-2001:db8::210"]).await?;
         lab.backend("web", &["n3"]).await?;
         lab.load_balancer("web", dual_stack).await?;

@@ -193,7 +193,10 @@ impl Clearance {
     pub(super) fn heard(&mut self, address: IpAddr, now: Time) -> Verdict {
         let Some(stage) = self.stages.get_mut(&address) else { return Verdict::Irrelevant };
         match stage {
-            Stage::Probing { sent: 0, .. } => Verdict::Irrelevant,
+            Stage::Probing { sent: 0, .. }
+            | Stage::Unproven
+            | Stage::Suspect { .. }
+            | Stage::Taken { .. } => Verdict::Irrelevant,
             Stage::Probing { rival, .. } => {
                 let is_due = |rival: &Rival| now.since(rival.told) >= RETRY;
                 let tell = rival.as_ref().is_none_or(is_due);
@@ -203,7 +206,6 @@ impl Clearance {
                 *stage = Stage::Taken { retry: now + pause, rival: Rival { found, seen: now, told } };
                 if tell { Verdict::Taken } else { Verdict::Irrelevant }
             }
-            Stage::Unproven | Stage::Suspect { .. } | Stage::Taken { .. } => Verdict::Irrelevant,
             Stage::Clear => Verdict::Conflict,
         }
     }

@@ -203,7 +203,7 @@ fn a_takeover_from_a_peer_asks_for_what_is_unproven_and_not_for_what_was_proven_
 }
 
 /// Three nodes are started at once, the lowest first, and a fourth host has their first address but not their second.
-fn a_stranger_keeps_his_address(lan: &Lan, routers: [RouterConfig; 3], taken: IpAddr, free: IpAddr) {
+fn a_stranger_keeps_his_address(lan: &Lan, routers: &[RouterConfig; 3], taken: IpAddr, free: IpAddr) {
     let capture = Capture::on(&lan.hosts[3]);
     let nodes = [2, 1, 0].map(|host: usize| {
         let node = lan.hosts[host].engine();
@@ -245,13 +245,13 @@ fn of_nodes_that_start_at_once_none_claims_a_strangers_address() {
     let lan = Lan::new(4);
     lan.hosts[3].ip(&format!("addr add {VIP}/24 dev eth0"));
     let free = "192.0.2.51".parse().unwrap();
-    a_stranger_keeps_his_address(&lan, [0, 1, 2].map(|host| router(host, 3)), VIP.into(), free);
+    a_stranger_keeps_his_address(&lan, &[0, 1, 2].map(|host| router(host, 3)), VIP.into(), free);
     let of_version_2 = |host| RouterConfig {
         versions: windlass_engine::Versions::V2,
         interval: windlass_engine::Interval::SECOND,
         ..router(host, 3)
     };
-    a_stranger_keeps_his_address(&lan, [0, 1, 2].map(of_version_2), VIP.into(), free);
+    a_stranger_keeps_his_address(&lan, &[0, 1, 2].map(of_version_2), VIP.into(), free);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn of_nodes_of_ipv6_that_start_at_once_none_claims_a_strangers_address() {
     let lan = Lan::new(4);
     number(&lan.hosts[3], 0x50);
     let free = "2001:db8::51".parse().unwrap();
-    a_stranger_keeps_his_address(&lan, [0, 1, 2].map(|host| router6(&lan, host, 3)), VIP6.into(), free);
+    a_stranger_keeps_his_address(&lan, &[0, 1, 2].map(|host| router6(&lan, host, 3)), VIP6.into(), free);
 }
 
 #[test]

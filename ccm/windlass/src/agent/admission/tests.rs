@@ -28,6 +28,7 @@ fn desired(sources: Option<PortSources>) -> Desired {
         source: address("192.0.2.11"),
         peers: [address("192.0.2.12")].into(),
         addresses: [address(A), address(B)].into(),
+        unproven: [].into(),
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired { assignments: vec![assignment], restricted: restricted.into_iter().collect(), problems: vec![] }

@@ -63,6 +63,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         source: "192.0.2.12".parse().unwrap(),
         peers: set(&["192.0.2.11", "192.0.2.13"]),
         addresses: set(&["192.0.2.200", "192.0.2.201"]),
+        unproven: set(&["192.0.2.200", "192.0.2.201"]),
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);
@@ -79,6 +80,29 @@ fn a_router_is_of_the_family_of_its_nodes_addresses_and_both_families_may_have_o
     let config = v6.config().unwrap();
     assert_eq!((config.source, config.family()), ("fe80::11".parse().unwrap(), Family::V6));
     assert_eq!((config.peers, config.addresses), (set(&["fe80::12"]), set(&["2001:db8::200"])));
+}
+
+#[test]
+fn an_address_that_no_node_announces_is_unproven() {
+    let with = |address: &str, conditions: serde_json::Value| {
+        let mut vip = VirtualIP::clone(&vip(address, Some("a")));
+        vip.status = Some(serde_json::from_value(serde_json::json!({ "conditions": conditions })).unwrap());
+        Arc::new(vip)
+    };
+    let condition = |kind: &str, status: &str| {
+        serde_json::json!({ "type": kind, "status": status, "reason": "Any", "message": "",
+            "lastTransitionTime": "2026-11-22T00:00:00Z" })
+    };
+    let vips = [
+        vip("192.0.2.200", Some("a")),
+        with("192.0.2.201", serde_json::json!([condition("Announced", "False")])),
+        with("192.0.2.202", serde_json::json!([condition("Other", "True")])),
+        with("192.0.2.203", serde_json::json!([condition("Other", "False"), condition("Announced", "True")])),
+    ];
+    let got = desired("n1", &[router("a", 64, NODES)], &vips);
+    let unproven = set(&["192.0.2.200", "192.0.2.201", "192.0.2.202"]);
+    assert_eq!(got.assignments[0].unproven, unproven);
+    assert_eq!(got.assignments[0].config().unwrap().unproven, unproven);
 }
 
 #[test]

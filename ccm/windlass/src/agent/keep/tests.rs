@@ -13,6 +13,7 @@ fn desired(vrid: u8) -> Arc<Desired> {
         source: "192.0.2.11".parse().unwrap(),
         peers: [].into(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
+        unproven: [].into(),
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

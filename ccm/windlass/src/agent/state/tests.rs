@@ -29,6 +29,7 @@ fn assignment(vrid: u8) -> Assignment {
         source: "192.0.2.11".parse().unwrap(),
         peers: ["192.0.2.12".parse().unwrap()].into(),
         addresses: ["192.0.2.200".parse().unwrap(), "192.0.2.201".parse().unwrap()].into(),
+        unproven: [].into(),
     }
 }
 
@@ -78,6 +79,10 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let first = state(&[assignment(64), assignment(65), assignment6(64)]);
     file.store(&first).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), first);
+    let unproven =
+        state(&[Assignment { unproven: ["192.0.2.201".parse().unwrap()].into(), ..assignment(64) }]);
+    file.store(&unproven).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), unproven);
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
     file.store(&state(&[])).unwrap();

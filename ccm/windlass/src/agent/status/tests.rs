@@ -23,6 +23,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         source: "192.0.2.11".parse().unwrap(),
         peers: peers.iter().map(|peer| peer.parse().unwrap()).collect(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
+        unproven: [].into(),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub(super) deed: Deed,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Start,
     Advert(Heard),
