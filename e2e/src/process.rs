@@ -23,6 +23,11 @@ impl Lab {
         self.daemons.end(&self.sandbox, host, name, signal).await
     }
 
+    /// Sends a signal to a process that the lab started on a host: SIGSTOP and SIGCONT to `etcd` or `kube-apiserver` on `cp`.
+    pub fn signal_process(&self, host: &str, name: &str, signal: Signal) -> anyhow::Result<()> {
+        self.daemons.signal(&self.sandbox, host, name, signal)
+    }
+
     /// Id, as this process sees it, of a process that the lab started on a host: of `kube-apiserver` on `cp`, of `agent` on
     /// a node. An error once it has ended.
     pub fn process_id(&self, host: &str, name: &str) -> anyhow::Result<i32> {

@@ -1,6 +1,7 @@
 //! What the lab promises, and what Windlass does in it.
 
 mod addresses;
+mod api_faults;
 mod black_box;
 mod commands;
 mod example_provider;

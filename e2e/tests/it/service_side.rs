@@ -1,6 +1,6 @@
 //! What the API server, kube-proxy and users make of the addresses that Services get, on a real API server.
 
-mod record;
+pub(crate) mod record;
 
 use std::{net::IpAddr, time::Duration};
 
