@@ -48,6 +48,7 @@ fn who_may_lead() {
             15,
             Decision::Acquire { transitions: 4 },
         ),
+        ("another's, for no time", Some(record("you", Some(0), 3)), 14, Decision::Wait { until: after(15) }),
         (
             "another's, for decades",
             Some(record("you", Some(i32::MAX), i32::MAX)),
@@ -328,6 +329,7 @@ async fn leading_work_that_ends_by_itself_ends_the_run() {
     let answer = elector.run(CancellationToken::new(), |_| async { 7 }).await;
     assert!(matches!(answer, Ok(Some(7))));
     assert_eq!(holder(&api), "", "released");
+    assert_eq!(api.get(LEASE).expect("the lease")["spec"]["leaseDurationSeconds"], 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -385,4 +387,76 @@ async fn others_are_never_promised_less_than_the_leader_takes() {
         });
         assert_eq!(leading.await.expect("it leads"), Some(Some(promised)), "{duration} ms");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_counts_from_when_it_was_asked_for() {
+    let api = ApiServer::default();
+    let one = candidate(&api, "one");
+    one.leading.cancelled().await;
+    let began = Instant::now();
+    // The first renewal begins after two seconds and is answered after nine.
+    sleep(Duration::from_secs(1)).await;
+    api.set_silent(true);
+    sleep(Duration::from_secs(8)).await;
+    api.set_silent(false);
+    sleep(Duration::from_secs(1)).await;
+    api.set_silent(true);
+    assert!(one.task.await.expect("it ends").is_err(), "the lease is lost");
+    let led = began.elapsed() - crate::apiserver::EVENT_TIMEOUT;
+    assert!(led < Duration::from_secs(13), "{led:?}: others may lead 15 s after the renewal was asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_silent_does_not_hold_up_the_end() {
+    let api = ApiServer::default();
+    let one = candidate(&api, "one");
+    one.leading.cancelled().await;
+    api.set_silent(true);
+    let began = Instant::now();
+    one.token.cancel();
+    assert!(one.task.await.expect("it ends").is_ok());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_leader_started_is_told_that_the_lease_is_lost_and_health_follows_the_lease() {
+    let api = ApiServer::default();
+    let elector = Elector::new(api.client(), ElectionOptions::new("one"));
+    let (tenure, limit) = (elector.tenure(), Duration::from_secs(5));
+    let ill = |after: u64| tenure.check(Instant::now() + Duration::from_secs(after), limit).is_err();
+    assert!(!ill(60), "a standby is well");
+    let (stopped, started) = (CancellationToken::new(), CancellationToken::new());
+    let (told, ready) = (stopped.clone(), started.clone());
+    let leading = tokio::spawn(async move {
+        let work = |token: CancellationToken| async move {
+            ready.cancel();
+            tokio::spawn(async move {
+                token.cancelled().await;
+                told.cancel();
+            });
+            pending::<()>().await;
+        };
+        elector.run(CancellationToken::new(), work).await
+    });
+    started.cancelled().await;
+    sleep(Duration::from_mins(1)).await;
+    assert!(!ill(0) && ill(60), "it was renewed just now, and will not be for ever");
+    api.edit(LEASE, &json!({ "spec": { "holderIdentity": "other" } }));
+    assert!(leading.await.expect("it ends").is_err());
+    stopped.cancelled().await;
+    assert!(!ill(60), "it leads no longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_is_made_without_what_others_wrote_on_it() {
+    let api = ApiServer::default();
+    let first = candidate(&api, "one");
+    first.leading.cancelled().await;
+    api.edit(LEASE, &json!({ "metadata": { "labels": { "team": "a" } } }));
+    sleep(Duration::from_secs(5)).await;
+    api.delete(LEASE);
+    sleep(Duration::from_secs(5)).await;
+    assert!(!first.task.is_finished() && holder(&api) == "one");
+    assert!(api.get(LEASE).expect("the lease")["metadata"]["labels"].is_null());
 }

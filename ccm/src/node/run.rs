@@ -21,6 +21,9 @@ use crate::queue::{Backoff, Queue};
 use crate::store::{Change, Store};
 use crate::watch::{self, Event, watch};
 
+#[cfg(test)]
+mod tests;
+
 /// Retry of one node (service-contract N-01, with a first delay that spares the provider and a last one short enough
 /// that a node does not stay tainted for a quarter of an hour after its cause is gone).
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_mins(1) };

@@ -168,6 +168,10 @@ async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(end.get(path, With::default()).await, (200, "ok".to_owned()), "{path}");
     }
+    let head = With { method: Some("HEAD"), ..With::default() };
+    assert_eq!(end.get("/healthz", head).await, (200, String::new()));
+    let answer = end.try_get("/metrics", &With::default()).await.unwrap().to_ascii_lowercase();
+    assert!(answer.contains("www-authenticate: bearer\r\n"), "{answer}");
     let (code, text) = end.get("/metrics", With::default()).await;
     assert!(code == 401 && text.contains("bearer token"), "{code} {text}");
     let (code, text) = end.get("/metrics", token("nonsense")).await;
@@ -202,6 +206,11 @@ async fn reasons_are_withheld_from_strangers() {
     let (code, text) = end.get("/healthz/lease", token("admin")).await;
     assert!(code == 500 && text.contains("it is old"), "{text}");
     assert_eq!(end.code("/healthz?exclude=lease", With::default()).await, 200);
+    assert_eq!(
+        end.api.requests().iter().filter(|call| call.contains("configmaps")).count(),
+        0,
+        "not asked for"
+    );
     end.stop().await;
 }
 

@@ -20,6 +20,9 @@ use crate::queue::{Backoff, Queue};
 use crate::store::{Change, Store};
 use crate::watch::{self, Event, watch};
 
+#[cfg(test)]
+mod tests;
+
 /// A Node that was deleted is looked at again after this time, if the watch still shows it.
 const UNSEEN: Duration = Duration::from_mins(1);
 /// When what the API server refused is tried again.

@@ -149,6 +149,12 @@ async fn what_becomes_of_a_node_209_to_223() {
     }
 }
 
+#[test]
+fn a_node_that_is_being_deleted_is_left_alone() {
+    let going = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
+    assert_eq!(look(&node_object(with(not_ready("n1"), &going))), Look::Leave);
+}
+
 #[tokio::test(start_paused = true)]
 async fn not_found_as_an_error_deletes_nothing_219() {
     let rig = Rig::new([not_ready("n1")]);

@@ -13,6 +13,9 @@ fn kubelets_host_name_stays_if_the_provider_has_none_168() {
 
 #[test]
 fn an_empty_list_from_the_provider_keeps_the_addresses() {
+    let has = [("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.1"), ("Hostname", "n1")];
+    let has = with(node("n1"), &json!({ "status": { "addresses": addresses(&has) } }));
+    assert_eq!(decided(has, &machine(&[])).addresses, None);
     let change = decided(fresh("n1"), &machine(&[]));
     assert_eq!(change.addresses, None);
     assert!(change.initialize.is_some());
@@ -22,7 +25,7 @@ fn an_empty_list_from_the_provider_keeps_the_addresses() {
 fn addresses_are_compared_in_order_192_to_196_and_n_13() {
     let current = [("InternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("Hostname", "n1")];
     let node = with(node("n1"), &json!({ "status": { "addresses": addresses(&current) } }));
-    let rows: [(&str, List<'_>, bool); 5] = [
+    let rows: [(&str, List<'_>, bool); 6] = [
         ("192 equal, dual-stack", &current, false),
         (
             "193 another value",
@@ -41,6 +44,11 @@ fn addresses_are_compared_in_order_192_to_196_and_n_13() {
         ),
         ("195 one less", &[("InternalIP", "192.0.2.11"), ("Hostname", "n1")], true),
         (
+            "N-13 another order",
+            &[("InternalIP", "2001:db8::11"), ("InternalIP", "192.0.2.11"), ("Hostname", "n1")],
+            true,
+        ),
+        (
             "196 types swapped",
             &[("ExternalIP", "192.0.2.11"), ("InternalIP", "2001:db8::11"), ("Hostname", "n1")],
             true,
@@ -53,7 +61,7 @@ fn addresses_are_compared_in_order_192_to_196_and_n_13() {
 
 #[test]
 fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
-    let rows: [(&str, &str, List<'_>, List<'_>); 12] = [
+    let rows: [(&str, &str, List<'_>, List<'_>); 13] = [
         (
             "174, 235 one internal",
             "192.0.2.11",
@@ -88,6 +96,12 @@ fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
             "192.0.2.12",
             &[("InternalIP", "192.0.2.11"), ("InternalIP", "192.0.2.12"), ("ExternalIP", "203.0.113.1")],
             &[("InternalIP", "192.0.2.12"), ("ExternalIP", "203.0.113.1")],
+        ),
+        (
+            "241 the provider's spelling stays; a space in the list",
+            "192.0.2.11, 2001:db8::11",
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:DB8:0::11"), ("InternalIP", "192.0.2.12")],
+            &[("InternalIP", "192.0.2.11"), ("InternalIP", "2001:DB8:0::11")],
         ),
         (
             "241 IPv6 spelt differently",

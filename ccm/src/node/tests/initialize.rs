@@ -122,6 +122,15 @@ fn the_taint_is_removed_only_from_the_node_that_was_read() {
 }
 
 #[test]
+fn the_key_tells_the_uninitialized_taint_whatever_its_effect() {
+    for effect in ["NoSchedule", "NoExecute", "PreferNoSchedule"] {
+        let taints = json!({ "spec": { "taints": [{ "key": UNINITIALIZED, "effect": effect }] } });
+        let initialize = decided(with(node("n1"), &taints), &machine(&[])).initialize;
+        assert_eq!(initialize.expect(effect).taints, []);
+    }
+}
+
+#[test]
 fn heartbeats_are_no_reason_to_look_again() {
     let beat = json!({ "metadata": { "resourceVersion": "9" }, "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
     assert!(!node_matters(&node_object(node("n1")), &node_object(with(node("n1"), &beat))));
@@ -129,6 +138,7 @@ fn heartbeats_are_no_reason_to_look_again() {
         ("annotation", node_ip("192.0.2.11")),
         ("taint", json!({ "spec": { "taints": [{ "key": UNINITIALIZED, "effect": "NoSchedule" }] } })),
         ("label", json!({ "metadata": { "labels": { "a": "b" } } })),
+        ("another node of the name", json!({ "metadata": { "uid": "another" } })),
         ("addresses", json!({ "status": { "addresses": addresses(&[("Hostname", "n1")]) } })),
     ];
     for (what, change) in rows {

@@ -5,6 +5,7 @@ mod controller;
 mod initialize;
 mod mishaps;
 pub(super) mod rig;
+mod sync;
 
 use k8s_openapi::api::core::v1::NodeAddress;
 use serde_json::{Value, json};

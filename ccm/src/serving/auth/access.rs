@@ -68,3 +68,6 @@ fn question(user: &User, verb: &str, path: &str) -> SubjectAccessReviewSpec {
         ..SubjectAccessReviewSpec::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

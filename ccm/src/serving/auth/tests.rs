@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{advance, sleep};
+use tokio::time::{Instant, advance, sleep};
 
 use super::*;
 use crate::testing::apiserver::ApiServer;
@@ -67,6 +67,7 @@ async fn what_was_revoked_is_believed_no_longer_than_its_time() {
 async fn a_flood_of_tokens_is_asked_about_eight_at_a_time() {
     let (api, gate) = gate();
     api.set_silent(true);
+    let began = Instant::now();
     let flood: Vec<_> = (0..100)
         .map(|index| {
             let gate = Arc::clone(&gate);
@@ -77,6 +78,7 @@ async fn a_flood_of_tokens_is_asked_about_eight_at_a_time() {
         assert!(matches!(asking.await.unwrap(), Err(Refusal::Unavailable(_))));
     }
     assert_eq!(api.request_count(), 8, "the others gave up waiting for their turn");
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
 #[test]

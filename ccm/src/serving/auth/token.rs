@@ -61,3 +61,6 @@ fn read(status: TokenReviewStatus) -> Option<User> {
     let (groups, extra) = (user.groups.unwrap_or_default(), user.extra.unwrap_or_default());
     Some(User { name, uid: user.uid, groups, extra })
 }
+
+#[cfg(test)]
+mod tests;

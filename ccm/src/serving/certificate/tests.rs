@@ -104,3 +104,22 @@ async fn a_pair_that_cannot_be_used_is_named_at_the_start() {
         assert!(error.contains(reason) && error.contains("tls.key"), "{reason}: {error}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_pair_is_found_without_being_asked() {
+    let folder = folder("follow");
+    let [cert, key] = ["tls.crt", "tls.key"].map(|name| folder.join(name));
+    let put = || {
+        let (chain, secret) = self_signed(HERE).unwrap();
+        std::fs::write(&cert, chain).unwrap();
+        std::fs::write(&key, secret).unwrap();
+    };
+    put();
+    let source = TlsSource::Files { cert: cert.clone(), key: key.clone() };
+    let certificate = Certificate::load(&source, TlsVersion::Tls12, HERE).unwrap();
+    let mut current = certificate.current();
+    let following = tokio::spawn(certificate.follow());
+    put();
+    tokio::time::timeout(std::time::Duration::from_mins(1), current.changed()).await.unwrap().unwrap();
+    following.abort();
+}

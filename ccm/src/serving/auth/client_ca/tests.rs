@@ -79,3 +79,22 @@ fn a_text_without_cas_changes_nothing() {
     ca.clear();
     assert!(ca.user(&jane(&issuer), &[], now).unwrap_err().contains("is known here"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_is_taken_over_and_a_broken_one_is_not() {
+    let path = std::env::temp_dir().join(format!("windlass-followed-ca-{}", std::process::id()));
+    let [(old, by_old), (new, by_new)] = [authority(2020, 2050), authority(2020, 2050)];
+    let [by_old, by_new] = [jane(&by_old), jane(&by_new)];
+    let now = UnixTime::since_unix_epoch(Duration::from_hours(60 * 365 * 24 - 24));
+    let ca = ClientCa::default();
+    std::fs::write(&path, &old).unwrap();
+    let following = tokio::spawn(follow_file(load(&path, &ca).unwrap(), ca.clone()));
+    let known = || [&by_old, &by_new].map(|certificate| ca.user(certificate, &[], now).is_ok());
+    for (text, expected) in [(&*old, [true, false]), ("nonsense", [true, false]), (&*new, [false, true])] {
+        std::fs::write(&path, text).unwrap();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(known(), expected, "{text}");
+    }
+    following.abort();
+    std::fs::remove_file(path).unwrap();
+}

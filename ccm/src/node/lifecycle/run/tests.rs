@@ -1,0 +1,83 @@
+use serde_json::json;
+
+use super::*;
+use crate::apiserver::CallError;
+use crate::provider::ProviderError;
+use crate::testing::{node, node_object, with};
+
+const N1: &str = "n1";
+
+/// A node that is not ready.
+fn n1(uid: &str) -> Node {
+    let change =
+        json!({ "metadata": { "uid": uid, "resourceVersion": "1" }, "status": { "conditions": [] } });
+    node_object(with(node(N1), &change))
+}
+
+/// A state that has seen this node and no other.
+fn knowing(node: &Node) -> State {
+    let mut state = State::new(Metrics::unregistered("lease").queues.of("node-lifecycle"));
+    for event in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
+        state.event(event);
+    }
+    state
+}
+
+/// Looks, works on what is due, and takes in how it went.
+fn turn(state: &mut State, outcome: Outcome, now: Instant) -> Option<String> {
+    state.look();
+    let (name, node) = state.next(now).expect("a node to look at");
+    state.finish(&name, &node, outcome, now)
+}
+
+fn refused() -> Outcome {
+    Outcome::DeleteFailed(CallError::Timeout)
+}
+
+/// Whether there is something to do at `now`, after a look.
+fn is_due(state: &mut State, now: Instant) -> bool {
+    state.look();
+    state.next(now).is_some()
+}
+
+#[test]
+fn a_node_that_was_deleted_is_let_be_until_the_watch_had_time_to_show_it() {
+    for outcome in [Outcome::Deleted, Outcome::Gone] {
+        let (mut state, now) = (knowing(&n1("a")), Instant::now());
+        assert_eq!(turn(&mut state, outcome, now), None);
+        assert!(!is_due(&mut state, now + UNSEEN / 2));
+        assert!(is_due(&mut state, now + UNSEEN));
+    }
+}
+
+#[test]
+fn a_node_that_was_made_again_does_not_wait_for_the_one_before() {
+    let (mut state, now) = (knowing(&n1("a")), Instant::now());
+    assert!(turn(&mut state, refused(), now).is_some());
+    assert!(!is_due(&mut state, now));
+    state.event(Event::Apply(n1("b")));
+    assert!(is_due(&mut state, now));
+    // What became of the one before is nothing to it.
+    let name = N1.to_owned();
+    assert_eq!(state.finish(&name, &Arc::new(n1("a")), refused(), now), None);
+    assert!(is_due(&mut state, now));
+}
+
+#[test]
+fn the_same_trouble_is_told_once() {
+    let (mut state, now) = (knowing(&n1("a")), Instant::now());
+    let unknown = |words: &str| Outcome::Unknown(ProviderError::Transient(words.to_owned()));
+    let told = ["x", "x", "y"].map(|words| turn(&mut state, unknown(words), now).is_some());
+    assert_eq!(told, [true, false, true]);
+    assert_eq!(turn(&mut state, Outcome::Kept, now), None);
+    assert!(turn(&mut state, unknown("y"), now).is_some(), "it was well in between");
+}
+
+#[test]
+fn what_was_written_is_known_before_the_watch_shows_it() {
+    let (mut state, now) = (knowing(&n1("a")), Instant::now());
+    let change = json!({ "metadata": { "uid": "a", "resourceVersion": "2" } });
+    let ready = node_object(with(node(N1), &change));
+    assert_eq!(turn(&mut state, Outcome::Written(Box::new(ready)), now), None);
+    assert!(!is_due(&mut state, now), "it is ready");
+}

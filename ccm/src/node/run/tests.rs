@@ -1,0 +1,96 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::provider::ProviderError;
+use crate::testing::{node, node_object, with};
+
+const N1: &str = "n1";
+
+fn n1(uid: &str, uninitialized: bool) -> Node {
+    let taint = json!({ "key": super::super::TAINT_UNINITIALIZED, "effect": "NoSchedule" });
+    let taints: Vec<Value> = uninitialized.then_some(taint).into_iter().collect();
+    node_object(with(node(N1), &json!({ "metadata": { "uid": uid }, "spec": { "taints": taints } })))
+}
+
+/// A state that has seen this node and no other, and works on it.
+fn working_on(node: &Node, now: Instant) -> State {
+    let mut state = State::new(Metrics::unregistered("lease").queues.of("Nodes"));
+    for event in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
+        state.event(event);
+    }
+    assert!(state.next(now).is_some());
+    state
+}
+
+fn failed(words: &str) -> Result<Synced, SyncError> {
+    Err(SyncError::Provider(ProviderError::Transient(words.to_owned())))
+}
+
+const IN_ORDER: Result<Synced, SyncError> = Ok(Synced { standing: Standing::InOrder, latest: None });
+
+#[test]
+fn a_failure_is_news_until_it_is_told_and_again_for_a_node_that_was_made_again() {
+    let now = Instant::now();
+    let (one, other) = (n1("a", false), n1("b", false));
+    let mut state = working_on(&one, now);
+    let mut told = |state: &mut State, node: &Node, words: &str| {
+        state.finish(&N1.to_owned(), node, failed(words), now).is_some()
+    };
+    assert!(told(&mut state, &one, "x"));
+    assert!(!told(&mut state, &one, "x"), "told before");
+    assert!(told(&mut state, &one, "y"));
+    state.event(Event::Apply(other.clone()));
+    assert!(told(&mut state, &other, "y"), "of another node");
+    assert!(!told(&mut state, &one, "z"), "of one that is gone");
+    state.event(Event::Delete(other.clone()));
+    state.event(Event::Apply(other.clone()));
+    assert!(told(&mut state, &other, "y"), "of one that came back");
+}
+
+#[test]
+fn a_node_that_is_gone_is_not_tried_again() {
+    let now = Instant::now();
+    let node = n1("a", false);
+    let mut state = working_on(&node, now);
+    state.event(Event::Delete(node.clone()));
+    assert_eq!(state.finish(&N1.to_owned(), &node, failed("x"), now), None);
+    assert_eq!(state.queue.next_due(true), None);
+    assert!(state.told.is_empty());
+}
+
+#[test]
+fn the_delay_starts_over_after_a_success() {
+    let now = Instant::now();
+    let node = n1("a", false);
+    let mut state = working_on(&node, now);
+    let mut delay = |outcome| {
+        state.finish(&N1.to_owned(), &node, outcome, now);
+        let due = state.queue.next_due(true);
+        assert!(due.is_none_or(|due| state.next(due).is_some()));
+        due.map(|due| (due - now).as_millis())
+    };
+    assert_eq!(
+        [failed("x"), failed("x"), IN_ORDER, failed("x")].map(&mut delay),
+        [Some(100), Some(200), None, Some(100)]
+    );
+}
+
+#[test]
+fn an_initialization_whose_answer_was_lost_is_told_when_it_is_seen() {
+    let lost = || Err(SyncError::Write(crate::apiserver::CallError::Timeout));
+    let table = [
+        ("the answer was lost", true, vec![lost()], Some(News::Initialized)),
+        ("and then something else failed", true, vec![lost(), failed("x")], Some(News::Initialized)),
+        ("nothing was written", true, vec![failed("x")], None),
+        ("there was nothing to initialize", false, vec![lost()], None),
+    ];
+    for (what, uninitialized, failures, expected) in table {
+        let now = Instant::now();
+        let node = n1("a", uninitialized);
+        let mut state = working_on(&node, now);
+        for failure in failures {
+            state.finish(&N1.to_owned(), &node, failure, now);
+        }
+        assert_eq!(state.finish(&N1.to_owned(), &node, IN_ORDER, now), expected, "{what}");
+    }
+}
