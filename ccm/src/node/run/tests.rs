@@ -33,7 +33,7 @@ fn a_failure_is_news_until_it_is_told_and_again_for_a_node_that_was_made_again()
     let now = Instant::now();
     let (one, other) = (n1("a", false), n1("b", false));
     let mut state = working_on(&one, now);
-    let mut told = |state: &mut State, node: &Node, words: &str| {
+    let told = |state: &mut State, node: &Node, words: &str| {
         state.finish(&N1.to_owned(), node, failed(words), now).is_some()
     };
     assert!(told(&mut state, &one, "x"));
