@@ -27,6 +27,8 @@ use windlass_ccm::app::root_cause;
 
 /// How long after its end an object in quarantine is deleted.
 const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
+/// When the news of what overtook a write has come, unless a watch is interrupted.
+const NEWS_ARE_HERE: Duration = Duration::from_secs(2);
 /// Writes in flight at the same time.
 const PARALLEL: usize = 8;
 /// Pause after a failed pass, doubled with each further one up to the longest.
@@ -87,6 +89,7 @@ impl Applier {
                 (pause, retry) = (FIRST_PAUSE, None);
                 continue;
             };
+            self.metal.shared.state().unsettled.everything();
             tracing::warn!(failed = failures.len(), error = %first, retry_in = ?pause, "not everything was written");
             let now = Instant::now();
             (rested, retry) = (rested.max(now + FIRST_PAUSE), Some(now + pause));
@@ -105,11 +108,12 @@ impl Applier {
         failures.extend(self.end_quarantines().await);
         let began = Instant::now();
         let mut writes = {
-            let state = self.metal.shared.state();
+            let mut state = self.metal.shared.state();
             if !state.ready {
                 return Pass { planning: Duration::ZERO, failures };
             }
-            Writes::new(&state, &state.reviewed(), state.clock.now())
+            let (reviewed, now) = (state.reviewed(), state.clock.now());
+            Writes::new(&mut state, &reviewed, now)
         };
         let planning = began.elapsed();
         if let Some(due) = writes.hold_back(pools, Instant::now()) {
@@ -173,10 +177,18 @@ impl Applier {
             }
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
                 tracing::debug!(what, reason = status.reason, "decided again when the news is here");
+                self.overtaken();
                 Ok(())
             }
             Err(error) => Err(format!("cannot {what}: {}", root_cause(&error))),
         }
+    }
+
+    /// Somebody changed an object meanwhile. The news may be here before, or be one that is no reason for a pass, as that of
+    /// a status.
+    fn overtaken(&self) {
+        self.metal.shared.state().unsettled.everything();
+        self.metal.shared.replan.ask_at(Instant::now() + NEWS_ARE_HERE);
     }
 
     async fn delete_router(&self, router: &VirtualRouter) -> Result<(), Failure> {
@@ -195,7 +207,10 @@ impl Applier {
                 self.metal.shared.forget(router);
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                self.overtaken();
+                Ok(())
+            }
             Err(error) => Err(format!("cannot {what}: {}", root_cause(&error))),
         }
     }

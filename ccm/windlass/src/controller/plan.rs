@@ -12,23 +12,25 @@
 //! - A VIP in quarantine is nobody's: it is planned for as if it did not exist.
 
 mod ahead;
+mod land;
 mod ranking;
+mod revision;
 mod segment;
 mod spread;
 mod unplaced;
 mod work;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
-use windlass_api::{
-    DEFAULT_ADVERTISEMENT_INTERVAL_MS, NodeNetwork, VirtualIP, VirtualRouter, VirtualRouterSpec,
-};
+use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
-pub(crate) use ahead::carrier_of_new;
-use segment::Segments;
+pub(crate) use ahead::{Kind, Offer};
+pub(crate) use land::Land;
+pub(crate) use revision::{Cargo, revised};
 use spread::Spread;
 pub(crate) use unplaced::Unplaced;
 use work::{Choice, Venue, Work, router_name};
@@ -53,51 +55,53 @@ pub(crate) struct Input {
     pub(crate) pools: BTreeMap<String, PoolPlan>,
     pub(crate) vips: Vec<Arc<VirtualIP>>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
-    pub(crate) networks: Vec<Arc<NodeNetwork>>,
-    /// Nodes by name, and whether they are in the stable node set (service-contract S-24): the others rank below.
-    pub(crate) nodes: BTreeMap<String, bool>,
+    pub(crate) land: Arc<Land>,
 }
 
 /// What the cluster should look like.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct Plan<'a> {
     /// Every virtual router that is to be, by name.
-    pub(crate) routers: BTreeMap<String, VirtualRouterSpec>,
+    pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
     /// Virtual router of each VIP that has one, by the VIP's name.
     pub(crate) carriers: BTreeMap<String, String>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
+    /// A router's VIPs are of pools that name several interfaces, or are where nobody can announce them: one VIP more or
+    /// less may then change more than it does elsewhere, see [`revised`].
+    pub(crate) delicate: bool,
 }
 
 /// Makes the plan.
-pub(crate) fn plan(input: &Input) -> Plan {
+pub(crate) fn plan(input: &Input) -> Plan<'_> {
     Planner::new(input).run()
 }
 
-/// VIPs with an equal one of these have a [`Venue`] in common.
-type Kind<'a> = (IpNet, Option<&'a str>, u32);
-
 struct Planner<'a> {
     input: &'a Input,
-    segments: Segments,
-    routers: BTreeMap<String, Work>,
+    land: &'a Land,
+    routers: BTreeMap<String, Work<'a>>,
     spread: Spread<'a>,
-    venues: HashMap<Kind<'a>, Venue>,
+    /// VIPs of one kind have one in common.
+    venues: HashMap<Kind, Venue<'a>>,
+    delicate: bool,
 }
 
 impl<'a> Planner<'a> {
     fn new(input: &'a Input) -> Self {
         let routers = distinct(&input.routers).into_iter();
+        let work = |router: &'a VirtualRouter| (router.name_any(), Work::new(Cow::Borrowed(&router.spec)));
         Self {
             input,
-            segments: Segments::new(&input.networks, &input.nodes),
-            routers: routers.map(|router| (router.name_any(), Work::new(router.spec.clone()))).collect(),
+            land: &input.land,
+            routers: routers.map(|router| work(router)).collect(),
             spread: Spread::default(),
             venues: HashMap::new(),
+            delicate: false,
         }
     }
 
-    fn run(mut self) -> Plan {
+    fn run(mut self) -> Plan<'a> {
         let mut plan = Plan::default();
         let is_wanted =
             |vip: &VirtualIP| vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
@@ -107,72 +111,91 @@ impl<'a> Planner<'a> {
         vips.sort_by_cached_key(|vip| {
             (vip.metadata.creation_timestamp.as_ref().map(|time| time.0), vip.spec.address)
         });
-        let mut homeless = Vec::new();
+        let (mut homeless, mut at_home) = (Vec::new(), Vec::new());
         for vip in vips {
             let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
-            match vip.spec.virtual_router.as_ref().filter(|router| self.stays(vip, pool, router)) {
-                Some(router) => self.put(vip, pool, router.clone(), &mut plan),
-                None => homeless.push((vip, pool)),
+            match vip.spec.virtual_router.as_ref() {
+                Some(router) if self.stays(vip, pool, router) => {
+                    self.put(vip, pool, router.clone(), &mut plan);
+                    at_home.push((vip, router));
+                }
+                Some(_) | None => homeless.push((vip, pool)),
+            }
+        }
+        // Who is at home matters one by one only to those that are not.
+        if !homeless.is_empty() {
+            for (vip, router) in at_home {
+                self.spread.note(vip, router);
             }
         }
         for (vip, pool) in homeless {
             match self.place(vip, pool) {
-                Ok(router) => self.put(vip, pool, router, &mut plan),
+                Ok(router) => {
+                    self.spread.note(vip, &router);
+                    self.put(vip, pool, router, &mut plan);
+                }
                 Err(why) => drop(plan.unplaced.insert(vip.name_any(), why)),
             }
         }
         self.routers.retain(|_, router| router.vips > 0);
         let mut places = HashMap::new();
+        let Land { nodes, segments, networks: _ } = self.land;
         for router in self.routers.values_mut() {
-            router.spec.advertisement_interval_milliseconds = router.interval_ms();
+            let interval_ms = router.interval_ms();
+            if router.spec.advertisement_interval_milliseconds != interval_ms {
+                router.spec.to_mut().advertisement_interval_milliseconds = interval_ms;
+            }
             let Some(segment) = router.segment else { continue };
             let interface = router.interface.as_deref();
             let candidates = places
                 .entry((segment, router.interface.clone()))
-                .or_insert_with(|| self.segments.by_node(segment, interface));
-            let nodes = ranking::refreshed(&router.spec, candidates, &self.segments, &self.input.nodes);
-            // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
-            if !nodes.is_empty() {
-                router.spec.nodes = nodes;
+                .or_insert_with(|| segments.by_node(segment, interface));
+            if let Some(nodes) = ranking::refreshed(&router.spec, candidates, segments, nodes) {
+                router.spec.to_mut().nodes = nodes;
             }
         }
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
+        plan.delicate = self.delicate;
         plan
     }
 
     /// A VIP stays while its router has a candidate, or no other segment would take it.
-    fn stays(&self, vip: &VirtualIP, pool: &PoolPlan, router: &str) -> bool {
+    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlan, router: &str) -> bool {
         let Some(segment) = self.routers.get(router).and_then(|router| router.segment) else { return false };
-        segment.addr().is_ipv4() == vip.spec.address.is_ipv4()
-            && (self.segments.has_candidates(segment, pool.interface.as_deref())
-                || self.segment(vip, pool).is_err())
+        if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
+            return false;
+        }
+        let has_candidates = self.land.segments.has_candidates(segment, pool.interface.as_deref());
+        let clings = !has_candidates && self.segment(vip, pool).is_err();
+        self.delicate |= clings;
+        has_candidates || clings
     }
 
-    fn put(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan) {
+    fn put(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan<'a>) {
         if let Some(work) = self.routers.get_mut(&router) {
             work.vips += 1;
             if work.interface.is_none() {
                 work.interface.clone_from(&pool.interface);
             }
+            self.delicate |= pool.interface.is_some() && work.interface != pool.interface;
             // The fastest of its pools, should an admin change one of them. A pool that is gone has no say.
             if let Some(known) = self.input.pools.get(&vip.spec.pool) {
                 work.interval_ms =
                     Some(work.interval_ms.map_or(known.interval_ms, |old| old.min(known.interval_ms)));
             }
         }
-        self.spread.note(vip, &router);
         plan.carriers.insert(vip.name_any(), router);
     }
 
     /// The segment for a VIP without one.
     fn segment(&self, vip: &VirtualIP, pool: &PoolPlan) -> Result<IpNet, Unplaced> {
         let address = vip.spec.address;
-        self.segments.find(address, pool.interface.as_deref()).ok_or_else(|| {
+        self.land.segment(address, pool).ok_or_else(|| {
             let pool_name = vip.spec.pool.clone();
-            if let Some(segment) = self.segments.find_mute(address) {
+            if let Some(segment) = self.land.segments.find_mute(address) {
                 return Unplaced::LinkLocal { address, segment };
             }
-            let lone = self.segments.find_lone(address, pool.interface.as_deref());
+            let lone = self.land.segments.find_lone(address, pool.interface.as_deref());
             match (&pool.interface, lone) {
                 (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
                 (Some(interface), None) => {
@@ -186,33 +209,34 @@ impl<'a> Planner<'a> {
     /// The router for a VIP without one; made if need be.
     fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlan) -> Result<String, Unplaced> {
         let segment = self.segment(vip, pool)?;
-        let kind = (segment, pool.interface.as_deref(), pool.interval_ms);
-        let venue = self.venues.remove(&kind).unwrap_or_else(|| self.venue(segment, pool));
-        match self.choose(vip, pool, &venue) {
-            Choice::Router(name) => {
-                self.venues.insert(kind, venue);
-                Ok(name)
-            }
+        let kind = Kind::new(segment, pool);
+        let mut venue = self.venues.remove(&kind).unwrap_or_else(|| self.venue(segment, pool));
+        let choice = self.choose(vip, pool, &mut venue);
+        self.venues.insert(kind, venue);
+        match choice {
+            Choice::Router(name) => Ok(name),
             Choice::Made(name) => {
-                // It may fit elsewhere, too.
-                self.venues.clear();
+                if let Some(made) = self.routers.get(&name) {
+                    // It may fit elsewhere, too.
+                    self.venues.values_mut().for_each(|venue| venue.learn(&name, made));
+                }
                 Ok(name)
             }
             Choice::NoVrid => Err(Unplaced::Vrid { segment }),
         }
     }
 
-    fn venue(&self, segment: IpNet, pool: &PoolPlan) -> Venue {
-        let candidates = self.segments.candidates(segment, pool.interface.as_deref());
+    fn venue(&self, segment: IpNet, pool: &PoolPlan) -> Venue<'a> {
+        let candidates = self.land.segments.candidates(segment, pool.interface.as_deref());
         Venue::new(segment, candidates, pool.interval_ms, &self.routers)
     }
 
-    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, venue: &Venue) -> Choice {
+    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, venue: &mut Venue<'a>) -> Choice {
         // VIPs of the same Services, by the node that is first where they are: now, and when all nodes are well.
         let (mut now, mut well) = (BTreeMap::new(), BTreeMap::new());
         for (router, count) in self.spread.siblings(vip) {
             let Some(router) = self.routers.get(router) else { continue };
-            if let Some(node) = router.first_healthy(&self.input.nodes) {
+            if let Some(node) = router.first_healthy(&self.land.nodes) {
                 *now.entry(node).or_insert(0) += count;
             }
             if let Some(node) = router.first() {
@@ -222,39 +246,44 @@ impl<'a> Planner<'a> {
         let at = |counts: &BTreeMap<&str, usize>, node: Option<&str>| {
             node.and_then(|node| counts.get(node)).copied().unwrap_or(0)
         };
-        let siblings = |router: &Work| {
+        let siblings = |router: &Work<'_>| {
             if now.is_empty() {
                 return (0, 0);
             }
-            (at(&now, router.first_healthy(&self.input.nodes)), at(&well, router.first()))
+            (at(&now, router.first_healthy(&self.land.nodes)), at(&well, router.first()))
         };
         let fitting = || venue.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let least = fitting().map(|(name, router)| (siblings(router), router.vips, name)).min();
-        let healthy = || venue.candidates.iter().filter(|one| one.healthy);
         if let Some(((siblings, _), vips, name)) = least {
-            let enough = vips == 0
-                || fitting().filter(|(_, router)| router.vips > 0).count() >= healthy().count().max(1);
-            let best = healthy().map(|one| at(&now, Some(&one.node))).min();
-            if enough && best.is_none_or(|best| siblings <= best) {
+            let enough =
+                vips == 0 || fitting().filter(|(_, router)| router.vips > 0).count() >= venue.healthy.max(1);
+            let mut healthy = venue.candidates.iter().filter(|one| one.healthy);
+            if enough && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node)))) {
                 return Choice::Router(name.clone());
             }
         }
+        let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
         match (self.add(venue, pool, &siblings), least) {
             (Some(made), _) => Choice::Made(made),
-            (None, Some((_, _, name))) => Choice::Router(name.clone()),
+            (None, Some(name)) => Choice::Router(name),
             (None, None) => Choice::NoVrid,
         }
     }
 
     /// Makes a router, if the segment has a VRID left.
-    fn add(&mut self, venue: &Venue, pool: &PoolPlan, siblings: &BTreeMap<String, usize>) -> Option<String> {
+    fn add(
+        &mut self,
+        venue: &mut Venue<'a>,
+        pool: &PoolPlan,
+        siblings: &BTreeMap<String, usize>,
+    ) -> Option<String> {
         let vrid = self.free_vrid(venue)?;
         let others: Vec<&VirtualRouterSpec> = self
             .routers
             .values()
             .filter(|router| router.vips > 0 && router.segment == Some(venue.segment))
-            .map(|router| &router.spec)
+            .map(|router| &*router.spec)
             .collect();
         let segment = venue.segment.to_string();
         let spec = VirtualRouterSpec {
@@ -265,36 +294,15 @@ impl<'a> Planner<'a> {
         };
         let name = router_name(venue.segment, vrid);
         let interface = pool.interface.clone();
-        let work = Work { interface, interval_ms: Some(pool.interval_ms), ..Work::new(spec) };
+        let work = Work { interface, interval_ms: Some(pool.interval_ms), ..Work::new(Cow::Owned(spec)) };
         self.routers.insert(name.clone(), work);
         Some(name)
     }
 
     /// The lowest VRID from 64 on, then from 1, that no router of ours and no stranger of the family uses on the same
     /// links.
-    fn free_vrid(&self, venue: &Venue) -> Option<u8> {
-        let is_ipv4 = venue.segment.addr().is_ipv4();
-        let links: BTreeSet<(&str, &str)> =
-            venue.candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
-        let mut used = BTreeSet::new();
-        for Work { spec, segment, .. } in self.routers.values() {
-            let other_family = segment.is_some_and(|segment| segment.addr().is_ipv4() != is_ipv4);
-            let shares =
-                spec.nodes.iter().any(|node| links.contains(&(node.name.as_str(), node.interface.as_str())));
-            if !other_family && (shares || *segment == Some(venue.segment)) {
-                used.insert(spec.vrid);
-            }
-        }
-        for network in &self.input.networks {
-            let node = network.name_any();
-            let heard = network.spec.foreign_routers.iter();
-            used.extend(
-                heard
-                    .filter(|router| router.source.is_ipv4() == is_ipv4)
-                    .filter(|router| links.contains(&(node.as_str(), router.interface.as_str())))
-                    .map(|router| router.vrid),
-            );
-        }
+    fn free_vrid(&self, venue: &mut Venue<'a>) -> Option<u8> {
+        let used = venue.used_vrids(&self.routers, &self.land.networks);
         (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
     }
 }

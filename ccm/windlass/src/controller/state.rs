@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use tokio::sync::SetOnce;
 use windlass_api::{
@@ -24,15 +24,17 @@ use super::changes::Changes;
 use super::clock::Clock;
 use super::contest::Contests;
 use super::external::Told;
+use super::ground::Ground;
 use super::holdings::allows_move;
 use super::inventory::Inventory;
 use super::ledger::Ledger;
 use super::loads::Loads;
-use super::pools::{Obstacles, Reviewed, Reviewer};
+use super::pools::{Findings, Obstacles, Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
 use super::sources;
+use super::unsettled::Unsettled;
 use super::waiting::{Chance, Waiting};
 
 /// The cluster.
@@ -56,6 +58,12 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     /// VIPs of each virtual router.
     pub(crate) loads: Loads,
+    /// Where they can be.
+    pub(crate) ground: Ground,
+    /// What changed since all was as planned.
+    pub(crate) unsettled: Unsettled,
+    /// What pools have to tell of, by their names, unless it is to be looked for anew.
+    pub(super) findings: Option<Arc<BTreeMap<String, Findings>>>,
     pub(crate) waiting: Waiting,
     reviewer: Reviewer,
     /// Services with external IPs.
@@ -167,6 +175,7 @@ impl State {
         };
         let before = owners_and_pools(self);
         self.ledger.set_pools(usable.iter().cloned());
+        self.addresses_concern();
         let before_pools = std::mem::replace(&mut self.pools, usable);
         let after = owners_and_pools(self);
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
@@ -284,6 +293,7 @@ impl Watched for IPPool {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.pool_concerns(news);
         if !state.ready {
             return Vec::new();
         }
@@ -319,7 +329,7 @@ impl Watched for VirtualIP {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.loads.note(news);
+        state.vip_concerns(news);
         state.vip_news(news)
     }
 
@@ -338,6 +348,11 @@ impl Watched for VirtualRouter {
         &mut world.routers
     }
 
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.router_concerns(news);
+        Vec::new()
+    }
+
     /// Agents write the status for people to read.
     fn urgency(news: &News<Self>) -> Urgency {
         match (&news.old, &news.new) {
@@ -353,6 +368,7 @@ impl Watched for NodeNetwork {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.network_concerns(news);
         if let Some(new) = &news.new
             && news.old.as_ref().is_none_or(|old| old.spec.interfaces != new.spec.interfaces)
         {
@@ -382,6 +398,7 @@ impl Watched for Service {
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.note_external(news);
+        state.service_concerns(news);
         state.service_news(news)
     }
 
@@ -414,6 +431,11 @@ impl Watched for Node {
     fn slimmed(mut self) -> Self {
         slim::node(&mut self);
         self
+    }
+
+    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+        state.node_concerns(news);
+        Vec::new()
     }
 
     /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It

@@ -1,39 +1,39 @@
 //! What the planner sees of the state.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use windlass_api::{IPPool, ServiceRef, VirtualIP};
-use windlass_ccm::service::is_stable;
 
-use super::plan::{self, Input, PoolPlan};
-use super::state::State;
+use super::plan::{Input, Kind, Land, Offer, PoolPlan};
+use super::state::{State, World};
 
 #[cfg(test)]
 mod tests;
 
 /// All of it.
-pub(crate) fn input(state: &State) -> Input {
-    Input { vips: state.world.vips.iter().cloned().collect(), ..surroundings(state) }
+pub(crate) fn input(state: &mut State) -> Input {
+    let land = state.ground.land(&state.world);
+    Input { vips: state.world.vips.iter().cloned().collect(), ..surroundings(&state.world, land) }
 }
 
 /// All but the VIPs.
-fn surroundings(state: &State) -> Input {
-    let world = &state.world;
-    let pool = |pool: &Arc<IPPool>| {
-        let plan = PoolPlan {
-            interface: pool.spec.interface.clone(),
-            interval_ms: pool.spec.advertisement_interval_milliseconds,
-        };
-        (pool.name_any(), plan)
-    };
-    Input {
-        pools: world.pools.iter().map(pool).collect(),
-        vips: Vec::new(),
-        routers: world.routers.iter().cloned().collect(),
-        networks: world.networks.iter().cloned().collect(),
-        nodes: world.nodes.iter().map(|node| (node.name_any(), is_stable(node))).collect(),
+fn surroundings(world: &World, land: Arc<Land>) -> Input {
+    let routers = world.routers.iter().cloned().collect();
+    Input { pools: pools(world), vips: Vec::new(), routers, land }
+}
+
+/// What plans need to know of pools, by their names.
+pub(crate) fn pools(world: &World) -> BTreeMap<String, PoolPlan> {
+    world.pools.iter().map(|pool| (pool.name_any(), pool_plan(pool))).collect()
+}
+
+fn pool_plan(pool: &IPPool) -> PoolPlan {
+    PoolPlan {
+        interface: pool.spec.interface.clone(),
+        interval_ms: pool.spec.advertisement_interval_milliseconds,
     }
 }
 
@@ -46,8 +46,14 @@ impl State {
         if self.ledger.held_by(holder).iter().any(is_sibling) {
             return None;
         }
-        let router = plan::carrier_of_new(&surroundings(self), &self.loads.counts(), vip)?;
-        self.loads.expect(address, router.clone());
+        let Self { ground, world, loads, .. } = self;
+        let pool = pool_plan(world.pools.get(&vip.spec.pool)?);
+        let land = ground.land(world);
+        let segment = land.segment(address, &pool)?;
+        let offer = ground
+            .offer(Kind::new(segment, &pool), || Offer::new(&surroundings(world, land), segment, &pool));
+        let router = offer.next(|router| loads.of(router))?.to_owned();
+        loads.expect(address, router.clone());
         Some(router)
     }
 }

@@ -8,14 +8,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter};
+use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter, VirtualRouterSpec};
 use windlass_ccm::conditions::Saying;
 
 use super::claim::sources_patch;
-use super::plan::{self, Input, Plan, Unplaced};
+use super::plan::{self, Cargo, Input, Plan, Unplaced};
 use super::pool_pace::PoolPace;
 use super::pools::{self, Findings, Reviewed};
 use super::state::{State, announced_condition, is_announced};
+use super::unsettled::{Outcome, Part, Scope};
 use super::view;
 
 /// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
@@ -52,15 +53,54 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// Plans, and compares.
-    pub(crate) fn new(state: &State, reviewed: &[Reviewed], now: Timestamp) -> Self {
+    /// Plans what is not known to be as planned, and compares.
+    pub(crate) fn new(state: &mut State, reviewed: &[Reviewed], now: Timestamp) -> Self {
+        let mut writes = match state.unsettled.take() {
+            Scope::Part(part) => Self::of_part(state, &part, now),
+            Scope::Whole => None,
+        }
+        .unwrap_or_else(|| Self::of_all(state, now));
+        writes.add_pools(state, reviewed, now);
+        writes
+    }
+
+    fn of_all(state: &mut State, now: Timestamp) -> Self {
         let input = view::input(state);
         let plan = plan::plan(&input);
         let mut writes = Self::default();
         writes.add_routers(&input, &plan);
-        writes.add_vips(state, &input, &plan, now);
-        writes.add_pools(state, reviewed, now);
+        for vip in &input.vips {
+            let name = vip.name_any();
+            writes.add_vip(state, vip, plan.carriers.get(&name), plan.unplaced.get(&name), now);
+        }
+        state.unsettled.planned(match writes == Self::default() && !plan.delicate {
+            false => Outcome::Unsettled,
+            true if plan.unplaced.is_empty() => Outcome::Settled,
+            true => Outcome::Wanting,
+        });
         writes
+    }
+
+    /// `None`: VIPs may have to move, and the whole plan has to tell where.
+    fn of_part(state: &mut State, part: &Part, now: Timestamp) -> Option<Self> {
+        let Part { vips, nodes, routers } = part;
+        let mut writes = Self::default();
+        if !nodes.is_empty() || !routers.is_empty() {
+            let State { ground, world, loads, .. } = state;
+            let cargos = world
+                .routers
+                .iter()
+                .map(|router| Cargo { router, pools: loads.pools(&router.name_any()).collect() });
+            let cargos = cargos.filter(|cargo| !cargo.pools.is_empty());
+            let land = ground.land(world);
+            for (router, nodes) in plan::revised(&land, &view::pools(world), cargos, nodes, routers)? {
+                writes.add_router(router, &VirtualRouterSpec { nodes, ..router.spec.clone() });
+            }
+        }
+        for vip in vips.iter().filter_map(|name| state.world.vips.get(name)) {
+            writes.add_vip(state, vip, None, None, now);
+        }
+        Some(writes)
     }
 
     /// Each stage is to be done before the next.
@@ -89,7 +129,7 @@ impl Writes {
         first
     }
 
-    fn add_routers(&mut self, input: &Input, plan: &Plan) {
+    fn add_routers(&mut self, input: &Input, plan: &Plan<'_>) {
         let known: HashMap<_, _> = input
             .routers
             .iter()
@@ -98,14 +138,10 @@ impl Writes {
         for (name, spec) in &plan.routers {
             match known.get(name).copied() {
                 None => {
-                    let router = Box::new(VirtualRouter::new(name, spec.clone()));
+                    let router = Box::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec)));
                     self.routers.push(Write::CreateRouter(router));
                 }
-                Some(old) if old.spec == *spec => {}
-                Some(old) => {
-                    let patch = json!({ "metadata": seen(&**old), "spec": spec });
-                    self.routers.push(Write::Router { name: name.clone(), patch });
-                }
+                Some(old) => self.add_router(old, spec),
             }
         }
         for router in &input.routers {
@@ -116,43 +152,55 @@ impl Writes {
         }
     }
 
-    fn add_vips(&mut self, state: &State, input: &Input, plan: &Plan, now: Timestamp) {
-        for vip in &input.vips {
-            let name = vip.name_any();
-            let mut spec = serde_json::Map::new();
-            if let Some(router) = plan.carriers.get(&name)
-                && vip.spec.virtual_router.as_ref() != Some(router)
-            {
-                spec.insert("virtualRouter".to_owned(), json!(router));
-            }
-            // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
-            if let Some(pool) = state.ledger.pool_of(vip.spec.address)
-                && vip.spec.pool != pool.name
-            {
-                spec.insert("pool".to_owned(), json!(pool.name));
-            }
-            let unplaced = plan.unplaced.get(&name);
-            if unplaced.is_some() && vip.spec.virtual_router.is_some() {
-                spec.insert("virtualRouter".to_owned(), Value::Null);
-            }
-            if vip.spec.quarantine.is_none() {
-                let sources = state.sources_of(vip.spec.address, &vip.spec.owners, None);
-                if vip.spec.sources != sources {
-                    spec.insert("sources".to_owned(), sources_patch(&sources));
-                }
-            }
-            if !spec.is_empty() {
-                let patch = json!({ "metadata": seen(&**vip), "spec": spec });
-                self.vips.push(Write::Vip { name: name.clone(), patch });
-            } else if let Some(conditions) = unplaced.and_then(|why| not_announced(vip, why, now)) {
-                let patch = json!({ "metadata": seen(&**vip), "status": { "conditions": conditions } });
-                self.vips.push(Write::VipStatus { name, patch });
-            }
+    fn add_router(&mut self, old: &VirtualRouter, spec: &VirtualRouterSpec) {
+        if old.spec != *spec {
+            let patch = json!({ "metadata": seen(old), "spec": spec });
+            self.routers.push(Write::Router { name: old.name_any(), patch });
         }
     }
 
-    fn add_pools(&mut self, state: &State, reviewed: &[Reviewed], now: Timestamp) {
-        let findings = Findings::of(state);
+    /// `carrier`: the virtual router that it is to have, if not the one it has. `unplaced`: why it has none.
+    fn add_vip(
+        &mut self,
+        state: &State,
+        vip: &VirtualIP,
+        carrier: Option<&String>,
+        unplaced: Option<&Unplaced>,
+        now: Timestamp,
+    ) {
+        let mut spec = serde_json::Map::new();
+        if let Some(router) = carrier
+            && vip.spec.virtual_router.as_ref() != Some(router)
+        {
+            spec.insert("virtualRouter".to_owned(), json!(router));
+        }
+        // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
+        if let Some(pool) = state.ledger.pool_of(vip.spec.address)
+            && vip.spec.pool != pool.name
+        {
+            spec.insert("pool".to_owned(), json!(pool.name));
+        }
+        if unplaced.is_some() && vip.spec.virtual_router.is_some() {
+            spec.insert("virtualRouter".to_owned(), Value::Null);
+        }
+        if vip.spec.quarantine.is_none() {
+            let sources = state.sources_of(vip.spec.address, &vip.spec.owners, None);
+            if vip.spec.sources != sources {
+                spec.insert("sources".to_owned(), sources_patch(&sources));
+            }
+        }
+        let name = vip.name_any();
+        if !spec.is_empty() {
+            let patch = json!({ "metadata": seen(vip), "spec": spec });
+            self.vips.push(Write::Vip { name, patch });
+        } else if let Some(conditions) = unplaced.and_then(|why| not_announced(vip, why, now)) {
+            let patch = json!({ "metadata": seen(vip), "status": { "conditions": conditions } });
+            self.vips.push(Write::VipStatus { name, patch });
+        }
+    }
+
+    fn add_pools(&mut self, state: &mut State, reviewed: &[Reviewed], now: Timestamp) {
+        let findings = state.findings();
         let none = Findings::default();
         for pool in state.world.pools.iter() {
             let name = pool.name_any();

@@ -30,7 +30,8 @@ fn changed(loads: &mut Loads, old: VirtualIP, new: VirtualIP) {
 }
 
 fn counts(loads: &Loads) -> Vec<(String, usize)> {
-    loads.counts().into_iter().collect()
+    let counts = ["a", "b"].map(|router| (router.to_owned(), loads.of(router)));
+    counts.into_iter().filter(|(_, vips)| *vips > 0).collect()
 }
 
 #[test]
@@ -56,4 +57,43 @@ fn a_vip_that_is_being_made_counts_once() {
     assert_eq!(counts(&loads), [("b".to_owned(), 1)]);
     came(&mut loads, vip(1, Some("b")));
     assert_eq!(counts(&loads), [("b".to_owned(), 1)]);
+}
+
+#[test]
+fn a_plan_is_concerned_by_the_first_and_the_last_of_a_kind_in_a_router_and_by_those_in_none() {
+    let mut loads = Loads::default();
+    let news = |old: Option<VirtualIP>, new: Option<VirtualIP>| News {
+        old: old.map(Arc::new),
+        new: new.map(Arc::new),
+    };
+    let of_pool = |last, pool: &str| {
+        let mut vip = vip(last, Some("a"));
+        vip.spec.pool = pool.into();
+        vip
+    };
+    let mut kept_back = vip(2, None);
+    kept_back.spec.quarantine = Some(windlass_api::Quarantine {
+        reason: windlass_api::QuarantineReason::Released,
+        until: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+        message: String::new(),
+    });
+    let rows = [
+        ("the first", news(None, Some(vip(1, Some("a")))), Concern::Plan),
+        ("another status", news(Some(vip(1, Some("a"))), Some(vip(1, Some("a")))), Concern::Itself),
+        ("the second", news(None, Some(vip(2, Some("a")))), Concern::Itself),
+        ("of another pool", news(None, Some(of_pool(3, "q"))), Concern::Plan),
+        ("the pool of the others", news(Some(of_pool(3, "q")), Some(of_pool(3, "p"))), Concern::Plan),
+        ("in none", news(None, Some(vip(4, None))), Concern::Plan),
+        ("still in none", news(Some(vip(4, None)), Some(vip(4, None))), Concern::Plan),
+        ("joined them", news(Some(vip(4, None)), Some(vip(4, Some("a")))), Concern::Itself),
+        ("kept back", news(Some(vip(2, Some("a"))), Some(kept_back.clone())), Concern::Itself),
+        ("kept back no longer", news(Some(kept_back), None), Concern::Itself),
+        ("one went", news(Some(of_pool(3, "p")), None), Concern::Itself),
+        ("another", news(Some(vip(4, Some("a"))), None), Concern::Itself),
+        ("the last", news(Some(vip(1, Some("a"))), None), Concern::Plan),
+    ];
+    for (what, news, expected) in rows {
+        assert_eq!(loads.note(&news), expected, "{what}");
+    }
+    assert_eq!((loads.of("a"), loads.pools("a").count()), (0, 0));
 }

@@ -1,31 +1,47 @@
 //! The virtual router that a VIP can name from the moment it is made, so that it is not written a second time to name it.
 
-use std::collections::BTreeMap;
+use ipnet::IpNet;
 
-use windlass_api::VirtualIP;
+use super::{Input, Planner, PoolPlan};
 
-use super::{Choice, Input, Planner};
+/// What VIPs without siblings have to have in common for the plan to treat them alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Kind {
+    segment: IpNet,
+    interface: Option<String>,
+    interval_ms: u32,
+}
 
-/// The virtual router that the plan would give to `vip`, which is about to be made and whose Services have no other VIP of
-/// its family. `None` where one would have to be made, or would change by it: the planner sees to that. Of `input` the
-/// VIPs are not looked at; `loads` says how many VIPs each router carries.
-pub(crate) fn carrier_of_new(
-    input: &Input,
-    loads: &BTreeMap<String, usize>,
-    vip: &VirtualIP,
-) -> Option<String> {
-    let mut planner = Planner::new(input);
-    for (name, router) in &mut planner.routers {
-        router.vips = loads.get(name).copied().unwrap_or(0);
+impl Kind {
+    /// VIPs of this pool on this segment.
+    pub(crate) fn new(segment: IpNet, pool: &PoolPlan) -> Self {
+        Self { segment, interface: pool.interface.clone(), interval_ms: pool.interval_ms }
     }
-    let pool = input.pools.get(&vip.spec.pool)?;
-    let segment = planner.segment(vip, pool).ok()?;
-    let venue = planner.venue(segment, pool);
-    match planner.choose(vip, pool, &venue) {
+}
+
+/// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family. Good until
+/// the land, a pool or a virtual router changes.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    routers: Vec<String>,
+    /// None would be made beside them, as long as each carries something.
+    complete: bool,
+}
+
+impl Offer {
+    /// What there is for VIPs of `pool` on `segment`. Of `input` the VIPs are not looked at.
+    pub(crate) fn new(input: &Input, segment: IpNet, pool: &PoolPlan) -> Self {
+        let planner = Planner::new(input);
+        let mut venue = planner.venue(segment, pool);
+        let complete = venue.routers.len() >= venue.healthy.max(1) || planner.free_vrid(&mut venue).is_none();
+        Self { routers: venue.routers, complete }
+    }
+
+    /// The virtual router that the plan would give to another VIP; `vips` says how many each carries. `None` where one would
+    /// have to be made, or would change by it: the planner sees to that.
+    pub(crate) fn next(&self, vips: impl Fn(&str) -> usize) -> Option<&str> {
+        let least = self.routers.iter().map(|name| (vips(name), name)).min();
         // One that carries nothing is about to be removed.
-        Choice::Router(name) => {
-            planner.routers.get(&name).is_some_and(|router| router.vips > 0).then_some(name)
-        }
-        Choice::Made(_) | Choice::NoVrid => None,
+        least.filter(|(vips, _)| self.complete && *vips > 0).map(|(_, name)| name.as_str())
     }
 }

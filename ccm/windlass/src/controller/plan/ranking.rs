@@ -6,6 +6,7 @@
 //! the last, and when it comes back it is what it was.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 
 use windlass_api::{RankedNode, VirtualRouterSpec};
 
@@ -31,11 +32,11 @@ const MOST_OTHERS: usize = LOW as usize;
 /// order of the VRID's own.
 pub(crate) fn new(
     vrid: u8,
-    candidates: &[Candidate],
+    candidates: &[&Candidate],
     others: &[&VirtualRouterSpec],
     siblings: &BTreeMap<String, usize>,
 ) -> Vec<RankedNode> {
-    let mut order: Vec<&Candidate> = candidates.iter().collect();
+    let mut order: Vec<&Candidate> = candidates.to_vec();
     order.sort_by_cached_key(|one| (!one.healthy, weight(vrid, &one.node)));
     let firsts = at(others, 0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
@@ -47,7 +48,8 @@ pub(crate) fn new(
     raise(&mut order, 1, |one| {
         (usize::from(!one.healthy), count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
-    with_priorities(order.into_iter().map(|one| (ranked(one), one.healthy)))
+    let ranked = with_priorities(order.into_iter().map(|one| (Place::of(one), one.healthy)));
+    ranked.into_iter().map(Place::ranked).collect()
 }
 
 /// Who has that place in a router's order.
@@ -77,48 +79,79 @@ fn raise<T, K: Ord>(order: &mut [T], place: usize, key: impl Fn(&T) -> K) {
     }
 }
 
-/// The ranking of an existing router, brought up to date; its candidates are given by their nodes' names.
+/// The ranking of an existing router, brought up to date; its candidates are given by their nodes' names. `None`: it is, or
+/// nobody is left.
 pub(crate) fn refreshed(
     router: &VirtualRouterSpec,
     candidates: &BTreeMap<&str, &Candidate>,
     segments: &Segments,
     nodes: &BTreeMap<String, bool>,
-) -> Vec<RankedNode> {
+) -> Option<Vec<RankedNode>> {
     let mut order = Vec::new();
     for old in &router.nodes {
         let Some(&healthy) = nodes.get(&old.name) else { continue };
         if let Some(now) = candidates.get(old.name.as_str()) {
-            order.push((ranked(now), healthy));
+            order.push((Place::of(now), healthy));
         } else if !segments.is_reported(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
-            order.push((old.clone(), healthy));
+            order.push((Place::as_was(old), healthy));
         }
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
+    let healthy = order.iter().filter(|(_, healthy)| *healthy).count();
+    let others = order.len() - healthy;
+    // Of hundreds of candidates most find no place: they need no order.
+    let has_room = |one: &Candidate| if one.healthy { healthy < MOST_HEALTHY } else { others < MOST_OTHERS };
     let mut newcomers: Vec<_> =
-        candidates.values().filter(|one| !known.contains(one.node.as_str())).collect();
+        candidates.values().filter(|one| has_room(one) && !known.contains(one.node.as_str())).collect();
     newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
-    order.extend(newcomers.into_iter().map(|one| (ranked(one), one.healthy)));
-    with_priorities(order)
+    order.extend(newcomers.into_iter().map(|one| (Place::of(one), one.healthy)));
+    let ranked = with_priorities(order);
+    let stands = ranked.len() == router.nodes.len()
+        && ranked
+            .iter()
+            .zip(&router.nodes)
+            .all(|((place, priority), old)| *place == Place::as_was(old) && *priority == old.priority);
+    // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
+    (!stands && !ranked.is_empty()).then(|| ranked.into_iter().map(Place::ranked).collect())
 }
 
-fn ranked(candidate: &Candidate) -> RankedNode {
-    let Candidate { node, interface, source, healthy: _ } = candidate;
-    RankedNode { name: node.clone(), priority: 0, address: *source, interface: interface.clone() }
+/// A node in a ranking, not yet copied: it may find no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place<'a> {
+    node: &'a str,
+    interface: &'a str,
+    address: IpAddr,
+}
+
+impl<'a> Place<'a> {
+    fn of(candidate: &'a Candidate) -> Self {
+        let Candidate { node, interface, source, healthy: _ } = candidate;
+        Self { node, interface, address: *source }
+    }
+
+    fn as_was(old: &'a RankedNode) -> Self {
+        let RankedNode { name, interface, address, priority: _ } = old;
+        Self { node: name, interface, address: *address }
+    }
+
+    fn ranked((place, priority): (Self, u8)) -> RankedNode {
+        let Self { node, interface, address } = place;
+        RankedNode { name: node.to_owned(), priority, address, interface: interface.to_owned() }
+    }
 }
 
 /// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 119
 /// healthy ones are more than a segment loses at once.
-fn with_priorities(order: impl IntoIterator<Item = (RankedNode, bool)>) -> Vec<RankedNode> {
+fn with_priorities<'a>(order: impl IntoIterator<Item = (Place<'a>, bool)>) -> Vec<(Place<'a>, u8)> {
     let (mut healthy_before, mut others_before) = (0, 0);
     let mut nodes = Vec::new();
-    for (mut node, healthy) in order {
+    for (node, healthy) in order {
         let (before, most) =
             if healthy { (&mut healthy_before, MOST_HEALTHY) } else { (&mut others_before, MOST_OTHERS) };
         if *before < most {
-            node.priority = priority(*before, healthy);
+            nodes.push((node, priority(*before, healthy)));
             *before += 1;
-            nodes.push(node);
         }
     }
     nodes

@@ -32,6 +32,10 @@ pub(crate) struct Candidate {
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     subnets: BTreeMap<IpNet, Vec<Candidate>>,
+    /// Lengths of their prefixes, by whether the family is IPv4.
+    lengths: BTreeSet<(bool, u8)>,
+    /// For each interface and whether the family is IPv4, the subnet there that the most nodes have.
+    widest: BTreeMap<String, BTreeMap<bool, IpNet>>,
     /// IPv6 subnets on interfaces without a link-local address: nobody can send adverts there.
     mute: BTreeSet<IpNet>,
     /// Addresses without a subnet, each as `2001:db8::5/128 on eth0 of node n1`, by interface.
@@ -52,7 +56,31 @@ impl Segments {
             }
             segments.reported.insert(node);
         }
+        segments.index();
         segments
+    }
+
+    /// What [`Self::find`] looks up: there may be a subnet for each of hundreds of nodes.
+    fn index(&mut self) {
+        let mut widths: BTreeMap<(&str, bool), (usize, Reverse<IpNet>)> = BTreeMap::new();
+        for (net, places) in &self.subnets {
+            let is_ipv4 = net.addr().is_ipv4();
+            self.lengths.insert((is_ipv4, net.prefix_len()));
+            let on: BTreeSet<(&str, &str)> =
+                places.iter().map(|one| (one.interface.as_str(), one.node.as_str())).collect();
+            let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+            for (interface, _) in on {
+                *nodes.entry(interface).or_default() += 1;
+            }
+            for (interface, count) in nodes {
+                let width = (count, Reverse(*net));
+                let known = widths.entry((interface, is_ipv4)).or_insert(width);
+                *known = (*known).max(width);
+            }
+        }
+        for ((interface, is_ipv4), (_, Reverse(net))) in widths {
+            self.widest.entry(interface.to_owned()).or_default().insert(is_ipv4, net);
+        }
     }
 
     fn add(&mut self, node: &str, interface: &InterfaceInfo, healthy: bool) {
@@ -85,9 +113,9 @@ impl Segments {
     }
 
     /// The candidates of `segment`, each node once, on `interface` if one is named.
-    pub(crate) fn candidates(&self, segment: IpNet, interface: Option<&str>) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, segment: IpNet, interface: Option<&str>) -> Vec<&Candidate> {
         let mut seen = BTreeSet::new();
-        self.places(segment, interface).filter(|one| seen.insert(one.node.as_str())).cloned().collect()
+        self.places(segment, interface).filter(|one| seen.insert(one.node.as_str())).collect()
     }
 
     /// The same by the nodes' names.
@@ -101,6 +129,12 @@ impl Segments {
             candidates.entry(one.node.as_str()).or_insert(one);
         }
         candidates
+    }
+
+    /// The segments that one of `nodes` is a candidate of.
+    pub(crate) fn of_nodes(&self, nodes: &BTreeSet<String>) -> BTreeSet<IpNet> {
+        let holds = |places: &Vec<Candidate>| places.iter().any(|one| nodes.contains(&one.node));
+        self.subnets.iter().filter(|(_, places)| holds(places)).map(|(net, _)| *net).collect()
     }
 
     /// Whether `segment` has a candidate.
@@ -120,19 +154,12 @@ impl Segments {
     /// The segment for `address`: the smallest subnet that holds it. With an `interface` named, a subnet of its family
     /// there will do even if it does not hold the address, the one of most nodes first.
     pub(crate) fn find(&self, address: IpAddr, interface: Option<&str>) -> Option<IpNet> {
-        let holds = |net: &IpNet| net.contains(&address);
-        self.subnets
-            .keys()
-            .filter(|net| holds(net) || interface.is_some() && net.addr().is_ipv4() == address.is_ipv4())
-            .filter(|net| self.has_candidates(**net, interface))
-            .max_by_key(|net| {
-                if holds(net) {
-                    (true, usize::from(net.prefix_len()), Reverse(**net))
-                } else {
-                    (false, self.candidates(**net, interface).len(), Reverse(**net))
-                }
-            })
-            .copied()
+        let is_ipv4 = address.is_ipv4();
+        let longest_first = self.lengths.range((is_ipv4, 0)..=(is_ipv4, u8::MAX)).rev();
+        longest_first
+            .filter_map(|(_, length)| Some(IpNet::new(address, *length).ok()?.trunc()))
+            .find(|net| self.has_candidates(*net, interface))
+            .or_else(|| self.widest.get(interface?)?.get(&is_ipv4).copied())
     }
 
     /// Where no node has a subnet of the family of `address`, on `interface` if one is named: an address there that is one

@@ -6,8 +6,8 @@ mod spread;
 
 use serde_json::json;
 use windlass_api::{
-    ForeignRouter, InterfaceInfo, NodeNetworkSpec, Quarantine, QuarantineReason, RankedNode, ServiceRef,
-    VirtualIPSpec, virtual_ip_name,
+    ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec, Quarantine, QuarantineReason, RankedNode,
+    ServiceRef, VirtualIPSpec, virtual_ip_name,
 };
 
 use super::*;
@@ -15,7 +15,17 @@ use super::*;
 /// A cluster that is changed and planned in turn, the plan being carried out each time.
 #[derive(Default)]
 struct Cluster {
+    /// But for the land.
     input: Input,
+    nodes: BTreeMap<String, bool>,
+    networks: Vec<Arc<NodeNetwork>>,
+}
+
+/// The plan by itself, without a word on how it came about.
+fn planned(input: &Input) -> Plan<'static> {
+    let Plan { routers, carriers, unplaced, delicate: _ } = plan(input);
+    let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
+    Plan { routers, carriers, unplaced, delicate: false }
 }
 
 impl Cluster {
@@ -41,7 +51,7 @@ impl Cluster {
     }
 
     fn node(&mut self, name: &str, healthy: bool) {
-        self.input.nodes.insert(name.into(), healthy);
+        self.nodes.insert(name.into(), healthy);
     }
 
     fn network(&mut self, node: &str, interface: &str, addresses: &[&str]) {
@@ -70,8 +80,8 @@ impl Cluster {
             foreign_routers: foreign_routers.collect(),
             duplicates: Vec::new(),
         };
-        self.input.networks.retain(|network| network.name_any() != node);
-        self.input.networks.push(Arc::new(NodeNetwork::new(node, spec)));
+        self.networks.retain(|network| network.name_any() != node);
+        self.networks.push(Arc::new(NodeNetwork::new(node, spec)));
     }
 
     fn vip(&mut self, address: &str) {
@@ -114,19 +124,24 @@ impl Cluster {
         }
     }
 
+    fn input(&self) -> Input {
+        let land = Arc::new(Land::new(self.nodes.clone(), self.networks.clone()));
+        Input { land, ..self.input.clone() }
+    }
+
     /// Plans, carries the plan out, and checks that planning again changes nothing.
-    fn plan(&mut self) -> Plan {
-        let plan = plan(&self.input);
+    fn plan(&mut self) -> Plan<'static> {
+        let plan = planned(&self.input());
         self.input.routers = plan
             .routers
             .iter()
-            .map(|(name, spec)| Arc::new(VirtualRouter::new(name, spec.clone())))
+            .map(|(name, spec)| Arc::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec))))
             .collect();
         for vip in &mut self.input.vips {
             let carrier = plan.carriers.get(&vip.name_any()).cloned();
             Arc::make_mut(vip).spec.virtual_router = carrier;
         }
-        assert_eq!(super::plan(&self.input), plan, "a plan carried out is planned again as it is");
+        assert_eq!(planned(&self.input()), plan, "a plan carried out is planned again as it is");
         plan
     }
 
@@ -134,12 +149,12 @@ impl Cluster {
     fn carrier_of_new(&self, address: &str) -> Option<String> {
         let mut new = Self::default();
         new.vip(address);
-        let mut loads = BTreeMap::new();
-        for router in self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.clone()) {
-            *loads.entry(router).or_default() += 1;
-        }
-        let input = Input { vips: Vec::new(), ..self.input.clone() };
-        carrier_of_new(&input, &loads, &new.input.vips[0])
+        let vip = &new.input.vips[0];
+        let input = Input { vips: Vec::new(), ..self.input() };
+        let pool = input.pools.get(&vip.spec.pool)?;
+        let offer = Offer::new(&input, input.land.segment(vip.spec.address, pool)?, pool);
+        let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());
+        offer.next(|router| carried.clone().filter(|carrier| *carrier == router).count()).map(str::to_owned)
     }
 
     fn carrier(&mut self, address: &str) -> Option<String> {
@@ -149,11 +164,11 @@ impl Cluster {
 }
 
 /// Names and priorities, in order.
-fn ranking(plan: &Plan, router: &str) -> Vec<(String, u8)> {
+fn ranking(plan: &Plan<'_>, router: &str) -> Vec<(String, u8)> {
     plan.routers[router].nodes.iter().map(|node| (node.name.clone(), node.priority)).collect()
 }
 
-fn names(plan: &Plan, router: &str) -> Vec<String> {
+fn names(plan: &Plan<'_>, router: &str) -> Vec<String> {
     ranking(plan, router).into_iter().map(|(name, _)| name).collect()
 }
 
@@ -185,7 +200,7 @@ fn a_vip_in_quarantine_is_planned_for_as_if_it_did_not_exist() {
     cluster.vip("192.0.2.100");
     cluster.plan();
     cluster.quarantine("192.0.2.100");
-    assert_eq!(plan(&cluster.input), Plan::default());
+    assert_eq!(planned(&cluster.input()), Plan::default());
 }
 
 #[test]
@@ -206,9 +221,9 @@ fn what_no_node_can_announce_is_said_with_its_reason() {
     cluster.vip_of("wan", "203.0.113.2");
     cluster.vip_of("wan", "2001:db8:ffff::1");
     cluster.vip("2001:db8::1");
-    let mut lame = NodeNetwork::clone(&cluster.input.networks[0]);
+    let mut lame = NodeNetwork::clone(&cluster.networks[0]);
     lame.spec.interfaces[0].addresses.push("2001:db8::2/64".into());
-    cluster.input.networks[0] = Arc::new(lame);
+    cluster.networks[0] = Arc::new(lame);
     let plan = cluster.plan();
     assert!(plan.routers.is_empty() && plan.carriers.is_empty());
     let said: Vec<_> = plan.unplaced.values().map(|why| format!("{}: {why}", why.reason())).collect();
@@ -231,9 +246,9 @@ fn what_no_node_can_announce_is_said_with_its_reason() {
 #[test]
 fn nodes_whose_addresses_are_in_no_subnet_are_told_so() {
     let mut cluster = Cluster::of(2);
-    let mut network = NodeNetwork::clone(&cluster.input.networks[0]);
+    let mut network = NodeNetwork::clone(&cluster.networks[0]);
     network.spec.interfaces[0].addresses.push("2001:db8::5/128".into());
-    cluster.input.networks[0] = Arc::new(network);
+    cluster.networks[0] = Arc::new(network);
     cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth7".into()), interval_ms: 100 });
     cluster.vip("2001:db8::1");
     cluster.vip("203.0.113.1");
@@ -370,7 +385,7 @@ fn nodes_come_at_the_end_and_go_without_changing_the_order_of_the_others() {
     let with = names(&cluster.plan(), router);
     assert_eq!(with[..3], before);
     assert_eq!(with[3], "a0");
-    cluster.input.nodes.remove(&before[1]);
+    cluster.nodes.remove(&before[1]);
     let plan = cluster.plan();
     assert_eq!(names(&plan, router), [before[0].clone(), before[2].clone(), "a0".into()]);
     assert_eq!(
@@ -404,9 +419,9 @@ fn a_missing_report_moves_nobody_and_an_empty_ranking_is_never_written() {
     let mut cluster = Cluster::of(3);
     cluster.vip("192.0.2.100");
     let before = cluster.plan();
-    cluster.input.networks.clear();
+    cluster.networks.clear();
     assert_eq!(cluster.plan(), before, "agents that do not report may still announce");
-    cluster.input.nodes.clear();
+    cluster.nodes.clear();
     assert_eq!(cluster.plan(), before, "with no node left there is nobody better either");
 }
 
@@ -495,7 +510,7 @@ fn the_interval_is_that_of_the_pool_and_follows_it() {
     cluster.vip("192.0.2.100");
     cluster.vip_of("fast", "192.0.2.101");
     let interval =
-        |plan: &Plan, vip: &str| plan.routers[&plan.carriers[vip]].advertisement_interval_milliseconds;
+        |plan: &Plan<'_>, vip: &str| plan.routers[&plan.carriers[vip]].advertisement_interval_milliseconds;
     let plan = cluster.plan();
     assert_eq!((interval(&plan, "192.0.2.100"), interval(&plan, "192.0.2.101")), (100, 10));
     let before = plan.carriers;
@@ -513,7 +528,7 @@ fn a_vip_that_is_being_deleted_is_carried_no_more() {
     let deleted = json!("2026-01-01T00:00:00Z");
     Arc::make_mut(&mut cluster.input.vips[0]).metadata.deletion_timestamp =
         serde_json::from_value(deleted).expect("time");
-    assert_eq!(plan(&cluster.input), Plan::default());
+    assert_eq!(planned(&cluster.input()), Plan::default());
 }
 
 #[test]

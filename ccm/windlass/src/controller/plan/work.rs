@@ -1,15 +1,17 @@
 //! What a plan is made with.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use ipnet::IpNet;
-use windlass_api::VirtualRouterSpec;
+use windlass_api::{NodeNetwork, VirtualRouterSpec};
 
 use super::segment::Candidate;
 
 /// A router while the plan is made.
-pub(super) struct Work {
-    pub(super) spec: VirtualRouterSpec,
+pub(super) struct Work<'a> {
+    pub(super) spec: Cow<'a, VirtualRouterSpec>,
     /// Its `spec.segment`, unless hands wrote something else there.
     pub(super) segment: Option<IpNet>,
     /// Interface that its VIPs' pools name, if any.
@@ -18,8 +20,8 @@ pub(super) struct Work {
     pub(super) vips: usize,
 }
 
-impl Work {
-    pub(super) fn new(spec: VirtualRouterSpec) -> Self {
+impl<'a> Work<'a> {
+    pub(super) fn new(spec: Cow<'a, VirtualRouterSpec>) -> Self {
         let segment = spec.segment.parse().ok();
         Self { spec, segment, interface: None, interval_ms: None, vips: 0 }
     }
@@ -40,34 +42,99 @@ impl Work {
     }
 }
 
-/// Where VIPs of one kind can go.
-pub(super) struct Venue {
+/// Where VIPs of one kind can go. It is kept while VIPs are placed, and learns of the routers that are made meanwhile.
+pub(super) struct Venue<'a> {
     pub(super) segment: IpNet,
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<&'a Candidate>,
+    /// How many of the candidates are healthy.
+    pub(super) healthy: usize,
     /// Names of the routers that fit.
     pub(super) routers: Vec<String>,
+    interval_ms: u32,
+    /// The candidates' interfaces, by their names.
+    interfaces: HashMap<&'a str, &'a str>,
+    /// VRIDs that routers of the family, ours and strangers', use on the same links; once somebody asked.
+    used_vrids: Option<BTreeSet<u8>>,
 }
 
-impl Venue {
+impl<'a> Venue<'a> {
     /// Of these candidates and these routers, for pools with this interval.
     pub(super) fn new(
         segment: IpNet,
-        candidates: Vec<Candidate>,
+        candidates: Vec<&'a Candidate>,
         interval_ms: u32,
-        routers: &BTreeMap<String, Work>,
+        routers: &BTreeMap<String, Work<'_>>,
     ) -> Self {
-        let interfaces: BTreeMap<&str, &str> =
-            candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
-        let fits = |router: &Work| {
-            router.segment == Some(segment)
-                && router.interval_ms() == interval_ms
-                && router.spec.nodes.iter().all(|node| {
-                    interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
-                })
+        let interfaces = candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
+        let healthy = candidates.iter().filter(|one| one.healthy).count();
+        let (routers_that_fit, used_vrids) = (Vec::new(), None);
+        let mut venue = Self {
+            segment,
+            candidates,
+            healthy,
+            routers: routers_that_fit,
+            interval_ms,
+            interfaces,
+            used_vrids,
         };
-        let routers = routers.iter().filter(|(_, router)| fits(router));
-        let routers = routers.map(|(name, _)| name.clone()).collect();
-        Self { segment, candidates, routers }
+        let fitting = routers.iter().filter(|(_, router)| venue.fits(router));
+        venue.routers = fitting.map(|(name, _)| name.clone()).collect();
+        venue
+    }
+
+    fn fits(&self, router: &Work<'_>) -> bool {
+        router.segment == Some(self.segment)
+            && router.interval_ms() == self.interval_ms
+            && router.spec.nodes.iter().all(|node| {
+                self.interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
+            })
+    }
+
+    /// `router` was made.
+    pub(super) fn learn(&mut self, name: &str, router: &Work<'_>) {
+        if self.fits(router) {
+            self.routers.push(name.to_owned());
+        }
+        if self.is_beside(router)
+            && let Some(used) = &mut self.used_vrids
+        {
+            used.insert(router.spec.vrid);
+        }
+    }
+
+    /// Whether a router of ours takes its VRID from those that are left here.
+    fn is_beside(&self, router: &Work<'_>) -> bool {
+        let Work { spec, segment, .. } = router;
+        let other_family =
+            segment.is_some_and(|segment| segment.addr().is_ipv4() != self.segment.addr().is_ipv4());
+        let shares = || {
+            let mut nodes = spec.nodes.iter();
+            nodes.any(|node| self.interfaces.get(node.name.as_str()) == Some(&node.interface.as_str()))
+        };
+        !other_family && (*segment == Some(self.segment) || shares())
+    }
+
+    /// VRIDs that no new router can have here.
+    pub(super) fn used_vrids(
+        &mut self,
+        routers: &BTreeMap<String, Work<'_>>,
+        networks: &[Arc<NodeNetwork>],
+    ) -> &BTreeSet<u8> {
+        let is_ipv4 = self.segment.addr().is_ipv4();
+        let used = self.used_vrids.take().unwrap_or_else(|| {
+            let ours = routers.values().filter(|router| self.is_beside(router));
+            let mut used: BTreeSet<u8> = ours.map(|router| router.spec.vrid).collect();
+            for network in networks {
+                let Some(node) = network.metadata.name.as_deref() else { continue };
+                let Some(interface) = self.interfaces.get(node) else { continue };
+                let heard = network.spec.foreign_routers.iter();
+                let here = heard
+                    .filter(|router| router.source.is_ipv4() == is_ipv4 && router.interface == *interface);
+                used.extend(here.map(|router| router.vrid));
+            }
+            used
+        });
+        self.used_vrids.insert(used)
     }
 }
 

@@ -1,3 +1,5 @@
+mod part;
+
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use serde_json::json;
 use windlass_api::{IPPool, NodeNetwork};
@@ -53,7 +55,7 @@ fn settle(shared: &Shared) -> Vec<Write> {
         let writes = {
             let mut state = shared.state();
             let (reviewed, _) = state.review_pools();
-            Writes::new(&state, &reviewed, NOW.parse().expect("a time"))
+            Writes::new(&mut state, &reviewed, NOW.parse().expect("a time"))
         };
         let writes: Vec<Write> = writes.stages().into_iter().flatten().collect();
         if writes.is_empty() {
@@ -81,8 +83,9 @@ fn carry_out(shared: &Shared, write: &Write) {
     match write {
         Write::CreateRouter(router) => {
             let mut router = (**router).clone();
-            router.metadata.resource_version = Some("100".into());
-            router.metadata.uid = Some("100".into());
+            let number = 100 + shared.state().world.routers.revision();
+            router.metadata.resource_version = Some(number.to_string());
+            router.metadata.uid = Some(number.to_string());
             shared.learn(router);
         }
         Write::Router { name, patch } => {

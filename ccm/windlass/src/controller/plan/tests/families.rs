@@ -28,9 +28,9 @@ fn an_ipv6_vip_has_a_router_of_its_own_whose_adverts_come_from_link_local_addres
 fn a_node_without_a_link_local_address_is_no_candidate() {
     let mut cluster =
         Cluster::new(&[("n1", "eth0", &["2001:db8::11/64"]), ("n2", "eth0", &["2001:db8::12/64"])]);
-    let mut lame = NodeNetwork::clone(&cluster.input.networks[0]);
+    let mut lame = NodeNetwork::clone(&cluster.networks[0]);
     lame.spec.interfaces[0].link_local = None;
-    cluster.input.networks[0] = Arc::new(lame);
+    cluster.networks[0] = Arc::new(lame);
     cluster.vip("2001:db8::200");
     let plan = cluster.plan();
     assert_eq!(names(&plan, &plan.carriers["2001-db8--200"]), ["n2"]);
@@ -46,9 +46,9 @@ fn a_strangers_vrid_is_taken_in_its_own_family_only() {
     let plan = cluster.plan();
     assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-65");
     assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-64");
-    let mut heard = NodeNetwork::clone(&cluster.input.networks[0]);
+    let mut heard = NodeNetwork::clone(&cluster.networks[0]);
     heard.spec.foreign_routers[0].source = "fe80::99".parse().expect("address");
-    cluster.input.networks[0] = Arc::new(heard);
+    cluster.networks[0] = Arc::new(heard);
     cluster.input.routers.clear();
     let plan = cluster.plan();
     assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");

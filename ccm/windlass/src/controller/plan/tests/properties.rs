@@ -64,7 +64,7 @@ fn take(cluster: &mut Cluster, step: &Step) {
         Step::RemoveVip { last, family } => cluster.remove_vip(&family.vip(last)),
         Step::Quarantine { last, family } => cluster.quarantine(&family.vip(last)),
         Step::Node { number, healthy } => cluster.node(&format!("n{number}"), healthy),
-        Step::RemoveNode(number) => drop(cluster.input.nodes.remove(&format!("n{number}"))),
+        Step::RemoveNode(number) => drop(cluster.nodes.remove(&format!("n{number}"))),
         Step::Network { number, subnet: at } => {
             let [v4, v6] = subnets(at, number);
             cluster.network(&format!("n{number}"), "eth0", &[&v4, &v6]);
@@ -106,7 +106,7 @@ proptest! {
                 prop_assert_eq!(priorities.len(), router.nodes.len(), "two nodes of one priority");
                 prop_assert!(priorities.iter().all(|priority| (1..=254).contains(priority)));
                 let worst = |healthy| {
-                    let of_kind = router.nodes.iter().filter(|n| cluster.input.nodes.get(&n.name) == Some(&healthy));
+                    let of_kind = router.nodes.iter().filter(|n| cluster.nodes.get(&n.name) == Some(&healthy));
                     (of_kind.clone().map(|n| n.priority).min(), of_kind.map(|n| n.priority).max())
                 };
                 if let ((Some(least_healthy), _), (_, Some(best_other))) = (worst(true), worst(false)) {
@@ -130,7 +130,7 @@ proptest! {
             for address in ["192.0.2.99", "2001:db8:2::99", "192.0.3.99"] {
                 if let Some(named) = cluster.carrier_of_new(address) {
                     cluster.vip(address);
-                    let planned = plan(&cluster.input);
+                    let planned = planned(&cluster.input());
                     let name = virtual_ip_name(address.parse().expect(address));
                     prop_assert_eq!(planned.carriers.get(&name), Some(&named), "what the planner gives {}", address);
                     prop_assert_eq!(&planned.routers, &after.routers, "{} changes the routers", address);
