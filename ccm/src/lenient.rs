@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 mod tests;
 
 /// Fields whose text is whatever their users like: what looks like a time there is none.
-const FREE_TEXT: [&str; 4] = ["annotations", "labels", "matchLabels", "data"];
+const FREE_TEXT: [&str; 6] = ["annotations", "labels", "matchLabels", "selector", "nodeSelector", "data"];
 
 /// An object, or what is known of one that cannot be read. Use it for `K` in an [`kube::Api`].
 #[derive(Debug, Clone)]

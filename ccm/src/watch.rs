@@ -267,7 +267,9 @@ where
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
             WatchEvent::Deleted(object) => (object, true),
             WatchEvent::Bookmark(mark) => {
-                let version = mark.metadata.resource_version;
+                // One that names no version marks nothing.
+                let version = Some(mark.metadata.resource_version).filter(|version| !version.is_empty());
+                let version = version.unwrap_or(before);
                 self.stage = Stage::Watching { version, events, since, moved };
                 return None;
             }

@@ -22,8 +22,8 @@ pub trait CloudProvider: Send + 'static {
     /// Its name: `--cloud-provider` may say it, events of its own come from it.
     const NAME: &'static str;
 
-    /// Finalizer of Services whose `spec.loadBalancerClass` it serves, as `example.com/load-balancer-cleanup`. Needed only
-    /// by a provider that serves one ([`LoadBalancer::serves_class`]; service-contract S-07).
+    /// Finalizer of Services whose `spec.loadBalancerClass` it serves ([`LoadBalancer::serves_class`]; service-contract S-07),
+    /// as `example.com/load-balancer-cleanup`. By default it is made of its name: `NAME/load-balancer-cleanup`.
     const CLASS_FINALIZER: Option<&'static str> = None;
 
     /// Its load balancers; [`NoLoadBalancer`](super::NoLoadBalancer) if it never has any.

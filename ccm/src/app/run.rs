@@ -192,9 +192,8 @@ impl Manager {
         }
         let (client, metrics) = (self.client, self.metrics);
         let mut services = self.options.services;
-        if let Some(finalizer) = P::CLASS_FINALIZER {
-            finalizer.clone_into(&mut services.class_finalizer);
-        }
+        services.class_finalizer =
+            P::CLASS_FINALIZER.map_or_else(|| format!("{}/load-balancer-cleanup", P::NAME), str::to_owned);
         for controller in self.options.controllers {
             match (controller, &load_balancer, &instances) {
                 (ControllerName::Service, Some(balancer), _) => {

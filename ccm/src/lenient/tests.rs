@@ -46,11 +46,13 @@ fn what_looks_like_a_time_in_a_users_text_stays_as_it_is() {
         lb("web"),
         &json!({
             "metadata": { "annotations": { "lastTransitionTime": "9999-12-31T23:59:59Z" } },
+            "spec": { "selector": { "buildTime": "2026" } },
             "status": { "conditions": [{ "type": "x", "status": "True", "reason": "r", "message": "",
                                          "lastTransitionTime": "9999-12-31T23:59:59Z" }] },
         }),
     ));
     assert_eq!(service.metadata.annotations.expect("kept")["lastTransitionTime"], "9999-12-31T23:59:59Z");
+    assert_eq!(service.spec.expect("a spec").selector.expect("kept")["buildTime"], "2026");
 }
 
 #[test]

@@ -59,7 +59,8 @@ pub struct ServiceOptions {
     /// Finalizer of Services without `spec.loadBalancerClass`.
     pub finalizer: String,
     /// Finalizer of Services with a class that the provider serves: another one than `finalizer`, which a second
-    /// cloud controller manager would strip (service-contract S-07).
+    /// cloud controller manager would strip (service-contract S-07). Two that serve classes in one cluster need each their own.
+    /// `app` takes `CloudProvider::CLASS_FINALIZER`, or makes one of the provider's name.
     pub class_finalizer: String,
     /// Who the events say they are from.
     pub component: String,
@@ -71,7 +72,7 @@ impl Default for ServiceOptions {
             cluster_name: "kubernetes".to_owned(),
             workers: 1,
             finalizer: "service.kubernetes.io/load-balancer-cleanup".to_owned(),
-            class_finalizer: "windlass.dev/load-balancer-cleanup".to_owned(),
+            class_finalizer: "cloud-provider/load-balancer-cleanup".to_owned(),
             component: "service-controller".to_owned(),
         }
     }

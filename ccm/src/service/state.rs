@@ -45,8 +45,9 @@ pub(crate) enum Task {
     Ensure { service: Arc<Service>, nodes: Vec<Arc<Node>>, voice: Voice, patient: bool },
     /// Bring it to a changed node set.
     UpdateNodes { service: Arc<Service>, nodes: Vec<Arc<Node>> },
-    /// Take it away and let the Service go. `told`: an earlier attempt wrote `DeletedLoadBalancer`.
-    Cleanup { service: Arc<Service>, told: bool },
+    /// Take it away and let the Service go. `made`: it was ours, whatever the provider says by now. `told`: an earlier attempt
+    /// wrote `DeletedLoadBalancer`.
+    Cleanup { service: Arc<Service>, made: bool, told: bool },
     /// The same, if the provider knows of a load balancer.
     Check { service: Arc<Service> },
     /// The Service is gone from the API server; only its predecessor's load balancer is to be taken away.
@@ -138,6 +139,8 @@ struct Entry {
     /// The node set as it was handed over last.
     nodes: Arc<NodeIds>,
     round: Round,
+    /// It was ours at some time; else only a finalizer says so.
+    made: bool,
     /// Ensure again although nothing that is known here changed.
     forced: bool,
     /// Since when the present wish waits to work.
@@ -147,7 +150,8 @@ struct Entry {
 
 impl Entry {
     fn new(service: Arc<Service>, round: Round) -> Self {
-        Self { service, nodes: Arc::default(), round, forced: false, waits_since: None, failure: None }
+        let nodes = Arc::default();
+        Self { service, nodes, round, made: true, forced: false, waits_since: None, failure: None }
     }
 
     /// Whether `DeletedLoadBalancer` was written and not all was done after it.
@@ -226,14 +230,7 @@ impl<R: Rules> State<R> {
         for change in self.services.apply(event) {
             match change {
                 Change::Applied { old, new } => self.service_applied(old.as_deref(), &new),
-                Change::Deleted(gone) => {
-                    let key = key_of(&gone);
-                    if self.memory.contains_key(&key) {
-                        self.queue.add_urgent(&key);
-                    } else {
-                        self.queue.forget(&key);
-                    }
-                }
+                Change::Deleted(gone) => self.queue.add_urgent(&key_of(&gone)),
             }
         }
     }
@@ -245,11 +242,13 @@ impl<R: Rules> State<R> {
         let key = key_of(new);
         let entry = self.memory.get_mut(&key).filter(|entry| entry.service.metadata.uid == new.metadata.uid);
         let known = entry.is_some();
-        if let Some(entry) = entry
-            && !needs_update(&entry.service, new, wants)
-        {
-            // All that matters is as it was handed over: of thousands of Services one copy is enough.
-            entry.service = Arc::clone(new);
+        if let Some(entry) = entry {
+            if !needs_update(&entry.service, new, wants) {
+                // All that matters is as it was handed over: of thousands of Services one copy is enough.
+                entry.service = Arc::clone(new);
+            }
+            // Back before its clean-up began. The API server took the status with the type (service-contract S-30).
+            entry.forced |= old.is_some_and(|old| !wants(old)) && wants(new);
         }
         let need = need(new, known, serves, &self.options);
         if need == Need::Cleanup {
@@ -288,9 +287,7 @@ impl<R: Rules> State<R> {
         if let Some(entry) = self.memory.get_mut(key) {
             entry.forced = true;
         }
-        if self.services.get(key).is_some() {
-            self.queue.add(key);
-        }
+        self.queue.add(key);
     }
 
     /// How long the nodes' last changes took to reach every load balancer; told once.
@@ -337,12 +334,13 @@ impl<R: Rules> State<R> {
                 self.ensure_task(key, service, predecessor.is_some(), now)?
             }
             (Need::Cleanup, Some(service)) => {
-                let told = same_known && known.is_some_and(Entry::is_told_to_leave);
-                if predecessor.is_none() {
-                    let entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
-                    self.memory.entry(key.clone()).or_insert(entry);
-                }
-                Task::Cleanup { service, told }
+                let same = known.filter(|_| same_known);
+                let (made, told) =
+                    (same.is_some_and(|entry| entry.made), same.is_some_and(Entry::is_told_to_leave));
+                let entry = Entry::new(Arc::clone(&service), Round::Open { said: false });
+                // (A predecessor stays until its own is gone.)
+                self.memory.entry(key.clone()).or_insert(Entry { made, ..entry });
+                Task::Cleanup { service, made, told }
             }
             (Need::Check, Some(service)) => Task::Check { service },
             (Need::Nothing, _) | (_, None) => {
@@ -427,18 +425,25 @@ impl<R: Rules> State<R> {
         {
             self.service_applied(old.as_deref(), &new);
         }
-        if let Some(old) = &job.predecessor {
-            let removed = !matches!(&report.outcome, Err(failure) if failure.kind == FailureKind::Delete);
-            if removed {
-                self.replace(&job.key, old, &job.task);
-            }
+        let kept = matches!(&report.outcome, Err(failure) if failure.kind == FailureKind::Delete);
+        if job.predecessor.is_some() && !kept {
+            self.replace(&job.key, &job.task);
         }
         let tell = match report.outcome {
             Ok(done) => {
                 self.succeeded(&job.key, done, report.said, now);
                 false
             }
-            Err(failure) => self.failed(job, &failure, report.said, report.known, now),
+            Err(failure) => {
+                if let Task::Check { service } = &job.task
+                    && failure.kind != FailureKind::Superseded
+                {
+                    // It is ours, and not all of it is gone: what is left may show that no more.
+                    let entry = Entry::new(Arc::clone(service), Round::Open { said: false });
+                    self.memory.insert(job.key.clone(), entry);
+                }
+                self.failed(job, &failure, report.said, report.known, now)
+            }
         };
         self.queue.done(&job.key);
         self.fan_out.end_work(&job.key, now);
@@ -446,10 +451,8 @@ impl<R: Rules> State<R> {
     }
 
     /// The predecessor's load balancer is gone: remember the Service that took its name, if it was handed over.
-    fn replace(&mut self, key: &ServiceKey, old: &Service, task: &Task) {
-        if self.memory.get(key).is_some_and(|entry| entry.service.metadata.uid == old.metadata.uid) {
-            self.memory.remove(key);
-        }
+    fn replace(&mut self, key: &ServiceKey, task: &Task) {
+        self.memory.remove(key);
         if let Task::Ensure { service, nodes, .. } = task {
             let mut entry = Entry::new(Arc::clone(service), Round::Open { said: false });
             entry.nodes = self.shared_ids(nodes);
@@ -499,9 +502,8 @@ impl<R: Rules> State<R> {
         let tell = match failure.kind {
             FailureKind::Superseded => return false,
             FailureKind::Sync | FailureKind::Delete | FailureKind::UpdateNodes => {
-                // What is known from before this process was told then.
-                let first = entry.failure.is_none() && known;
-                !first && is_news(entry.failure.as_ref(), &failure.message, now)
+                // What the Service shows from before this process was told then.
+                !known && is_news(entry.failure.as_ref(), &failure.message, now)
             }
         };
         if tell || entry.failure.is_none() {

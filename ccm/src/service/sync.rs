@@ -15,9 +15,9 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 
 use super::nodes::limited_names;
-use super::select::wants_lb;
+use super::select::{finalizer_for, wants_lb};
 use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, key_of};
-use super::{ServiceOptions, words};
+use super::{ServiceOptions, patch, words};
 use crate::apiserver::{CallError, call};
 use crate::events::{EventKind, EventSink};
 use crate::lenient::{Lenient, read, read_opt};
@@ -64,7 +64,7 @@ impl<P: LoadBalancer> Context<P> {
                 self.ensure(service, nodes, *voice, *patient, progress).await
             }
             Task::UpdateNodes { service, nodes } => self.update_nodes(service, nodes).await,
-            Task::Cleanup { service, told } => self.cleanup(service, *told, progress).await,
+            Task::Cleanup { service, made, told } => self.cleanup(service, (*made, *told), progress).await,
             Task::Check { service } => self.check(service, progress).await,
             Task::Forget => Ok(Done::Removed),
         }
@@ -104,9 +104,33 @@ impl<P: LoadBalancer> Context<P> {
 
     /// A Service that is gone, or whose name another one took (service-contract S-09).
     async fn delete_old(&self, old: &Service) -> Result<(), Failure> {
+        self.say(old, EventKind::Normal, words::DELETING, words::DELETING_MESSAGE);
         match self.provider.ensure_deleted(&self.options.cluster_name, old).await {
-            Ok(()) | Err(ProviderError::ImplementedElsewhere(_)) => Ok(()),
+            Ok(()) => {
+                self.say(old, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+                Ok(())
+            }
+            Err(ProviderError::ImplementedElsewhere(_)) => Ok(()),
             Err(error) => Err(provider_failure(FailureKind::Delete, "", &error)),
+        }
+    }
+
+    /// No load balancer without a finalizer. A Service that is going takes none any more (service-contract S-08), one that is
+    /// gone least of all; the watch brings that change, so nothing is wrong.
+    async fn add_finalizer(&self, service: &Service, progress: &mut Progress) -> Result<(), Failure> {
+        let Some(patch) = patch::add_finalizer(service, finalizer_for(service, &self.options)) else {
+            return Ok(());
+        };
+        match self.patch_status(service, patch).await {
+            Ok(written) => {
+                progress.latest = Some(written);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Err(superseded(&error)),
+            Err(error) if error.is_invalid() && self.no_longer_wanted(service).await => {
+                Err(superseded(&error))
+            }
+            Err(error) => Err(call_failure(words::ADDING_FINALIZER, &error)),
         }
     }
 
@@ -124,11 +148,9 @@ impl<P: LoadBalancer> Context<P> {
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) if error.is_invalid() && self.no_longer_wanted(service).await => Err(Failure {
-                kind: FailureKind::Superseded,
-                message: error.to_string(),
-                retry: Retry::Backoff,
-            }),
+            Err(error) if error.is_invalid() && self.no_longer_wanted(service).await => {
+                Err(superseded(&error))
+            }
             Err(error) => Err(call_failure(words::UPDATING_STATUS, &error)),
         }
     }
@@ -137,7 +159,10 @@ impl<P: LoadBalancer> Context<P> {
         let key = key_of(service);
         let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
         match call(read_opt(api.get_opt(&key.name))).await {
-            Ok(Some(now)) => !wants_lb(&now, |class| self.provider.serves_class(class)),
+            Ok(Some(now)) => {
+                let wants = wants_lb(&now, |class| self.provider.serves_class(class));
+                !wants || now.metadata.deletion_timestamp.is_some()
+            }
             Ok(None) => true,
             Err(_) => false,
         }
@@ -168,6 +193,11 @@ impl<P: LoadBalancer> Context<P> {
 
 fn call_failure(what: &str, error: &CallError) -> Failure {
     Failure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
+}
+
+/// What was tried is wanted no longer.
+fn superseded(error: &CallError) -> Failure {
+    Failure { kind: FailureKind::Superseded, message: error.to_string(), retry: Retry::Backoff }
 }
 
 /// The provider's error decides when to try again (service-contract S-16).

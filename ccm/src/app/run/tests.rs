@@ -317,3 +317,17 @@ async fn the_node_lifecycle_controller_looks_every_node_monitor_period() {
     rig.until("the deletion", |rig| rig.api.get("nodes//n1").is_none()).await;
     assert!(rig.stop().await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn services_with_a_class_carry_the_finalizer_of_their_provider_s_07() {
+    let api = ApiServer::default();
+    let class = json!({ "spec": { "loadBalancerClass": "example.com/lb" } });
+    api.put(with(lb("web"), &class));
+    let provider = Arc::new(FakeProvider::serving(Some("example.com/lb")));
+    let capabilities = || Ok(Capabilities::<_, NoInstances>::new().with_load_balancer(provider));
+    let rig = start(&api, &["--controllers=service", "--leader-elect=false"], "one", capabilities);
+    rig.until("served", Rig::served).await;
+    let finalizers = api.get("services/default/web").unwrap()["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["plain/load-balancer-cleanup"]));
+    rig.stop().await.unwrap();
+}

@@ -11,11 +11,12 @@ use crate::service::{condition, patch, words};
 use crate::store::is_gone;
 
 impl<P: LoadBalancer> Context<P> {
-    /// `told`: an earlier attempt wrote `DeletedLoadBalancer`; that is news again only if there is a load balancer again.
+    /// `made`: the load balancer was ours, even if the provider knows of it no more. `told`: an earlier attempt wrote
+    /// `DeletedLoadBalancer`; that is news again only if there is a load balancer again.
     pub(super) async fn cleanup(
         &self,
         service: &Service,
-        told: bool,
+        (made, told): (bool, bool),
         progress: &mut Progress,
     ) -> Result<Done, Failure> {
         let cluster = &self.options.cluster_name;
@@ -33,7 +34,7 @@ impl<P: LoadBalancer> Context<P> {
             }
         }
         let serves = |class: Option<&str>| self.provider.serves_class(class);
-        let own = own_finalizers(service, exists, serves, &self.options);
+        let own = own_finalizers(service, made || exists, serves, &self.options);
         if let Some(patch) = patch::remove_finalizers(service, &own) {
             match self.patch_status(service, patch).await {
                 Ok(written) => progress.latest = Some(written),
@@ -59,14 +60,19 @@ impl<P: LoadBalancer> Context<P> {
         Ok(Done::Removed)
     }
 
-    /// Cleans up if the provider knows of a load balancer. If not, the Service is another controller's, and nothing is
-    /// said or written.
+    /// Cleans up if the provider knows of a load balancer, or its condition tells that there was one: a process before this
+    /// one may have ended between taking it away and letting the Service go. If not, the Service is another controller's,
+    /// and nothing is said or written.
     pub(super) async fn check(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
         match self.provider.get(&self.options.cluster_name, service).await {
-            Ok(Some(_)) => self.cleanup(service, false, progress).await,
-            Ok(None) => Ok(Done::Removed),
+            Ok(None) if !self.shows_condition(service) => Ok(Done::Removed),
+            Ok(_) => self.cleanup(service, (true, false), progress).await,
             Err(error) => Err(provider_failure(FailureKind::Superseded, words::CHECK_EXISTS, &error)),
         }
+    }
+
+    fn shows_condition(&self, service: &Service) -> bool {
+        self.provider.condition_type().is_some_and(|type_| condition::remove(service, type_).is_some())
     }
 
     /// What the Service shows that is the provider's.

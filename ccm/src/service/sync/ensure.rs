@@ -6,11 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
 
-use super::{Context, Progress, call_failure, provider_failure};
+use super::{Context, Progress, provider_failure};
 use crate::events::EventKind;
 use crate::provider::{Ensured, LoadBalancer, ProviderError};
 use crate::service::condition::Statement;
-use crate::service::select::finalizer_for;
 use crate::service::state::{Done, Failure, FailureKind, Voice, key_of};
 use crate::service::{patch, words};
 
@@ -28,10 +27,7 @@ impl<P: LoadBalancer> Context<P> {
             self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
             progress.said = true;
         }
-        if let Some(patch) = patch::add_finalizer(service, finalizer_for(service, &self.options)) {
-            let written = self.patch_status(service, patch).await;
-            progress.latest = Some(written.map_err(|error| call_failure(words::ADDING_FINALIZER, &error))?);
-        }
+        self.add_finalizer(service, progress).await?;
         if nodes.is_empty() && voice == Voice::Speak {
             self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
         }

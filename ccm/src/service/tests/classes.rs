@@ -3,13 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::rig::{FINALIZER, Rig, WEB, finalizers, ingress, to_cluster_ip};
-use crate::fake::{Call, FakeProvider, ready};
+use super::rig::{CLASS_FINALIZER, FINALIZER, Rig, WEB, finalizers, ingress, to_cluster_ip};
+use crate::fake::{Call, FakeProvider, ready, with_ip};
 use crate::provider::Ensured;
 use crate::testing::{lb, with};
 
 const CLASS: &str = "windlass.dev/windlass";
-const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";
 
 fn provider(classless: bool) -> FakeProvider {
     let provider = FakeProvider::serving(Some(CLASS));
@@ -90,4 +89,35 @@ async fn classless_services_of_another_controller_are_looked_at_once_and_not_tou
     rig.idle().await;
     assert_eq!(rig.provider.calls(), [Call::Get("web".to_owned())]);
     assert_eq!(rig.api.writes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_leftover_is_taken_away_at_the_next_attempt() {
+    let provider = provider(false);
+    provider.seed("uid-web", with_ip("192.0.2.1"));
+    let hold = json!({ "metadata": { "finalizers": [FINALIZER, "example.com/hold"] } });
+    let rig = Rig::with_provider(provider, []);
+    rig.api.fail("patch", WEB, 500);
+    rig.api.put(with(with(lb("web"), &hold), &status("192.0.2.1")));
+    rig.api.until("the load balancer to go", |_| !rig.provider.has("uid-web")).await;
+    assert_eq!(finalizers(&rig.api, WEB), json!([FINALIZER, "example.com/hold"]), "the write failed");
+    rig.api.until("our finalizer to go", |api| finalizers(api, WEB) == json!(["example.com/hold"])).await;
+    rig.api.until("the address to go", |api| ingress(api, WEB).is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leftover_whose_load_balancer_went_with_the_process_before_is_known_by_its_condition() {
+    let condition = |type_: &str| {
+        json!({ "metadata": { "finalizers": [FINALIZER] }, "status": { "conditions": [
+            { "type": type_, "status": "True", "reason": "Given", "message": "",
+              "lastTransitionTime": "2026-01-01T00:00:00Z" }
+        ] } })
+    };
+    let ours = with(lb("web"), &condition("example.com/Given"));
+    let theirs = with(lb("theirs"), &condition("example.org/Given"));
+    let rig = Rig::with_provider(provider(false).with_condition("example.com/Given"), [ours, theirs]);
+    rig.api.until("our finalizer to go", |api| finalizers(api, WEB) == json!([])).await;
+    rig.idle().await;
+    assert_eq!(rig.api.get(WEB).expect("web")["status"]["conditions"], json!([]));
+    assert_eq!(finalizers(&rig.api, "services/default/theirs"), json!([FINALIZER]));
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::rig::{
-    DELETED, DELETING, ENSURED, ENSURING, FINALIZER, Rig, WEB, finalizers, ingress, key, patch_of_status,
-    pending, rejected, to_cluster_ip,
+    CLASS_FINALIZER, DELETED, DELETING, ENSURED, ENSURING, FINALIZER, Rig, WEB, finalizers, ingress, key,
+    patch_of_status, pending, rejected, to_cluster_ip,
 };
 use crate::fake::{Call, FakeProvider, Method, ready};
 use crate::provider::ProviderError;
@@ -145,7 +145,7 @@ async fn a_class_of_ours_has_its_own_finalizer_s_07() {
     let provider = FakeProvider::serving(Some("windlass.dev/vip"));
     let rig = Rig::with_provider(provider, [with(lb("web"), &class), lb("classless"), foreign]);
     rig.until_served(WEB, "192.0.2.1").await;
-    assert_eq!(finalizers(&rig.api, WEB), json!(["windlass.dev/load-balancer-cleanup"]));
+    assert_eq!(finalizers(&rig.api, WEB), json!([CLASS_FINALIZER]));
     rig.api.edit(WEB, &with(to_cluster_ip(), &json!({ "spec": { "loadBalancerClass": null } })));
     rig.api.until("our finalizer to go", |api| finalizers(api, WEB) == json!([])).await;
     rig.idle().await;

@@ -15,6 +15,7 @@ use crate::testing::apiserver::ApiServer;
 use crate::testing::node;
 
 pub(super) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+pub(super) const CLASS_FINALIZER: &str = "cloud-provider/load-balancer-cleanup";
 pub(super) const WEB: &str = "services/default/web";
 pub(super) const ENSURING: &str = "Normal EnsuringLoadBalancer Ensuring load balancer";
 pub(super) const ENSURED: &str = "Normal EnsuredLoadBalancer Ensured load balancer";

@@ -5,7 +5,7 @@ use crate::service::select::{Need, finalizer_for, need, needs_cleanup, own_final
 use crate::testing::{lb, service, with};
 
 const STANDARD: &str = "service.kubernetes.io/load-balancer-cleanup";
-const OWN: &str = "windlass.dev/load-balancer-cleanup";
+const OWN: &str = "cloud-provider/load-balancer-cleanup";
 
 fn classless(class: Option<&str>) -> bool {
     class.is_none()

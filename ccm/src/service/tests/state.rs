@@ -16,7 +16,7 @@ use crate::watch::Event;
 
 /// A provider of classless Services that looks at their labels.
 pub(super) struct Classless {
-    depends_on_nodes: bool,
+    pub(super) depends_on_nodes: bool,
 }
 
 impl Rules for Classless {
@@ -43,7 +43,7 @@ impl Rig {
         Self::with(Classless { depends_on_nodes: true }, services, nodes)
     }
 
-    fn with(rules: Classless, services: &[Value], nodes: &[&str]) -> Self {
+    pub(super) fn with(rules: Classless, services: &[Value], nodes: &[&str]) -> Self {
         let gauges = Metrics::unregistered("lease").queues.of("service");
         let state = State::new(ServiceOptions::default(), rules, gauges);
         let mut rig = Self { state, now: Instant::now() };
@@ -64,11 +64,11 @@ impl Rig {
         self.state.next_job(self.now)
     }
 
-    fn must_job(&mut self) -> Job {
+    pub(super) fn must_job(&mut self) -> Job {
         self.job().expect("a job")
     }
 
-    fn apply(&mut self, value: &Value) {
+    pub(super) fn apply(&mut self, value: &Value) {
         self.state.service_event(Event::Apply(service(value.clone())));
     }
 
@@ -87,22 +87,22 @@ impl Rig {
     }
 
     /// Does the next job and expects no other.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let job = self.must_job();
         self.finish(&job, Ok(Done::Ensured));
         assert!(self.job().is_none());
     }
 
-    fn pass(&mut self, seconds: u64) {
+    pub(super) fn pass(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
     }
 }
 
-fn failure(kind: FailureKind, retry: Retry) -> Failure {
+pub(super) fn failure(kind: FailureKind, retry: Retry) -> Failure {
     Failure { kind, message: "no".to_owned(), retry }
 }
 
-fn served(name: &str) -> Value {
+pub(super) fn served(name: &str) -> Value {
     with(
         lb(name),
         &json!({
@@ -112,7 +112,7 @@ fn served(name: &str) -> Value {
     )
 }
 
-fn voice(job: &Job) -> Voice {
+pub(super) fn voice(job: &Job) -> Voice {
     match &job.task {
         Task::Ensure { voice, .. } => *voice,
         other => panic!("not an ensure: {other:?}"),
@@ -128,7 +128,7 @@ pub(super) fn node_names(job: &Job) -> Vec<String> {
     }
 }
 
-fn key(name: &str) -> ServiceKey {
+pub(super) fn key(name: &str) -> ServiceKey {
     ServiceKey { namespace: "default".to_owned(), name: name.to_owned() }
 }
 
@@ -144,6 +144,13 @@ fn nothing_is_done_before_all_services_and_nodes_are_known() {
     state.service_event(Event::InitApply(service(lb("web"))));
     state.service_event(Event::InitDone);
     assert!(state.next_job(Instant::now()).is_none(), "the nodes are not known yet");
+
+    let gauges = Metrics::unregistered("lease").queues.of("service");
+    let mut state = State::new(ServiceOptions::default(), Classless { depends_on_nodes: true }, gauges);
+    state.node_event(Event::Init, Instant::now());
+    state.node_event(Event::InitDone, Instant::now());
+    state.service_event(Event::Apply(service(lb("web"))));
+    assert!(state.next_job(Instant::now()).is_none(), "not all Services are known yet");
 }
 
 #[test]
@@ -220,16 +227,23 @@ fn back_off_grows_per_service_and_a_new_wish_starts_over() {
 fn the_same_failure_is_told_once_in_five_minutes_another_at_once() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     let mut told = Vec::new();
-    for (wait, message) in
-        [(0, "full"), (5, "full"), (10, "full"), (10, "broken"), (5, "broken"), (300, "broken")]
-    {
+    let rounds = [
+        (0, "full"),
+        (5, "full"),
+        (10, "full"),
+        (10, "broken"),
+        (100, "broken"),
+        (100, "broken"),
+        (100, "broken"),
+    ];
+    for (wait, message) in rounds {
         rig.pass(wait);
         rig.state.provider_change(&key("web"));
         let job = rig.must_job();
         let failure = Failure { message: message.to_owned(), ..failure(FailureKind::Sync, Retry::Backoff) };
         told.push(rig.finish(&job, Err(failure)));
     }
-    assert_eq!(told, [true, false, false, true, false, true]);
+    assert_eq!(told, [true, false, false, true, false, false, true]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use windlass_ccm::ServiceKey;
 use windlass_ccm::service::{ServiceOptions, is_seen_to};
 use windlass_ipam::{Request, Terms};
 
+use super::CLASS_FINALIZER;
 use super::ledger::Change;
 use super::request::{RequestError, owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
@@ -190,7 +191,9 @@ pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, setting
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
     };
-    !is_seen_to(service, |class| settings.serves_class(class), &ServiceOptions::default())
+    let class_finalizer = CLASS_FINALIZER.to_owned();
+    let options = ServiceOptions { class_finalizer, ..ServiceOptions::default() };
+    !is_seen_to(service, |class| settings.serves_class(class), &options)
 }
 
 /// Whether the admin allows the move of this very address.

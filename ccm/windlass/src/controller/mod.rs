@@ -66,6 +66,9 @@ use self::state::Shared;
 use self::watch::{watch, watch_if_there};
 use crate::http;
 
+/// Finalizer of Services of the class that Windlass serves.
+const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";
+
 /// The provider: load balancers and machines without a cloud.
 pub(crate) struct Windlass {
     settings: Settings,
@@ -88,7 +91,7 @@ impl Windlass {
 
 impl CloudProvider for Windlass {
     const NAME: &'static str = "windlass";
-    const CLASS_FINALIZER: Option<&'static str> = Some("windlass.dev/load-balancer-cleanup");
+    const CLASS_FINALIZER: Option<&'static str> = Some(CLASS_FINALIZER);
     type Balancer = Metal;
     type Instances = Metal;
 

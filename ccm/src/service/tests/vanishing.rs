@@ -1,0 +1,104 @@
+//! The whole controller, with Services that go, or change their type, while it works on them.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::rig::{
+    DELETED, DELETING, ENSURED, ENSURING, FINALIZER, Rig, WEB, finalizers, ingress, to_cluster_ip,
+};
+use crate::fake::{FakeProvider, Method};
+use crate::provider::ProviderError;
+use crate::testing::{lb, with};
+
+/// The Service goes without its finalizer, as by the hand of a user.
+fn vanish(rig: &Rig) {
+    rig.api.edit(WEB, &json!({ "metadata": { "finalizers": null } }));
+    rig.api.delete(WEB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_gone_without_finalizer_is_told_of_s_20_c_d_f() {
+    let rig = Rig::new([lb("web")]);
+    rig.until_served(WEB, "192.0.2.1").await;
+    let refusal = ProviderError::Transient("agent n1 does not answer".to_owned());
+    rig.provider.fail_next(Method::Delete, [refusal]);
+    vanish(&rig);
+    rig.until_event(DELETED).await;
+    assert!(!rig.provider.has("uid-web"));
+    let failed =
+        "Warning DeleteLoadBalancerFailed Error deleting load balancer: agent n1 does not answer".to_owned();
+    assert_eq!(
+        rig.api.events(),
+        [ENSURING.to_owned(), ENSURED.to_owned(), DELETING.to_owned(), failed, DELETED.to_owned()]
+    );
+    rig.idle().await;
+    assert_eq!(rig.provider.calls().len(), 3, "ensured, and deleted at the second attempt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_elses_load_balancer_of_a_vanished_service_is_left_to_them() {
+    let rig = Rig::new([lb("web")]);
+    rig.until_served(WEB, "192.0.2.1").await;
+    let theirs = ProviderError::ImplementedElsewhere("example.com/lb".to_owned());
+    rig.provider.fail_next(Method::Delete, [theirs]);
+    vanish(&rig);
+    rig.idle().await;
+    assert_eq!(rig.provider.calls().len(), 2, "not tried again");
+    assert_eq!(rig.api.events(), [ENSURING, ENSURED, DELETING]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_goes_before_it_has_a_finalizer_is_no_failure_s_08() {
+    let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+    for service in [lb("web"), with(lb("web"), &hold)] {
+        let rig = Rig::new([]);
+        rig.idle().await;
+        rig.api.put(service.clone());
+        rig.api.delete(WEB);
+        rig.idle().await;
+        assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());
+        assert!(
+            rig.api.get(WEB).is_none_or(|web| web["metadata"]["finalizers"] == json!(["example.com/hold"]))
+        );
+        assert!(!rig.provider.has("uid-web"));
+        assert_eq!(rig.writes().len(), 1, "the finalizer was tried, and refused");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_refused_to_a_service_that_stays_is_a_failure() {
+    let rig = Rig::new([]);
+    rig.api.fail("patch", WEB, 422);
+    rig.api.put(lb("web"));
+    let failed = "Warning SyncLoadBalancerFailed Error syncing load balancer: \
+                  failed to add load balancer cleanup finalizer: fault 422";
+    rig.until_event(failed).await;
+    rig.until_served(WEB, "192.0.2.1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_type_changes_forth_and_back_while_all_workers_are_busy_shows_its_address_again() {
+    let provider = FakeProvider::default();
+    provider.delay_on(Method::Ensure, "slow", Duration::from_mins(1));
+    let rig = Rig::with_provider(provider, [lb("web")]);
+    rig.until_served(WEB, "192.0.2.1").await;
+    rig.api.put(lb("slow"));
+    rig.api.until("the worker is busy", |_| rig.provider.calls().len() == 2).await;
+    rig.api.edit(WEB, &to_cluster_ip());
+    rig.api.edit(WEB, &json!({ "spec": { "type": "LoadBalancer" } }));
+    assert_eq!(ingress(&rig.api, WEB), None);
+    rig.until_served(WEB, "192.0.2.1").await;
+    assert_eq!(finalizers(&rig.api, WEB), json!([FINALIZER]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_gone_before_its_finalizer_is_removed_is_no_failure() {
+    let rig = Rig::new([lb("web")]);
+    rig.until_served(WEB, "192.0.2.1").await;
+    rig.api.fail("patch", WEB, 404);
+    rig.api.delete(WEB);
+    rig.until_event(DELETED).await;
+    rig.idle().await;
+    assert_eq!(rig.api.events(), [ENSURING, ENSURED, DELETING, DELETED]);
+}
