@@ -142,7 +142,7 @@ impl LoadBalancer for Static {
     async fn ensure(&self, _: &str, service: &Service, _: &[Arc<Node>]) -> Result<Ensured, ProviderError> {
         let addresses = self.give(service)?;
         let status = self.status(&service.spec.clone().unwrap_or_default(), &addresses);
-        Ok(Ensured::Ready { status, reason: "", message: String::new() })
+        Ok(Ensured::ready(status))
     }
 
     async fn update_nodes(&self, _: &str, _: &Service, _: &[Arc<Node>]) -> Result<(), ProviderError> {

@@ -25,6 +25,10 @@ pub mod testing;
 mod text;
 pub mod watch;
 
+// Their types are in the interface: who builds on this crate needs the same versions.
+pub use tokio_util::sync::CancellationToken;
+pub use {k8s_openapi, kube, prometheus_client};
+
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};
 
 /// The code of the README, compiled.

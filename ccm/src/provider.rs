@@ -2,12 +2,14 @@
 //! what happens next.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::time::timeout;
 
 /// Namespace and name of a Service.
@@ -17,6 +19,27 @@ pub struct ServiceKey {
     pub namespace: String,
     /// Name.
     pub name: String,
+}
+
+impl ServiceKey {
+    /// The key of a Service.
+    pub fn of(service: &Service) -> Self {
+        Self::of_metadata(&service.metadata)
+    }
+
+    pub(crate) fn of_metadata(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// `namespace/name`.
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// Why a provider could not do what was asked. The variant decides retry, event and status.
@@ -112,10 +135,19 @@ pub enum Ensured {
     },
 }
 
-/// Load balancers for Services. All calls for one Service are made one after the other.
+impl Ensured {
+    /// It works, for a provider without a condition.
+    pub const fn ready(status: LoadBalancerStatus) -> Self {
+        Self::Ready { status, reason: "", message: String::new() }
+    }
+}
+
+/// Load balancers for Services. All calls for one Service are made one after the other, those for several side by side. A
+/// call may take its time, which it takes from its worker (`--concurrent-service-syncs`), and is dropped where it waits when
+/// this process is to end or leads no longer: what it did is asked for again.
 pub trait LoadBalancer: Send + Sync + 'static {
     /// Whether this provider serves the Service's `spec.loadBalancerClass`; by default only classless Services
-    /// (service-contract S-01).
+    /// (service-contract S-01). The answer for one class is the same as long as the process runs.
     fn serves_class(&self, class: Option<&str>) -> bool {
         class.is_none()
     }
@@ -134,7 +166,8 @@ pub trait LoadBalancer: Send + Sync + 'static {
     }
 
     /// Whether a change of a Service concerns this provider although it concerns no load balancer in general
-    /// (service-contract S-11: labels, selector, order of families …). By default none does.
+    /// (service-contract S-11: labels, selector, order of families, a status that somebody else emptied …). By default none
+    /// does.
     fn is_concerned(&self, _old: &Service, _new: &Service) -> bool {
         false
     }

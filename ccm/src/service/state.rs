@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::time::Instant;
 
 use super::ServiceOptions;
@@ -215,7 +214,7 @@ impl<R: Rules> State<R> {
         Self {
             options,
             rules,
-            services: Store::new(key_in, slim::service),
+            services: Store::new(ServiceKey::of_metadata, slim::service),
             nodes: Store::of_nodes(),
             node_set: None,
             node_ids: Arc::default(),
@@ -230,7 +229,7 @@ impl<R: Rules> State<R> {
         for change in self.services.apply(event) {
             match change {
                 Change::Applied { old, new } => self.service_applied(old.as_deref(), &new),
-                Change::Deleted(gone) => self.queue.add_urgent(&key_of(&gone)),
+                Change::Deleted(gone) => self.queue.add_urgent(&ServiceKey::of(&gone)),
             }
         }
     }
@@ -239,7 +238,7 @@ impl<R: Rules> State<R> {
     fn service_applied(&mut self, old: Option<&Service>, new: &Arc<Service>) {
         let serves = |class: Option<&str>| self.rules.serves_class(class);
         let wants = |service: &Service| wants_lb(service, serves);
-        let key = key_of(new);
+        let key = ServiceKey::of(new);
         let entry = self.memory.get_mut(&key).filter(|entry| entry.service.metadata.uid == new.metadata.uid);
         let known = entry.is_some();
         if let Some(entry) = entry {
@@ -516,16 +515,4 @@ impl<R: Rules> State<R> {
 /// Whether a failure is worth an event: another one than before, or the same after a while.
 fn is_news(last: Option<&(String, Instant)>, message: &str, now: Instant) -> bool {
     last.is_none_or(|(told, at)| told != message || now.saturating_duration_since(*at) >= REPEAT_FAILURE)
-}
-
-/// Key of a Service.
-pub(crate) fn key_of(service: &Service) -> ServiceKey {
-    key_in(&service.metadata)
-}
-
-fn key_in(metadata: &ObjectMeta) -> ServiceKey {
-    ServiceKey {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: metadata.name.clone().unwrap_or_default(),
-    }
 }

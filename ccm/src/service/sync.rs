@@ -16,13 +16,13 @@ use serde_json::Value;
 
 use super::nodes::limited_names;
 use super::select::{finalizer_for, wants_lb};
-use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, key_of};
+use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task};
 use super::{ServiceOptions, patch, words};
 use crate::apiserver::{CallError, call};
 use crate::events::{EventKind, EventSink};
 use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::{Controller, Metrics, SyncResult};
-use crate::provider::{LoadBalancer, ProviderError};
+use crate::provider::{LoadBalancer, ProviderError, ServiceKey};
 
 /// What jobs need.
 #[derive(Clone)]
@@ -156,7 +156,7 @@ impl<P: LoadBalancer> Context<P> {
     }
 
     async fn no_longer_wanted(&self, service: &Service) -> bool {
-        let key = key_of(service);
+        let key = ServiceKey::of(service);
         let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
         match call(read_opt(api.get_opt(&key.name))).await {
             Ok(Some(now)) => {
@@ -169,7 +169,7 @@ impl<P: LoadBalancer> Context<P> {
     }
 
     async fn patch_status(&self, service: &Service, patch: Value) -> Result<Service, CallError> {
-        let key = key_of(service);
+        let key = ServiceKey::of(service);
         let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
         let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
         call(read(api.patch_status(&key.name, &params, &patch))).await

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
 
 use super::{Context, Progress, provider_failure};
 use crate::events::EventKind;
-use crate::provider::{Ensured, LoadBalancer, ProviderError};
+use crate::provider::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use crate::service::condition::Statement;
-use crate::service::state::{Done, Failure, FailureKind, Voice, key_of};
+use crate::service::state::{Done, Failure, FailureKind, Voice};
 use crate::service::{patch, words};
 
 impl<P: LoadBalancer> Context<P> {
@@ -37,7 +37,7 @@ impl<P: LoadBalancer> Context<P> {
                 self.show(service, &patch::with_defaults(status), statement, voice, progress).await
             }
             Ok(Ensured::Pending { reason, message }) => {
-                let key = key_of(service);
+                let key = ServiceKey::of(service);
                 tracing::info!(namespace = %key.namespace, service = %key.name, reason = message, "waiting");
                 self.wait(service, self.statement(true, reason, message), patient, progress).await
             }
@@ -154,7 +154,7 @@ impl<P: LoadBalancer> Context<P> {
             return;
         };
         if let Err(failure) = self.write_status(service, change, progress).await {
-            let key = key_of(service);
+            let key = ServiceKey::of(service);
             tracing::warn!(
                 namespace = %key.namespace, service = %key.name, error = failure.message, "condition not written"
             );

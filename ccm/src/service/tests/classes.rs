@@ -3,9 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::rig::{CLASS_FINALIZER, FINALIZER, Rig, WEB, finalizers, ingress, to_cluster_ip};
-use crate::fake::{Call, FakeProvider, ready, with_ip};
-use crate::provider::Ensured;
+use super::rig::{
+    CLASS_FINALIZER, DELETED, DELETING, FINALIZER, Rig, WEB, finalizers, ingress, to_cluster_ip,
+};
+use crate::fake::{Call, FakeProvider, Method, ready, with_ip};
+use crate::provider::{Ensured, ProviderError};
 use crate::testing::{lb, with};
 
 const CLASS: &str = "windlass.dev/windlass";
@@ -120,4 +122,28 @@ async fn a_leftover_whose_load_balancer_went_with_the_process_before_is_known_by
     rig.idle().await;
     assert_eq!(rig.api.get(WEB).expect("web")["status"]["conditions"], json!([]));
     assert_eq!(finalizers(&rig.api, "services/default/theirs"), json!([FINALIZER]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leftover_of_which_the_provider_cannot_say_anything_yet_is_looked_at_again() {
+    let provider = provider(false);
+    provider.seed("uid-web", with_ip("192.0.2.1"));
+    provider.fail_next(Method::Get, [ProviderError::Transient("not all is known yet".to_owned())]);
+    let hold = json!({ "metadata": { "finalizers": [FINALIZER] } });
+    let rig = Rig::with_provider(provider, [with(lb("web"), &hold)]);
+    rig.api.until("our finalizer to go", |api| finalizers(api, WEB) == json!([])).await;
+    rig.idle().await;
+    assert_eq!(rig.api.events(), [DELETING, DELETED], "it might have been another controller's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_went_from_our_class_to_another_controller_keeps_theirs() {
+    let both = json!({ "metadata": { "finalizers": [FINALIZER, CLASS_FINALIZER] } });
+    let rig = Rig::with_provider(provider(false), []);
+    // The second attempt knows no more than the first.
+    rig.api.fail("patch", WEB, 500);
+    rig.api.put(with(lb("web"), &both));
+    rig.api.until("our finalizer to go", |api| finalizers(api, WEB) == json!([FINALIZER])).await;
+    rig.idle().await;
+    assert_eq!(finalizers(&rig.api, WEB), json!([FINALIZER]));
 }

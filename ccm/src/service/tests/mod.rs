@@ -5,6 +5,7 @@ mod condition;
 mod controller;
 mod diff;
 mod endings;
+mod failures;
 mod fan_out;
 mod memory;
 mod mishaps;
