@@ -72,6 +72,7 @@ fn a_change_overtakes_a_delay() {
     let (mut queue, start) = (queue(), Instant::now());
     queue.add_at(&"a", after(start, 300));
     queue.add(&"a");
+    queue.add_at(&"a", after(start, 200));
     assert_eq!(queue.pop(start), Some("a"));
     queue.done(&"a");
     assert_eq!(queue.pop(after(start, 300)), None, "not done twice");
@@ -104,6 +105,7 @@ fn urgent_keys_come_first() {
     let order: Vec<_> = std::iter::from_fn(|| queue.pop(now)).collect();
     assert_eq!(order, ["c", "a", "b"]);
     queue.add_urgent(&"a");
+    queue.add(&"a");
     queue.add(&"d");
     queue.done(&"a");
     assert_eq!(queue.pop(now), Some("a"), "urgency outlasts the work under way");

@@ -59,6 +59,7 @@ fn an_answer_of_ours_is_learnt_only_if_it_is_newer() {
     assert!(matches!(store.learn(versioned("a", "10")), Some(Change::Applied { old: Some(_), .. })));
     assert_eq!(version(&store).as_deref(), Some("10"));
     assert!(store.learn(versioned("a", "9")).is_none());
+    assert!(store.learn(versioned("a", "10")).is_none(), "the watch was faster");
     assert!(store.apply(Event::Apply(versioned("a", "9"))).is_empty(), "the watch lags behind");
     assert_eq!(version(&store).as_deref(), Some("10"));
     assert!(store.learn(versioned("a", "opaque")).is_none());

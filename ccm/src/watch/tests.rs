@@ -111,3 +111,49 @@ async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
     assert_eq!(calls.iter().filter(|call| !call.ends_with("(watch)")).count(), 1, "{calls:?}");
     assert!(calls.len() <= 14, "{calls:?}");
 }
+
+/// What is asked for, up to the third list: `L` a list, `W` a watch.
+async fn asked(mishap: Mishap, times: usize) -> String {
+    let api = ApiServer::default();
+    api.put(lb("a"));
+    for at in 1..=times {
+        api.mishap_at(at, mishap, Carried::Not);
+    }
+    let writer = api.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        writer.put(lb("z"));
+    });
+    known_when(&api, "z").await;
+    api.requests().iter().map(|call| if call.ends_with("(watch)") { 'W' } else { 'L' }).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_taken_up_where_it_was_unless_its_version_is_refused() {
+    for (mishap, times, expected) in [
+        (Mishap::Status(500), 1, "LWW"),
+        (Mishap::Status(500), 3, "LWWWW"),
+        (Mishap::Status(500), 4, "LWWWWLW"),
+        (Mishap::TooMany(1), 2, "LWWW"),
+        (Mishap::Told(500), 1, "LWW"),
+        (Mishap::Reset, 1, "LWW"),
+        (Mishap::Status(410), 1, "LWLW"),
+        (Mishap::Told(410), 1, "LWLW"),
+        (Mishap::Status(403), 1, "LWLW"),
+    ] {
+        assert_eq!(asked(mishap, times).await, expected, "{mishap:?}, {times} times");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_is_shown_as_such() {
+    let api = ApiServer::default();
+    api.put(lb("a"));
+    let writer = api.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        writer.delete("services/default/a");
+        writer.put(lb("z"));
+    });
+    assert_eq!(known_when(&api, "z").await, ["z"]);
+}

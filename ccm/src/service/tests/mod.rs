@@ -9,6 +9,7 @@ mod failures;
 mod fan_out;
 mod memory;
 mod mishaps;
+mod node_updates;
 mod nodes;
 mod patch;
 mod rig;
