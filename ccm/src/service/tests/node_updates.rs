@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::rig::{ENSURED, ENSURING, Rig, WEB};
-use crate::fake::Method;
+use crate::fake::{Call, Method};
 use crate::metrics::Metrics;
 use crate::provider::{LoadBalancer as _, ProviderError};
 use crate::service::{ServiceController, ServiceOptions};
@@ -51,7 +51,7 @@ async fn an_update_of_what_is_gone_is_no_failure_s_26() {
     rig.api.put(node("n2"));
     rig.idle().await;
     assert_eq!(rig.api.events(), [ENSURING, ENSURED]);
-    let asked: Vec<_> = rig.provider.calls().iter().map(|call| call.method()).collect();
+    let asked: Vec<_> = rig.provider.calls().iter().map(Call::method).collect();
     assert_eq!(asked, [Method::UpdateNodes, Method::Get]);
 }
 
