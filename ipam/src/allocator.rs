@@ -6,7 +6,6 @@ mod free;
 mod known;
 mod planner;
 mod stock;
-mod table;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -128,7 +127,7 @@ impl<O: Owner> Allocator<O> {
         for address in self.book.addresses() {
             stocks.change(address, Use::Free(None), Use::Held);
         }
-        for (address, _) in self.ward.iter() {
+        for address in self.ward.addresses() {
             stocks.change(address, Use::Free(None), Use::Quarantined);
         }
         stocks.remember(&self.stocks);
@@ -175,19 +174,19 @@ impl<O: Owner> Allocator<O> {
         self.ward.get(address)
     }
 
-    /// Every address that is kept back, in ascending order.
+    /// Every address that is kept back, in ascending order. Sorts them: O(n log n).
     pub fn in_quarantine(&self) -> impl Iterator<Item = (IpAddr, &Quarantined<O>)> {
         self.ward.iter()
     }
 
     /// Every address that is kept back for `owner`, because it or one that it succeeds let go of it, in ascending order.
-    pub fn kept_back_for(&self, owner: &O) -> Vec<IpAddr> {
+    pub fn kept_back_for(&self, owner: &O) -> &[IpAddr] {
         self.ward.kept_for(owner)
     }
 
     /// Whether `address` is kept back for `owner`.
     pub fn is_kept_back_for(&self, address: IpAddr, owner: &O) -> bool {
-        self.ward.is_kept_for(address, owner)
+        self.kept_back_for(owner).contains(&address)
     }
 
     /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::lift`].

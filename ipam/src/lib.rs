@@ -24,6 +24,7 @@
 
 mod allocator;
 mod family;
+mod few;
 mod moment;
 mod pool;
 mod quarantine;
@@ -32,6 +33,7 @@ mod request;
 mod runs;
 mod selector;
 mod set;
+mod table;
 mod terms;
 
 pub use allocator::{

@@ -1,13 +1,12 @@
 //! Addresses that nobody has and nobody may be given for now.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
+use crate::few::Few;
+use crate::table::Table;
 use crate::{Moment, Owner};
-
-/// The first of all addresses, as they are ordered.
-const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// An address that is kept back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,33 +31,11 @@ pub enum Reason {
 /// Everything that is kept back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ward<O: Owner> {
-    entries: BTreeMap<IpAddr, Quarantined<O>>,
-    index: Index<O>,
-}
-
-/// The same by what is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Index<O: Owner> {
+    entries: Table<Quarantined<O>>,
     /// By the time at which it is due.
     due: BTreeSet<(Moment, IpAddr)>,
-    /// What was released, by those who had it.
-    parties: BTreeSet<(O::Party, IpAddr)>,
-}
-
-impl<O: Owner> Index<O> {
-    fn list(&mut self, address: IpAddr, entry: &Quarantined<O>) {
-        self.due.insert((entry.until, address));
-        for owner in entry.heirs() {
-            self.parties.insert((owner.party(), address));
-        }
-    }
-
-    fn unlist(&mut self, address: IpAddr, entry: &Quarantined<O>) {
-        self.due.remove(&(entry.until, address));
-        for owner in entry.heirs() {
-            self.parties.remove(&(owner.party(), address));
-        }
-    }
+    /// What was released, by those who may have it back.
+    heirs: HashMap<O::Party, Few>,
 }
 
 impl<O> Quarantined<O> {
@@ -73,68 +50,71 @@ impl<O> Quarantined<O> {
 
 impl<O: Owner> Default for Ward<O> {
     fn default() -> Self {
-        let index = Index { due: BTreeSet::new(), parties: BTreeSet::new() };
-        Self { entries: BTreeMap::new(), index }
+        Self { entries: Table::default(), due: BTreeSet::new(), heirs: HashMap::new() }
     }
 }
 
 impl<O: Owner> Ward<O> {
     /// Keeps `address` back; says whether it was already.
     pub(crate) fn insert(&mut self, address: IpAddr, entry: Quarantined<O>) -> bool {
-        match self.entries.entry(address) {
-            Entry::Occupied(mut known) => {
-                self.index.unlist(address, known.get());
-                self.index.list(address, &entry);
-                known.insert(entry);
-                true
-            }
-            Entry::Vacant(place) => {
-                self.index.list(address, &entry);
-                place.insert(entry);
-                false
+        let known = self.remove(address).is_some();
+        self.due.insert((entry.until, address));
+        for owner in entry.heirs() {
+            match self.heirs.entry(owner.party()) {
+                Entry::Occupied(mut few) => few.get_mut().insert(address),
+                Entry::Vacant(place) => drop(place.insert(Few::One(address))),
             }
         }
+        self.entries.insert(address, entry);
+        known
     }
 
     pub(crate) fn remove(&mut self, address: IpAddr) -> Option<Quarantined<O>> {
-        if self.entries.is_empty() {
+        if self.due.is_empty() {
             return None;
         }
-        let entry = self.entries.remove(&address)?;
-        self.index.unlist(address, &entry);
+        let entry = self.entries.remove(address)?;
+        self.due.remove(&(entry.until, address));
+        for owner in entry.heirs() {
+            if let Entry::Occupied(mut few) = self.heirs.entry(owner.party()) {
+                match few.get().without(address) {
+                    Some(others) => drop(few.insert(others)),
+                    None => drop(few.remove()),
+                }
+            }
+        }
         Some(entry)
     }
 
     /// What `owner`, or one that it succeeds, let go of, ascending.
-    pub(crate) fn kept_for(&self, owner: &O) -> Vec<IpAddr> {
-        if self.index.parties.is_empty() {
-            return Vec::new();
+    pub(crate) fn kept_for(&self, owner: &O) -> &[IpAddr] {
+        if self.heirs.is_empty() {
+            return &[];
         }
-        let first = (owner.party(), FIRST);
-        let from = self.index.parties.range::<(O::Party, IpAddr), _>(&first..);
-        from.take_while(|(party, _)| *party == first.0).map(|(_, address)| *address).collect()
-    }
-
-    /// Whether `owner`, or one that it succeeds, let go of `address`.
-    pub(crate) fn is_kept_for(&self, address: IpAddr, owner: &O) -> bool {
-        self.index.parties.contains(&(owner.party(), address))
+        self.heirs.get(&owner.party()).map_or(&[], Few::as_slice)
     }
 
     pub(crate) fn get(&self, address: IpAddr) -> Option<&Quarantined<O>> {
-        self.entries.get(&address)
+        self.entries.get(address)
     }
 
+    /// Every address.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.due.iter().map(|(_, address)| *address)
+    }
+
+    /// Every address and why, ascending. Sorts: O(n log n).
     pub(crate) fn iter(&self) -> impl Iterator<Item = (IpAddr, &Quarantined<O>)> {
-        self.entries.iter().map(|(address, entry)| (*address, entry))
+        self.entries.iter()
     }
 
     /// Those whose time is over at `now`, the earliest first.
     pub(crate) fn due(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
-        self.index.due.iter().take_while(move |(until, _)| *until <= now).map(|(_, address)| *address)
+        self.due.iter().take_while(move |(until, _)| *until <= now).map(|(_, address)| *address)
     }
 
     /// When the next one is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.index.due.first().map(|(until, _)| *until)
+        self.due.first().map(|(until, _)| *until)
     }
 }

@@ -9,7 +9,7 @@ use crate::{Families, Family, Subject, Terms};
 /// A party that holds addresses.
 pub trait Owner: Ord + Hash + Clone {
     /// What it has in common with those it succeeds.
-    type Party: Ord + Clone + fmt::Debug;
+    type Party: Eq + Hash + Clone + fmt::Debug;
 
     /// The same for two that are one under two identities, a Service that was deleted and made again under its old name
     /// say: what is kept back for one of them is kept back for the other, too.

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::known::KnownTerms;
-use super::table::Table;
 use crate::Terms;
+use crate::few::Few;
+use crate::table::Table;
 
 /// Holders of addresses, both ways, and addresses by sharing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,46 +31,7 @@ enum Holders<O> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Party {
     terms: Arc<Terms>,
-    held: Held,
-}
-
-/// What one holds, ascending; nearly always one address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Held {
-    One(IpAddr),
-    /// Two or more.
-    Several(Vec<IpAddr>),
-}
-
-impl Held {
-    fn as_slice(&self) -> &[IpAddr] {
-        match self {
-            Self::One(one) => std::slice::from_ref(one),
-            Self::Several(all) => all,
-        }
-    }
-
-    /// Adds `address`, which is not in it.
-    fn insert(&mut self, address: IpAddr) {
-        match self {
-            Self::One(one) => *self = Self::Several(vec![(*one).min(address), (*one).max(address)]),
-            Self::Several(all) => {
-                let place = all.partition_point(|held| *held < address);
-                all.insert(place, address);
-            }
-        }
-    }
-
-    /// Takes `address`, which is in it, out; `None`: it was the last.
-    fn without(&self, address: IpAddr) -> Option<Self> {
-        let others = || self.as_slice().iter().copied().filter(|held| *held != address);
-        let mut first_two = others().take(2);
-        match (first_two.next(), first_two.next()) {
-            (None, _) => None,
-            (Some(last), None) => Some(Self::One(last)),
-            (Some(_), Some(_)) => Some(Self::Several(others().collect())),
-        }
-    }
+    held: Few,
 }
 
 impl<O> Holders<O> {
@@ -148,7 +110,7 @@ impl<O: Eq + Hash + Clone> Book<O> {
             party.held.insert(address);
         } else {
             let terms = self.terms.keep(terms);
-            let party = Party { terms, held: Held::One(address) };
+            let party = Party { terms, held: Few::One(address) };
             self.parties.insert(owner.clone(), party);
         }
         self.list(terms.key(), address);

@@ -178,11 +178,10 @@ impl<O: Owner> Planner<'_, O> {
     fn way_to(&self, address: IpAddr) -> Result<How, AllocateError<O>> {
         let allocator = self.allocator;
         if let Some(quarantined) = allocator.ward.get(address) {
-            return if allocator.is_kept_back_for(address, self.owner) {
-                Ok(How::Recalled)
-            } else {
-                Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() })
-            };
+            if allocator.is_kept_back_for(address, self.owner) {
+                return Ok(How::Recalled);
+            }
+            return Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() });
         }
         match (clash(allocator, address, self.owner, &self.request.terms), allocator.holders(address)) {
             (None, []) => Ok(How::New),
@@ -226,14 +225,15 @@ impl<O: Owner> Planner<'_, O> {
         if self.wanted(family) == 0 {
             return;
         }
+        let stocks = &self.allocator.stocks;
         for address in self.allocator.kept_back_for(self.owner) {
             if self.wanted(family) == 0 {
                 return;
             }
-            let Some(index) = self.allocator.stocks.index_of(address) else { continue };
-            let fits = Family::of(address) == family && !self.is_picked(address);
-            if fits && self.allocator.stocks.all()[index].gives(address) && self.forbids(index).is_none() {
-                self.picked.push((address, How::Recalled));
+            let Some(index) = stocks.index_of(*address) else { continue };
+            let fits = Family::of(*address) == family && !self.is_picked(*address);
+            if fits && stocks.all()[index].gives(*address) && self.forbids(index).is_none() {
+                self.picked.push((*address, How::Recalled));
             }
         }
     }

@@ -165,7 +165,7 @@ pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, B
     let shown = request.preferred.iter().any(|address| lacks(&address));
     // Nobody else can be served by these.
     let kept_back = allocator.kept_back_for(owner);
-    places.extend(kept_back.iter().map(|address| Place::Address(*address)));
+    places.extend(kept_back.iter().copied().map(Place::Address));
     let as_others = simple && !shown && kept_back.is_empty();
     let kind = match (as_others, held.is_empty(), some_will_do) {
         (true, true, false) => {
