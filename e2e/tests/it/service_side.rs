@@ -29,9 +29,11 @@ fn services_of_every_kind_keep_their_address_through_every_edit() -> anyhow::Res
         bench.edits().await?;
         bench.kinds().await?;
         bench.type_to_and_fro().await?;
+        bench.deleted_and_made_again().await?;
         bench.classes().await?;
         let shown = record.stop(&bench.services).await?;
-        for (name, seen) in shown.into_iter().filter(|(name, _)| name != "fickle") {
+        let comes_and_goes = ["fickle", "again"];
+        for (name, seen) in shown.into_iter().filter(|(name, _)| !comes_and_goes.contains(&name.as_str())) {
             // From the first address on always the same ones (of two families, one may come first).
             let full = seen.iter().skip_while(|entries| entries.is_empty()).collect::<Vec<_>>();
             let grows = full.windows(2).all(|pair| pair[0].iter().all(|entry| pair[1].contains(entry)));
@@ -139,20 +141,20 @@ impl Bench<'_> {
     }
 
     /// `LoadBalancer`, `ClusterIP` and back without a pause: a status written too late is refused (422, service-contract
-    /// S-31), which is nobody's failure.
+    /// S-31), which is nobody's failure. It gets its address back each time.
     async fn type_to_and_fro(&self) -> anyhow::Result<()> {
         self.make("fickle", json!({"ports": [{"port": 80}]})).await?;
-        self.lab.ingress("fickle", LIMIT).await?;
+        let vip = self.lab.ingress("fickle", LIMIT).await?;
         for round in 0..40 {
             let type_ = if round % 2 == 0 { "ClusterIP" } else { "LoadBalancer" };
             let change = Patch::Merge(json!({"spec": {"type": type_}}));
             self.services.patch("fickle", &PatchParams::default(), &change).await?;
             // Now and then the controller gets further.
             if round % 8 == 7 {
-                self.lab.ingress("fickle", LIMIT).await?;
+                let now = self.lab.ingress("fickle", LIMIT).await?;
+                ensure!(now == vip, "fickle had {vip} and got {now}");
             }
         }
-        self.lab.ingress("fickle", LIMIT).await?;
         self.lab.await_order(LIMIT).await?;
         let events = self.lab.events_of("Service", "fickle").await?;
         let failed: Vec<_> = events.iter().filter(|event| event.contains("Error")).collect();
@@ -171,6 +173,36 @@ impl Bench<'_> {
             Ok(Some(()))
         })
         .await
+    }
+
+    /// It has its address back each time (allocation scenario 113), while another Service asks for any: out of the
+    /// quarantine, not after it.
+    async fn deleted_and_made_again(&self) -> anyhow::Result<()> {
+        let spec = || json!({"ports": [{"port": 80}]});
+        self.make("again", spec()).await?;
+        let vip = self.lab.ingress("again", LIMIT).await?;
+        let claim =
+            async || Ok::<_, anyhow::Error>(self.lab.virtual_ip(vip).await?.and_then(|claim| claim.uid()));
+        let first = claim().await?;
+        for round in 0..3 {
+            self.services.delete("again", &DeleteParams::default()).await?;
+            let stranger = format!("stranger-{round}");
+            self.make(&stranger, spec()).await?;
+            await_that("the name again may be used again", LIMIT, async || {
+                self.make("again", spec()).await.map(Some)
+            })
+            .await?;
+            let now = self.lab.ingress("again", LIMIT).await?;
+            ensure!(now == vip, "again had {vip} and got {now}");
+            let theirs = self.lab.ingress(&stranger, LIMIT).await?;
+            ensure!(theirs != vip, "{stranger} got {vip} as well");
+            let last = claim().await?;
+            ensure!(
+                last.is_some() && last == first,
+                "the VirtualIP of {vip} is another: {first:?}, {last:?}"
+            );
+        }
+        Ok(())
     }
 
     /// Classless Services and those of our class are served, each with its finalizer; of others nothing is touched.
