@@ -14,7 +14,7 @@ use crate::delivery::{self, Delivery};
 use crate::duty::Roster;
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, InterfaceInfo};
+use crate::interfaces::{self, Follower, InterfaceInfo, Machine};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -140,8 +140,12 @@ impl Engine {
     /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name, without those that the engine
     /// makes. In the network namespace of the calling thread; fails only if the kernel refuses netlink.
     pub fn interfaces() -> io::Result<Vec<InterfaceInfo>> {
-        let has_address = |info: &InterfaceInfo| !info.ipv4.is_empty() || !info.ipv6.is_empty();
-        Ok(interfaces::scan()?.into_iter().filter(|info| info.up && has_address(info)).collect())
+        Ok(Self::machine()?.interfaces)
+    }
+
+    /// These interfaces, and what other addresses the machine has. Under the same conditions.
+    pub fn machine() -> io::Result<Machine> {
+        interfaces::scan()
     }
 
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.

@@ -1,7 +1,7 @@
 //! The node's interfaces, as the kernel tells them by netlink.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::netlink::{NetlinkError, Route};
 
@@ -34,6 +34,8 @@ pub struct InterfaceInfo {
     /// IPv6 addresses with prefix length that can be used: those that last, then temporary (RFC 8981) and deprecated ones,
     /// each in their order as numbers. VIPs that the engine binds are not among them.
     pub ipv6: Vec<(Ipv6Addr, u8)>,
+    /// How many of `ipv6` last: they are its first ones.
+    pub ipv6_lasting: usize,
     /// IPv6 addresses that cannot be used, and why.
     pub ipv6_unusable: Vec<(Ipv6Addr, Unusable)>,
     /// Whether it is up and the kernel counts it as able to carry packets.
@@ -54,11 +56,35 @@ pub enum Unusable {
     Duplicate,
 }
 
-/// All Ethernet interfaces of the calling thread's network namespace, by name, but for those that the engine makes.
-pub(crate) fn scan() -> io::Result<Vec<InterfaceInfo>> {
+/// The addresses of a machine, without what the engine binds and makes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Machine {
+    /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name.
+    pub interfaces: Vec<InterfaceInfo>,
+    /// Every address with the name of its interface, of whatever kind, up or down; but for those that another station has.
+    pub addresses: Vec<(String, IpAddr)>,
+    /// Of each family that has a way out, the address from which the kernel would speak to the world.
+    pub sources: Vec<IpAddr>,
+}
+
+/// Somewhere in the world (a.root-servers.net), to ask for the way there. Nothing is sent.
+const FAR: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(198, 41, 0, 4)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
+];
+
+/// What the kernel says in the calling thread's network namespace.
+pub(crate) fn scan() -> io::Result<Machine> {
     let mut route = Route::open()?;
     let (table, _) = Interfaces::dump(&mut route)?;
-    Ok(table.all())
+    let has_address = |info: &InterfaceInfo| !info.ipv4.is_empty() || !info.ipv6.is_empty();
+    let interfaces = table.all().into_iter().filter(|info| info.up && has_address(info)).collect();
+    let mut sources = Vec::new();
+    for far in FAR {
+        sources.extend(route.source_towards(far)?);
+    }
+    Ok(Machine { interfaces, addresses: table.addresses(), sources })
 }
 
 impl From<NetlinkError> for io::Error {

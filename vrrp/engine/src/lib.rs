@@ -72,7 +72,7 @@ mod tag;
 pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;
 pub use event::Event;
-pub use interfaces::{InterfaceInfo, Unusable};
+pub use interfaces::{InterfaceInfo, Machine, Unusable};
 pub use lateness::Lateness;
 pub use options::{Options, Pacing, StartError};
 pub use restriction::{Door, GuardStatus, Protocol, Restrictions};

@@ -86,6 +86,19 @@ impl Interfaces {
         all
     }
 
+    /// Every address but those that another station has, with the name of its interface; without the engine's own.
+    pub(crate) fn addresses(&self) -> Vec<(String, IpAddr)> {
+        let of = |link: &Link| {
+            let v4 = self.ipv4.get(&link.index).into_iter().flatten().map(|entry| IpAddr::V4(entry.address));
+            let v6 = self.ipv6.get(&link.index).into_iter().flatten();
+            let v6 = v6
+                .filter(|(_, entry)| entry.trouble != Some(Unusable::Duplicate))
+                .map(|(address, _)| IpAddr::V6(*address));
+            v4.chain(v6).map(|address| (link.name.clone(), address)).collect::<Vec<_>>()
+        };
+        self.links.values().filter(|link| !is_own(link)).flat_map(of).collect()
+    }
+
     fn info(&self, link: &Link) -> Option<InterfaceInfo> {
         if !link.ethernet || is_own(link) {
             return None;
@@ -93,18 +106,19 @@ impl Interfaces {
         let mac = link.mac?;
         let ipv4 = self.ipv4.get(&link.index).into_iter().flatten();
         let ipv6 = || self.ipv6.get(&link.index).into_iter().flatten();
+        let usable = |fleeting| {
+            let usable =
+                ipv6().filter(move |(_, entry)| entry.trouble.is_none() && entry.fleeting == fleeting);
+            usable.map(|(address, entry)| (*address, entry.prefix))
+        };
         Some(InterfaceInfo {
             name: link.name.clone(),
             index: link.index,
             mac,
             mtu: link.mtu,
             ipv4: ipv4.map(|entry| (entry.address, entry.prefix)).collect(),
-            ipv6: [false, true]
-                .into_iter()
-                .flat_map(|fleeting| ipv6().filter(move |(_, entry)| entry.fleeting == fleeting))
-                .filter(|(_, entry)| entry.trouble.is_none())
-                .map(|(address, entry)| (*address, entry.prefix))
-                .collect(),
+            ipv6: usable(false).chain(usable(true)).collect(),
+            ipv6_lasting: usable(false).count(),
             ipv6_unusable: ipv6()
                 .filter_map(|(address, entry)| entry.trouble.map(|trouble| (*address, trouble)))
                 .collect(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use netlink_packet_core::{
@@ -10,6 +11,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -30,6 +32,10 @@ const PATIENCE: TimeVal = TimeVal::new(5, 0);
 const TRIES: usize = 4;
 /// Attribute of an extended acknowledgement: the kernel's words.
 const NLMSGERR_ATTR_MSG: u16 = 1;
+/// Length of `struct rtmsg`.
+const ROUTE_HEADER: usize = 12;
+/// Where `rtm_type` is in it.
+const ROUTE_TYPE: usize = 7;
 
 /// What a dump said.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,6 +140,37 @@ impl Route {
         })
     }
 
+    /// The address from which the kernel would speak to `far`; `None` if there is no way there.
+    pub(crate) fn source_towards(&mut self, far: IpAddr) -> Result<Option<IpAddr>, NetlinkError> {
+        let mut message = RouteMessage::default();
+        let (family, length, address) = match far {
+            IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
+            IpAddr::V6(v6) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(v6)),
+        };
+        message.header.address_family = family;
+        message.header.destination_prefix_length = length;
+        message.attributes.push(RouteAttribute::Destination(address));
+        self.sequence = self.sequence.wrapping_add(1);
+        let sequence = self.sequence;
+        let mut datagram = Vec::new();
+        write(&mut datagram, RouteNetlinkMessage::GetRoute(message), 0, sequence);
+        self.socket.send(&datagram).map_err(NetlinkError::io("ask for a route by netlink"))?;
+        loop {
+            for frame in frames(receive(&mut self.socket)?) {
+                let frame = frame?;
+                match frame.body {
+                    Body::Overrun => return Err(NetlinkError::AnswersLost),
+                    // Others are late answers to what was given up.
+                    _ if frame.sequence != sequence => {}
+                    Body::Message(_, payload) => return Ok(preferred_source(payload)),
+                    // There is no way, or one that is forbidden.
+                    Body::Answer(..) | Body::Done(_) => return Ok(None),
+                    Body::Empty => {}
+                }
+            }
+        }
+    }
+
     fn dump_as<T>(
         &mut self,
         message: &RouteNetlinkMessage,
@@ -194,6 +231,18 @@ fn take<T>(
         Body::Empty => {}
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// RTA_PREFSRC of a route that leads somewhere.
+fn preferred_source(payload: &[u8]) -> Option<IpAddr> {
+    if payload.get(ROUTE_TYPE) != Some(&libc::RTN_UNICAST) {
+        return None;
+    }
+    let mut attributes = NlasIterator::new(payload.get(ROUTE_HEADER..)?).filter_map(Result::ok);
+    let source = attributes.find(|attribute| attribute.kind() == libc::RTA_PREFSRC)?;
+    let v4 = || <[u8; 4]>::try_from(source.value()).ok().map(IpAddr::from);
+    let v6 = || <[u8; 16]>::try_from(source.value()).ok().map(IpAddr::from);
+    v4().or_else(v6)
 }
 
 fn changes(kind: u16, payload: &[u8]) -> Result<Option<Change>, NetlinkError> {

@@ -1,8 +1,10 @@
 //! Interfaces that are not there, and come.
 
-use windlass_engine::{Event, RouterConfig, State};
+use std::net::IpAddr;
 
-use crate::lab::{Lan, address, require_root, router, source};
+use windlass_engine::{Engine, Event, RouterConfig, State};
+
+use crate::lab::{Lan, address, await_some, require_root, router, source};
 
 #[test]
 fn a_router_on_an_unknown_interface_fails_by_name_and_runs_when_the_interface_comes() {
@@ -68,9 +70,45 @@ fn interfaces_are_listed_with_mac_and_primary_address_first() {
     lan.hosts[0].ip("addr add 192.0.2.77/24 dev eth0");
     lan.hosts[0].ip("link add noaddress type veth peer name far");
     lan.hosts[0].ip("link set noaddress up");
-    let found = lan.hosts[0].run(|| windlass_engine::Engine::interfaces().unwrap());
+    let found = lan.hosts[0].run(|| Engine::interfaces().unwrap());
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].name, "eth0");
     assert_eq!(found[0].ipv4, [(address(0), 24), ("192.0.2.77".parse().unwrap(), 24)]);
     assert!(found[0].carrier && found[0].mac != [0; 6]);
+}
+
+#[test]
+fn the_machine_has_addresses_elsewhere_too_and_speaks_to_the_world_from_that_of_its_default_route() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(1);
+    let host = &lan.hosts[0];
+    let machine = || host.run(|| Engine::machine().unwrap());
+    assert_eq!(machine().sources, [] as [IpAddr; 0]);
+    host.ip("link set lo up");
+    host.ip("addr add 198.51.100.1/32 dev lo");
+    host.ip("link add eth1 type veth peer name far");
+    host.ip("addr add 203.0.113.1/24 dev eth1");
+    host.ip("addr add 2001:db8::1/64 dev eth0 nodad");
+    let routes = [
+        ("route add default via 192.0.2.254", "192.0.2.1"),
+        ("route add default via 2001:db8::254", "192.0.2.1 2001:db8::1"),
+        ("route replace default via 192.0.2.254 src 198.51.100.1", "198.51.100.1 2001:db8::1"),
+        ("route replace unreachable default", "2001:db8::1"),
+    ];
+    for (command, expected) in routes {
+        host.ip(command);
+        await_some(&format!("{expected} after `ip {command}`"), || {
+            let sources: Vec<_> = machine().sources.iter().map(ToString::to_string).collect();
+            (sources.join(" ") == expected).then_some(())
+        });
+    }
+    let found = machine();
+    for (interface, address) in [("lo", "198.51.100.1"), ("eth1", "203.0.113.1"), ("eth0", "192.0.2.1")] {
+        let listed = (interface.to_owned(), address.parse().unwrap());
+        assert!(found.addresses.contains(&listed), "{listed:?} is not among {:?}", found.addresses);
+    }
+    let names: Vec<_> = found.interfaces.iter().map(|info| info.name.as_str()).collect();
+    assert_eq!(names, ["eth0"], "eth1 is down");
 }
