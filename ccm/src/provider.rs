@@ -233,6 +233,10 @@ pub struct InstanceMetadata {
     /// Further labels for a node that is initialized. Those of Kubernetes' own domains (`kubernetes.io`, `k8s.io`) are
     /// passed over, and a label that the node has stays as it is (service-contract N-07).
     pub additional_labels: BTreeMap<String, String>,
+    /// Why the node is not to have the addresses that kubelet names by `--node-ip`, and what to do about it. `None`: it is,
+    /// and they must be among `addresses` (service-contract N-05). With a reason `addresses` are taken as they are, and the
+    /// Node says it in an event `NodeIPRefused`.
+    pub node_ip_refused: Option<String>,
 }
 
 /// The machines behind the nodes. Nothing here changes a machine; calls are repeated at will, and one that takes too long

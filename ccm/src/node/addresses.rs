@@ -6,18 +6,23 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
 use super::NodeError;
+use crate::provider::InstanceMetadata;
 
 /// Annotation in which kubelet hands over `--node-ip` (service-contract K-03).
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 const HOSTNAME: &str = "Hostname";
 
-/// The addresses a node is to have. `provided` empty: those it has (service-contract N-10). Kubelet's host name stays
-/// if the provider names none. With the annotation, the annotated addresses come first, in its order and with the
-/// provider's types; other addresses of these types are left out (service-contract N-11).
-pub(crate) fn wanted_addresses(node: &Node, provided: &[NodeAddress]) -> Result<Vec<NodeAddress>, NodeError> {
+/// The addresses a node is to have. The machine has none: those it has (service-contract N-10). Kubelet's host name stays
+/// if the provider names none. With the annotation, unless the provider refuses it, the annotated addresses come first, in its
+/// order and with the provider's types; other addresses of these types are left out (service-contract N-11).
+pub(crate) fn wanted_addresses(
+    node: &Node,
+    machine: &InstanceMetadata,
+) -> Result<Vec<NodeAddress>, NodeError> {
     let current = current_addresses(node);
-    let mut offered = if provided.is_empty() { current.to_vec() } else { provided.to_vec() };
+    let provided = &machine.addresses;
+    let mut offered = if provided.is_empty() { current.to_vec() } else { provided.clone() };
     if !offered.iter().any(|address| address.type_ == HOSTNAME) {
         offered.extend(current.iter().filter(|address| address.type_ == HOSTNAME).cloned());
     }
@@ -25,8 +30,8 @@ pub(crate) fn wanted_addresses(node: &Node, provided: &[NodeAddress]) -> Result<
     let mut seen = BTreeSet::new();
     offered.retain(|address| seen.insert((address.type_.clone(), address.address.clone())));
     match annotated(node) {
-        None => Ok(offered),
-        Some(text) => prefer(name(node), &offered, text),
+        Some(text) if machine.node_ip_refused.is_none() => prefer(name(node), &offered, text),
+        Some(_) | None => Ok(offered),
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn decide(
 ) -> Result<Option<NodeChange>, NodeError> {
     let Some(metadata) = metadata else { return Ok(None) };
     let initialize = if is_uninitialized(node) { Some(initialize(node, metadata)?) } else { None };
-    let wanted = wanted_addresses(node, &metadata.addresses)?;
+    let wanted = wanted_addresses(node, metadata)?;
     // In order: upstream compares per type and so rewrites dual-stack nodes for ever (service-contract N-13).
     let addresses = (wanted != current_addresses(node)).then_some(wanted);
     let change = NodeChange { addresses, initialize };

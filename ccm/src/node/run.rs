@@ -28,10 +28,12 @@ mod tests;
 /// that a node does not stay tainted for a quarter of an hour after its cause is gone).
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_mins(1) };
 
-/// Upstream's event for an initialized node (service-contract N-09), and ours for one that cannot be.
+/// Upstream's event for an initialized node (service-contract N-09); ours for one that cannot be, and for one whose kubelet
+/// names an address that the provider refuses.
 const SYNCED: &str = "Synced";
 const SYNCED_MESSAGE: &str = "Node synced successfully";
 const SYNC_FAILED: &str = "SyncNodeFailed";
+const NODE_IP_REFUSED: &str = "NodeIPRefused";
 
 impl<P: Instances> NodeController<P> {
     /// Runs until `token` is cancelled. What is under way then is dropped; the next leader does it again.
@@ -53,6 +55,8 @@ struct State {
     queue: Queue<String>,
     /// The last failure told of, by node that is there.
     told: HashMap<String, Failure>,
+    /// The last refusal of an address told of, by node that has one.
+    refused: HashMap<String, String>,
 }
 
 struct Failure {
@@ -67,11 +71,18 @@ enum News {
     Initialized,
     /// It is another failure than the last one.
     Failed(String),
+    /// It is another refusal than the last one.
+    NodeIpRefused(String),
 }
 
 impl State {
     fn new(gauges: QueueGauges) -> Self {
-        Self { nodes: Store::of_nodes(), queue: Queue::new(BACKOFF, gauges), told: HashMap::new() }
+        Self {
+            nodes: Store::of_nodes(),
+            queue: Queue::new(BACKOFF, gauges),
+            told: HashMap::new(),
+            refused: HashMap::new(),
+        }
     }
 
     fn event(&mut self, event: Event<Node>) {
@@ -94,6 +105,7 @@ impl State {
         let name = node.metadata.name.clone().unwrap_or_default();
         self.queue.forget(&name);
         self.told.remove(&name);
+        self.refused.remove(&name);
     }
 
     /// Looks at every node again (service-contract N-10).
@@ -114,7 +126,7 @@ impl State {
         node: &Node,
         outcome: Result<Synced, SyncError>,
         now: Instant,
-    ) -> Option<News> {
+    ) -> Vec<News> {
         let is_there = self.nodes.get(name).is_some_and(|known| known.metadata.uid == node.metadata.uid);
         let news = match outcome {
             Ok(synced) => {
@@ -129,12 +141,14 @@ impl State {
                     Standing::InOrder => unsure,
                     Standing::Foreign | Standing::Gone => false,
                 };
-                initialized.then_some(News::Initialized)
+                let refused = synced.node_ip_refused.filter(|_| is_there);
+                let refused = self.refuse(name, refused).map(News::NodeIpRefused);
+                initialized.then_some(News::Initialized).into_iter().chain(refused).collect()
             }
             // Nothing is left to try, and nobody to tell.
             Err(_) if !is_there => {
                 self.forget(node);
-                None
+                Vec::new()
             }
             Err(error) => {
                 match error.retry_after() {
@@ -148,11 +162,20 @@ impl State {
                 let unsure = before.as_ref().is_some_and(|before| before.unsure)
                     || (matches!(error, SyncError::Write(_)) && is_uninitialized(node));
                 self.told.insert(name.clone(), Failure { message: message.clone(), unsure });
-                before.is_none_or(|before| before.message != message).then_some(News::Failed(message))
+                let is_news = before.is_none_or(|before| before.message != message);
+                is_news.then_some(News::Failed(message)).into_iter().collect()
             }
         };
         self.queue.done(name);
         news
+    }
+
+    /// Takes in whether kubelet's `--node-ip` is refused; returns why, if that is news.
+    fn refuse(&mut self, name: &String, why: Option<String>) -> Option<String> {
+        let before = self.refused.remove(name);
+        let why = why?;
+        self.refused.insert(name.clone(), why.clone());
+        (before.as_ref() != Some(&why)).then_some(why)
     }
 }
 
@@ -188,7 +211,7 @@ impl<P: Instances> Edge<P> {
                 Some((name, node, outcome)) = running.next() => {
                     let result = if outcome.is_ok() { SyncResult::Success } else { SyncResult::Error };
                     self.metrics.count_sync(Controller::Node, result);
-                    if let Some(news) = state.finish(&name, &node, outcome, Instant::now()) {
+                    for news in state.finish(&name, &node, outcome, Instant::now()) {
                         self.tell(&name, &node, news);
                     }
                 }
@@ -216,6 +239,10 @@ impl<P: Instances> Edge<P> {
                 tracing::warn!(node = %name, error = %message, "sync failed, trying again");
                 let text = format!("Error syncing node: {message}");
                 self.events.send(object, EventKind::Warning, SYNC_FAILED, text);
+            }
+            News::NodeIpRefused(why) => {
+                tracing::warn!(node = %name, reason = %why, "kubelet's --node-ip is refused");
+                self.events.send(object, EventKind::Warning, NODE_IP_REFUSED, why);
             }
         }
     }

@@ -11,7 +11,7 @@ use super::NodeError;
 use super::decide::{addresses_patch, decide, initialize_patch, is_uninitialized};
 use crate::apiserver::{CallError, call};
 use crate::lenient::{Lenient, read, read_opt};
-use crate::provider::{Instances, ProviderError, within};
+use crate::provider::{InstanceMetadata, Instances, ProviderError, within};
 
 /// Attempts at a node that somebody else keeps writing to before it goes back to the queue.
 const CONFLICTS: usize = 5;
@@ -43,6 +43,8 @@ pub(crate) struct Synced {
     pub(crate) standing: Standing,
     /// The node as it was written last.
     pub(crate) latest: Option<Node>,
+    /// Why the provider refuses kubelet's `--node-ip`.
+    pub(crate) node_ip_refused: Option<String>,
 }
 
 /// How a node stands after a sync.
@@ -58,7 +60,7 @@ pub(crate) enum Standing {
     Gone,
 }
 
-const GONE: Synced = Synced { standing: Standing::Gone, latest: None };
+const GONE: Synced = Synced { standing: Standing::Gone, latest: None, node_ip_refused: None };
 
 /// Brings one node up to date. A node that is gone needs nothing. The provider gets `limit` for each answer.
 pub(crate) async fn sync<P: Instances>(
@@ -98,13 +100,14 @@ async fn write(
     api: &Api<Lenient<Node>>,
     name: &str,
     node: &Node,
-    metadata: Option<&crate::InstanceMetadata>,
+    metadata: Option<&InstanceMetadata>,
 ) -> Result<Synced, SyncError> {
     let params = PatchParams::default();
     let mut latest = None;
+    let node_ip_refused = metadata.and_then(|metadata| metadata.node_ip_refused.clone());
     let Some(change) = decide(node, metadata)? else {
         let standing = if is_uninitialized(node) { Standing::Foreign } else { Standing::InOrder };
-        return Ok(Synced { standing, latest });
+        return Ok(Synced { standing, latest, node_ip_refused });
     };
     if let Some(addresses) = &change.addresses {
         let patch = Patch::Merge(addresses_patch(node, addresses));
@@ -116,5 +119,5 @@ async fn write(
         latest = Some(call(read(api.patch(name, &params, &patch))).await?);
         standing = Standing::Initialized;
     }
-    Ok(Synced { standing, latest })
+    Ok(Synced { standing, latest, node_ip_refused })
 }

@@ -1,6 +1,7 @@
 use super::{List, addresses, decided, fresh, machine, node_ip, shown};
 use crate::node::addresses::wanted_addresses;
 use crate::node::decide::decide;
+use crate::provider::InstanceMetadata;
 use crate::testing::{node, node_object, with};
 use serde_json::json;
 
@@ -158,7 +159,7 @@ fn the_node_ip_annotation_orders_and_filters_174_and_235_to_248() {
     ];
     for (what, annotation, provided, expected) in rows {
         let node = node_object(with(fresh("n1"), &node_ip(annotation)));
-        let list = wanted_addresses(&node, &addresses(provided)).expect(what);
+        let list = wanted_addresses(&node, &machine(provided)).expect(what);
         let expected: Vec<_> = expected.iter().copied().chain([("Hostname", "n1")]).collect();
         assert_eq!(shown(&list), expected, "{what}");
     }
@@ -184,6 +185,20 @@ fn a_node_ip_that_cannot_be_kept_leaves_the_taint_175_176_240_242() {
 }
 
 #[test]
+fn a_node_ip_that_the_provider_refuses_binds_nobody() {
+    let refused = InstanceMetadata {
+        node_ip_refused: Some("192.0.2.200 is a VIP".to_owned()),
+        ..machine(&[("InternalIP", "192.0.2.11")])
+    };
+    for annotation in ["192.0.2.200", "192.0.2.200,2001:db8::11", "nonsense"] {
+        let change = decided(with(fresh("n1"), &node_ip(annotation)), &refused);
+        let list = change.addresses.expect("addresses");
+        assert_eq!(shown(&list), [("InternalIP", "192.0.2.11"), ("Hostname", "n1")], "{annotation}");
+        assert!(change.initialize.is_some(), "{annotation}");
+    }
+}
+
+#[test]
 fn duplicate_addresses_are_dropped_231_to_234() {
     let (one, other) = (("InternalIP", "192.0.2.11"), ("ExternalIP", "192.0.2.11"));
     let rows: [(&str, List<'_>, List<'_>); 4] = [
@@ -193,7 +208,7 @@ fn duplicate_addresses_are_dropped_231_to_234() {
         ("234 the same and another", &[one, other, one], &[one, other, ("Hostname", "n1")]),
     ];
     for (what, provided, expected) in rows {
-        let list = wanted_addresses(&node_object(fresh("n1")), &addresses(provided)).expect(what);
+        let list = wanted_addresses(&node_object(fresh("n1")), &machine(provided)).expect(what);
         assert_eq!(shown(&list), expected, "{what}");
     }
 }

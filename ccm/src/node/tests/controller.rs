@@ -114,6 +114,33 @@ async fn a_node_that_cannot_be_initialized_says_why_once_and_is_tried_again_188(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refused_node_ip_is_told_once_and_again_when_it_is_another() {
+    let rig = Rig::new([fresh("n1")]).start();
+    let (one, other) = ("192.0.2.200 is a VIP", "192.0.2.201 is a VIP");
+    let rows = [
+        (Some(one), vec![one]),
+        (Some(one), vec![one]),
+        (Some(other), vec![one, other]),
+        (None, vec![one, other]),
+    ];
+    for (refused, expected) in rows {
+        let refused = refused.map(str::to_owned);
+        let machine =
+            InstanceMetadata { node_ip_refused: refused, ..machine(&[("InternalIP", "192.0.2.11")]) };
+        rig.provider.set_metadata("n1", machine);
+        rig.provider.take_calls();
+        rig.provider.node_changed("n1");
+        rig.api.until("the provider to be asked", |_| !rig.provider.calls().is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let told: Vec<_> = rig.api.events();
+        let told: Vec<_> =
+            told.iter().filter_map(|event| event.strip_prefix("Warning NodeIPRefused ")).collect();
+        assert_eq!(told, expected);
+        assert!(!rig.is_tainted("n1"), "it is initialized with the other address");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_provider_decides_when_it_is_asked_again() {
     let rig = Rig::new([fresh("n1")]);
     rig.provider.fail_next(
