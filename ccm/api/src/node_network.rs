@@ -33,6 +33,15 @@ pub struct NodeNetworkSpec {
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub interfaces: Vec<InterfaceInfo>,
+    /// Of each family the address from which the node speaks to the world: on the interface of its default route.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::ip_addresses")]
+    pub primary_addresses: Vec<IpAddr>,
+    /// Addresses that the node has besides those of `interfaces`: of the loopback interface, of tunnels, of interfaces that
+    /// are down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::ip_addresses")]
+    pub further_addresses: Vec<IpAddr>,
     /// VRRP and CARP routers that are not Windlass' own, whose VRIDs must not be taken.
     #[serde(default)]
     #[schemars(length(max = 4096))]

@@ -100,6 +100,11 @@ pub(crate) fn ip_address(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// IP addresses, of either family each.
+pub(crate) fn ip_addresses(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 256, "items": ip_address(generator) })
+}
+
 /// An IPv6 address, or none.
 pub(crate) fn optional_ipv6_address(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

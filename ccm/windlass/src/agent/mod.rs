@@ -8,11 +8,12 @@
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`board`], [`standing`], [`duplicates`] | what the engine last said | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
-//! | [`network`], [`publish`] | interfaces, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
+//! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
 //! | [`pace`] | lets a burst of news be looked at in few looks | |
 //!
 //! None of the tasks can hold up the engine, which runs in threads of its own.
 
+mod addresses;
 mod admission;
 mod backoff;
 mod board;

@@ -38,7 +38,12 @@ const MAX_STRANGERS: usize = 256;
 /// and the interfaces of container networks (those named `cni…`, `veth…`, `docker…`, `podman…`, `kube-…`, `cali…`,
 /// `flannel…`, `cilium…`, `lxc…`, `nodelocaldns…`, `virbr…`). A bridge of the admin's own (`br0`, `br-lan`) counts.
 pub(crate) fn is_the_nodes(name: &str) -> bool {
-    name != "lo" && !NOT_THE_NODES.iter().any(|prefix| name.starts_with(prefix))
+    name != "lo" && !is_containers(name)
+}
+
+/// Whether a container network made the interface.
+pub(crate) fn is_containers(name: &str) -> bool {
+    NOT_THE_NODES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The interfaces to report, by name. Link-local IPv6 addresses are not among their addresses: every link has those, they

@@ -13,10 +13,9 @@ use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtu
 use windlass_ccm::lenient::{Lenient, read};
 use windlass_engine::Engine;
 
-use super::FIELD_MANAGER;
 use super::backoff::Backoff;
 use super::board::Board;
-use super::network;
+use super::{FIELD_MANAGER, addresses, network};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -88,8 +87,8 @@ impl Publisher {
     }
 
     fn observe(&self, now: Instant) -> Option<NodeNetworkSpec> {
-        let found = match Engine::interfaces() {
-            Ok(found) => found,
+        let machine = match Engine::machine() {
+            Ok(machine) => machine,
             Err(error) => {
                 tracing::warn!(%error, "cannot list the interfaces; the last list stays in force");
                 return None;
@@ -106,7 +105,9 @@ impl Publisher {
         let is_vip = |address| self.vips.get(&ObjectRef::new(&virtual_ip_name(address))).is_some();
         Some(NodeNetworkSpec {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            interfaces: network::interfaces(&found),
+            interfaces: network::interfaces(&machine.interfaces),
+            primary_addresses: addresses::primary(&machine),
+            further_addresses: addresses::further(&machine),
             foreign_routers,
             duplicates: self.board.duplicates(now, is_vip),
         })

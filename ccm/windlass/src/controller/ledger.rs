@@ -353,11 +353,6 @@ impl Ledger {
         self.allocator.held_by(holder).collect()
     }
 
-    /// Whether anybody holds `address`.
-    pub(crate) fn is_held(&self, address: IpAddr) -> bool {
-        !self.allocator.holders(address).is_empty()
-    }
-
     /// Who holds `address`, in the order of joining.
     pub(crate) fn holders(&self, address: IpAddr) -> &[ServiceRef] {
         self.allocator.holders(address)

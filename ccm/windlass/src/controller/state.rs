@@ -369,8 +369,12 @@ impl Watched for NodeNetwork {
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.network_concerns(news);
+        let addresses = |network: &Arc<Self>| {
+            let spec = &network.spec;
+            (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
+        };
         if let Some(new) = &news.new
-            && news.old.as_ref().is_none_or(|old| old.spec.interfaces != new.spec.interfaces)
+            && news.old.as_ref().map(addresses) != Some(addresses(new))
         {
             state.readdressed.push(new.name_any());
         }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn node(body: Value) -> Node {
-    let mut node = json!({ "metadata": { "name": "n1" } });
+    let mut node = json!({ "metadata": { "name": "n1", "creationTimestamp": "2026-01-03T00:00:00Z" } });
     let Value::Object(body) = body else { panic!("an object") };
     for (key, value) in body {
         match (key.as_str(), value) {
@@ -29,13 +29,25 @@ fn network(interfaces: &[&[&str]]) -> NodeNetwork {
     .expect("a NodeNetwork")
 }
 
-/// 192.0.2.200 is a VIP; 192.0.2.128/25 is in a pool.
-fn known(node: &Node, network: Option<&NodeNetwork>) -> Option<(String, Vec<String>)> {
+/// 192.0.2.200 and 192.0.2.201 are VIPs, one older than the node, the other younger; 192.0.2.128/25 is in a pool.
+fn found(node: &Node, network: Option<&NodeNetwork>) -> Result<InstanceMetadata, String> {
     let octet = |address: IpAddr| match address {
         IpAddr::V4(v4) if v4.octets()[..3] == [192, 0, 2] => v4.octets()[3],
         IpAddr::V4(_) | IpAddr::V6(_) => 0,
     };
-    let found = metadata(node, network, |address| octet(address) == 200, |address| octet(address) >= 128)?;
+    let vip = |address| {
+        let since = match octet(address) {
+            200 => "2026-01-02T00:00:00Z",
+            201 => "2026-01-04T00:00:00Z",
+            _ => return None,
+        };
+        Some(Vip { service: "default/web".to_owned(), since: since.parse().ok() })
+    };
+    metadata(node, network, vip, |address| octet(address) >= 128)
+}
+
+fn known(node: &Node, network: Option<&NodeNetwork>) -> Option<(String, Vec<String>)> {
+    let found = found(node, network).ok()?;
     let addresses = found.addresses.iter().map(|one| format!("{} {}", one.type_, one.address)).collect();
     Some((found.provider_id, addresses))
 }
@@ -50,9 +62,9 @@ fn addresses_come_from_the_annotation_else_the_node_else_its_agent() {
     let rows: [(Value, Option<NodeNetwork>, &[&str]); 10] = [
         (annotated("192.0.2.11"), Some(network(&[&["203.0.113.1/24"]])), &["InternalIP 192.0.2.11"]),
         (
-            annotated("192.0.2.200, 2001:db8::11"),
+            annotated("192.0.2.130, 2001:db8:0::11"),
             None,
-            &["InternalIP 192.0.2.200", "InternalIP 2001:db8::11"],
+            &["InternalIP 192.0.2.130", "InternalIP 2001:db8::11"],
         ),
         (
             listed(&[("InternalIP", "192.0.2.11"), ("ExternalIP", "203.0.113.9"), ("Hostname", "n1")]),
@@ -98,6 +110,142 @@ fn addresses_come_from_the_annotation_else_the_node_else_its_agent() {
 fn nothing_is_claimed_of_a_node_of_which_no_address_is_known() {
     assert_eq!(known(&node(json!({})), None), None);
     assert_eq!(known(&node(json!({})), Some(&network(&[&["fe80::1/64"], &["nonsense"]]))), None);
+}
+
+/// A Node and its report, with an address as text on each interface, the primary ones and the further ones.
+fn report(interfaces: &[&[&str]], primary: &[&str], further: &[&str]) -> NodeNetwork {
+    let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect();
+    let mut network = network(interfaces);
+    network.spec.primary_addresses = parsed(primary);
+    network.spec.further_addresses = parsed(further);
+    network
+}
+
+#[test]
+fn a_vip_that_kubelet_names_is_refused_and_the_node_has_its_other_addresses() {
+    let body = |ips: &str, existing: &[&str]| {
+        let list: Vec<_> = existing.iter().map(|ip| json!({ "type": "InternalIP", "address": ip })).collect();
+        json!({ "annotations": { ANNOTATION_PROVIDED_NODE_IP: ips }, "status": { "addresses": list } })
+    };
+    let reported = || Some(network(&[&["192.0.2.200/32", "192.0.2.11/24", "2001:db8::11/64"]]));
+    let v4_and_v6: &[&str] = &["192.0.2.11", "2001:db8::11"];
+    let rows = [
+        ("what the agent reports", body("192.0.2.200", &[]), reported(), v4_and_v6),
+        (
+            "also if kubelet wrote it to the Node",
+            body("192.0.2.200", &["192.0.2.200"]),
+            reported(),
+            v4_and_v6,
+        ),
+        ("what the node has", body("192.0.2.200", &["192.0.2.7"]), None, &["192.0.2.7"]),
+        (
+            "its other family stays",
+            body("2001:db8::9,192.0.2.200", &[]),
+            reported(),
+            &["2001:db8::9", "192.0.2.11"],
+        ),
+        (
+            "and is not had twice",
+            body("192.0.2.200,2001:db8::9", &["192.0.2.7", "2001:db8::7"]),
+            None,
+            &["2001:db8::9", "192.0.2.7"],
+        ),
+        // A VIP that is younger than the Node, which does not have it.
+        ("it came later", body("192.0.2.201", &["192.0.2.11"]), None, &["192.0.2.11"]),
+    ];
+    for (what, body, network, expected) in rows {
+        let found = found(&node(body), network.as_ref()).expect(what);
+        let addresses = found.addresses.iter().filter(|one| one.type_ == "InternalIP");
+        assert_eq!(addresses.map(|one| one.address.as_str()).collect::<Vec<_>>(), expected, "{what}");
+        let refused = found.node_ip_refused.expect(what);
+        for word in ["192.0.2.20", "node n1", "Service default/web", "set --node-ip"] {
+            assert!(refused.contains(word), "{what}: {refused}");
+        }
+    }
+    let why = found(&node(body("192.0.2.200", &["192.0.2.200"])), None).expect_err("nothing is known");
+    assert!(
+        why.contains("no address of node n1 is known: 192.0.2.200, which") && why.contains("any yet"),
+        "{why}"
+    );
+}
+
+#[test]
+fn an_address_that_a_node_had_before_a_service_got_it_stays_the_nodes() {
+    for annotations in [json!({}), json!({ ANNOTATION_PROVIDED_NODE_IP: "192.0.2.201" })] {
+        let body = json!({
+            "annotations": annotations,
+            "status": { "addresses": [{ "type": "InternalIP", "address": "192.0.2.201" }] },
+        });
+        let found = found(&node(body), Some(&network(&[&["192.0.2.201/24"], &["198.51.100.1/24"]])));
+        let found = found.expect("addresses");
+        assert_eq!(found.addresses[0].address, "192.0.2.201");
+        assert_eq!(found.node_ip_refused, None);
+    }
+}
+
+#[test]
+fn of_several_interfaces_that_of_the_default_route_gives_the_address() {
+    let two: &[&[&str]] = &[&["198.51.100.1/24", "2001:db8:9::1/64"], &["192.0.2.11/24", "2001:db8::11/64"]];
+    let rows = [
+        (
+            "both families",
+            report(two, &["192.0.2.11", "2001:db8::11"], &[]),
+            vec!["192.0.2.11", "2001:db8::11"],
+        ),
+        ("each by itself", report(two, &["192.0.2.11"], &[]), vec!["192.0.2.11", "2001:db8:9::1"]),
+        ("by name, if there is no way out", report(two, &[], &[]), vec!["198.51.100.1", "2001:db8:9::1"]),
+        (
+            "on the loopback interface",
+            report(two, &["192.0.2.1"], &["192.0.2.1"]),
+            vec!["192.0.2.1", "2001:db8:9::1"],
+        ),
+        ("no VIP", report(two, &["192.0.2.200"], &[]), vec!["198.51.100.1", "2001:db8:9::1"]),
+        (
+            "none of a pool, if there is another",
+            report(two, &["192.0.2.130"], &[]),
+            vec!["198.51.100.1", "2001:db8:9::1"],
+        ),
+        (
+            "one of a subnet before those that are bound beside it",
+            report(&[&["192.0.2.5/32", "192.0.2.11/24", "2001:db8::5/128", "2001:db8::11/64"]], &[], &[]),
+            vec!["192.0.2.11", "2001:db8::11"],
+        ),
+        ("which a machine may have alone", report(&[&["192.0.2.5/32"]], &[], &[]), vec!["192.0.2.5"]),
+    ];
+    for (what, network, expected) in rows {
+        let found = found(&node(json!({})), Some(&network)).expect(what);
+        let addresses = found.addresses.iter().filter(|one| one.type_ == "InternalIP");
+        assert_eq!(addresses.map(|one| one.address.as_str()).collect::<Vec<_>>(), expected, "{what}");
+    }
+}
+
+#[test]
+fn an_address_that_is_still_on_the_machine_stays_the_nodes() {
+    let two: &[&[&str]] = &[&["192.0.2.11/24"], &["198.51.100.1/24"]];
+    let rows = [
+        (
+            "on the interface that is not of the default route",
+            "198.51.100.1",
+            report(two, &["192.0.2.11"], &[]),
+            true,
+        ),
+        (
+            "on the loopback interface, or a tunnel",
+            "192.0.2.1",
+            report(two, &["192.0.2.11"], &["192.0.2.1"]),
+            true,
+        ),
+        ("gone", "192.0.2.1", report(two, &["192.0.2.11"], &["192.0.2.2"]), false),
+    ];
+    for (what, address, network, stays) in rows {
+        let body = json!({
+            "spec": { "providerID": "windlass://n1" },
+            "status": { "addresses": [{ "type": "InternalIP", "address": address }] },
+        });
+        let found = found(&node(body), Some(&network)).expect(what);
+        let expected = if stays { address } else { "192.0.2.11" };
+        assert_eq!(found.addresses[0].address, expected, "{what}");
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Cluster {
             agent_version: "t".into(),
             interfaces: interfaces.collect(),
             foreign_routers: foreign_routers.collect(),
-            duplicates: Vec::new(),
+            ..NodeNetworkSpec::default()
         };
         self.networks.retain(|network| network.name_any() != node);
         self.networks.push(Arc::new(NodeNetwork::new(node, spec)));

@@ -1,0 +1,73 @@
+//! Which addresses are the machine's own: what the cluster may call the node by, and what it need not give up. Pure.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
+
+use windlass_engine::{InterfaceInfo, Machine};
+
+use super::network::{is_containers, is_the_nodes};
+
+#[cfg(test)]
+mod tests;
+
+/// Most further addresses: as many as the API server takes.
+const MAX_FURTHER: usize = 256;
+
+/// Of each family the address from which the machine speaks to the world, as the kernel chooses it by the default route: of
+/// its interface, or of the loopback interface if it has none (RFC 5549). A temporary IPv6 address (RFC 8981), which would not
+/// last, gives way to one of the same interface that does.
+pub(crate) fn primary(machine: &Machine) -> Vec<IpAddr> {
+    let source = |source: &IpAddr| {
+        let has = |interface: &&InterfaceInfo| match source {
+            IpAddr::V4(v4) => interface.ipv4.iter().any(|(one, _)| one == v4),
+            IpAddr::V6(v6) => interface.ipv6.iter().any(|(one, _)| one == v6),
+        };
+        match machine.interfaces.iter().find(has) {
+            Some(interface) if !is_the_nodes(&interface.name) => None,
+            Some(interface) => match source {
+                IpAddr::V4(_) => Some(*source),
+                IpAddr::V6(v6) => Some(IpAddr::V6(lasting(interface, *v6))),
+            },
+            None => further(machine).into_iter().find(|one| one == source),
+        }
+    };
+    machine.sources.iter().filter_map(source).collect()
+}
+
+/// `source`, or in its place an address of the interface that lasts: one of a subnet, if possible. What others bind to be
+/// reached by, as kube-vip the API server's address, is of none (/128).
+fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
+    let lasting = || {
+        let lasting = interface.ipv6.iter().take(interface.ipv6_lasting);
+        lasting.filter(|(address, _)| is_wide(IpAddr::V6(*address)))
+    };
+    if lasting().any(|(address, _)| *address == source) {
+        return source;
+    }
+    let of_subnet = lasting().find(|(_, length)| *length < 128);
+    of_subnet.or_else(|| lasting().next()).map_or(source, |(address, _)| *address)
+}
+
+/// The addresses that are on none of the interfaces that are reported: on the loopback interface, on tunnels, on interfaces
+/// that are down or whose address is still being checked. Those of container networks are not the machine's.
+pub(crate) fn further(machine: &Machine) -> Vec<IpAddr> {
+    let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name));
+    let reported: BTreeSet<IpAddr> = reported
+        .flat_map(|interface| {
+            let v4 = interface.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
+            v4.chain(interface.ipv6.iter().map(|(address, _)| IpAddr::V6(*address)))
+        })
+        .collect();
+    let all = machine.addresses.iter().filter(|(interface, _)| !is_containers(interface));
+    let further: BTreeSet<IpAddr> =
+        all.map(|(_, address)| *address).filter(|one| is_wide(*one) && !reported.contains(one)).collect();
+    further.into_iter().take(MAX_FURTHER).collect()
+}
+
+/// Whether the address means something beyond the machine and its links.
+fn is_wide(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
+    }
+}
