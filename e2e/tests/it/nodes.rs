@@ -21,7 +21,7 @@ fn uninitialized_node_gets_addresses_and_provider_id_and_loses_its_taint() -> an
     scenario("uninitialized", Lab::builder().nodes(2).light().uninitialized(), async |lab| {
         // By name it is the first interface, but not that of the default route.
         let storage =
-            "ip link add aaa0 type dummy && ip addr add 198.51.100.1/24 dev aaa0 && ip link set aaa0 up";
+            "ip link add aaa0 type bridge && ip addr add 192.168.9.1/24 dev aaa0 && ip link set aaa0 up";
         lab.exec("n1", &["sh", "-c", storage]).await?;
         lab.deploy_windlass(&["n1", "n2"]).await?;
         let nodes: Api<Node> = Api::all(lab.client());
