@@ -62,7 +62,8 @@ fn lay_cable() {
 
 /// A thread's body on this interface, not run yet.
 fn core(interface: &str, host: u8, routers: Vec<RouterConfig>) -> (Core, Arc<Inbox>) {
-    let found = interfaces::scan().unwrap().into_iter().find(|info| info.name == interface).unwrap();
+    let found =
+        interfaces::scan().unwrap().interfaces.into_iter().find(|info| info.name == interface).unwrap();
     let sockets = Arc::new(LinkSockets::open(interface, found.index, found.mac, 1500).unwrap());
     let sources = Sources { usable: vec![source(4, host), source(6, host)], unusable: Vec::new() };
     let inbox = Arc::new(Inbox::new().unwrap());
@@ -208,7 +209,7 @@ fn stays_backup(behind: usize) -> Option<bool> {
 }
 
 fn end_a() -> u32 {
-    interfaces::scan().unwrap().into_iter().find(|info| info.name == "end-a").unwrap().index
+    interfaces::scan().unwrap().interfaces.into_iter().find(|info| info.name == "end-a").unwrap().index
 }
 
 #[test]
