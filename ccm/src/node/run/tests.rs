@@ -26,7 +26,8 @@ fn failed(words: &str) -> Result<Synced, SyncError> {
     Err(SyncError::Provider(ProviderError::Transient(words.to_owned())))
 }
 
-const IN_ORDER: Result<Synced, SyncError> = Ok(Synced { standing: Standing::InOrder, latest: None });
+const IN_ORDER: Result<Synced, SyncError> =
+    Ok(Synced { standing: Standing::InOrder, latest: None, node_ip_refused: None });
 
 #[test]
 fn a_failure_is_news_until_it_is_told_and_again_for_a_node_that_was_made_again() {
@@ -34,7 +35,7 @@ fn a_failure_is_news_until_it_is_told_and_again_for_a_node_that_was_made_again()
     let (one, other) = (n1("a", false), n1("b", false));
     let mut state = working_on(&one, now);
     let told = |state: &mut State, node: &Node, words: &str| {
-        state.finish(&N1.to_owned(), node, failed(words), now).is_some()
+        !state.finish(&N1.to_owned(), node, failed(words), now).is_empty()
     };
     assert!(told(&mut state, &one, "x"));
     assert!(!told(&mut state, &one, "x"), "told before");
@@ -53,9 +54,11 @@ fn a_node_that_is_gone_is_not_tried_again() {
     let node = n1("a", false);
     let mut state = working_on(&node, now);
     state.event(Event::Delete(node.clone()));
-    assert_eq!(state.finish(&N1.to_owned(), &node, failed("x"), now), None);
+    let refused = Synced { standing: Standing::InOrder, latest: None, node_ip_refused: Some("x".to_owned()) };
+    assert_eq!(state.finish(&N1.to_owned(), &node, Ok(refused), now), []);
+    assert_eq!(state.finish(&N1.to_owned(), &node, failed("x"), now), []);
     assert_eq!(state.queue.next_due(true), None);
-    assert!(state.told.is_empty());
+    assert!(state.told.is_empty() && state.refused.is_empty());
 }
 
 #[test]
@@ -79,10 +82,10 @@ fn the_delay_starts_over_after_a_success() {
 fn an_initialization_whose_answer_was_lost_is_told_when_it_is_seen() {
     let lost = || Err(SyncError::Write(crate::apiserver::CallError::Timeout));
     let table = [
-        ("the answer was lost", true, vec![lost()], Some(News::Initialized)),
-        ("and then something else failed", true, vec![lost(), failed("x")], Some(News::Initialized)),
-        ("nothing was written", true, vec![failed("x")], None),
-        ("there was nothing to initialize", false, vec![lost()], None),
+        ("the answer was lost", true, vec![lost()], vec![News::Initialized]),
+        ("and then something else failed", true, vec![lost(), failed("x")], vec![News::Initialized]),
+        ("nothing was written", true, vec![failed("x")], vec![]),
+        ("there was nothing to initialize", false, vec![lost()], vec![]),
     ];
     for (what, uninitialized, failures, expected) in table {
         let now = Instant::now();
