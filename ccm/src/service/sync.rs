@@ -64,7 +64,7 @@ impl<P: LoadBalancer> Context<P> {
                 self.ensure(service, nodes, *voice, *patient, progress).await
             }
             Task::UpdateNodes { service, nodes } => self.update_nodes(service, nodes).await,
-            Task::Cleanup { service, made, told } => self.cleanup(service, (*made, *told), progress).await,
+            Task::Cleanup { service, made, told } => self.cleanup(service, *made, *told, progress).await,
             Task::Check { service } => self.check(service, progress).await,
             Task::Forget => Ok(Done::Removed),
         }

@@ -16,7 +16,8 @@ impl<P: LoadBalancer> Context<P> {
     pub(super) async fn cleanup(
         &self,
         service: &Service,
-        (made, told): (bool, bool),
+        made: bool,
+        told: bool,
         progress: &mut Progress,
     ) -> Result<Done, Failure> {
         let cluster = &self.options.cluster_name;
@@ -66,7 +67,7 @@ impl<P: LoadBalancer> Context<P> {
     pub(super) async fn check(&self, service: &Service, progress: &mut Progress) -> Result<Done, Failure> {
         match self.provider.get(&self.options.cluster_name, service).await {
             Ok(None) if !self.shows_condition(service) => Ok(Done::Removed),
-            Ok(_) => self.cleanup(service, (true, false), progress).await,
+            Ok(_) => self.cleanup(service, true, false, progress).await,
             Err(error) => Err(provider_failure(FailureKind::Superseded, words::CHECK_EXISTS, &error)),
         }
     }
