@@ -29,6 +29,7 @@ use super::holdings::allows_move;
 use super::inventory::Inventory;
 use super::ledger::Ledger;
 use super::loads::Loads;
+use super::plan::Unplaced;
 use super::pools::{Findings, Obstacles, Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
 use super::request::{owner, status_addresses, terms, wants_address};
@@ -100,12 +101,14 @@ pub(crate) fn is_announced(vip: &VirtualIP) -> bool {
         && announced_condition(vip).is_some_and(|one| one.status == "True")
 }
 
-/// Why no virtual router carries the address, if the planner said so.
+/// Why no virtual router carries the address, if the planner said so. What an agent said before, say that the address is in
+/// quarantine, is no reason to believe that none will.
 pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
     if vip.spec.virtual_router.is_some() {
         return None;
     }
-    announced_condition(vip).filter(|one| one.status == "False").map(|one| one.message.as_str())
+    let of_planner = |one: &&Condition| Unplaced::REASONS.contains(&one.reason.as_str());
+    announced_condition(vip).filter(of_planner).map(|one| one.message.as_str())
 }
 
 impl World {

@@ -39,14 +39,19 @@ pub(crate) enum Unplaced {
 }
 
 impl Unplaced {
+    /// Every reason that it gives.
+    pub(crate) const REASONS: [&str; 5] =
+        ["NoSegment", "NoInterface", "NoSubnet", "NoLinkLocalAddress", "NoVRID"];
+
     /// Reason for a condition.
     pub(crate) const fn reason(&self) -> &'static str {
+        let [segment, interface, subnet, link_local, vrid] = Self::REASONS;
         match self {
-            Self::Segment { .. } => "NoSegment",
-            Self::Interface { .. } => "NoInterface",
-            Self::HostRoutes { .. } => "NoSubnet",
-            Self::LinkLocal { .. } => "NoLinkLocalAddress",
-            Self::Vrid { .. } => "NoVRID",
+            Self::Segment { .. } => segment,
+            Self::Interface { .. } => interface,
+            Self::HostRoutes { .. } => subnet,
+            Self::LinkLocal { .. } => link_local,
+            Self::Vrid { .. } => vrid,
         }
     }
 }

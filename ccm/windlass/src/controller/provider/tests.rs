@@ -92,11 +92,11 @@ fn rejected(reason: &'static str, message: &str) -> Result<Ensured, ProviderErro
 fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
     let address: IpAddr = address.parse().expect(address);
     let key = format!("virtualips//{}", windlass_api::virtual_ip_name(address));
-    let router = (status == "True").then_some("v4-r");
+    let (router, reason) = if status == "True" { (Some("v4-r"), "Active") } else { (None, "NoSegment") };
     api.edit(
         &key,
         &json!({ "spec": { "virtualRouter": router }, "status": { "conditions": [
-        { "type": "Announced", "status": status, "reason": "R", "message": message,
+        { "type": "Announced", "status": status, "reason": reason, "message": message,
           "lastTransitionTime": "2026-01-01T00:00:00Z" } ] } }),
     );
     metal.shared.learn::<VirtualIP>(object(api.get(&key).expect("a VIP")));

@@ -265,13 +265,17 @@ fn a_service_is_named_when_its_address_is_announced_or_cannot_be() {
         vec![vip("192.0.2.0", "a", 3)],
         vec![service("a", 1, None)],
     );
-    let with = |version, status: &str, message: &str| {
+    let because = |version, status: &str, reason: &str, message: &str| {
         let mut vip = vip("192.0.2.0", "a", version);
-        let condition = json!({ "type": "Announced", "status": status, "reason": "R", "message": message,
+        let condition = json!({ "type": "Announced", "status": status, "reason": reason, "message": message,
                                 "lastTransitionTime": "2026-01-01T00:00:00Z" });
         vip.status = Some(object(json!({ "conditions": [condition] })));
         vip.spec.virtual_router = (status == "True").then(|| "v4".to_owned());
         vip
+    };
+    let with = |version, status: &str, message: &str| {
+        let reason = if status == "True" { "Active" } else { "NoSegment" };
+        because(version, status, reason, message)
     };
     assert!(named(&shared).is_empty());
     let rows: [(u64, &str, &str, &[&str]); 5] = [
@@ -290,6 +294,10 @@ fn a_service_is_named_when_its_address_is_announced_or_cannot_be() {
     let mut placed = with(9, "False", "no subnet");
     placed.spec.virtual_router = Some("v4".into());
     assert_eq!(why_unplaced(&placed), None, "a router carries it now");
+    for reason in ["Quarantined", "AgentStopped", "AddressTaken"] {
+        let back = because(9, "False", reason, "an agent's word of the time before");
+        assert_eq!(why_unplaced(&back), None, "{reason}");
+    }
 }
 
 #[test]
