@@ -133,10 +133,11 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
         assert!(spans(&page).contains(&reason), "{reason}");
     }
 
-    let agent = constants(&read("ccm/windlass/src/agent/status.rs"), |name| name.starts_with("REASON_"));
-    let mut announced = arms(&read("ccm/windlass/src/controller/plan/unplaced.rs"));
+    let reasons = |path| constants(&read(path), |name| name.starts_with("REASON_"));
+    let agent = reasons("ccm/windlass/src/agent/status.rs");
+    let mut announced = reasons("ccm/windlass/src/controller/plan/unplaced.rs");
     announced.extend(agent.into_iter().filter(|reason| reason != "Active"));
-    announced.extend(constants(&read("ccm/api/src/lib.rs"), |name| name.starts_with("REASON_")));
+    announced.extend(reasons("ccm/api/src/lib.rs"));
     assert_eq!(column(&page, "reason", 1), announced);
 }
 

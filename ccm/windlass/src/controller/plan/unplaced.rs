@@ -4,6 +4,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+const REASON_SEGMENT: &str = "NoSegment";
+const REASON_INTERFACE: &str = "NoInterface";
+const REASON_SUBNET: &str = "NoSubnet";
+const REASON_LINK_LOCAL: &str = "NoLinkLocalAddress";
+const REASON_VRID: &str = "NoVRID";
+
 /// What a VIP lacks for a virtual router to carry it, in words for its condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unplaced {
@@ -41,17 +47,16 @@ pub(crate) enum Unplaced {
 impl Unplaced {
     /// Every reason that it gives.
     pub(crate) const REASONS: [&str; 5] =
-        ["NoSegment", "NoInterface", "NoSubnet", "NoLinkLocalAddress", "NoVRID"];
+        [REASON_SEGMENT, REASON_INTERFACE, REASON_SUBNET, REASON_LINK_LOCAL, REASON_VRID];
 
     /// Reason for a condition.
     pub(crate) const fn reason(&self) -> &'static str {
-        let [segment, interface, subnet, link_local, vrid] = Self::REASONS;
         match self {
-            Self::Segment { .. } => segment,
-            Self::Interface { .. } => interface,
-            Self::HostRoutes { .. } => subnet,
-            Self::LinkLocal { .. } => link_local,
-            Self::Vrid { .. } => vrid,
+            Self::Segment { .. } => REASON_SEGMENT,
+            Self::Interface { .. } => REASON_INTERFACE,
+            Self::HostRoutes { .. } => REASON_SUBNET,
+            Self::LinkLocal { .. } => REASON_LINK_LOCAL,
+            Self::Vrid { .. } => REASON_VRID,
         }
     }
 }
