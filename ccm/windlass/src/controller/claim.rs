@@ -16,8 +16,8 @@ use super::limited::limited;
 use super::provider::{Metal, failed};
 
 impl Metal {
-    /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger knows what the API server has, which may
-    /// be that somebody else was faster.
+    /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger
+    /// knows what the API server has, which may be that somebody else was faster.
     pub(super) async fn claim(
         &self,
         holder: &ServiceRef,
