@@ -144,7 +144,7 @@ impl<O: Owner> Allocator<O> {
         self.stocks.of(address).map(|stock| &stock.pool)
     }
 
-    /// Who holds `address`, in the order of joining.
+    /// Who holds `address`, in the order of joining, those that [gave way](Self::give_way) last.
     pub fn holders(&self, address: IpAddr) -> &[O] {
         self.book.holders(address)
     }
@@ -231,7 +231,7 @@ impl<O: Owner> Allocator<O> {
     }
 
     /// Addresses that `owner` holds and may not keep on these terms, ascending, each with a holder whose terms they do not
-    /// fit and why: `owner` changed its terms after that one did.
+    /// fit and why.
     pub fn collisions(&self, owner: &O, terms: &Terms) -> Vec<Unshared<O>> {
         let collision = |address: IpAddr| {
             let (holder, why) = planner::clash(self, address, owner, terms)?;
@@ -240,10 +240,10 @@ impl<O: Owner> Allocator<O> {
         self.held_by(owner).filter_map(collision).collect()
     }
 
-    /// `owner` counts as the one that changed its terms last: so after a restart, which knows what the terms are and from
-    /// elsewhere in which order they came to be.
-    pub fn mark_changed(&mut self, owner: &O) {
-        self.book.mark_changed(owner);
+    /// Where `owner` does not fit others that hold the same address, it counts from now on as the last that joined them. So it
+    /// is for one that changes its terms; after a restart it has to be said of those that changed meanwhile.
+    pub fn give_way(&mut self, owner: &O) {
+        self.book.give_way(owner);
     }
 
     /// Notes that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all
@@ -277,8 +277,8 @@ impl<O: Owner> Allocator<O> {
         adopted
     }
 
-    /// `owner` uses what it holds on other terms. It holds it still, whoever shares it; [`Self::collisions`] tells what it
-    /// may not keep.
+    /// `owner` uses what it holds on other terms. It holds it still, whoever shares it; where they do not fit it [gives
+    /// way](Self::give_way), and [`Self::collisions`] tells what it may not keep.
     pub fn set_terms(&mut self, owner: &O, terms: &Terms) {
         self.book.set_terms(owner, terms);
     }

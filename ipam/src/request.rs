@@ -55,8 +55,9 @@ pub struct Request {
     pub terms: Terms,
     /// Addresses that it holds and that are in no pool may be exchanged for others.
     pub may_leave: bool,
-    /// What it holds answers `pool`, whichever pool has it by now: the pools became others, the request did not.
-    pub stays: bool,
+    /// Addresses that answer `pool` if it holds them, whichever pool has them by now: the pools became others, the request
+    /// did not.
+    pub stays: Vec<IpAddr>,
     /// Addresses of those that it succeeds: they come to it as what is kept back for it does.
     pub inherited: Vec<IpAddr>,
 }
@@ -73,7 +74,7 @@ impl Request {
             subject: Subject { namespace: namespace.to_owned(), ..Subject::default() },
             terms: Terms::alone(namespace),
             may_leave: false,
-            stays: false,
+            stays: Vec::new(),
             inherited: Vec::new(),
         }
     }

@@ -54,8 +54,8 @@ pub(super) fn plan<O: Owner>(
     Ok(planner.finish(missing))
 }
 
-/// A holder of `address` that `terms` do not fit, and that `owner` has to give way to. Of two that fit no more the one that
-/// changed its terms later leaves; of two that never did, the one that joined later.
+/// A holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
+/// of joining, or any if `owner` does not hold the address on these terms. Nobody gives way to one that it succeeds.
 pub(super) fn clash<'a, O: Owner>(
     allocator: &'a Allocator<O>,
     address: IpAddr,
@@ -63,17 +63,10 @@ pub(super) fn clash<'a, O: Owner>(
     terms: &Terms,
 ) -> Option<(&'a O, Incompatible)> {
     let holders = allocator.holders(address);
-    if let [sole] = holders
-        && sole == owner
-    {
-        return None;
-    }
     let place = holders.iter().position(|holder| holder == owner);
     let unchanged = place.filter(|_| allocator.terms(owner) == Some(terms));
-    let turn = unchanged.map_or((u64::MAX, holders.len()), |place| (allocator.book.changed(owner), place));
-    let comes_first =
-        |(place, holder): &(usize, &O)| *holder != owner && (allocator.book.changed(holder), *place) < turn;
-    let mut clash = holders.iter().enumerate().filter(comes_first).filter_map(|(_, holder)| {
+    let first = holders.iter().take(unchanged.unwrap_or(holders.len())).filter(|holder| *holder != owner);
+    let mut clash = first.filter_map(|holder| {
         let why = terms.fits(allocator.terms(holder)?).err()?;
         (holder.party() != owner.party()).then_some((holder, why))
     });
@@ -161,8 +154,8 @@ impl<O: Owner> Planner<'_, O> {
     fn may_keep(&self, address: IpAddr) -> bool {
         match (self.within, self.allocator.stocks.index_of(address)) {
             (Within::Any, _) | (Within::Pool(_) | Within::Missing, None) => true,
-            (Within::Pool(named), Some(its)) => its == named || self.request.stays,
-            (Within::Missing, Some(_)) => self.request.stays,
+            (Within::Pool(named), Some(its)) => its == named || self.request.stays.contains(&address),
+            (Within::Missing, Some(_)) => self.request.stays.contains(&address),
         }
     }
 

@@ -7,14 +7,18 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
-use windlass_api::{ANNOTATION_ALLOW_MOVE, OnRemoval, QuarantineReason, ServiceRef, VirtualIP};
+use windlass_api::{
+    ANNOTATION_ALLOW_MOVE, OnRemoval, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec,
+};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::service::{ServiceOptions, is_seen_to};
-use windlass_ipam::{Request, Terms};
+use windlass_ipam::{Plan, Request, Terms};
 
 use super::CLASS_FINALIZER;
 use super::ledger::Change;
-use super::request::{RequestError, named_pool, owner, status_addresses, terms, wants_address};
+use super::request::{
+    RequestError, is_object_name, named_pool, owner, status_addresses, terms, wants_address,
+};
 use super::settings::Settings;
 use super::state::{State, World, service_key};
 
@@ -77,36 +81,44 @@ impl State {
         let mut outside =
             held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
         request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
-        request.stays = request.pool.as_deref().is_some_and(|pool| self.was_given_by(holder, pool));
+        if let Some(pool) = &request.pool {
+            request.stays = self.ledger.held_by(holder);
+            request.stays.retain(|address| self.was_given_by(holder, pool, *address));
+        }
         request.inherited = self.ledger.inherited(holder);
         Ok(request)
     }
 
-    /// Whether `holder` named `pool` already when it was given what it shows: then pools that became others since are no
-    /// reason to give it something else. So says what is remembered, else the objects; where one was lost, so it is.
-    fn was_given_by(&self, holder: &ServiceRef, pool: &str) -> bool {
+    /// Whether `holder` named `pool` already when it was given `address`: then pools that became others since are no reason to
+    /// give it something else. So says what is remembered, else the object; where that was lost, so it is.
+    fn was_given_by(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
         if let Some(known) = self.named_pools.get(holder) {
             return known == pool;
         }
-        let shown =
-            live(&self.world, holder).map_or_else(Vec::new, |service| status_addresses(service).collect());
-        let mut held = self.ledger.held_by(holder);
-        if held.iter().any(|address| shown.contains(address)) {
-            held.retain(|address| shown.contains(address));
-        }
-        let objects = held.into_iter().filter_map(|address| self.vip(address));
-        let mut of_holder = objects.filter(|vip| vip.spec.owners.contains(holder));
-        of_holder
-            .all(|vip| vip.spec.pool == pool || vip.spec.former_pools.iter().any(|former| former == pool))
+        let object = self.vip(address).filter(|vip| vip.spec.owners.contains(holder));
+        let Some(VirtualIPSpec { pool: its, former_pools, .. }) = object.map(|vip| &vip.spec) else {
+            return true;
+        };
+        let is_lost = !is_object_name(its);
+        is_lost || its == pool || former_pools.iter().any(|former| former == pool)
     }
 
-    /// `holder` was given what it has by this wish; `None`: it names no pool, or still has what it was given by another wish.
-    pub(super) fn remember_pool(&mut self, holder: &ServiceRef, pool: Option<&str>) {
-        match pool {
-            Some(pool) if self.named_pools.get(holder).is_some_and(|known| known == pool) => {}
-            Some(pool) => drop(self.named_pools.insert(holder.clone(), pool.to_owned())),
-            None => drop(self.named_pools.remove(holder)),
+    /// `holder` was promised this for its request.
+    pub(super) fn remember_pool(&mut self, holder: &ServiceRef, pool: Option<String>, plan: &Plan) {
+        let known = self.named_pools.get(holder);
+        if pool == known.cloned() {
+            return;
         }
+        // What it has yet to leave it was given by another wish.
+        match pool.filter(|_| plan.leaves.is_empty()) {
+            Some(pool) => drop(self.named_pools.insert(holder.clone(), pool)),
+            None => self.forget_pool(holder),
+        }
+    }
+
+    /// Nobody knows by which wish `holder` has what it has.
+    pub(super) fn forget_pool(&mut self, holder: &ServiceRef) {
+        self.named_pools.remove(holder);
     }
 
     /// Of the pools `recorded` for `address` those that it is in no more and that one of its owners names: the address was

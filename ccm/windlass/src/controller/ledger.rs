@@ -35,8 +35,8 @@ pub(crate) struct Seen {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Entry {
     object: Option<Seen>,
-    /// Services that were owners until a hand took the object or their names from it, and that keep the address: they are
-    /// to become owners again, before everybody else. None of them is one.
+    /// Services that keep the address although no object says that it is theirs: a hand took the object, or their names from
+    /// it, or their status shows it. They are to become owners, before everybody else. None of them is one.
     kept: Vec<ServiceRef>,
     /// Services that are to become owners: the call is not made or not answered yet. None of them is one already.
     intents: Vec<ServiceRef>,
@@ -140,7 +140,9 @@ impl Entry {
             return;
         }
         if let Some(known) = self.object.take() {
-            let known_first: Vec<ServiceRef> = self.kept.iter().chain(&known.owners).cloned().collect();
+            // (Those kept are among the owners of an object in quarantine.)
+            let others = known.owners.iter().filter(|one| !self.kept.contains(one));
+            let known_first: Vec<ServiceRef> = self.kept.iter().chain(others).cloned().collect();
             let (before, others): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut new.owners).into_iter().partition(|one| known_first.contains(one));
             let in_order = known_first.into_iter().filter(|one| before.contains(one));
@@ -199,8 +201,8 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// The Service's status shows `address`, and no object says that it has it: promised to it, if others who have it share
-    /// it or are to give way, and it is not kept back from it. Says whether it was.
+    /// The Service's status shows `address`, and no object says that it has it: it keeps it, if others who have it share it or
+    /// are to give way, and it is not kept back from it. Says whether it does.
     pub(crate) fn adopt(
         &mut self,
         address: IpAddr,
@@ -209,20 +211,28 @@ impl Ledger {
         gives_way: impl Fn(&ServiceRef) -> bool,
     ) -> bool {
         match self.allocator.adopt(address, holder, terms) {
-            Adopted::New | Adopted::Joined => {
-                self.entries.entry(address).or_default().promise(holder);
-                self.list(holder);
-            }
+            Adopted::New | Adopted::Joined => {}
             Adopted::Quarantined if self.is_kept_back_for(address, holder) => {
-                self.promise_external(address, holder, terms);
+                self.allocator.adopt_together(address, holder, terms);
             }
-            Adopted::Conflict { .. } if self.holders(address).iter().all(&gives_way) => {
-                let others = self.holders(address).to_vec();
-                self.promise_external(address, holder, terms);
-                others.iter().for_each(|other| self.allocator.mark_changed(other));
+            Adopted::Conflict { .. } => {
+                let others = self.holders(address).iter();
+                let is_other = |other: &&ServiceRef| {
+                    self.allocator.terms(other).is_none_or(|theirs| terms.fits(theirs).is_err())
+                };
+                let clashing: Vec<_> = others.filter(is_other).cloned().collect();
+                if !clashing.iter().all(gives_way) {
+                    return false;
+                }
+                self.allocator.adopt_together(address, holder, terms);
+                clashing.iter().for_each(|other| self.allocator.give_way(other));
             }
-            Adopted::Already | Adopted::Conflict { .. } | Adopted::Quarantined => return false,
+            Adopted::Already | Adopted::Quarantined => return false,
         }
+        let entry = self.entries.entry(address).or_default();
+        entry.intents.retain(|intent| intent != holder);
+        entry.kept.push(holder.clone());
+        self.list(holder);
         true
     }
 
@@ -231,8 +241,7 @@ impl Ledger {
         self.allocator.is_kept_back_for(address, holder)
     }
 
-    /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP, or one that its
-    /// status shows.
+    /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.
     pub(crate) fn promise_external(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
         self.allocator.adopt_together(address, holder, terms);
         self.entries.entry(address).or_default().promise(holder);
@@ -244,9 +253,9 @@ impl Ledger {
         self.allocator.set_terms(holder, terms);
     }
 
-    /// `holder` counts as the one that changed its terms last.
-    pub(crate) fn mark_changed(&mut self, holder: &ServiceRef) {
-        self.allocator.mark_changed(holder);
+    /// `holder` comes after those that it does not fit.
+    pub(crate) fn give_way(&mut self, holder: &ServiceRef) {
+        self.allocator.give_way(holder);
     }
 
     /// What Services of the name of `holder` hold that are others: they were deleted, and it was made anew.
@@ -414,18 +423,15 @@ impl Ledger {
         terms: impl Fn(&ServiceRef) -> Terms,
     ) {
         let (held, holds) = (holders(before), holders(&after));
-        // Those who stay keep their order; where that is not so, all join anew.
-        let staying: Vec<&ServiceRef> = held.iter().filter(|one| holds.contains(one)).collect();
-        let in_order = holds.iter().take(staying.len()).eq(staying.iter().copied());
-        for holder in held.iter().filter(|one| !in_order || !holds.contains(one)) {
+        for holder in held.iter().filter(|one| !holds.contains(one)) {
             self.allocator.release(address, holder, moment(now));
         }
         // Whether it is kept back is what the object says, not what the pool would have.
         self.allocator.lift(address);
         match after {
+            // Those who stay keep their places.
             Standing::Held(holders) => {
-                let joined = if in_order { staying.len() } else { 0 };
-                for holder in holders.iter().skip(joined) {
+                for holder in holders.iter().filter(|one| !held.contains(one)) {
                     self.allocator.adopt_together(address, holder, &terms(holder));
                 }
             }

@@ -21,6 +21,17 @@ use super::request::{MOST_OF_A_FAMILY, owner, status_addresses, terms, wants_add
 use super::state::{State, World, created, service_key};
 use super::verdict;
 
+/// What a Service that an object names as an owner has besides to say for itself, the best first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Title {
+    /// Its status shows the address.
+    Shows,
+    /// It wants an address.
+    Wants,
+    /// It is gone, or wants none.
+    None,
+}
+
 impl State {
     /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
     /// an address no object says they have: those satisfied come before any that wait.
@@ -91,12 +102,35 @@ impl State {
         adopted.then(|| service_key(&owner))
     }
 
-    /// Whether the Service has fewer addresses of the family than it wants, and none that works and its status does not show:
-    /// then it is the status that is wrong.
+    /// Whether the Service has fewer addresses of the family than it wants, and none that works and its status hides: then it
+    /// is the status that is wrong. One that a Service shows that does not share it is not hidden, but put there by a hand.
     fn lacks(&self, owner: &ServiceRef, service: &Service, family: Family, count: u8) -> bool {
-        let held = self.ledger.held_by(owner).into_iter().filter(|address| Family::of(*address) == family);
-        let (shown, others): (Vec<IpAddr>, Vec<IpAddr>) = held.partition(|address| shows(service, *address));
-        shown.len() < usize::from(count) && !others.into_iter().any(|other| self.ledger.is_proven(other))
+        let held = self.ledger.held_by(owner);
+        let shown =
+            held.iter().filter(|address| Family::of(**address) == family && shows(service, **address));
+        let mine = self.ledger.allocator().terms(owner);
+        let is_of_another = |other: &Arc<Service>, address: IpAddr| {
+            let Some(another) =
+                self::owner(other).filter(|another| another != owner && shows(other, address))
+            else {
+                return false;
+            };
+            let theirs = terms(other, self.settings).ok();
+            let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
+            !fits && self.hidden(&another, other, family).is_empty()
+        };
+        let is_anothers =
+            |address: &IpAddr| self.world.services.iter().any(|other| is_of_another(other, *address));
+        shown.count() < usize::from(count) && self.hidden(owner, service, family).iter().all(is_anothers)
+    }
+
+    /// Addresses of the family that the Service has, that work, and that its status does not show.
+    fn hidden(&self, owner: &ServiceRef, service: &Service, family: Family) -> Vec<IpAddr> {
+        let mut held = self.ledger.held_by(owner);
+        held.retain(|address| {
+            Family::of(*address) == family && !shows(service, *address) && self.ledger.is_proven(*address)
+        });
+        held
     }
 
     /// Notes on which terms Services have what they have.
@@ -110,9 +144,9 @@ impl State {
     }
 
     /// Of those that share an address and do not fit, some changed while nobody looked, or were put there by a hand: who
-    /// shows the address comes before who does not, and who was edited later gives way.
+    /// wants it and shows it comes before who does not, that before who is gone, and who was edited later gives way.
     fn judge_clashes(&mut self) {
-        let mut later: BTreeMap<(bool, Option<Timestamp>), Vec<ServiceRef>> = BTreeMap::new();
+        let mut later: BTreeMap<(Title, Option<Timestamp>), Vec<ServiceRef>> = BTreeMap::new();
         for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {
             let allocator = self.ledger.allocator();
             let clash = |one: &&ServiceRef| {
@@ -121,16 +155,20 @@ impl State {
                 pairs.into_iter().any(|(mine, theirs)| mine.fits(theirs).is_err())
             };
             for one in holders.iter().filter(clash) {
-                let service = live(&self.world, one);
-                let shown = service.is_some_and(|service| shows(service, address));
+                let service = live(&self.world, one).filter(|_| self.is_wanted(one));
+                let title = match service {
+                    Some(service) if shows(service, address) => Title::Shows,
+                    Some(_) => Title::Wants,
+                    None => Title::None,
+                };
                 let edited = service.and_then(|service| slim::edited(service));
-                later.entry((!shown, edited)).or_default().push(one.clone());
+                later.entry((title, edited)).or_default().push(one.clone());
             }
         }
         // Of those edited in one second it is not known who was later: they stay in the order in which they joined.
         for clashing in later.into_values() {
             for one in clashing {
-                self.ledger.mark_changed(&one);
+                self.ledger.give_way(&one);
             }
         }
     }

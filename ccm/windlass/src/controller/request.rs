@@ -98,7 +98,7 @@ pub(crate) fn request(
         },
         terms: sharing::terms(service, annotations)?,
         may_leave: false,
-        stays: false,
+        stays: Vec::new(),
         inherited: Vec::new(),
     })
 }

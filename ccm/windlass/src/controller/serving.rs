@@ -47,10 +47,8 @@ impl State {
     ) -> (Result<Plan, Box<AllocateError<ServiceRef>>>, Vec<ServiceKey>) {
         let same_terms = self.ledger.allocator().terms(owner) == Some(&request.terms);
         let plan = self.ledger.place(owner, &request);
-        if let Ok(plan) = &plan
-            && !request.stays
-        {
-            self.remember_pool(owner, request.pool.as_deref().filter(|_| plan.leaves.is_empty()));
+        if let Ok(plan) = &plan {
+            self.remember_pool(owner, request.pool.clone(), plan);
         }
         let missing = match &plan {
             Ok(plan) if plan.missing.is_empty() => None,
@@ -120,7 +118,7 @@ impl State {
         let Some(owner) = news.old.as_ref().and_then(|service| owner(service)) else { return Vec::new() };
         if !self.is_wanted(&owner) {
             self.served(&owner);
-            self.remember_pool(&owner, None);
+            self.forget_pool(&owner);
             return Vec::new();
         }
         let (Some(old), Some(new)) = (&news.old, &news.new) else { return Vec::new() };

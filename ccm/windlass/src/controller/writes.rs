@@ -183,7 +183,8 @@ impl Writes {
         let recorded = vip.spec.former_pools.iter().chain([&vip.spec.pool]);
         let former = state.former_pools(vip.spec.address, &vip.spec.owners, recorded);
         if vip.spec.former_pools != former {
-            spec.insert("formerPools".to_owned(), json!(former));
+            let former = if former.is_empty() { Value::Null } else { json!(former) };
+            spec.insert("formerPools".to_owned(), former);
         }
         if unplaced.is_some() && vip.spec.virtual_router.is_some() {
             spec.insert("virtualRouter".to_owned(), Value::Null);

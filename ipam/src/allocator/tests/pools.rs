@@ -252,7 +252,7 @@ fn what_is_held_answers_a_request_whose_pool_lost_it_to_another_unless_the_reque
         let mut lan = Lan::new([before.clone()]);
         assert_eq!(lan.given("s1", v4().from("pa")), "1.2.3.0");
         lan.allocator.replace_pools(pools);
-        let stays = |request: Request| Request { stays: true, ..request };
+        let stays = |request: Request| Request { stays: vec![ip("1.2.3.0")], ..request };
         for request in
             [v4().from("pa"), v4().from("pa").named(&["1.2.3.0"]), v4().from("pa").shown(&["1.2.3.5"])]
         {

@@ -166,7 +166,7 @@ impl Rig {
                 return;
             }
         }
-        panic!("it never settles: {:#?}", self.writes());
+        panic!("it never settles: {:#?}\n{}", self.writes(), self.objects());
     }
 
     /// Waits for that long, and keeps the writes.

@@ -51,16 +51,21 @@ impl World {
 
     /// Whether both memories of what the Service has are as they were.
     fn is_whole(&self, name: &str) -> bool {
-        let uid = self.rig.api.get(&key(name)).unwrap_or_default()["metadata"]["uid"].clone();
-        let owns = |address: &String| {
+        let uid_of = |name: &str| self.rig.api.get(&key(name)).unwrap_or_default()["metadata"]["uid"].clone();
+        let is_as_it_was = |address: &String| {
             let vip = self.rig.api.get(&vip_key(address)).unwrap_or_default();
             let owners = vip["spec"]["owners"].as_array().cloned().unwrap_or_default();
+            let shows = |owner: &Value| {
+                let name = text(&owner["name"]);
+                uid_of(&name) == owner["uid"] && self.rig.shown(&name).contains(address)
+            };
             vip["spec"]["quarantine"].is_null()
                 && vip["spec"]["pool"] != "../.."
-                && vip["metadata"]["deletionTimestamp"].is_null()
-                && owners.iter().any(|owner| owner["uid"] == uid)
+                && owners.iter().any(|owner| owner["uid"] == uid_of(name))
+                && owners.iter().all(shows)
         };
-        self.had[name].iter().all(|one| self.rig.shown(name).contains(one)) && self.had[name].iter().all(owns)
+        let had = &self.had[name];
+        had.iter().all(|address| self.rig.shown(name).contains(address) && is_as_it_was(address))
     }
 
     /// A Service whose memories are whole, with all who share with it.
@@ -90,10 +95,14 @@ impl World {
         let address = self.had[name][0].clone();
         let key_of = vip_key(&address);
         let owners = self.rig.api.get(&key_of).unwrap_or_default()["spec"]["owners"].clone();
-        let other = self.pick(&["guest", "plain", "two"]);
-        let other = self.rig.api.get(&key(other)).unwrap_or_default()["metadata"].clone();
-        let other = json!({ "namespace": "ns", "name": other["name"], "uid": other["uid"] });
         let ghost = json!({ "namespace": "ns", "name": "ghost", "uid": "boo" });
+        let other = self.pick(&["guest", "plain", "two"]);
+        let other = match self.rig.api.get(&key(other)) {
+            Some(service) if other != name => {
+                json!({ "namespace": "ns", "name": other, "uid": service["metadata"]["uid"] })
+            }
+            Some(_) | None => ghost.clone(),
+        };
         let mut more = owners.as_array().cloned().unwrap_or_default();
         let spec = match self.dice.below(7) {
             0 => {

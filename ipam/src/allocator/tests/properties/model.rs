@@ -43,8 +43,6 @@ pub(super) struct Model {
     pools: Vec<Members>,
     holders: BTreeMap<IpAddr, Vec<Party>>,
     terms: BTreeMap<Party, Terms>,
-    /// Those who changed their terms while they held something, the last one last.
-    changed: Vec<Party>,
     pub(super) quarantined: BTreeMap<IpAddr, Quarantined<Party>>,
     pub(super) now: Moment,
 }
@@ -112,16 +110,12 @@ impl Model {
     }
 
     /// Whether `owner` may have the address with those who hold it: it gives way to all if it changes its terms or joins,
-    /// else to those that changed theirs before it did, or joined before it; never to one that it succeeds.
+    /// else to those before it; never to one that it succeeds.
     fn fits(&self, address: IpAddr, owner: &Party, terms: &Terms) -> bool {
         let holders = self.holders(address);
-        let turn = |party: &Party| {
-            let place = holders.iter().position(|holder| holder == party);
-            (self.changed.iter().position(|changed| changed == party), place)
-        };
         let stays = holders.contains(owner) && self.terms[owner] == *terms;
-        let first = |holder: &&Party| !stays || turn(holder) < turn(owner);
-        let others = holders.iter().filter(|holder| holder.name != owner.name).filter(first);
+        let first = holders.iter().take_while(|holder| !stays || *holder != owner);
+        let others = first.filter(|holder| holder.name != owner.name);
         others.map(|holder| &self.terms[holder]).all(|theirs| {
             let (Some(mine), Some(held)) = (&terms.sharing, &theirs.sharing) else { return false };
             let named = mine.with.contains(&theirs.namespace) && held.with.contains(&terms.namespace);
@@ -142,7 +136,7 @@ impl Model {
 
     /// Whether what `owner` holds there answers the request.
     fn answers(&self, request: &Request, address: IpAddr) -> bool {
-        request.stays || self.is_within(request, address)
+        request.stays.contains(&address) || self.is_within(request, address)
     }
 
     fn admits(pool: &Members, request: &Request) -> bool {
@@ -211,8 +205,9 @@ impl Model {
             let address = **address;
             let Some(pool) = self.pool_of(address) else { return self.may_keep(address, owner, request) };
             let shown = request.preferred.contains(&address) && self.is_within(request, address);
+            let key = request.terms.key();
             let joins =
-                self.holders(address).iter().any(|holder| self.terms[holder].key() == request.terms.key());
+                key.is_some() && self.holders(address).iter().any(|holder| self.terms[holder].key() == key);
             self.may_keep(address, owner, request)
                 || recallable.contains(&address)
                 || shown && self.can_be_had(address, owner, request)
@@ -401,7 +396,6 @@ impl Model {
         }
         if self.held(owner).is_empty() {
             self.terms.remove(owner);
-            self.changed.retain(|changed| changed != owner);
         }
         Some(others)
     }
@@ -429,9 +423,16 @@ impl Model {
             return;
         }
         let before = self.terms.insert(owner.clone(), terms.clone());
-        if before.is_some_and(|before| before != *terms) {
-            self.changed.retain(|changed| changed != owner);
-            self.changed.push(owner.clone());
+        if before.is_none_or(|before| before == *terms) {
+            return;
+        }
+        for address in self.held(owner) {
+            let (terms, holders) = (&self.terms, self.holders.entry(address).or_default());
+            let others = holders.iter().filter(|other| *other != owner);
+            if others.into_iter().any(|other| terms[owner].fits(&terms[other]).is_err()) {
+                holders.retain(|holder| holder != owner);
+                holders.push(owner.clone());
+            }
         }
     }
 

@@ -75,7 +75,7 @@ fn request() -> impl Strategy<Value = Request> {
     let count = prop_oneof![1 => Just(0u8), 20 => Just(1), 5 => 2..5u8];
     let preferred = vec(address(), 0..3);
     let inherited = vec(address(), 0..3);
-    let kept = (any::<bool>(), any::<bool>());
+    let kept = (any::<bool>(), vec(address(), 0..4));
     (families(), count, addresses, pool, preferred, terms(), kept, inherited).prop_map(
         |(families, count, addresses, pool, preferred, terms, (may_leave, stays), inherited)| Request {
             families,
