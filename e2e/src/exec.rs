@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use crate::{lab::Lab, topology::Mac};
+use crate::{lab::Lab, sandbox::Entrance, topology::Mac};
 
 /// How long a command may take if nothing else is said.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -57,6 +57,16 @@ impl Lab {
         let url = format!("http://{}/hostname", SocketAddr::new(address.into(), port));
         let command = ["curl", "-sS", "--noproxy", "*", "--connect-timeout", "1", "--max-time", "2", &url];
         self.exec(client, &command).await
+    }
+
+    /// Runs `act` on a thread of its own in the network namespace of a host, or of a light backend's server, as `web-n1`,
+    /// and waits for it. A socket that it opens stays there, whoever uses it.
+    pub fn within<T: Send>(&self, netns: &str, act: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        let entrance = Entrance::new(&self.sandbox, netns)?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| entrance.enter().map(|()| act()));
+            thread.join().map_err(|_| anyhow!("what was done within {netns} panicked"))?
+        })
     }
 
     /// Who answers ARP for `address`: two broadcasts from host `client`, every distinct link-layer address that answers

@@ -4,12 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::Context as _;
 use futures::try_join;
-use k8s_openapi::api::{core::v1::Node as NodeObject, discovery::v1::EndpointSlice};
+use k8s_openapi::{
+    api::{
+        core::v1::{Node as NodeObject, Service},
+        discovery::v1::EndpointSlice,
+    },
+    apimachinery::pkg::util::intstr::IntOrString,
+};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     control_plane::READY,
@@ -120,20 +126,37 @@ impl Lab {
         Ok(LightServer { node: node.to_owned(), v4, v6 })
     }
 
-    /// Writes the EndpointSlices of a Service, one of each family. (kube-proxy uses those of the families that it has.)
-    pub(crate) async fn write_endpoint_slices(
-        &self,
-        service: &str,
-        servers: &[LightServer],
-    ) -> anyhow::Result<()> {
+    /// Light only: writes the EndpointSlices of a Service, one of each family, for its ports as they are now.
+    /// (kube-proxy uses those of the families that it has.)
+    pub async fn write_endpoint_slices(&self, service: &Service) -> anyhow::Result<()> {
+        let name = service.name_any();
+        let servers = self.servers().get(&name).cloned().unwrap_or_default();
         let v4 = servers.iter().map(|server| (&*server.node, server.v4.into()));
         let v6 = servers.iter().map(|server| (&*server.node, server.v6.into()));
+        let ports = endpoint_ports(service);
         try_join!(
-            apply(self.client(), service, "IPv4", v4.collect()),
-            apply(self.client(), service, "IPv6", v6.collect()),
+            apply(self.client(), &name, "IPv4", v4.collect(), &ports),
+            apply(self.client(), &name, "IPv6", v6.collect(), &ports),
         )?;
         Ok(())
     }
+}
+
+/// The servers' own ports by the names that [`Lab::load_balancer`] uses, and whatever else the Service names with a number
+/// as its target.
+fn endpoint_ports(service: &Service) -> Vec<Value> {
+    let mut ports = vec![
+        json!({"name": "http", "protocol": "TCP", "port": BACKEND_HTTP}),
+        json!({"name": "udp", "protocol": "UDP", "port": BACKEND_UDP}),
+    ];
+    let further = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten();
+    for port in further {
+        let (Some(name), Some(IntOrString::Int(target))) = (&port.name, &port.target_port) else { continue };
+        if ports.iter().all(|known| known["name"] != **name) {
+            ports.push(json!({"name": name, "protocol": port.protocol, "port": target}));
+        }
+    }
+    ports
 }
 
 async fn apply(
@@ -141,6 +164,7 @@ async fn apply(
     service: &str,
     family: &str,
     servers: Vec<(&str, IpAddr)>,
+    ports: &[Value],
 ) -> anyhow::Result<()> {
     let endpoints: Vec<_> = servers
         .into_iter()
@@ -159,10 +183,7 @@ async fn apply(
         "metadata": {"name": name, "labels": {"kubernetes.io/service-name": service}},
         "addressType": family,
         "endpoints": endpoints,
-        "ports": [
-            {"name": "http", "protocol": "TCP", "port": BACKEND_HTTP},
-            {"name": "udp", "protocol": "UDP", "port": BACKEND_UDP},
-        ],
+        "ports": ports,
     }))?;
     let api: Api<EndpointSlice> = Api::default_namespaced(client);
     api.patch(&name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(slice)).await?;

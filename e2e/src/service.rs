@@ -84,9 +84,8 @@ impl Lab {
             spec.selector = Some([("app".to_owned(), name.to_owned())].into());
         }
         tweak(&mut service);
-        let servers = self.servers().get(name).cloned().unwrap_or_default();
         if self.options.light {
-            self.write_endpoint_slices(name, &servers).await?;
+            self.write_endpoint_slices(&service).await?;
         }
         let api: Api<Service> = Api::default_namespaced(self.client());
         let made = api.create(&PostParams::default(), &service).await;
@@ -104,7 +103,7 @@ impl Lab {
         .await
     }
 
-    fn servers(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Vec<LightServer>>> {
+    pub(crate) fn servers(&self) -> MutexGuard<'_, std::collections::BTreeMap<String, Vec<LightServer>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -126,7 +126,7 @@ fn interface_that_no_node_has_is_named_on_the_service() -> anyhow::Result<()> {
 }
 
 /// Waits until the address is nobody's: free or in quarantine, and nobody answers for it.
-async fn await_withdrawn(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
+pub(crate) async fn await_withdrawn(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     await_that(&format!("{vip} is nobody's"), LIMIT, async || {
         let spec = lab.virtual_ip(vip).await?.map(|vip| vip.spec);
         ensure!(spec.as_ref().is_none_or(|spec| spec.quarantine.is_some()), "its claim is {spec:?}");

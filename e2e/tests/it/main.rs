@@ -17,6 +17,7 @@ mod migration;
 mod node_changes;
 mod nodes;
 mod nonsense;
+mod odd_services;
 mod pool_rules;
 mod service_side;
 mod serving;

@@ -17,6 +17,8 @@ fn only_local_load_balancers_need_a_health_check_154() {
         let got = (keeps_traffic_local(&service), needs_health_check(&service));
         assert_eq!(got, (local, check), "{type_} {policy}");
     }
+    let bare = Service::default();
+    assert_eq!((keeps_traffic_local(&bare), needs_health_check(&bare)), (false, false), "without a spec");
 }
 
 #[test]

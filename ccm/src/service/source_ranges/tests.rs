@@ -44,8 +44,12 @@ fn malformed_ranges_are_errors_in_the_field_and_in_the_annotation_141_to_146() {
             assert_eq!(read, Err(SourceRangesError::NotARange { place, value }), "{text:?}");
         }
     }
-    let mapped = SourceRanges::of(&service(&[], Some("::ffff:10.0.0.0/104"))).unwrap_err();
-    assert!(matches!(mapped, SourceRangesError::Mapped { .. }), "{mapped}");
+    for mapped in ["::ffff:10.0.0.0/104", "::ffff:0.0.0.0/96"] {
+        let mapped = SourceRanges::of(&service(&[], Some(mapped))).unwrap_err();
+        assert!(matches!(mapped, SourceRangesError::Mapped { .. }), "{mapped}");
+    }
+    SourceRanges::of(&service(&[], Some("::ffff:0.0.0.0/95")))
+        .expect("a range of more than mapped addresses");
 }
 
 #[test]
@@ -63,6 +67,7 @@ fn ranges_are_read_trimmed_and_each_once_147_to_150() {
         ("192.168.0.1/32,192.168.0.1/32", vec!["192.168.0.1/32"]),
         ("192.168.0.1/32,192.168.0.2/32", vec!["192.168.0.1/32", "192.168.0.2/32"]),
         ("  192.168.0.1/32 , 192.168.0.2/32  ", vec!["192.168.0.1/32", "192.168.0.2/32"]),
+        ("192.0.2.0/24,10.0.0.0/8,192.0.2.0/24", vec!["10.0.0.0/8", "192.0.2.0/24"]),
         // Bits beyond the prefix are none of the range.
         ("192.168.0.77/24,192.168.0.0/24", vec!["192.168.0.0/24"]),
         ("2001:DB8::1/32", vec!["2001:db8::/32"]),

@@ -147,3 +147,23 @@ async fn a_service_that_went_from_our_class_to_another_controller_keeps_theirs()
     rig.idle().await;
     assert_eq!(finalizers(&rig.api, WEB), json!([FINALIZER]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_gone_takes_the_back_off_of_its_questions_along() {
+    let rig = Rig::with_provider(provider(false), []);
+    let left_over = with(lb("web"), &json!({ "metadata": { "finalizers": [FINALIZER] } }));
+    let away = || ProviderError::Transient("the inventory is away".to_owned());
+    let mut first_waits = Vec::new();
+    for uid in ["first", "second"] {
+        rig.provider.take_calls();
+        rig.provider.fail_next(Method::Get, [away(), away(), away()]);
+        rig.api.put(with(left_over.clone(), &json!({ "metadata": { "uid": uid } })));
+        rig.api.until("three questions", |_| rig.provider.calls().len() >= 3).await;
+        let asked: Vec<_> = rig.provider.timed_calls().into_iter().map(|(at, _)| at).collect();
+        first_waits.push(asked[1] - asked[0]);
+        rig.api.edit(WEB, &json!({ "metadata": { "finalizers": null } }));
+        rig.api.delete(WEB);
+        rig.idle().await;
+    }
+    assert_eq!(first_waits[0], first_waits[1]);
+}

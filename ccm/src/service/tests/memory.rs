@@ -1,5 +1,7 @@
 //! What is remembered of a Service between two jobs, and what is forgotten.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::state::{Classless, Rig, failure, key, node_names, served, voice};
@@ -56,9 +58,47 @@ fn a_successor_is_remembered_with_its_node_set() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     rig.settle();
     rig.apply(&with(lb("web"), &json!({ "metadata": { "uid": "second" } })));
-    rig.settle();
+    let job = rig.must_job();
+    assert!(is_patient(&job), "its wait has just begun");
+    rig.finish(&job, Ok(Done::Ensured));
+    assert!(rig.job().is_none());
     look_at_all(&mut rig, "x1");
     assert!(rig.job().is_none());
+    rig.add_node("n2");
+    assert!(matches!(rig.must_job().task, Task::UpdateNodes { .. }), "it is known");
+}
+
+#[test]
+fn a_success_ends_the_back_off_and_what_was_told() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    for wait in [5, 10] {
+        let job = rig.must_job();
+        assert_eq!(rig.finish(&job, Err(broken())), wait == 5, "told once");
+        rig.pass(wait);
+    }
+    rig.settle();
+    rig.state.provider_change(&key("web"));
+    let job = rig.must_job();
+    assert!(rig.finish(&job, Err(broken())), "another failure, though in the same words");
+    assert_eq!(rig.state.next_due(true), Some(rig.now + Duration::from_secs(5)));
+}
+
+#[test]
+fn nobody_is_told_that_what_was_tried_is_no_longer_wanted() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    let job = rig.must_job();
+    assert!(!rig.finish(&job, Err(failure(FailureKind::Superseded, Retry::Backoff))));
+}
+
+#[test]
+fn a_node_change_that_concerns_nobody_has_reached_all_when_they_were_looked_at() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    assert_eq!(rig.state.fan_out_took(), None);
+    look_at_all(&mut rig, "x1");
+    rig.pass(3);
+    assert!(rig.job().is_none());
+    assert_eq!(rig.state.fan_out_took(), Some(Duration::from_secs(3)));
 }
 
 #[test]
@@ -163,6 +203,19 @@ fn a_successor_that_asks_for_nothing_is_left_alone() {
     assert!(matches!(job.task, Task::Forget) && job.predecessor.is_some());
     rig.finish(&job, Ok(Done::Removed));
     assert!(rig.job().is_none());
+}
+
+#[test]
+fn what_only_a_finalizer_told_of_is_taken_away_though_another_service_has_its_name_meanwhile() {
+    let mut rig = Rig::new(&[with(served("web"), &json!({ "spec": { "type": "ClusterIP" } }))], &["n1"]);
+    let job = rig.must_job();
+    rig.finish(&job, Err(broken()));
+    rig.apply(&with(cluster_ip(), &json!({ "metadata": { "uid": "second" } })));
+    rig.pass(5);
+    let job = rig.must_job();
+    let first = job.predecessor.and_then(|service| service.metadata.uid.clone());
+    assert!(matches!(job.task, Task::Forget), "{:?}", job.task);
+    assert_eq!(first.as_deref(), Some("uid-web"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod node_updates;
 mod nodes;
 mod patch;
 mod rig;
+mod rules;
 mod select;
 mod state;
 mod told;

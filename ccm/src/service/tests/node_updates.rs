@@ -92,6 +92,8 @@ async fn updates_are_counted_and_ensures_are_not_s_50() {
         "service_controller_loadbalancer_sync_total 2",
         "service_controller_nodesync_error_total 1",
         "service_controller_update_loadbalancer_host_latency_seconds_count 2",
+        "service_controller_nodesync_latency_seconds_count 2",
+        "windlass_ccm_syncs_total{controller=\"service\",result=\"error\"} 1",
     ] {
         assert!(shown.lines().any(|other| other == line), "{line}: {shown}");
     }

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use crate::service::ServiceOptions;
-use crate::service::select::{Need, finalizer_for, need, needs_cleanup, own_finalizers, wants_lb};
+use crate::service::select::{
+    Need, finalizer_for, is_seen_to, need, needs_cleanup, own_finalizers, wants_lb,
+};
 use crate::testing::{lb, service, with};
 
 const STANDARD: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -139,5 +141,23 @@ fn a_provider_that_serves_its_class_only_asks_before_it_touches_a_classless_serv
     for (what, changes, expected) in rows {
         let options = ServiceOptions::default();
         assert_eq!(need(&changed(changes), false, class_only, &options), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_controller_that_knows_of_none_sees_to_what_wants_a_load_balancer_and_to_what_a_finalizer_tells_of() {
+    // Of classless Services and our class; of our class only.
+    let rows: [(&str, &[Value], bool, bool); 6] = [
+        ("load balancer", &[], true, false),
+        ("load balancer of our class", &[class("windlass.dev/vip")], true, true),
+        ("load balancer of a foreign class", &[class("example.com/lb")], false, false),
+        ("ClusterIP", &[cluster_ip()], false, false),
+        ("ClusterIP with our finalizer", &[cluster_ip(), finalizer(OWN)], true, true),
+        ("ClusterIP with the finalizer of all", &[cluster_ip(), finalizer(STANDARD)], true, true),
+    ];
+    for (what, changes, both, class) in rows {
+        let options = ServiceOptions::default();
+        assert_eq!(is_seen_to(&changed(changes), ours, &options), both, "{what}");
+        assert_eq!(is_seen_to(&changed(changes), class_only, &options), class, "{what}, our class only");
     }
 }

@@ -102,3 +102,47 @@ async fn a_service_that_is_gone_before_its_finalizer_is_removed_is_no_failure() 
     rig.idle().await;
     assert_eq!(rig.api.events(), [ENSURING, ENSURED, DELETING, DELETED]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_told_on_the_service_it_is_of_when_another_has_its_name() {
+    let provider = FakeProvider::default();
+    provider.delay_on(Method::Ensure, "slow", Duration::from_mins(1));
+    let rig = Rig::with_provider(provider, [lb("web")]);
+    rig.until_served(WEB, "192.0.2.1").await;
+    rig.api.put(lb("slow"));
+    rig.api.until("the worker is busy", |_| rig.provider.calls().len() == 2).await;
+    let refusal = || ProviderError::Transient("agent n1 does not answer".to_owned());
+    rig.provider.fail_next(Method::Delete, [refusal()]);
+    rig.provider.fail_on(Method::Ensure, "web", Some(refusal()));
+    vanish(&rig);
+    rig.api.put(with(lb("web"), &json!({ "metadata": { "uid": "second" } })));
+    rig.until_event("Warning SyncLoadBalancerFailed Error syncing load balancer: failed to ensure load balancer: agent n1 does not answer").await;
+    rig.provider.fail_on(Method::Ensure, "web", None);
+    rig.until_served(WEB, "192.0.2.1").await;
+    let failed = rig
+        .api
+        .writes()
+        .into_iter()
+        .filter(|write| write.event().is_some_and(|event| event.contains("Failed")));
+    let told: Vec<_> = failed
+        .map(|write| {
+            format!("{} {}", write.body["reason"], write.body["involvedObject"]["uid"]).replace('"', "")
+        })
+        .collect();
+    assert_eq!(told, ["DeleteLoadBalancerFailed uid-web", "SyncLoadBalancerFailed second"]);
+    assert_eq!(rig.provider.balancers(), ["second", "uid-slow"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_due_waits_for_a_worker() {
+    let provider = FakeProvider::default();
+    provider.delay_on(Method::Ensure, "slow", Duration::from_mins(1));
+    provider.fail_next(Method::Ensure, [ProviderError::Transient("busy".to_owned())]);
+    let rig = Rig::with_provider(provider, [lb("web")]);
+    rig.api.until("the failure", |_| rig.provider.calls().len() == 1).await;
+    rig.api.put(lb("slow"));
+    // A loop that spins meanwhile would let no time pass.
+    rig.until_served(WEB, "192.0.2.1").await;
+    let calls = rig.provider.timed_calls();
+    assert_eq!((calls[2].0 - calls[1].0).as_secs(), 60, "{calls:?}");
+}

@@ -1,0 +1,50 @@
+//! What a provider says of itself is what the state goes by.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
+
+use crate::provider::{Ensured, LoadBalancer, ProviderError};
+use crate::service::state::{ProviderRules, Rules as _};
+use crate::testing::{lb, service};
+
+/// A provider that answers nothing as it would by default.
+struct Unlike;
+
+impl LoadBalancer for Unlike {
+    fn serves_class(&self, class: Option<&str>) -> bool {
+        class == Some("example.com/lb")
+    }
+
+    fn is_concerned(&self, _: &Service, _: &Service) -> bool {
+        true
+    }
+
+    fn depends_on_nodes(&self) -> bool {
+        false
+    }
+
+    async fn get(&self, _: &str, _: &Service) -> Result<Option<LoadBalancerStatus>, ProviderError> {
+        Ok(None)
+    }
+
+    async fn ensure(&self, _: &str, _: &Service, _: &[Arc<Node>]) -> Result<Ensured, ProviderError> {
+        Ok(Ensured::ready(LoadBalancerStatus::default()))
+    }
+
+    async fn update_nodes(&self, _: &str, _: &Service, _: &[Arc<Node>]) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
+    async fn ensure_deleted(&self, _: &str, _: &Service) -> Result<(), ProviderError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_provider_is_asked_and_not_its_defaults() {
+    let (rules, web) = (ProviderRules(&Unlike), service(lb("web")));
+    assert!(rules.serves_class(Some("example.com/lb")) && !rules.serves_class(None));
+    assert!(rules.is_concerned(&web, &web));
+    assert!(!rules.depends_on_nodes());
+}
