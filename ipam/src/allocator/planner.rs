@@ -289,12 +289,14 @@ impl<O: Owner> Planner<'_, O> {
         let refused = |index: usize| {
             let stock = &self.allocator.stocks.all()[index];
             let counts = stock.counts(family);
-            let why = self.forbids(index).unwrap_or(match (counts.total, counts.available()) {
-                (0, _) => Refusal::OtherFamily,
-                (total, 0) => Refusal::Full { total },
-                (_, free) => Refusal::TooFew { free },
-            });
-            Refused::new(&stock.pool, why)
+            let why = match (self.forbids(index), counts.total, counts.available()) {
+                (Some(Refusal::NotNamed), ..) => Refusal::NotNamed,
+                (_, 0, _) => Refusal::OtherFamily,
+                (Some(why), ..) => why,
+                (None, _, 0) => Refusal::Full,
+                (None, _, free) => Refusal::TooFew { free },
+            };
+            Refused { counts, ..Refused::new(&stock.pool, why) }
         };
         let considered = (0..self.allocator.stocks.all().len())
             .map(refused)

@@ -84,7 +84,9 @@ fn next_step(
             let lost = state.ledger.allocator().collisions(holder, &terms);
             reclaim(state, holder, service)
                 .or_else(|| take_away(state, holder, service, &lost, &error))
-                .unwrap_or_else(|| give_back(state, holder, service, refused(&error)))
+                .unwrap_or_else(|| {
+                    give_back(state, holder, service, refused(&error, |address| state.node_with(address)))
+                })
         }
     };
     (Ok(step), concerned)

@@ -18,7 +18,7 @@ fn reviewed(fields: &Value) -> Reviewed {
 
 fn counts(family: Family) -> Counts {
     match family {
-        Family::V4 => Counts { total: 4, reserved: 1, assigned: 1, quarantined: 1 },
+        Family::V4 => Counts { total: 4, reserved: 1, assigned: 1, quarantined: 1, withdrawn: 0 },
         Family::V6 => Counts { total: 1 << 96, ..Counts::default() },
     }
 }
