@@ -34,7 +34,7 @@ pub(crate) enum Reason {
     Overlap,
     /// A node has it.
     NodeAddress,
-    /// Network or broadcast address of a subnet of the nodes.
+    /// Network, broadcast or anycast address of a subnet of the nodes.
     SubnetAddress,
     PodCidr,
     ServiceCidr,
@@ -67,7 +67,7 @@ impl Reason {
     /// What addresses that are not given for this reason have in common, where they are found in the cluster.
     const fn addresses(self) -> &'static str {
         match self {
-            Self::SubnetAddress => "network and broadcast addresses left out",
+            Self::SubnetAddress => "network, broadcast and anycast addresses left out",
             Self::PodCidr => "addresses of pods left out",
             Self::ServiceCidr => "addresses of ClusterIPs left out",
             Self::ExternalIp => {
