@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Available6", "type": "integer", "jsonPath": ".status.ipv6.available", "priority": 1}"#,
     printcolumn = r#"{"name": "Quarantined6", "type": "integer", "jsonPath": ".status.ipv6.quarantined", "priority": 1}"#,
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Announceable", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announceable\")].status", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.addresses"}"#
 )]
