@@ -58,7 +58,7 @@ pub enum AllocateError<O> {
         /// The address asked for.
         address: IpAddr,
         /// Its pool, and why.
-        refused: Refused,
+        refused: Box<Refused>,
     },
     /// The address asked for is never given.
     #[error("address {address} of pool {pool:?} is reserved and never given: ask for another address")]

@@ -373,7 +373,8 @@ impl<O: Owner> Planner<'_, O> {
         if let Some(stock) = stocks.of(address) {
             let pool = stock.pool.name.clone();
             if let Some(why) = stock.pool.policy.refuses(&self.request.subject) {
-                return Err(AllocateError::PoolRefuses { address, refused: Refused::new(&stock.pool, why) });
+                let refused = Box::new(Refused::new(&stock.pool, why));
+                return Err(AllocateError::PoolRefuses { address, refused });
             }
             if how == How::New && !stocks.is_free(address) {
                 return Err(AllocateError::Reserved { address, pool });
