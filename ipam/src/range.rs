@@ -171,6 +171,13 @@ impl AddressRange {
     }
 }
 
+impl From<IpNet> for AddressRange {
+    /// The addresses of a subnet, whatever they are: for what is known to be in use, not for what may be given.
+    fn from(net: IpNet) -> Self {
+        Self { first: net.network(), last: net.broadcast() }
+    }
+}
+
 impl FromStr for AddressRange {
     type Err = ParseRangeError;
 

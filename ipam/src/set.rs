@@ -86,6 +86,25 @@ impl AddressSet {
         both
     }
 
+    /// Those of its addresses that lie in `range`.
+    #[must_use]
+    pub fn within(&self, range: AddressRange) -> Self {
+        let mut part = Self::default();
+        let family = range.family();
+        for (first, last) in self.runs(family).within(number(range.first()), number(range.last())) {
+            part.runs_mut(family).insert(first, last);
+        }
+        part
+    }
+
+    /// Those of its addresses that are of `family`.
+    #[must_use]
+    pub fn of(&self, family: Family) -> Self {
+        let mut part = Self::default();
+        part.runs_mut(family).clone_from(self.runs(family));
+        part
+    }
+
     /// How many addresses of `family` it holds.
     pub const fn count(&self, family: Family) -> u128 {
         self.runs(family).count()

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Available6", "type": "integer", "jsonPath": ".status.ipv6.available", "priority": 1}"#,
     printcolumn = r#"{"name": "Quarantined6", "type": "integer", "jsonPath": ".status.ipv6.quarantined", "priority": 1}"#,
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name": "Announceable", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announceable\")].status", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.addresses"}"#
 )]
@@ -120,8 +121,8 @@ pub enum AvoidReserved {
     /// Every address is given.
     #[default]
     None,
-    /// The first and the last address of each IPv4 CIDR up to /30, and the first of each IPv6 CIDR up to /126 (the
-    /// subnet-router anycast address, RFC 4291 §2.6.1).
+    /// The first and the last address of each IPv4 CIDR up to /30; the first of each IPv6 CIDR up to /126 (the subnet-router
+    /// anycast address, RFC 4291 §2.6.1), and of each up to /64 the 128 that RFC 2526 reserves for anycast.
     Subnet,
     /// Those, and every IPv4 address that ends in .0 or .255.
     SubnetAndClassC,

@@ -31,6 +31,10 @@ pub const CONDITION_ANNOUNCED: &str = "Announced";
 /// Condition on an [`IPPool`]: `False` when part of it is not used, with the reason.
 pub const CONDITION_READY: &str = "Ready";
 
+/// Condition on an [`IPPool`]: whether some node can announce each address that it gives, with the share, the nodes and, if
+/// not, the remedy. There is none before an agent has reported its node's network.
+pub const CONDITION_ANNOUNCEABLE: &str = "Announceable";
+
 /// Condition on an [`IPPool`]: `True` while Services keep addresses that were given from it and that no pool holds any more.
 pub const CONDITION_ADDRESSES_KEPT: &str = "AddressesKept";
 /// Condition on an [`IPPool`]: `True` while another station of the LAN has addresses of it.

@@ -60,7 +60,7 @@ fn accepted() -> Vec<Value> {
 }
 
 /// Address lists that are refused, and what the refusal says.
-const REFUSED_ADDRESSES: [(&[&str], &str); 32] = [
+const REFUSED_ADDRESSES: [(&[&str], &str); 36] = [
     (&[], "spec.addresses in body should have at least 1 items"),
     (&[""], "should be at least 1 chars long"),
     (
@@ -76,10 +76,14 @@ const REFUSED_ADDRESSES: [(&[&str], &str); 32] = [
     (&["fe80::1%eth0"], "\"fe80::1%eth0\" is neither a CIDR"),
     (
         &["192.0.2.10/24"],
-        "\"192.0.2.10/24\" has bits set behind its prefix length: write the subnet as 192.0.2.0/24, or 192.0.2.10 for the \
-         one address",
+        "\"192.0.2.10/24\" has bits set behind its prefix length: write 192.0.2.0/24 for the whole subnet, or write \
+         192.0.2.10 for the one address",
     ),
-    (&["2001:db8::1/64"], "or 2001:db8::1 for the one address"),
+    (&["172.16.5.0/12"], "write 172.16.0.0/12 for the whole subnet"),
+    (&["10.20.30.255/31"], "write 10.20.30.254/31 for the whole subnet"),
+    (&["10.0.0.5/1"], "write 0.0.0.0/1 for the whole subnet"),
+    (&[" 10.0.3.5/22"], "write 10.0.0.0/22 for the whole subnet, or write 10.0.3.5 for the one address"),
+    (&["2001:db8::1/64"], "clear them for the whole subnet, or write 2001:db8::1 for the one address"),
     (
         &["192.0.2.1-2001:db8::1"],
         "\"192.0.2.1-2001:db8::1\" mixes IPv4 and IPv6: write one range for each family",

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use super::Counts;
 use crate::{Family, Incompatible, Pool, Quarantined, Reason};
 
 /// Why no address was given; what to change is said with it. Nothing was changed.
@@ -57,7 +58,7 @@ pub enum AllocateError<O> {
         /// The address asked for.
         address: IpAddr,
         /// Its pool, and why.
-        refused: Refused,
+        refused: Box<Refused>,
     },
     /// The address asked for is never given.
     #[error("address {address} of pool {pool:?} is reserved and never given: ask for another address")]
@@ -130,6 +131,8 @@ pub struct Refused {
     pub why: Refusal,
     /// For whom it is, in words, if it is for others.
     pub admits: Option<String>,
+    /// What it has of the family asked for; nothing where none was.
+    pub counts: Counts,
 }
 
 impl Refused {
@@ -142,17 +145,20 @@ impl Refused {
             | Refusal::OtherFamily
             | Refusal::NotAutoAssign
             | Refusal::Disabled
-            | Refusal::Full { .. }
+            | Refusal::Full
             | Refusal::TooFew { .. } => None,
         };
-        Self { pool: pool.name.clone(), why, admits }
+        Self { pool: pool.name.clone(), why, admits, counts: Counts::default() }
     }
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pool, why, admits } = self;
+        let Self { pool, why, admits, counts } = self;
         write!(f, "pool {pool:?} {why}")?;
+        if *why == Refusal::Full {
+            write!(f, " ({})", whereabouts(*counts))?;
+        }
         admits.as_ref().map_or(Ok(()), |admits| write!(f, " (only {admits})"))
     }
 }
@@ -183,11 +189,8 @@ pub enum Refusal {
     OtherNamespace,
     /// It is not for Services with these labels.
     OtherLabels,
-    /// All its addresses are in use, kept back or reserved.
-    Full {
-        /// How many there are.
-        total: u128,
-    },
+    /// All its addresses are in use, kept back or reserved: [`Refused::counts`].
+    Full,
     /// It has fewer than are wanted, also together with the others.
     TooFew {
         /// How many can be given.
@@ -204,10 +207,22 @@ impl fmt::Display for Refusal {
             Self::Disabled => f.write_str("is disabled"),
             Self::OtherNamespace => f.write_str("is not for Services of this namespace"),
             Self::OtherLabels => f.write_str("is not for Services with these labels"),
-            Self::Full { total: 1 } => f.write_str("has no free address (its one is in use)"),
-            Self::Full { total } => write!(f, "has no free address (all {total} are in use)"),
+            Self::Full => f.write_str("has no free address"),
             Self::TooFew { free } => write!(f, "has only {free} free"),
         }
+    }
+}
+
+/// What has become of the addresses of a pool none of which is free.
+fn whereabouts(counts: Counts) -> String {
+    let used = if counts.quarantined == 0 { "in use" } else { "in use or kept back" };
+    let returning = counts.returning();
+    match (counts.total, returning) {
+        (1, 0) => "its one is reserved".to_owned(),
+        (1, _) => format!("its one is {used}"),
+        (total, 0) => format!("all {total} are reserved"),
+        (total, _) if returning == total => format!("all {total} are {used}"),
+        (total, _) => format!("{returning} of {total} are {used}, the others reserved"),
     }
 }
 
@@ -226,17 +241,23 @@ fn why(considered: &[Refused]) -> String {
     format!("; {}: {}", pools.join("; "), remedy(considered))
 }
 
-/// What to change where these pools gave nothing: the least of what would help.
+/// What to change where these pools gave nothing: the least of what would help. To free an address helps only if it can be
+/// given again, and to be let into a pool only if there is a free one.
 fn remedy(considered: &[Refused]) -> &'static str {
-    let any = |is: fn(Refusal) -> bool| considered.iter().any(|refused| is(refused.why));
-    if any(|why| matches!(why, Refusal::Full { .. } | Refusal::TooFew { .. })) {
+    let any = |is: fn(&Refused) -> bool| considered.iter().any(is);
+    let offers = |is: fn(Refusal) -> bool| {
+        considered.iter().any(|refused| is(refused.why) && refused.counts.available() > 0)
+    };
+    if any(|one| matches!(one.why, Refusal::Full | Refusal::TooFew { .. }) && one.counts.returning() > 0) {
         "free an address or add some to a pool"
-    } else if any(|why| matches!(why, Refusal::OtherNamespace | Refusal::OtherLabels)) {
+    } else if offers(|why| matches!(why, Refusal::OtherNamespace | Refusal::OtherLabels)) {
         "give the Service or its namespace labels that a pool selects, or have a pool select it"
-    } else if any(|why| matches!(why, Refusal::NotAutoAssign)) {
+    } else if offers(|why| why == Refusal::NotAutoAssign) {
         "name one of them, or let one give to Services that name none"
-    } else if any(|why| matches!(why, Refusal::Disabled)) {
+    } else if offers(|why| why == Refusal::Disabled) {
         "enable one, or add another pool"
+    } else if offers(|why| matches!(why, Refusal::TooFew { .. })) {
+        "ask for fewer or add some to a pool"
     } else {
         "add addresses of that family to a pool"
     }

@@ -303,12 +303,14 @@ impl<O: Owner> Planner<'_, O> {
         let refused = |index: usize| {
             let stock = &self.allocator.stocks.all()[index];
             let counts = stock.counts(family);
-            let why = self.forbids(index).unwrap_or(match (counts.total, counts.available()) {
-                (0, _) => Refusal::OtherFamily,
-                (total, 0) => Refusal::Full { total },
-                (_, free) => Refusal::TooFew { free },
-            });
-            Refused::new(&stock.pool, why)
+            let why = match (self.forbids(index), counts.total, counts.available()) {
+                (Some(Refusal::NotNamed), ..) => Refusal::NotNamed,
+                (_, 0, _) => Refusal::OtherFamily,
+                (Some(why), ..) => why,
+                (None, _, 0) => Refusal::Full,
+                (None, _, free) => Refusal::TooFew { free },
+            };
+            Refused { counts, ..Refused::new(&stock.pool, why) }
         };
         let considered = (0..self.allocator.stocks.all().len())
             .map(refused)
@@ -385,7 +387,8 @@ impl<O: Owner> Planner<'_, O> {
         if let Some(stock) = stocks.of(address) {
             let pool = stock.pool.name.clone();
             if let Some(why) = stock.pool.policy.refuses(&self.request.subject) {
-                return Err(AllocateError::PoolRefuses { address, refused: Refused::new(&stock.pool, why) });
+                let refused = Box::new(Refused::new(&stock.pool, why));
+                return Err(AllocateError::PoolRefuses { address, refused });
             }
             if how == How::New && !stocks.is_free(address) {
                 return Err(AllocateError::Reserved { address, pool });

@@ -19,12 +19,19 @@ pub struct Counts {
     pub assigned: u128,
     /// Of these, kept back for a while.
     pub quarantined: u128,
+    /// Of those assigned and quarantined, reserved: let go of, they are not given again.
+    pub withdrawn: u128,
 }
 
 impl Counts {
     /// Addresses that can be given now.
     pub const fn available(&self) -> u128 {
         self.total - self.reserved - self.assigned - self.quarantined
+    }
+
+    /// Addresses that can be given again once they are let go of and rested.
+    pub const fn returning(&self) -> u128 {
+        self.assigned + self.quarantined - self.withdrawn
     }
 }
 
@@ -44,6 +51,7 @@ struct Shelf {
     total: u128,
     assigned: u128,
     quarantined: u128,
+    withdrawn: u128,
 }
 
 /// One pool.
@@ -83,9 +91,9 @@ impl Stock {
     }
 
     pub(super) fn counts(&self, family: Family) -> Counts {
-        let Shelf { free, total, assigned, quarantined } = self.shelf(family);
+        let &Shelf { ref free, total, assigned, quarantined, withdrawn } = self.shelf(family);
         let reserved = total - assigned - quarantined - free.count();
-        Counts { total: *total, reserved, assigned: *assigned, quarantined: *quarantined }
+        Counts { total, reserved, assigned, quarantined, withdrawn }
     }
 
     /// Whether `address`, which belongs to the pool, is given at all.
@@ -191,16 +199,29 @@ impl Stocks {
         let number = number(address);
         let reserved = stock.pool.reserved.contains(address);
         let place = stock.shelf_mut(Family::of(address));
+        let withdrawn = u128::from(reserved || !place.free.lists(number));
         match from {
             Use::Free(_) => place.free.take(number),
-            Use::Held => place.assigned -= 1,
-            Use::Quarantined => place.quarantined -= 1,
+            Use::Held => {
+                place.assigned -= 1;
+                place.withdrawn -= withdrawn;
+            }
+            Use::Quarantined => {
+                place.quarantined -= 1;
+                place.withdrawn -= withdrawn;
+            }
         }
         match to {
             Use::Free(_) if reserved => {}
             Use::Free(released) => place.free.give_back(number, released),
-            Use::Held => place.assigned += 1,
-            Use::Quarantined => place.quarantined += 1,
+            Use::Held => {
+                place.assigned += 1;
+                place.withdrawn += withdrawn;
+            }
+            Use::Quarantined => {
+                place.quarantined += 1;
+                place.withdrawn += withdrawn;
+            }
         }
     }
 

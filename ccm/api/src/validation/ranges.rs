@@ -73,6 +73,25 @@ impl Item<'_> {
         format!("({}) || ({}) || {}", self.is_range(), self.is_cidr(), self.is_single())
     }
 
+    /// The network of a valid IPv4 CIDR, as text. Not with `string`: the size of what it gives is not known to the cost
+    /// estimate, that of the items of a list is. (An IPv6 network cannot be written so.)
+    fn network_v4(&self) -> String {
+        let Self { text } = self;
+        let texts: Vec<_> = (0..=255).map(|number: u8| format!("'{number}'")).collect();
+        let texts = texts.join(",");
+        // How many numbers an octet is one of, by how many bits of the prefix reach beyond the octet 24 bits before it.
+        let sizes: Vec<_> =
+            (0..=56_u32).map(|bits| (1_u32 << (32_u32.saturating_sub(bits)).min(8)).to_string()).collect();
+        let sizes = sizes.join(",");
+        let octet = |index: u8| {
+            let size = format!("[{sizes}][cidr({text}.trim()).prefixLength() + {}]", 24 - 8 * index);
+            let number = format!("int({text}.substring(0, {text}.indexOf('/')).trim().split('.')[{index}])");
+            format!("[{texts}][{number} / {size} * {size}]")
+        };
+        let octets = [0, 1, 2, 3].map(octet).join(" + '.' + ");
+        format!("{octets} + {text}.substring({text}.indexOf('/')).trim()")
+    }
+
     /// Lowest and highest address of a valid IPv4 item, as numbers.
     fn interval(&self) -> String {
         let Self { text } = self;
@@ -121,8 +140,12 @@ fn each() -> Vec<Value> {
                 "!({is_cidr}) || cidr(self.substring(0, self.indexOf('/')).trim() + (self.contains(':') ? '/128' : '/32'))\
                  .containsIP(cidr(self.trim()).masked().ip())"
             ),
-            "messageExpression": "'address range \"' + self + '\" has bits set behind its prefix length: write \
-                the subnet as 192.0.2.0/24, or ' + self.substring(0, self.indexOf('/')).trim() + ' for the one address'",
+            "messageExpression": format!(
+                "'address range \"' + self + '\" has bits set behind its prefix length: ' + \
+                 (self.contains(':') ? 'clear them' : 'write ' + {}) + ' for the whole subnet, or write ' + \
+                 self.substring(0, self.indexOf('/')).trim() + ' for the one address'",
+                item.network_v4()
+            ),
         }),
         json!({
             "rule": format!("!({is_range}) || {same_family}"),

@@ -1,8 +1,9 @@
 //! Which addresses are the machine's own: what the cluster may call the node by, and what it need not give up. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
+use ipnet::Ipv6Net;
 use windlass_engine::{InterfaceInfo, Machine};
 
 use super::network::{is_containers, is_the_nodes};
@@ -62,6 +63,35 @@ pub(crate) fn further(machine: &Machine) -> Vec<IpAddr> {
     let further: BTreeSet<IpAddr> =
         all.map(|(_, address)| *address).filter(|one| is_wide(*one) && !reported.contains(one)).collect();
     further.into_iter().take(MAX_FURTHER).collect()
+}
+
+/// What the kernel of this machine answers ARP and neighbour solicitations for by itself, on the interfaces that are reported.
+/// (Addresses on the loopback interface and on those of container networks may be VIPs: kube-proxy and servers that answer
+/// directly put them there.)
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The interface of each address of its own.
+    pub(crate) own: BTreeMap<IpAddr, String>,
+    /// The IPv6 subnet of each subnet-router anycast address (RFC 4291 §2.6.1). A machine that does not forward has none; a node of
+    /// a cluster does, and such an address is no host's in any case.
+    pub(crate) anycast: BTreeMap<IpAddr, Ipv6Net>,
+}
+
+/// What the kernel of `machine` answers for.
+pub(crate) fn answered(machine: &Machine) -> Answered {
+    let mut answered = Answered::default();
+    for InterfaceInfo { name, ipv4, ipv6, .. } in
+        machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name))
+    {
+        let v4 = ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
+        let v6 = ipv6.iter().map(|(address, _)| IpAddr::V6(*address));
+        answered.own.extend(v4.chain(v6).map(|address| (address, name.clone())));
+        let subnets = ipv6.iter().filter_map(|(address, length)| Ipv6Net::new(*address, *length).ok());
+        // A /127 has none (RFC 6164 §6).
+        let subnets = subnets.filter(|net| net.prefix_len() <= 126 && !net.addr().is_unicast_link_local());
+        answered.anycast.extend(subnets.map(|net| (IpAddr::V6(net.network()), net.trunc())));
+    }
+    answered
 }
 
 /// Whether the address means something beyond the machine and its links.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use windlass_api::{DuplicateAddress, ForeignRouter};
 use windlass_engine::{Event, RouterKey, RouterStatus, State};
 
+use super::addresses::Answered;
 use super::duplicates::Duplicates;
 use super::network::{Census, mac};
 use super::standing::{ActivePeriod, Standing};
@@ -26,6 +27,7 @@ struct Inner {
     duplicates: Duplicates,
     conflicts: BTreeMap<String, u64>,
     unguarded: Option<String>,
+    answered: Arc<Answered>,
 }
 
 impl Inner {
@@ -155,6 +157,21 @@ impl Board {
     /// Why this node cannot keep out who may not use an address.
     pub(crate) fn unguarded(&self) -> Option<String> {
         self.lock().unguarded.clone()
+    }
+
+    /// What the kernel of this node answers for by itself; says whether that is news.
+    pub(crate) fn set_answered(&self, answered: Answered) -> bool {
+        let mut inner = self.lock();
+        let is_news = *inner.answered != answered;
+        if is_news {
+            inner.answered = Arc::new(answered);
+        }
+        is_news
+    }
+
+    /// What the kernel of this node answers for by itself.
+    pub(crate) fn answered(&self) -> Arc<Answered> {
+        Arc::clone(&self.lock().answered)
     }
 
     /// How this node stands in the routers that it is Active for.

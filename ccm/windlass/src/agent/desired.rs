@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
-use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualRouter};
+use windlass_api::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED, VirtualIP, VirtualRouter};
 use windlass_ccm::conditions::find;
 use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
+use super::addresses::Answered;
 use super::admission::{Restricted, restricted};
 
 #[cfg(test)]
@@ -105,20 +106,33 @@ pub(crate) struct Desired {
     pub(crate) assignments: Vec<Assignment>,
     /// The virtual IPs of the cluster that not everybody may use.
     pub(crate) restricted: Vec<Restricted>,
+    /// Virtual IPs of this node's virtual routers that are not announced here.
+    pub(crate) refused: Vec<Refused>,
     /// What was left out.
     pub(crate) problems: Vec<Problem>,
+}
+
+/// A virtual IP that this node does not announce, because something else answers for it or nothing can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) address: IpAddr,
+    pub(crate) reason: String,
+    /// This node may say so although it is not Active for the virtual router, which has no other address: nobody else is, or
+    /// everybody says the same.
+    pub(crate) alone: bool,
 }
 
 /// The virtual routers that `node` takes part in, in the order of their interfaces, families and VRIDs.
 ///
 /// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is being deleted or
-/// is in quarantine is not announced: it is no Service's, and may be given to another.
-pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V]) -> Desired
+/// is in quarantine is not announced: it is no Service's, and may be given to another. Nor is what the kernel of this node
+/// has `answered` before we can.
+pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V], answered: &Answered) -> Desired
 where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
-    let mut problems = Vec::new();
+    let (mut problems, mut all_refused) = (Vec::new(), Vec::new());
     let mut carried: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
     for vip in vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)) {
         if let Some(router) = &vip.spec.virtual_router {
@@ -143,20 +157,31 @@ where
         let candidates: BTreeSet<IpAddr> =
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
         let (mut addresses, mut unproven) = (BTreeSet::new(), BTreeSet::new());
+        let mut refused: Vec<(IpAddr, Refusal)> = Vec::new();
         for vip in carried.get(name.as_str()).into_iter().flatten() {
             let address = vip.spec.address;
-            match announceable(address, source, &candidates) {
+            let checked = announceable(address, source, &candidates)
+                .and_then(|()| not_answered(node, address, answered));
+            match checked {
                 Ok(()) => {
                     addresses.insert(address);
                     if !is_announced(vip) {
                         unproven.insert(address);
                     }
                 }
-                Err(reason) => {
-                    problems.push(Problem { object: format!("VirtualIP {}", vip.name_any()), reason });
+                Err(refusal) => {
+                    let (object, reason) = (format!("VirtualIP {}", vip.name_any()), refusal.reason.clone());
+                    problems.push(Problem { object, reason });
+                    refused.push((address, refusal));
                 }
             }
         }
+        let nobody_else = candidates.len() < 2;
+        all_refused.extend(refused.into_iter().map(|(address, Refusal { reason, alike })| Refused {
+            address,
+            reason,
+            alone: addresses.is_empty() && (alike || nobody_else),
+        }));
         if addresses.is_empty() {
             continue;
         }
@@ -189,7 +214,13 @@ where
         assignments.insert(key, assignment);
     }
     problems.sort();
-    Desired { assignments: assignments.into_values().collect(), restricted: restricted(vips), problems }
+    all_refused.sort_by_key(|one| one.address);
+    Desired {
+        assignments: assignments.into_values().collect(),
+        restricted: restricted(vips),
+        refused: all_refused,
+        problems,
+    }
 }
 
 /// Whether some Service has it.
@@ -210,25 +241,54 @@ fn is_peer(address: IpAddr, source: IpAddr) -> bool {
     address != source && Family::of(address) == Family::of(source)
 }
 
+/// Why an address is not announced.
+struct Refusal {
+    reason: String,
+    /// Every node has the same reason, in the same words.
+    alike: bool,
+}
+
 /// Refuses what would harm the segment: answering for a node's own address, or for what is no host's address.
-fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) -> Result<(), String> {
+fn announceable(address: IpAddr, source: IpAddr, candidates: &BTreeSet<IpAddr>) -> Result<(), Refusal> {
     if Family::of(address) != Family::of(source) {
-        return Err(format!(
+        let reason = format!(
             "{address} is of another family than its virtual router, whose adverts come from {source}: remove its \
              spec.virtualRouter"
-        ));
+        );
+        return Err(Refusal { reason, alike: false });
     }
     let nobodys = match address {
         IpAddr::V4(address) => address.is_broadcast(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     if nobodys || address.is_unspecified() || address.is_loopback() || address.is_multicast() {
-        return Err(format!(
+        let reason = format!(
             "{address} is no address that a host of the LAN can be reached at: take it out of the pool"
-        ));
+        );
+        return Err(Refusal { reason, alike: true });
     }
     if candidates.contains(&address) {
-        return Err(format!("{address} is a node's own address: take it out of the pool"));
+        let reason = format!("{address} is a node's own address: take it out of the pool");
+        return Err(Refusal { reason, alike: true });
+    }
+    Ok(())
+}
+
+/// Refuses what the kernel of `node` answers for: two would answer, and neither would know of the other.
+fn not_answered(node: &str, address: IpAddr, answered: &Answered) -> Result<(), Refusal> {
+    if let Some(subnet) = answered.anycast.get(&address) {
+        let reason = format!(
+            "{address} is the subnet-router anycast address of {subnet} (RFC 4291 §2.6.1), which the kernel of every node \
+             answers for: exclude it from the pool, and let its Services move with the annotation {ANNOTATION_ALLOW_MOVE}"
+        );
+        return Err(Refusal { reason, alike: true });
+    }
+    if let Some(interface) = answered.own.get(&address) {
+        let reason = format!(
+            "{address} is an address of node {node} itself, on {interface}, whose kernel answers for it: take it off there, \
+             or take it out of the pool"
+        );
+        return Err(Refusal { reason, alike: false });
     }
     Ok(())
 }

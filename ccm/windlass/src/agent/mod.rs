@@ -104,6 +104,9 @@ pub(crate) async fn run(
     options.guard = guard;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let board = Arc::new(Board::default());
+    // Before anything is decided; from then on the publisher looks.
+    let machine = Engine::machine().context("cannot list the interfaces")?;
+    board.set_answered(addresses::answered(&machine));
     let metrics = metrics::EngineMetrics { engine: Arc::downgrade(&engine), board: Arc::clone(&board) };
     registry.lock().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(metrics));
 
@@ -146,6 +149,7 @@ pub(crate) async fn run(
         vips: vips.clone(),
         networks,
         engine: Arc::clone(&engine),
+        changed: Arc::clone(&changed),
     };
     tasks.spawn(publisher.run(token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
@@ -175,7 +179,7 @@ pub(crate) async fn run(
                     continue;
                 }
                 pace.take(|| {
-                    let new = desired(&node, &routers.state(), &vips.state());
+                    let new = desired(&node, &routers.state(), &vips.state(), &board.answered());
                     if current.as_ref() != Some(&new) {
                         complain(current.as_ref().map_or(&[], |old| &old.problems), &new.problems);
                         orders.give(&new);

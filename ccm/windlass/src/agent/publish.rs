@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
 use windlass_ccm::lenient::{Lenient, read};
@@ -35,6 +36,8 @@ pub(crate) struct Publisher {
     /// This node's alone.
     pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
+    /// This node may have to announce something else.
+    pub(crate) changed: Arc<Notify>,
 }
 
 impl Publisher {
@@ -94,6 +97,9 @@ impl Publisher {
                 return None;
             }
         };
+        if self.board.set_answered(addresses::answered(&machine)) {
+            self.changed.notify_one();
+        }
         let routers = self.routers.state();
         let candidates = routers
             .iter()

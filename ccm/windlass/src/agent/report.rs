@@ -130,7 +130,7 @@ impl Reporter {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         let uids = routers.iter().map(|router| &router.metadata).chain(vips.iter().map(|vip| &vip.metadata));
         said.prune(routers.len() + vips.len(), uids.filter_map(|meta| meta.uid.as_deref()));
-        jobs(here, &carried, &routers, &vips, &said, BATCH)
+        jobs(here, &carried, &desired.refused, &routers, &vips, &said, BATCH)
     }
 
     async fn perform(&self, job: Job, said: &Mutex<Said>) -> Outcome {

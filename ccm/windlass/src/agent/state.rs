@@ -171,7 +171,7 @@ fn decode(bytes: &[u8], node: &str) -> Result<Desired, Unusable> {
         })?;
     }
     let Envelope { routers, restricted, .. } = envelope;
-    Ok(Desired { assignments: routers, restricted, problems: Vec::new() })
+    Ok(Desired { assignments: routers, restricted, ..Desired::default() })
 }
 
 /// CRC-32 as in IEEE 802.3: it is there to notice damage, not malice.

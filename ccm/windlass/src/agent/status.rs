@@ -12,7 +12,7 @@ use windlass_ccm::conditions::{Saying, find};
 use windlass_engine::RouterKey;
 
 use super::admission::needs_guard;
-use super::desired::{Assignment, is_wanted};
+use super::desired::{Assignment, Refused, is_wanted};
 use super::network::mac;
 use super::standing::{ActivePeriod, Standing};
 
@@ -25,6 +25,9 @@ const REASON_ACTIVE: &str = "Active";
 const REASON_STOPPED: &str = "AgentStopped";
 /// Reason of the condition `Announced` after the address was put into quarantine.
 const REASON_QUARANTINED: &str = "Quarantined";
+
+/// Reason of the condition `Announced` of an address that a node's kernel answers for, or that no host can have.
+const REASON_REFUSED: &str = "AddressRefused";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -132,6 +135,7 @@ pub(crate) struct Here<'a> {
 pub(crate) fn jobs<R, V>(
     here: Here<'_>,
     carried: &HashMap<&str, Carried<'_>>,
+    refused: &[Refused],
     routers: &[R],
     vips: &[V],
     said: &Said,
@@ -149,7 +153,11 @@ where
         if vip.spec.quarantine.is_some() {
             return quarantine_job(here, vip);
         }
-        vip_job(here, carried.get(vip.spec.virtual_router.as_deref()?)?, vip, said)
+        let carried = carried.get(vip.spec.virtual_router.as_deref()?);
+        if let Ok(at) = refused.binary_search_by_key(&vip.spec.address, |one| one.address) {
+            return refusal_job(here, &refused[at], carried, vip);
+        }
+        vip_job(here, carried?, vip, said)
     });
     of_routers.chain(of_vips).take(limit).collect()
 }
@@ -192,13 +200,30 @@ fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) 
         Word::Taken { .. } | Word::Unguarded { .. } => known.is_some_and(|known| {
             !is_true && known.reason == word.reason() && known.message == word.sentence(here.node, address)
         }),
-        Word::Stopped | Word::Quarantined => true,
+        Word::Refused { .. } | Word::Stopped | Word::Quarantined => true,
     };
     let others = active.is_some() && !mine && is_true;
     if is_known || (others && said.has_claimed(vip.metadata.uid.as_deref(), carried.period)) {
         return None;
     }
     Some(vip_patch(here, vip, word, Some(carried)))
+}
+
+/// The Active says why it does not announce an address. Where there is none, because this is the only address, each node may
+/// say so whose reason is everybody's; but not against one that announces it still.
+fn refusal_job(
+    here: Here<'_>,
+    refused: &Refused,
+    carried: Option<&Carried<'_>>,
+    vip: &VirtualIP,
+) -> Option<Job> {
+    let others = active_node(vip).is_some_and(|node| node != here.node);
+    let may_say = carried.is_some() || (refused.alone && !others);
+    let word = Word::Refused { why: &refused.reason };
+    let is_known = announced(vip).is_some_and(|known| {
+        known.status != "True" && known.reason == word.reason() && known.message == refused.reason
+    });
+    (is_wanted(vip) && may_say && !is_known).then(|| vip_patch(here, vip, word, carried))
 }
 
 /// Who announced an address until it was put into quarantine says that nobody does.
@@ -268,6 +293,7 @@ enum Word<'a> {
     Announced(&'a Carried<'a>),
     Taken { carried: &'a Carried<'a>, mac: [u8; 6] },
     Unguarded { why: &'a str },
+    Refused { why: &'a str },
     Stopped,
     Quarantined,
 }
@@ -278,6 +304,7 @@ impl Word<'_> {
             Self::Announced(_) => REASON_ACTIVE,
             Self::Taken { .. } => REASON_ADDRESS_TAKEN,
             Self::Unguarded { .. } => REASON_UNGUARDED,
+            Self::Refused { .. } => REASON_REFUSED,
             Self::Stopped => REASON_STOPPED,
             Self::Quarantined => REASON_QUARANTINED,
         }
@@ -298,6 +325,7 @@ impl Word<'_> {
                 "Not everybody may use {address}, and node {node} cannot keep the others out: {why}; run its agent with its \
                  guard, or remove the source ranges of the Service"
             ),
+            Self::Refused { why } => why.to_owned(),
             Self::Stopped => {
                 format!("The agent on node {node}, the only one that may announce it, was stopped")
             }
@@ -310,7 +338,11 @@ impl Word<'_> {
 fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&Carried<'_>>) -> Job {
     let (node, holds) = match word {
         Word::Announced(_) => (Some(here.node), true),
-        Word::Taken { .. } | Word::Unguarded { .. } | Word::Stopped | Word::Quarantined => (None, false),
+        Word::Taken { .. }
+        | Word::Unguarded { .. }
+        | Word::Refused { .. }
+        | Word::Stopped
+        | Word::Quarantined => (None, false),
     };
     let saying = Saying {
         type_: CONDITION_ANNOUNCED,

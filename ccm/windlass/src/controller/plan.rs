@@ -31,6 +31,7 @@ use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, 
 pub(crate) use ahead::{Kind, Offer};
 pub(crate) use land::Land;
 pub(crate) use revision::{Cargo, revised};
+pub(crate) use segment::Segments;
 use spread::Spread;
 pub(crate) use unplaced::Unplaced;
 use work::{Choice, Venue, Work, router_name};

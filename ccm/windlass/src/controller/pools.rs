@@ -5,6 +5,7 @@
 
 mod convert;
 mod obstacles;
+mod reach;
 mod reviewer;
 mod status;
 
@@ -18,6 +19,7 @@ use windlass_api::IPPool;
 use windlass_ipam::{AddressSet, Pool, Refused, Subject};
 
 pub(crate) use obstacles::Obstacles;
+pub(crate) use reach::{Reach, reach};
 pub(crate) use reviewer::Reviewer;
 pub(crate) use status::{Findings, available, status};
 
@@ -34,7 +36,7 @@ pub(crate) enum Reason {
     Overlap,
     /// A node has it.
     NodeAddress,
-    /// Network or broadcast address of a subnet of the nodes.
+    /// Network, broadcast or anycast address of a subnet of the nodes.
     SubnetAddress,
     PodCidr,
     ServiceCidr,
@@ -67,7 +69,7 @@ impl Reason {
     /// What addresses that are not given for this reason have in common, where they are found in the cluster.
     const fn addresses(self) -> &'static str {
         match self {
-            Self::SubnetAddress => "network and broadcast addresses left out",
+            Self::SubnetAddress => "network, broadcast and anycast addresses left out",
             Self::PodCidr => "addresses of pods left out",
             Self::ServiceCidr => "addresses of ClusterIPs left out",
             Self::ExternalIp => {
@@ -110,6 +112,8 @@ pub(crate) struct Reviewed {
     /// Whether it may serve as the source of external IPs.
     pub(crate) allow_external_ips: bool,
     pub(crate) problems: Vec<Problem>,
+    /// The interface that announces its addresses, if it names one.
+    pub(crate) interface: Option<String>,
     /// Addresses of nodes that it lists, and whether they are VIPs.
     of_nodes: Vec<(IpAddr, bool)>,
 }
@@ -174,6 +178,7 @@ pub(crate) fn review(
             pool: usable,
             allow_external_ips: pool.spec.allow_external_ips,
             problems,
+            interface: pool.spec.interface.clone(),
             of_nodes: Vec::new(),
         };
         one.leave_out_nodes(obstacles, &claimed);

@@ -89,7 +89,9 @@ fn next_step(
         Ok(plan) => step_of(state, holder, service, &wish, &plan, &lost),
         Err(error) => reclaim(state, holder, service)
             .or_else(|| take_away(state, holder, service, &lost, &error))
-            .unwrap_or_else(|| give_back(state, holder, service, refused(&error))),
+            .unwrap_or_else(|| {
+                give_back(state, holder, service, refused(&error, |address| state.node_with(address)))
+            }),
     };
     (Ok(step), concerned)
 }

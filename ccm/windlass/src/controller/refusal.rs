@@ -1,5 +1,7 @@
 //! Why a Service is given no address, as the service controller is to say it. Pure.
 
+use std::net::IpAddr;
+
 use windlass_api::{ServiceRef, address_allocated};
 use windlass_ccm::ProviderError;
 use windlass_ipam::{AllocateError, Refusal, Refused};
@@ -11,9 +13,33 @@ pub(crate) fn unserveable(error: &RequestError) -> ProviderError {
     ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
 }
 
-/// The pools do not give what it asks for.
-pub(crate) fn refused(error: &AllocateError<ServiceRef>) -> ProviderError {
-    ProviderError::Rejected { reason: reason(error), message: error.to_string() }
+/// The pools do not give what it asks for. `node_with` says which node has an address itself: no pool has that one, whatever
+/// it lists, and to add it to one would not help.
+pub(crate) fn refused<'a>(
+    error: &AllocateError<ServiceRef>,
+    node_with: impl Fn(IpAddr) -> Option<&'a str>,
+) -> ProviderError {
+    let message = match error {
+        AllocateError::InNoPool { address, .. }
+        | AllocateError::NotInPool { address, belongs_to: None, .. } => node_with(*address).map(|node| {
+            format!(
+                "address {address} is an address of node {node} and is never given: ask for another address"
+            )
+        }),
+        AllocateError::NotInPool { .. }
+        | AllocateError::NoFreeAddress { .. }
+        | AllocateError::NoSuchPool { .. }
+        | AllocateError::PoolRefuses { .. }
+        | AllocateError::Reserved { .. }
+        | AllocateError::Taken { .. }
+        | AllocateError::SharingRefused { .. }
+        | AllocateError::Quarantined { .. }
+        | AllocateError::WrongFamily { .. }
+        | AllocateError::FamilyNotNamed { .. }
+        | AllocateError::NamedTwice { .. }
+        | AllocateError::NothingWanted => None,
+    };
+    ProviderError::Rejected { reason: reason(error), message: message.unwrap_or_else(|| error.to_string()) }
 }
 
 /// `reason` of the condition.
@@ -45,7 +71,7 @@ fn are_for_others(considered: &[Refused]) -> bool {
         match refused.why {
             Refusal::OtherNamespace | Refusal::OtherLabels => for_others = true,
             Refusal::NotNamed | Refusal::OtherFamily => {}
-            Refusal::NotAutoAssign | Refusal::Disabled | Refusal::Full { .. } | Refusal::TooFew { .. } => {
+            Refusal::NotAutoAssign | Refusal::Disabled | Refusal::Full | Refusal::TooFew { .. } => {
                 return false;
             }
         }

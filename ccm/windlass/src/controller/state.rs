@@ -162,6 +162,11 @@ impl State {
         self.reviewer.reviewed()
     }
 
+    /// The node that has `address` itself.
+    pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
+        self.reviewer.node_with(address)
+    }
+
     /// The Service of that name, whatever its UID.
     pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
         self.world.service(owner).map(|service| &**service)

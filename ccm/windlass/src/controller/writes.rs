@@ -14,7 +14,7 @@ use windlass_ccm::conditions::Saying;
 use super::claim::sources_patch;
 use super::plan::{self, Cargo, Input, Plan, Unplaced};
 use super::pool_pace::PoolPace;
-use super::pools::{self, Findings, Reviewed};
+use super::pools::{self, Findings, Reach, Reviewed};
 use super::state::{State, announced_condition, is_announced};
 use super::unsettled::{Outcome, Part, Scope};
 use super::view;
@@ -207,6 +207,7 @@ impl Writes {
 
     fn add_pools(&mut self, state: &mut State, reviewed: &[Reviewed], now: Timestamp) {
         let findings = state.findings();
+        let reaches = state.ground.reaches(&state.world, &state.reviewed());
         let none = Findings::default();
         for pool in state.world.pools.iter() {
             let name = pool.name_any();
@@ -214,7 +215,9 @@ impl Writes {
             let counts = |family| state.ledger.counts(&name, family);
             let findings = findings.get(&name).unwrap_or(&none);
             let generation = pool.metadata.generation;
-            let status = pools::status(pool.status.as_ref(), generation, reviewed, counts, findings, now);
+            let reach = reaches.get(&name).unwrap_or(&Reach::Unknown);
+            let shown = pool.status.as_ref();
+            let status = pools::status(shown, generation, reviewed, reach, counts, findings, now);
             if pool.status.as_ref() != Some(&status) {
                 let counts_only = pool.status.as_ref().is_some_and(|old| old.conditions == status.conditions);
                 let IPPoolStatus { ipv4, ipv6, conditions } = status;

@@ -11,7 +11,8 @@ use kube::{
 };
 use serde_json::json;
 use windlass_api::{
-    ANNOTATION_ALLOW_MOVE, ANNOTATION_POOL, IPPool, LOAD_BALANCER_CLASS, QuarantineReason, VirtualIP,
+    ANNOTATION_ADDRESSES, ANNOTATION_ALLOW_MOVE, ANNOTATION_POOL, IPPool, LOAD_BALANCER_CLASS,
+    QuarantineReason, VirtualIP,
 };
 use windlass_e2e::{Lab, await_that, scenario};
 
@@ -147,6 +148,63 @@ fn address_that_a_stranger_has_is_left_to_him_and_the_next_one_given() -> anyhow
         let his = lab.neighbours("n3", "192.0.2.200".parse()?).await?;
         ensure!(his == [mac], "{his:?} answer for the stranger's address");
         Ok(())
+    })
+}
+
+#[test]
+fn pool_that_is_the_nodes_subnet_itself_gives_no_address_that_the_kernels_answer_for() -> anyhow::Result<()> {
+    scenario("anycast", lab(), async |lab| {
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.pool("default", &["2001:db8::/64"]).await?;
+        lab.backend("web", &["n3"]).await?;
+        lab.load_balancer("web", |service| {
+            let spec = service.spec.get_or_insert_default();
+            spec.ip_family_policy = Some("SingleStack".into());
+            spec.ip_families = Some(vec!["IPv6".into()]);
+        })
+        .await?;
+        let anycast =
+            "2001:db8::, 2001:db8::fdff:ffff:ffff:ff80-2001:db8::fdff:ffff:ffff:ffff of 2001:db8::/64";
+        await_pool_condition(lab, "default", "Ready", "False", &[anycast]).await?;
+        await_pool_condition(lab, "default", "Announceable", "True", &["by nodes n1, n2"]).await?;
+        let given = lab.ingress("web", LIMIT).await?;
+        ensure!(given == "2001:db8::1".parse::<IpAddr>()?, "web got {given}");
+        await_answer(lab, given).await?;
+        lab.await_owner("c1", given).await?;
+
+        // Named, it is refused with the reason.
+        let name =
+            |address: &'static str| json!({"metadata": {"annotations": {ANNOTATION_ADDRESSES: address}}});
+        let params = PatchParams::default();
+        services(lab, "default").patch("web", &params, &Patch::Merge(name("2001:db8::"))).await?;
+        await_verdict(lab, "default", "web", "False PoolNotAllowed", &["2001:db8:: of pool", "reserved"])
+            .await?;
+        let n2: IpAddr = "2001:db8::12".parse()?;
+        services(lab, "default").patch("web", &params, &Patch::Merge(name("2001:db8::12"))).await?;
+        await_verdict(lab, "default", "web", "False InvalidRequest", &["an address of node n2"]).await?;
+        let (kept, theirs) = (ingresses(lab, "web").await?, lab.neighbours("c1", n2).await?);
+        ensure!(kept == [given] && theirs == [lab.node("n2")?.mac()], "{kept:?}, {theirs:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn pool_says_which_of_its_addresses_the_nodes_can_announce() -> anyhow::Result<()> {
+    scenario("announceable", lab(), async |lab| {
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.pool("lan", &["192.0.2.200-192.0.2.209"]).await?;
+        lab.pool("far", &["10.0.0.0/8"]).await?;
+        lab.pool("link", &["fe80::/64"]).await?;
+        await_pool_condition(lab, "lan", "Announceable", "True", &["10 of 10", "nodes n1, n2"]).await?;
+        for (pool, share) in [("far", "0 of 16777216 IPv4"), ("link", "0 of 18446744073709551616 IPv6")] {
+            await_pool_condition(lab, pool, "Announceable", "False", &[share, "/"]).await?;
+            await_pool_condition(lab, pool, "Ready", "True", &[]).await?;
+        }
+        // The interface announces what is in no subnet.
+        let on_eth0 = json!({"spec": {"interface": "eth0"}});
+        let pools: Api<IPPool> = Api::all(lab.client());
+        pools.patch("far", &PatchParams::default(), &Patch::Merge(on_eth0)).await?;
+        await_pool_condition(lab, "far", "Announceable", "True", &["nodes n1, n2"]).await
     })
 }
 

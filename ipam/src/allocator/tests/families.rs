@@ -122,7 +122,7 @@ fn s16_and_s51_and_s52_addresses_named_against_the_families() {
         (v4().times(0), "0 addresses are asked for: ask for 1 or more"),
         (
             v4().times(5).from("dual"),
-            "no 5 free IPv4 addresses; pool \"dual\" has only 4 free: free an address or add some to a pool",
+            "no 5 free IPv4 addresses; pool \"dual\" has only 4 free: ask for fewer or add some to a pool",
         ),
     ];
     for (request, expected) in rows {

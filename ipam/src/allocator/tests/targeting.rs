@@ -236,6 +236,65 @@ fn a_refusal_says_what_would_help() {
 }
 
 #[test]
+fn a_refusal_names_no_remedy_that_would_not_help() {
+    let of_v6 = || pool("six", &["2001:db8::/127"]);
+    let named = |ranges: &[&str]| pool_with("named", ranges, |policy| policy.auto_assign = false);
+    let off = |ranges: &[&str]| pool_with("off", ranges, |policy| policy.disabled = true);
+    let team = |ranges: &[&str]| pool_with("team", ranges, namespaces(["other"]));
+    let reserved = |ranges: &[&str], kept: &[&str]| {
+        let mut pool = pool("p", ranges);
+        pool.reserved = kept.iter().map(|text| ip(text)).collect();
+        pool
+    };
+    let add = "add addresses of that family to a pool";
+    let (free, name) =
+        ("free an address or add some to a pool", "or let one give to Services that name none");
+    let none = "has none of that family";
+    for (pools, wants, why, remedy) in [
+        // To be let in where there is nothing of the family, or nothing at all.
+        (vec![named(&["2001:db8::/127"])], 1, none, add),
+        (vec![named(&[]), of_v6()], 1, none, add),
+        (vec![off(&["2001:db8::/127"])], 1, none, add),
+        (vec![team(&["2001:db8::/127"])], 1, none, add),
+        (vec![named(&["2001:db8::/127"]), team(&["1.2.3.0"])], 1, none, "or have a pool select it"),
+        (vec![named(&["1.2.3.0"]), team(&["2001:db8::/127"])], 1, none, name),
+        // What is reserved is not in use, and nobody can free it.
+        (vec![reserved(&["1.2.3.0"], &["1.2.3.0"])], 1, "(its one is reserved)", add),
+        (vec![reserved(&["1.2.3.0/31"], &["1.2.3.0", "1.2.3.1"])], 1, "(all 2 are reserved)", add),
+        // Nothing is in use.
+        (vec![pool("p", &["1.2.3.0/31"])], 3, "has only 2 free", "ask for fewer or add some to a pool"),
+    ] {
+        let said = Lan::new(pools).refused("s", v4().times(wants));
+        assert!(said.contains(why) && said.ends_with(remedy), "{said}");
+    }
+
+    let mut lan = Lan::new([pool("p", &["1.2.3.0/31"])]);
+    assert_eq!(lan.given("s1", v4().times(2)), "1.2.3.0 1.2.3.1");
+    let said = lan.refused("s2", v4());
+    assert!(said.contains("(all 2 are in use)") && said.ends_with(free), "{said}");
+    // One of the two does not come back.
+    lan.allocator.replace_pools([reserved(&["1.2.3.0/31"], &["1.2.3.0"])]);
+    let said = lan.refused("s2", v4());
+    assert!(said.contains("(1 of 2 are in use, the others reserved)") && said.ends_with(free), "{said}");
+    lan.allocator.replace_pools([reserved(&["1.2.3.0/31"], &["1.2.3.0", "1.2.3.1"])]);
+    let said = lan.refused("s2", v4());
+    assert!(said.contains("(all 2 are reserved)") && said.ends_with(add), "{said}");
+    // Nor of a pool that nobody may use without its name.
+    lan.allocator.replace_pools([named(&["1.2.3.0/31"])]);
+    let said = lan.refused("s2", v4());
+    assert!(said.contains("only for Services that name it") && said.ends_with(add), "{said}");
+    // Excluded: it is no part of the pool any more.
+    lan.allocator.replace_pools([pool("p", &[])]);
+    let said = lan.refused("s2", v4());
+    assert!(said.contains(none) && said.ends_with(add), "{said}");
+    lan.allocator
+        .replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.quarantine = Policy::QUARANTINE)]);
+    lan.release("s1");
+    let said = lan.refused("s2", v4());
+    assert!(said.contains("(all 2 are in use or kept back)") && said.ends_with(free), "{said}");
+}
+
+#[test]
 fn a_refusal_names_every_pool_and_why_it_said_no() {
     let mut lan = Lan::new([
         pool("one", &["1.2.3.0/32"]),

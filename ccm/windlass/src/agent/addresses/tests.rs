@@ -117,3 +117,34 @@ fn no_more_are_reported_than_the_api_server_takes() {
     let elsewhere: Vec<_> = all.iter().map(|text| ("lo", text.as_str())).collect();
     assert_eq!(further(&machine(vec![], &elsewhere, &[])).len(), MAX_FURTHER);
 }
+
+#[test]
+fn the_kernel_answers_for_its_addresses_and_for_the_anycast_address_of_its_ipv6_subnets() {
+    let lan = ["192.0.2.11/24", "2001:db8::11/64", "2001:db8:1::9/126", "2001:db8:2::1/127", "fe80::1/64"];
+    let pods = interface("cni0", &["10.0.0.1/24", "2001:db8:9::1/64"], 1);
+    let machine = machine(
+        vec![
+            interface("eth0", &lan, 3),
+            interface("eth1", &["2001:db8::12/64", "2001:db8:3::5/128"], 2),
+            pods,
+        ],
+        &[("lo", "192.0.2.200")],
+        &[],
+    );
+    let Answered { own, anycast } = answered(&machine);
+    let own: Vec<_> = own.iter().map(|(address, interface)| format!("{address} {interface}")).collect();
+    assert_eq!(
+        own,
+        [
+            "192.0.2.11 eth0",
+            "2001:db8::11 eth0",
+            "2001:db8::12 eth1",
+            "2001:db8:1::9 eth0",
+            "2001:db8:2::1 eth0",
+            "2001:db8:3::5 eth1",
+            "fe80::1 eth0",
+        ]
+    );
+    let anycast: Vec<_> = anycast.iter().map(|(address, subnet)| format!("{address} {subnet}")).collect();
+    assert_eq!(anycast, ["2001:db8:: 2001:db8::/64", "2001:db8:1::8 2001:db8:1::8/126"]);
+}

@@ -31,7 +31,11 @@ fn desired(sources: Option<PortSources>) -> Desired {
         unproven: [].into(),
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
-    Desired { assignments: vec![assignment], restricted: restricted.into_iter().collect(), problems: vec![] }
+    Desired {
+        assignments: vec![assignment],
+        restricted: restricted.into_iter().collect(),
+        ..Desired::default()
+    }
 }
 
 fn status(enforced: &Desired, error: Option<&str>) -> GuardStatus {

@@ -53,7 +53,7 @@ fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
 fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
     let routers = [router("a", 64, NODES)];
     let vips = [vip("192.0.2.200", Some("a")), vip("192.0.2.201", Some("a")), vip("192.0.2.202", Some("b"))];
-    let got = desired("n2", &routers, &vips);
+    let got = desired("n2", &routers, &vips, &Answered::default());
     assert_eq!(got.problems, []);
     let expected = Assignment {
         virtual_router: "a".into(),
@@ -74,7 +74,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
 fn a_router_is_of_the_family_of_its_nodes_addresses_and_both_families_may_have_one_vrid() {
     let routers = [router("v4", 64, NODES), router("v6", 64, NODES6)];
     let vips = [vip("2001:db8::200", Some("v6")), vip("192.0.2.200", Some("v4"))];
-    let got = desired("n1", &routers, &vips);
+    let got = desired("n1", &routers, &vips, &Answered::default());
     assert_eq!(got.problems, []);
     let [v4, v6] = &got.assignments[..] else { panic!("{got:?}") };
     assert_eq!((v4.virtual_router.as_str(), v6.virtual_router.as_str()), ("v4", "v6"));
@@ -100,7 +100,7 @@ fn an_address_that_no_node_announces_is_unproven() {
         with("192.0.2.202", serde_json::json!([condition("Other", "True")])),
         with("192.0.2.203", serde_json::json!([condition("Other", "False"), condition("Announced", "True")])),
     ];
-    let got = desired("n1", &[router("a", 64, NODES)], &vips);
+    let got = desired("n1", &[router("a", 64, NODES)], &vips, &Answered::default());
     let unproven = set(&["192.0.2.200", "192.0.2.201", "192.0.2.202"]);
     assert_eq!(got.assignments[0].unproven, unproven);
     assert_eq!(got.assignments[0].config().unwrap().unproven, unproven);
@@ -136,7 +136,7 @@ fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
         ("router is being deleted", "n1", vec![deleting_router], vec![vip("192.0.2.200", Some("a"))]),
     ];
     for (what, node, routers, vips) in cases {
-        assert_eq!(desired(node, &routers, &vips), Desired::default(), "{what}");
+        assert_eq!(desired(node, &routers, &vips, &Answered::default()), Desired::default(), "{what}");
     }
 }
 
@@ -167,7 +167,7 @@ fn what_cannot_be_done_is_left_out_with_a_reason_and_the_rest_is_done() {
     for (bad_router, address, object, reason) in cases {
         let routers = [bad_router, good.0.clone()];
         let vips = [vip(address, Some("bad")), good.1.clone()];
-        let got = desired("n1", &routers, &vips);
+        let got = desired("n1", &routers, &vips, &Answered::default());
         let [problem] = &got.problems[..] else { panic!("{reason}: {got:?}") };
         assert_eq!(problem.object, object, "{reason}");
         assert!(problem.reason.contains(reason), "{reason}: {problem:?}");
@@ -184,10 +184,10 @@ fn the_result_does_not_depend_on_the_order_of_the_objects() {
         vip("192.0.2.202", Some("c")),
         vip("2001:db8::1", Some("a")),
     ];
-    let forward = desired("n1", &routers, &vips);
+    let forward = desired("n1", &routers, &vips, &Answered::default());
     routers.reverse();
     vips.reverse();
-    assert_eq!(desired("n1", &routers, &vips), forward);
+    assert_eq!(desired("n1", &routers, &vips, &Answered::default()), forward);
     assert_eq!(forward.assignments.len(), 2);
     assert_eq!(forward.problems.len(), 2);
 }
@@ -200,7 +200,55 @@ fn of_two_routers_with_one_vrid_the_older_works_on_whatever_its_name() {
         Arc::new(router)
     };
     let vips = [vip("192.0.2.200", Some("b")), vip("192.0.2.201", Some("a"))];
-    let got = desired("n1", &[made("a", 20), made("b", 10)], &vips);
+    let got = desired("n1", &[made("a", 20), made("b", 10)], &vips, &Answered::default());
     assert_eq!(got.assignments.iter().map(|one| one.virtual_router.as_str()).collect::<Vec<_>>(), ["b"]);
     assert_eq!(got.problems.iter().map(|one| one.object.as_str()).collect::<Vec<_>>(), ["VirtualRouter a"]);
+}
+
+/// What the kernel of a node with these addresses on `eth0` answers for.
+fn answered(own: &[&str], anycast: &[&str]) -> Answered {
+    Answered {
+        own: own.iter().map(|text| (text.parse().unwrap(), "eth0".to_owned())).collect(),
+        anycast: anycast
+            .iter()
+            .map(|text| text.parse::<ipnet::Ipv6Net>().unwrap())
+            .map(|net| (IpAddr::V6(net.network()), net))
+            .collect(),
+    }
+}
+
+#[test]
+fn what_the_kernel_of_this_node_answers_for_is_refused_with_the_reason_and_the_rest_is_announced() {
+    let answered = answered(&["2001:db8::11", "192.0.2.11"], &["2001:db8::/64"]);
+    let ranked = router;
+    let router = [ranked("a", 64, NODES6)];
+    let all = ["2001:db8::", "2001:db8::11", "2001:db8::200"].map(|address| vip(address, Some("a")));
+    let got = desired("n1", &router, &all, &answered);
+    assert_eq!(got.assignments[0].addresses, set(&["2001:db8::200"]));
+    assert_eq!(got.assignments[0].unproven, set(&["2001:db8::200"]));
+    let anycast = "2001:db8:: is the subnet-router anycast address of 2001:db8::/64 (RFC 4291 §2.6.1), which the kernel of \
+                   every node answers for: exclude it from the pool, and let its Services move with the annotation \
+                   windlass.dev/allow-move";
+    let own = "2001:db8::11 is an address of node n1 itself, on eth0, whose kernel answers for it: take it off there, or take \
+               it out of the pool";
+    let refused = |address: &str, reason: &str, alone| Refused {
+        address: address.parse().unwrap(),
+        reason: reason.to_owned(),
+        alone,
+    };
+    assert_eq!(got.refused, [refused("2001:db8::", anycast, false), refused("2001:db8::11", own, false)]);
+    let reasons: Vec<_> = got.problems.iter().map(|problem| problem.reason.as_str()).collect();
+    assert_eq!(reasons, [own, anycast]);
+
+    // With nothing else to announce the virtual router is left out. Who says why then: all where all say the same, else the
+    // only one.
+    let got = desired("n1", &router, &all[..2], &answered);
+    assert_eq!(got.assignments, []);
+    assert_eq!(got.refused, [refused("2001:db8::", anycast, true), refused("2001:db8::11", own, false)]);
+    let only = [ranked("a", 64, &NODES6[..1])];
+    let got = desired("n1", &only, &all[1..2], &answered);
+    assert_eq!(got.refused, [refused("2001:db8::11", own, true)]);
+    // It waits for the address, and no longer.
+    let got = desired("n1", &only, &all[1..2], &Answered::default());
+    assert_eq!((got.refused, got.assignments[0].addresses.clone()), (vec![], set(&["2001:db8::11"])));
 }

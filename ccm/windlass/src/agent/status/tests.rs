@@ -93,7 +93,7 @@ fn jobs_of(
 ) -> Vec<Job> {
     let assignments = [assignment(&["192.0.2.12"])];
     let standings = [(assignments[0].key().unwrap(), standing.clone())].into();
-    jobs(here(now), &Carried::among(&assignments, &standings), routers, vips, said, 100)
+    jobs(here(now), &Carried::among(&assignments, &standings), &[], routers, vips, said, 100)
 }
 
 fn active_jobs(
@@ -148,6 +148,7 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
         jobs(
             here,
             &Carried::among(&assignments, &standings),
+            &[],
             &[] as &[Arc<VirtualRouter>],
             vips,
             &Said::default(),
@@ -346,4 +347,42 @@ fn an_orderly_stop_speaks_only_where_nobody_can_take_over() {
     let elsewhere = [router(Some("n2"), 4)];
     let vips: [Arc<VirtualIP>; 0] = [];
     assert_eq!(last_words(here(Instant::now()), &[assignment(&[])], &elsewhere, &vips), []);
+}
+
+#[test]
+fn an_address_that_is_refused_is_said_to_be_by_the_active_and_where_there_is_none_by_anybody_once() {
+    let refused = |alone| [Refused { address: ADDRESS, reason: "the kernel has it".to_owned(), alone }];
+    let known = || {
+        let mut known = condition("Announced", "False");
+        (known.reason, known.message) = ("AddressRefused".to_owned(), "the kernel has it".to_owned());
+        known
+    };
+    let withheld = Standing { claimed: [].into(), ..standing(1) };
+    // This node is Active for the virtual router, or there is no such router here.
+    for (active, alone, vip, expected) in [
+        (true, false, vip(None, vec![]), 1),
+        (true, false, vip(Some("n2"), vec![condition("Announced", "True")]), 1),
+        (true, false, vip(None, vec![known()]), 0),
+        (false, true, vip(None, vec![]), 1),
+        (false, true, vip(Some("n1"), vec![condition("Announced", "True")]), 1),
+        (false, true, vip(Some("n2"), vec![condition("Announced", "True")]), 0),
+        (false, true, vip(None, vec![known()]), 0),
+        (false, false, vip(None, vec![]), 0),
+    ] {
+        let mut assignment = assignment(&["192.0.2.12"]);
+        assignment.addresses = ["192.0.2.201".parse().unwrap()].into();
+        let assignments = if active { vec![assignment] } else { vec![] };
+        let standings = assignments.iter().map(|one| (one.key().unwrap(), withheld.clone())).collect();
+        let carried = Carried::among(&assignments, &standings);
+        let routers: &[Arc<VirtualRouter>] = &[];
+        let got =
+            jobs(here(Instant::now()), &carried, &refused(alone), routers, &[vip], &Said::default(), 100);
+        assert_eq!(got.len(), expected, "active {active}, alone {alone}: {got:?}");
+        for job in got {
+            let condition = &job.patch["status"]["conditions"][0];
+            assert_eq!(job.patch["status"]["activeNode"], Value::Null);
+            let said = (&condition["status"], &condition["reason"], &condition["message"]);
+            assert_eq!(said, (&json!("False"), &json!("AddressRefused"), &json!("the kernel has it")));
+        }
+    }
 }

@@ -26,6 +26,11 @@ impl Land {
         Self { nodes, networks, segments }
     }
 
+    /// Where the nodes are.
+    pub(crate) const fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
     /// The segment for a VIP of `pool` with this address.
     pub(crate) fn segment(&self, address: IpAddr, pool: &PoolPlan) -> Option<IpNet> {
         self.segments.find(address, pool.interface.as_deref())

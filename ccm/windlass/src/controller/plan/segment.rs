@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use kube::ResourceExt as _;
 use windlass_api::{InterfaceInfo, NodeNetwork};
+use windlass_ipam::{AddressRange, AddressSet};
 
 /// Longer prefixes hold no neighbours: such an address is a host route.
 const fn longest_prefix(net: &IpNet) -> u8 {
@@ -16,6 +17,9 @@ const fn longest_prefix(net: &IpNet) -> u8 {
         IpNet::V6(_) => 126,
     }
 }
+
+/// Addresses of one link.
+const LINK_LOCAL: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10));
 
 /// A node's place on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +164,41 @@ impl Segments {
             .filter_map(|(_, length)| Some(IpNet::new(address, *length).ok()?.trunc()))
             .find(|net| self.has_candidates(*net, interface))
             .or_else(|| self.widest.get(interface?)?.get(&is_ipv4).copied())
+    }
+
+    /// Those of `addresses` that [`Self::find`] finds a segment for, and these segments. Link-local ones are none of them: agents
+    /// refuse to announce what is another address on each link.
+    pub(crate) fn find_all(
+        &self,
+        addresses: &AddressSet,
+        interface: Option<&str>,
+    ) -> (AddressSet, BTreeSet<IpNet>) {
+        let mut left = addresses.clone();
+        left.remove(AddressRange::from(LINK_LOCAL));
+        let (mut found, mut segments) = (AddressSet::default(), BTreeSet::new());
+        let mut places: Vec<(IpNet, IpNet)> = self.subnets(interface).map(|net| (net, net)).collect();
+        let widest = interface.and_then(|name| self.widest.get(name)).into_iter().flat_map(BTreeMap::values);
+        places.extend(widest.filter_map(|net| Some((IpNet::new(net.addr(), 0).ok()?, *net))));
+        places.sort_by_key(|(holds, _)| Reverse(holds.prefix_len()));
+        for (holds, segment) in places {
+            let part = left.within(AddressRange::from(holds));
+            if !part.is_empty() {
+                left.subtract(&part);
+                found.extend(&part);
+                segments.insert(segment);
+            }
+        }
+        (found, segments)
+    }
+
+    /// Every subnet that has a candidate, on `interface` if one is named.
+    pub(crate) fn subnets(&self, interface: Option<&str>) -> impl Iterator<Item = IpNet> {
+        self.subnets.keys().copied().filter(move |net| self.has_candidates(*net, interface))
+    }
+
+    /// Whether some node has said what its network is.
+    pub(crate) fn is_any_reported(&self) -> bool {
+        !self.reported.is_empty()
     }
 
     /// Where no node has a subnet of the family of `address`, on `interface` if one is named: an address there that is one

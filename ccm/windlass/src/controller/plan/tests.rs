@@ -2,6 +2,7 @@
 
 mod families;
 mod properties;
+mod segments;
 mod spread;
 
 use serde_json::json;

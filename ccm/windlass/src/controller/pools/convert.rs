@@ -1,11 +1,14 @@
 //! From the spec of an `IPPool` to the pool it means. Pure.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use windlass_api::{AllocationOrder, AvoidReserved, IPPoolSpec, OnRemoval};
-use windlass_ipam::{AddressRange, AddressSet, Family, Order, Policy, Requirement, Selector};
+use windlass_ipam::{AddressRange, AddressSet, Order, Policy, Requirement, Selector};
 
+use super::obstacles::reserved_in;
 use super::{Problem, Reason, shortened};
 
 /// What a spec says, as far as it can be read.
@@ -32,7 +35,7 @@ pub(super) fn declared(spec: &IPPoolSpec) -> Declared {
                 twice.extend(&addresses.intersection(&AddressSet::from_iter([range])));
                 addresses.insert(range);
                 if text.contains('/') {
-                    reserved.extend(&edges(range, spec.avoid_reserved));
+                    reserved.extend(&edges(text.trim(), spec.avoid_reserved));
                 }
             }
             Err(error) => problems.push(Problem::new(Reason::InvalidAddresses, error.to_string())),
@@ -115,20 +118,22 @@ fn policy(spec: &IPPoolSpec) -> Policy {
     }
 }
 
-/// The addresses of a CIDR that equipment treats specially: the first and the last of an IPv4 one of at least four
-/// addresses; the first of an IPv6 one (RFC 4291 §2.6.1: the subnet-router anycast address).
-fn edges(cidr: AddressRange, avoid: AvoidReserved) -> AddressSet {
-    let set = AddressSet::from_iter([cidr]);
-    let small = set.count(cidr.family()) < 4;
-    match avoid {
-        AvoidReserved::None | AvoidReserved::Unknown => AddressSet::default(),
-        AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC if small => AddressSet::default(),
-        AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC => match cidr.family() {
-            Family::V4 => AddressSet::from_iter([cidr.first(), cidr.last()]),
-            Family::V6 => AddressSet::from_iter([cidr.first()]),
-        },
+/// The addresses of a CIDR that would be no host's if it were a subnet. An IPv6 one that is longer than subnets are is part
+/// of one: only its first address may be such (RFC 4291 §2.6.1: the subnet-router anycast address).
+fn edges(text: &str, avoid: AvoidReserved) -> AddressSet {
+    match (avoid, text.parse::<IpNet>()) {
+        (AvoidReserved::None | AvoidReserved::Unknown, _) | (_, Err(_)) => AddressSet::default(),
+        (AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC, Ok(IpNet::V6(net)))
+            if (SUBNET_BITS + 1..=126).contains(&net.prefix_len()) =>
+        {
+            AddressSet::from_iter([IpAddr::V6(net.network())])
+        }
+        (AvoidReserved::Subnet | AvoidReserved::SubnetAndClassC, Ok(net)) => reserved_in(net),
     }
 }
+
+/// Length of the prefix of an ordinary IPv6 subnet.
+const SUBNET_BITS: u8 = 64;
 
 /// Why a label selector cannot be read. The API server checks them by the rules of the custom resource definition: an
 /// object that an older definition let through is told of here.

@@ -1,9 +1,9 @@
 //! Addresses that are in use in another way than as a VIP, or have a meaning of their own: no pool may give them. Pure.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
@@ -57,25 +57,58 @@ fn node_addresses(nodes: &[&Node], networks: &[&NodeNetwork]) -> BTreeMap<IpAddr
     addresses
 }
 
-/// Network and broadcast address of every IPv4 subnet that a node has an address in, each subnet once. (Of /31 and /32
-/// every address is an ordinary one, RFC 3021.)
+/// The reserved addresses of every subnet that a node has an address in, each subnet once. (Link-local subnets are not among
+/// those that nodes report.)
 fn subnet_edges(networks: &[&NodeNetwork]) -> Vec<Block> {
     let interfaces = networks.iter().flat_map(|network| &network.spec.interfaces);
     let listed = interfaces.flat_map(|interface| &interface.addresses);
-    let mut subnets: Vec<IpNet> = listed
-        .filter_map(|text| text.parse::<IpNet>().ok())
-        .filter(|net| net.addr().is_ipv4() && net.prefix_len() <= 30)
-        .map(|net| net.trunc())
-        .collect();
+    let mut subnets: Vec<IpNet> =
+        listed.filter_map(|text| text.parse::<IpNet>().ok()).map(|net| net.trunc()).collect();
     subnets.sort();
     subnets.dedup();
     let edges = |subnet: IpNet| Block {
-        addresses: AddressSet::from_iter([subnet.network(), subnet.broadcast()]),
+        addresses: reserved_in(subnet),
         reason: Reason::SubnetAddress,
         what: format!("of {subnet}"),
     };
-    subnets.into_iter().map(edges).collect()
+    subnets.into_iter().map(edges).filter(|block| !block.addresses.is_empty()).collect()
 }
+
+/// The longest prefix of a subnet whose reserved anycast addresses (RFC 2526) are kept back. No kernel answers for them
+/// unless somebody sets one up, and of a longer prefix the 128 of them would be no small part: a quarter of a /119, half of
+/// a /120, all of a /121.
+const LONGEST_WITH_ANYCAST: u8 = 112;
+/// Prefix of those 128.
+const ANYCAST_BLOCK: u8 = 121;
+
+/// Addresses of `subnet` that are no host's.
+///
+/// In IPv4 the network and the broadcast address; of /31 and /32 every address is an ordinary one (RFC 3021). In IPv6 the
+/// subnet-router anycast address, which every router of the subnet answers for, and each node that forwards is one (RFC 4291
+/// §2.6.1), but for /127 (RFC 6164 §6) and /128; and the highest 128 interface identifiers (RFC 2526 §2): those of 64 bits have
+/// the universal/local bit 0 there, so that they are not the last of the subnet.
+pub(super) fn reserved_in(subnet: IpNet) -> AddressSet {
+    match subnet {
+        IpNet::V4(net) if net.prefix_len() > 30 => AddressSet::default(),
+        IpNet::V4(net) => AddressSet::from_iter([net.network(), net.broadcast()].map(IpAddr::V4)),
+        IpNet::V6(net) if net.prefix_len() > 126 => AddressSet::default(),
+        IpNet::V6(net) => {
+            let mut reserved = AddressSet::from_iter([IpAddr::V6(net.network())]);
+            let highest = match net.prefix_len() {
+                64 => net.broadcast().to_bits() & !UNIVERSAL,
+                _ => net.broadcast().to_bits(),
+            };
+            if net.prefix_len() <= LONGEST_WITH_ANYCAST {
+                let highest = Ipv6Net::new_assert(Ipv6Addr::from_bits(highest), ANYCAST_BLOCK);
+                reserved.insert(IpNet::V6(highest).into());
+            }
+            reserved
+        }
+    }
+}
+
+/// The universal/local bit of an interface identifier of 64 bits (RFC 4291 §2.5.1).
+const UNIVERSAL: u128 = 1 << 57;
 
 fn pod_cidrs(node: &Node) -> Vec<Block> {
     let spec = node.spec.as_ref();
@@ -97,6 +130,5 @@ fn cluster_ips(object: &ServiceCIDR) -> Vec<Block> {
 /// (A text that is no CIDR is none of the pools' problems.)
 fn block(cidr: &str, reason: Reason, what: String) -> Option<Block> {
     let net: IpNet = cidr.parse().ok()?;
-    let range: AddressRange = net.trunc().to_string().parse().ok()?;
-    Some(Block { addresses: AddressSet::from_iter([range]), reason, what })
+    Some(Block { addresses: AddressSet::from_iter([AddressRange::from(net)]), reason, what })
 }

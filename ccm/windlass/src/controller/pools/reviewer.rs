@@ -55,6 +55,11 @@ impl Reviewer {
         true
     }
 
+    /// The node that has `address` itself.
+    pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
+        self.obstacles.nodes.get(&address).map(String::as_str)
+    }
+
     /// The pools as they were reviewed last.
     pub(crate) fn reviewed(&self) -> Arc<[Reviewed]> {
         Arc::clone(&self.reviewed)

@@ -5,14 +5,26 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use windlass_api::{
-    AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_READY, IPPoolStatus,
-    NodeNetwork, QuarantineReason, VirtualIP,
+    AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
+    CONDITION_READY, IPPoolStatus, NodeNetwork, QuarantineReason, REASON_ADDRESS_TAKEN, VirtualIP,
 };
 use windlass_ccm::conditions::Saying;
 use windlass_ipam::{Counts, Family};
 
 use super::super::state::{State, World};
-use super::{NAMED, Reviewed, list};
+use super::{NAMED, Reach, Reviewed, list};
+
+/// Reasons of `Ready` besides those of [`Reason`](super::Reason).
+const REASON_USABLE: &str = "Usable";
+const REASON_DISABLED: &str = "Disabled";
+const REASON_NO_ADDRESSES: &str = "NoAddresses";
+/// Reasons of the condition `Announceable`.
+pub(super) const REASON_ALL_ANNOUNCEABLE: &str = "AllAnnounceable";
+pub(super) const REASON_PARTLY_ANNOUNCEABLE: &str = "PartlyAnnounceable";
+pub(super) const REASON_NO_SEGMENT: &str = "NoSegment";
+pub(super) const REASON_NO_INTERFACE: &str = "NoInterface";
+/// Reason of the condition `AddressesKept`.
+const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 
 /// What VIPs and nodes show of one pool's addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,6 +92,7 @@ pub(crate) fn status(
     current: Option<&IPPoolStatus>,
     generation: Option<i64>,
     reviewed: &Reviewed,
+    reach: &Reach,
     counts: impl Fn(Family) -> Counts,
     findings: &Findings,
     now: Timestamp,
@@ -103,6 +116,11 @@ pub(crate) fn status(
         None => conditions.retain(|condition| condition.type_ != type_),
     };
     set(CONDITION_READY, Some(ready(reviewed)));
+    let announceable = match reach {
+        Reach::Unknown => None,
+        Reach::Known { holds, reason, message } => Some((*holds, *reason, message.clone())),
+    };
+    set(CONDITION_ANNOUNCEABLE, announceable);
     let some = |all: &BTreeSet<String>| {
         let named: Vec<_> = all.iter().take(NAMED).cloned().collect();
         list(&named, all.len())
@@ -113,7 +131,7 @@ pub(crate) fn status(
              annotate their VirtualIPs with windlass.dev/allow-move=true",
             some(&findings.kept)
         );
-        (true, "OutsidePools", message)
+        (true, REASON_OUTSIDE_POOLS, message)
     });
     set(CONDITION_ADDRESSES_KEPT, kept);
     let conflict = (!findings.conflicts.is_empty()).then(|| {
@@ -121,7 +139,7 @@ pub(crate) fn status(
             "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
             some(&findings.conflicts)
         );
-        (true, "AddressTaken", message)
+        (true, REASON_ADDRESS_TAKEN, message)
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
     IPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
@@ -139,15 +157,15 @@ fn ready(reviewed: &Reviewed) -> (bool, &'static str, String) {
         Some(first) => (false, first.reason.as_str(), messages.join("; ")),
         None if reviewed.pool.policy.disabled => (
             true,
-            "Disabled",
+            REASON_DISABLED,
             "spec.disabled: it gives nothing new, and its Services keep their addresses".to_owned(),
         ),
         None if reviewed.pool.addresses.is_empty() => (
             false,
-            "NoAddresses",
+            REASON_NO_ADDRESSES,
             "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer"
                 .to_owned(),
         ),
-        None => (true, "Usable", "every address can be given".to_owned()),
+        None => (true, REASON_USABLE, "every address can be given".to_owned()),
     }
 }

@@ -5,6 +5,7 @@ use windlass_ipam::Labels;
 
 use super::*;
 
+mod reach;
 mod review;
 mod status;
 

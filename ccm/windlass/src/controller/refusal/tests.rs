@@ -1,16 +1,15 @@
-use windlass_ipam::Family;
+use windlass_ipam::{Family, Pool};
 
 use super::*;
 
 fn reason_of(considered: &[Refusal]) -> &'static str {
-    let considered =
-        considered.iter().map(|&why| Refused { pool: "p".to_owned(), why, admits: None }).collect();
+    let considered = considered.iter().map(|&why| Refused::new(&Pool::new("p", []), why)).collect();
     reason(&AllocateError::NoFreeAddress { family: Family::V4, wanted: 1, considered, unshared: Vec::new() })
 }
 
 #[test]
 fn pools_that_are_all_for_others_are_not_short_of_addresses() {
-    let full = Refusal::Full { total: 1 };
+    let full = Refusal::Full;
     for (considered, reason) in [
         (&[Refusal::OtherNamespace][..], "PoolNotAllowed"),
         (&[Refusal::NotNamed, Refusal::OtherFamily, Refusal::OtherLabels], "PoolNotAllowed"),
@@ -21,4 +20,32 @@ fn pools_that_are_all_for_others_are_not_short_of_addresses() {
     ] {
         assert_eq!(reason_of(considered), reason, "{considered:?}");
     }
+}
+
+#[test]
+fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_a_pool() {
+    let address = "192.0.2.12".parse().expect("an address");
+    let in_no_pool = || AllocateError::InNoPool { address, known: vec!["p".to_owned()] };
+    let not_in = |belongs_to: Option<&str>| AllocateError::NotInPool {
+        address,
+        pool: "p".to_owned(),
+        range: "192.0.2.0-192.0.2.255".to_owned(),
+        belongs_to: belongs_to.map(str::to_owned),
+    };
+    let said = |error: &AllocateError<ServiceRef>, node: Option<&'static str>| {
+        let ProviderError::Rejected { reason, message } =
+            refused(error, |asked| node.filter(|_| asked == address))
+        else {
+            panic!("not a refusal");
+        };
+        assert_eq!(reason, "InvalidRequest");
+        message
+    };
+    let of_node = "address 192.0.2.12 is an address of node n2 and is never given: ask for another address";
+    for error in [in_no_pool(), not_in(None)] {
+        assert_eq!(said(&error, Some("n2")), of_node);
+        assert_eq!(said(&error, None), error.to_string());
+    }
+    // Some other pool does give it.
+    assert_eq!(said(&not_in(Some("q")), Some("n2")), not_in(Some("q")).to_string());
 }

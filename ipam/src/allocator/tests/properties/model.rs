@@ -485,6 +485,10 @@ impl Model {
                 prop_assert_eq!(counts.assigned, count(&|one| !self.holders(one).is_empty()));
                 prop_assert_eq!(counts.quarantined, count(&|one| self.quarantined.contains_key(&one)));
                 prop_assert_eq!(counts.available(), count(&|one| self.is_free(one)));
+                let is_used = |one| !self.holders(one).is_empty() || self.quarantined.contains_key(&one);
+                let withdrawn = count(&|one| is_used(one) && !pool.givable.contains(&one));
+                prop_assert_eq!(counts.withdrawn, withdrawn);
+                prop_assert_eq!(counts.returning(), count(&is_used) - withdrawn);
                 for address in own {
                     let its = allocator.pool_of(address).map(|pool| &pool.name);
                     prop_assert_eq!(its, Some(&pool.name));

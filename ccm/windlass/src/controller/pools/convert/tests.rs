@@ -68,14 +68,19 @@ fn reserved_addresses_of_cidrs_are_kept_back_and_those_of_ranges_and_small_cidrs
         "198.51.100.0-198.51.100.255",
         "2001:db8::/126",
         "2001:db8:1::/127",
+        "2001:db8:2::/112",
+        " 2001:db8:3::/64 ",
         "203.0.113.9",
     ]);
     for (avoid, expected) in [
         ("None", ""),
-        ("Subnet", "192.0.2.0, 192.0.2.15-192.0.2.16, 192.0.2.19, 2001:db8::"),
-        ("SubnetAndClassC", "192.0.2.0, 192.0.2.15-192.0.2.16, 192.0.2.19, 2001:db8::"),
+        ("Subnet", "192.0.2.0, 192.0.2.15-192.0.2.16, 192.0.2.19"),
+        ("SubnetAndClassC", "192.0.2.0, 192.0.2.15-192.0.2.16, 192.0.2.19"),
     ] {
         let read = read(json!({ "addresses": addresses, "avoidReserved": avoid }));
+        let of_v6 = ", 2001:db8::, 2001:db8:2::, 2001:db8:3::, \
+                     2001:db8:3:0:fdff:ffff:ffff:ff80-2001:db8:3:0:fdff:ffff:ffff:ffff";
+        let expected = if avoid == "None" { String::new() } else { format!("{expected}{of_v6}") };
         assert_eq!(read.reserved.to_string(), expected, "{avoid}");
         assert_eq!(read.policy.avoid_class_c, avoid == "SubnetAndClassC");
     }

@@ -1,5 +1,6 @@
 //! What is used of a pool, and what is said of the rest.
 
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use windlass_api::NodeNetwork;
@@ -125,7 +126,7 @@ fn an_address_on_an_interface_is_a_node_s_unless_it_is_a_vip_which_is_not_given_
 }
 
 #[test]
-fn network_and_broadcast_addresses_of_the_nodes_subnets_are_kept_back() {
+fn reserved_addresses_of_the_nodes_subnets_are_kept_back() {
     let networks = [
         network("n1", &["198.51.100.1/24", "203.0.113.1/31", "2001:db8::1/64"]),
         network("n2", &["198.51.100.2/24"]),
@@ -133,11 +134,43 @@ fn network_and_broadcast_addresses_of_the_nodes_subnets_are_kept_back() {
     let pool = pool("a", EARLY, &["198.51.100.200-198.51.101.0", "203.0.113.0/30", "2001:db8::/126"]);
     let (addresses, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
     assert!(addresses.contains("198.51.100.200-198.51.101.0"), "{addresses}");
-    assert_eq!(reserved, "198.51.100.255", "of /31 and IPv6 subnets there is none");
+    assert_eq!(reserved, "198.51.100.255, 2001:db8::", "of a /31 there is none");
     assert_eq!(
         problems[1..],
-        ["SubnetAddress: network and broadcast addresses left out: 198.51.100.255 of 198.51.100.0/24"]
+        [
+            "SubnetAddress: network, broadcast and anycast addresses left out: 198.51.100.255 of 198.51.100.0/24, 2001:db8:: \
+             of 2001:db8::/64"
+        ]
     );
+}
+
+#[test]
+fn anycast_addresses_of_the_nodes_ipv6_subnets_are_kept_back_and_small_subnets_keep_what_is_left() {
+    for (subnet, expected) in [
+        ("2001:db8::1/64", "2001:db8::, 2001:db8::fdff:ffff:ffff:ff80-2001:db8::fdff:ffff:ffff:ffff"),
+        ("fd00:1::1/48", "fd00:1::, fd00:1:0:ffff:ffff:ffff:ffff:ff80-fd00:1:0:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:db8::1/112", "2001:db8::, 2001:db8::ff80-2001:db8::ffff"),
+        ("2001:db8::1/113", "2001:db8::"),
+        ("2001:db8::1/120", "2001:db8::"),
+        ("2001:db8::5/126", "2001:db8::4"),
+        ("2001:db8::1/127", ""),
+        ("2001:db8::1/128", ""),
+    ] {
+        let obstacles = obstacles(&[], &[network("n1", &[subnet])], &[]);
+        let whole = subnet.parse::<IpNet>().expect("a subnet").trunc().to_string();
+        let (_, reserved, _) = alone(pool("a", EARLY, &[&whole]), &obstacles);
+        assert_eq!(reserved, expected, "{subnet}");
+    }
+}
+
+#[test]
+fn what_a_pool_that_is_a_whole_subnet_keeps_back_by_itself_is_no_problem() {
+    let networks = [network("n1", &["2001:db8::1/64"])];
+    let fields = json!({ "avoidReserved": "Subnet", "exclude": ["2001:db8::1"] });
+    let pool = pool_with("a", EARLY, &["2001:db8::/64"], &fields);
+    let (_, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
+    let expected = "2001:db8::, 2001:db8::fdff:ffff:ffff:ff80-2001:db8::fdff:ffff:ffff:ffff";
+    assert_eq!((reserved.as_str(), problems), (expected, vec![]));
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn reviewed(fields: &Value) -> Reviewed {
 
 fn counts(family: Family) -> Counts {
     match family {
-        Family::V4 => Counts { total: 4, reserved: 1, assigned: 1, quarantined: 1 },
+        Family::V4 => Counts { total: 4, reserved: 1, assigned: 1, quarantined: 1, withdrawn: 0 },
         Family::V6 => Counts { total: 1 << 96, ..Counts::default() },
     }
 }
@@ -32,17 +32,17 @@ fn said(status: &IPPoolStatus) -> Vec<String> {
 fn status_counts_what_is_usable_and_keeps_the_time_of_the_last_transition() {
     let one = reviewed(&json!({}));
     let none = Findings::default();
-    let first = status(None, Some(3), &one, counts, &none, at(EARLY));
+    let first = status(None, Some(3), &one, &Reach::Unknown, counts, &none, at(EARLY));
     assert_eq!(first.ipv4, Some(AddressCounts { total: 3, assigned: 1, available: 1, quarantined: 1 }));
     assert_eq!(first.ipv6.as_ref().map(|counts| counts.total), Some(i64::MAX), "more than can be shown");
     assert_eq!(said(&first), ["Ready=True Usable: every address can be given"]);
-    let again = status(Some(&first), Some(3), &one, counts, &none, at(LATE));
+    let again = status(Some(&first), Some(3), &one, &Reach::Unknown, counts, &none, at(LATE));
     assert_eq!(again, first, "nothing changed, nothing written");
 
     let problem = |reason, message: &str| Problem { reason, message: message.into() };
     let problems = vec![problem(Reason::Overlap, "x"), problem(Reason::NodeAddress, "y")];
     let bad = Reviewed { problems, ..one };
-    let second = status(Some(&first), Some(3), &bad, counts, &none, at(LATE));
+    let second = status(Some(&first), Some(3), &bad, &Reach::Unknown, counts, &none, at(LATE));
     assert_eq!(said(&second), ["Ready=False Overlap: x; y"]);
     assert_eq!(second.conditions[0].last_transition_time, Time(at(LATE)));
 }
@@ -50,7 +50,7 @@ fn status_counts_what_is_usable_and_keeps_the_time_of_the_last_transition() {
 #[test]
 fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
     let one = reviewed(&json!({ "disabled": true }));
-    let shown = status(None, Some(3), &one, counts, &Findings::default(), at(EARLY));
+    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(EARLY));
     assert_eq!(shown.ipv4, Some(AddressCounts { total: 3, assigned: 1, available: 0, quarantined: 1 }));
     assert_eq!(
         said(&shown),
@@ -60,7 +60,7 @@ fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
     let unreadable =
         json!({ "serviceSelectors": [{ "matchExpressions": [{ "key": "a", "operator": "Near" }] }] });
     let one = reviewed(&unreadable);
-    let shown = status(None, Some(3), &one, counts, &Findings::default(), at(EARLY));
+    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(EARLY));
     assert_eq!(shown.ipv4.as_ref().map(|counts| counts.available), Some(0));
     assert_eq!(
         said(&shown),
@@ -74,7 +74,7 @@ fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
 #[test]
 fn a_pool_whose_exclusions_leave_nothing_says_so() {
     let one = reviewed(&json!({ "exclude": ["192.0.2.0/24", "2001:db8::/32"] }));
-    let shown = status(None, Some(3), &one, counts, &Findings::default(), at(EARLY));
+    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(EARLY));
     assert_eq!(
         said(&shown),
         [
@@ -89,7 +89,7 @@ fn of_many_services_that_keep_an_address_some_are_named() {
     let owner = kept.spec.owners[0].clone();
     kept.spec.owners = (0..64).map(|n| ServiceRef { name: format!("s{n}"), ..owner.clone() }).collect();
     let findings = Findings::new([&Arc::new(kept)], [], |_| None).remove("a").expect("findings");
-    let shown = status(None, Some(3), &reviewed(&json!({})), counts, &findings, at(EARLY));
+    let shown = status(None, Some(3), &reviewed(&json!({})), &Reach::Unknown, counts, &findings, at(EARLY));
     let said = said(&shown).remove(1);
     assert!(said.contains("198.51.100.1 of ns/s0, ns/s1, ns/s2, ns/s3, ns/s4 and 59 more."), "{said}");
 }
@@ -128,7 +128,7 @@ fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_i
     assert_eq!(findings.keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(findings["a"].conflicts(), 2);
     let one = reviewed(&json!({}));
-    let shown = status(None, Some(3), &one, counts, &findings["a"], at(EARLY));
+    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &findings["a"], at(EARLY));
     assert_eq!(
         said(&shown)[1..],
         [
@@ -139,15 +139,48 @@ fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_i
              take it off the address, or exclude the address from the pool",
         ]
     );
-    let over = status(Some(&shown), Some(3), &one, counts, &Findings::default(), at(LATE));
+    let over = status(Some(&shown), Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(LATE));
     assert_eq!(said(&over), ["Ready=True Usable: every address can be given"]);
 }
 
 #[test]
+fn whether_all_of_it_can_be_announced_is_a_condition_of_its_own_until_it_is_not_known() {
+    let one = reviewed(&json!({}));
+    let none = Findings::default();
+    let reach = Reach::Known { holds: false, reason: "NoSegment", message: "x".to_owned() };
+    let shown = status(None, Some(3), &one, &reach, counts, &none, at(EARLY));
+    let usable = "Ready=True Usable: every address can be given";
+    assert_eq!(said(&shown), [usable, "Announceable=False NoSegment: x"]);
+    assert_eq!(
+        status(Some(&shown), Some(3), &one, &reach, counts, &none, at(LATE)),
+        shown,
+        "nothing is written"
+    );
+    let unknown = status(Some(&shown), Some(3), &one, &Reach::Unknown, counts, &none, at(LATE));
+    assert_eq!(said(&unknown), [usable]);
+}
+
+#[test]
 fn conditions_of_others_stay() {
-    let mut theirs = status(None, Some(3), &reviewed(&json!({})), counts, &Findings::default(), at(EARLY));
+    let mut theirs = status(
+        None,
+        Some(3),
+        &reviewed(&json!({})),
+        &Reach::Unknown,
+        counts,
+        &Findings::default(),
+        at(EARLY),
+    );
     theirs.conditions[0].type_ = "Theirs".into();
-    let shown = status(Some(&theirs), Some(3), &reviewed(&json!({})), counts, &Findings::default(), at(LATE));
+    let shown = status(
+        Some(&theirs),
+        Some(3),
+        &reviewed(&json!({})),
+        &Reach::Unknown,
+        counts,
+        &Findings::default(),
+        at(LATE),
+    );
     let types: Vec<_> = shown.conditions.iter().map(|one| one.type_.as_str()).collect();
     assert_eq!(types, ["Theirs", "Ready"]);
 }
