@@ -153,7 +153,9 @@ fn step_of(state: &State, holder: &ServiceRef, service: &Service, families: Fami
         }
     }
     let ours = |address: IpAddr| state.is_ours(holder, address);
-    let answer = verdict::verdict(plan, families, far, foreign(service, ours));
+    let mut own = shown.clone();
+    own.retain(|address| state.ledger.holders(*address).contains(holder));
+    let answer = verdict::verdict(plan, families, &own, far, foreign(service, ours));
     let (unused, moved) = match &answer {
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),

@@ -7,6 +7,7 @@ mod edits;
 mod external;
 mod lives;
 mod race;
+mod reached;
 mod restarts;
 mod rig;
 mod scenarios;
