@@ -301,7 +301,7 @@ impl LoadBalancer for Metal {
             let (step, concerned) = next_step(&mut self.shared.state(), &holder, service);
             self.shared.changes.push(concerned);
             if let Some(answer) = self.take(&holder, service, step?).await? {
-                return Ok(answer);
+                return self.without_leftovers(&holder, service, answer).await;
             }
         }
         Err(ProviderError::Transient(format!(
