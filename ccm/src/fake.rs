@@ -230,7 +230,7 @@ pub fn with_ip(ip: &str) -> LoadBalancerStatus {
 
 /// A load balancer with one address that works.
 pub fn ready(ip: &str) -> Ensured {
-    Ensured::Ready { status: with_ip(ip), reason: "Given", message: format!("it has {ip}") }
+    Ensured::Ready { status: with_ip(ip), works: true, reason: "Given", message: format!("it has {ip}") }
 }
 
 #[cfg(test)]

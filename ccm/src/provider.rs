@@ -70,8 +70,8 @@ pub enum ProviderError {
         /// What is wrong and what to change.
         message: String,
     },
-    /// All that was asked is there, but it cannot work until the user changes something. As [`Self::Rejected`], except
-    /// that the provider's condition becomes `True`.
+    /// It cannot be done as asked until the user changes something, but what the status shows works all the same. As
+    /// [`Self::Rejected`], except that the provider's condition becomes `True`.
     #[error("{message}")]
     Blocked {
         /// `reason` of the condition: one CamelCase word.
@@ -102,13 +102,16 @@ impl ProviderError {
 }
 
 /// Outcome of [`LoadBalancer::ensure`]. Reason and message are those of the provider's condition
-/// ([`LoadBalancer::condition_type`]), which becomes `True`; a provider without one leaves them empty.
+/// ([`LoadBalancer::condition_type`]); a provider without one leaves them empty. Users wait for that condition, so it is to be
+/// `True` only while clients reach what the status shows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ensured {
-    /// The load balancer works.
+    /// The load balancer is as it was asked for, as far as the provider can see to it.
     Ready {
         /// Becomes `status.loadBalancer`, as a whole.
         status: LoadBalancerStatus,
+        /// Whether it works: `status` of the condition.
+        works: bool,
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
         /// What the Service has.
@@ -116,8 +119,11 @@ pub enum Ensured {
     },
     /// Everything was done, but it does not work yet. Addresses in the status are left as they are, no failure is
     /// counted and no event written; [`LoadBalancer::changes`] names the Service when there is news. The condition is
-    /// written at once where it says `False`, otherwise only if the wait is long: most are short.
+    /// written at once where it says `True` of a Service that shows no address, otherwise only if the wait is long: most
+    /// are short.
     Pending {
+        /// Whether what the status shows meanwhile works: `status` of the condition.
+        works: bool,
         /// `reason` of the condition: one CamelCase word.
         reason: &'static str,
         /// What is waited for.
@@ -138,7 +144,7 @@ pub enum Ensured {
 impl Ensured {
     /// It works, for a provider without a condition.
     pub const fn ready(status: LoadBalancerStatus) -> Self {
-        Self::Ready { status, reason: "", message: String::new() }
+        Self::Ready { status, works: true, reason: "", message: String::new() }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Reasons of the condition [`CONDITION_ADDRESS_ALLOCATED`](crate::CONDITION_ADDRESS_ALLOCATED) on a Service.
 //!
-//! `True`: the Service has the addresses it asks for, or some of them. `False`: it has none that it asks for.
+//! `True`: its status shows one address or more, and each is announced as far as the controller knows; it may want more.
+//! `False`: none is shown, or one that is shown is not announced, or the Service asks for what it cannot have.
 
-/// `True`: it has every address it asks for, and each was announced.
+/// `True`: it has every address it asks for.
 pub const ALLOCATED: &str = "Allocated";
-/// `True`: it has addresses of which one or more do not work yet.
+/// `False`: no address is announced, or one that the status shows is not. `True`: all that are shown are, and a further one
+/// that it asks for is not.
 pub const NOT_ANNOUNCED: &str = "NotAnnounced";
 /// `True`: it keeps an address that no pool holds any more.
 pub const ADDRESS_OUTSIDE_POOLS: &str = "AddressOutsidePools";

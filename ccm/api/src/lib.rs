@@ -43,7 +43,8 @@ pub const CONDITION_ADDRESS_CONFLICT: &str = "AddressConflict";
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
 
-/// Condition on a Service: whether it has the addresses it asks for, with the reason.
+/// Condition on a Service: `True` while clients reach it, at every address that its status shows, as far as the controller
+/// knows; with the [reason](address_allocated).
 pub const CONDITION_ADDRESS_ALLOCATED: &str = "windlass.dev/AddressAllocated";
 /// `reason` of [`CONDITION_ANNOUNCED`] = `False`: another station of the LAN has the address.
 pub const REASON_ADDRESS_TAKEN: &str = "AddressTaken";
@@ -51,6 +52,8 @@ pub const REASON_ADDRESS_TAKEN: &str = "AddressTaken";
 /// `reason` of [`CONDITION_ANNOUNCED`] = `False`: not everybody may use the address, and the node that would announce it
 /// cannot keep the others out.
 pub const REASON_UNGUARDED: &str = "Unguarded";
+/// `reason` of [`CONDITION_ANNOUNCED`] = `False`: the agent of the only node that may announce it was stopped.
+pub const REASON_AGENT_STOPPED: &str = "AgentStopped";
 
 /// `spec.loadBalancerClass` of Services that Windlass always serves.
 pub const LOAD_BALANCER_CLASS: &str = "windlass.dev/windlass";

@@ -29,9 +29,9 @@ impl Statement {
         Saying { type_: self.type_, holds: self.holds, reason: self.reason, message, generation: None }
     }
 
-    /// Whether the Service shows the opposite.
-    pub(crate) fn is_contradicted(&self, service: &Service) -> bool {
-        shown(service, self.type_).is_some_and(|condition| condition.status != self.saying().status())
+    /// Whether the Service says that it works, and this does not.
+    pub(crate) fn is_belied(&self, service: &Service) -> bool {
+        !self.holds && shown(service, self.type_).is_some_and(|condition| condition.status == "True")
     }
 
     /// Writes the condition; `None` if the Service shows it already.

@@ -45,9 +45,18 @@ pub(crate) fn set_status(service: &Service, status: &LoadBalancerStatus) -> Opti
 
 /// What the Service shows without the entries that `ours` picks out.
 pub(crate) fn without(service: &Service, ours: impl Fn(&LoadBalancerIngress) -> bool) -> LoadBalancerStatus {
-    let shown = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    let foreign = shown.map_or(&[][..], ingress).iter().filter(|entry| !ours(entry));
+    let foreign = shown(service).iter().filter(|entry| !ours(entry));
     LoadBalancerStatus { ingress: Some(foreign.cloned().collect()) }
+}
+
+/// Whether the Service shows where it can be reached.
+pub(crate) fn shows_any(service: &Service) -> bool {
+    !shown(service).is_empty()
+}
+
+fn shown(service: &Service) -> &[LoadBalancerIngress] {
+    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    status.map_or(&[][..], ingress)
 }
 
 /// Two patches of the status in one, if there is any.

@@ -6,6 +6,7 @@ mod external;
 mod families;
 mod pools;
 mod random_edits;
+mod reached;
 mod sharing;
 
 use std::{

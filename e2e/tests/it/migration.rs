@@ -1,5 +1,6 @@
 //! The way from MetalLB, as docs/migration.md tells it: its pools converted, both side by side, addresses kept.
 
+mod leftovers;
 mod others;
 
 use std::{

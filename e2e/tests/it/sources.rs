@@ -120,7 +120,7 @@ fn a_service_that_no_node_can_guard_is_not_announced_and_says_why() -> anyhow::R
         await_answer(lab, lab.ingress("field", LIMIT).await?).await?;
         lab.load_balancer("web", |service| annotate(service, ANNOTATION_SOURCE_RANGES, C1[0])).await?;
         let words = ["--guard=false", "source ranges"];
-        await_verdict(lab, "default", "web", "True NotAnnounced", &words).await?;
+        await_verdict(lab, "default", "web", "False NotAnnounced", &words).await?;
         await_event(lab, "web", "SyncLoadBalancerFailed", &words).await?;
         ensure!(ingresses(lab, "web").await?.is_empty(), "an address without a guard is shown");
         // With a guard on one node that one serves it.

@@ -170,6 +170,9 @@ fn the_page_has_every_event_of_a_service_and_no_other() {
         .extend(constants(&read("ccm/windlass/src/controller/external/judge.rs"), |name| name == "REFUSED"));
     events
         .extend(constants(&read("ccm/windlass/src/controller/contest/told.rs"), |name| name == "CONTESTED"));
+    events.extend(constants(&read("ccm/windlass/src/controller/contest/leftovers.rs"), |name| {
+        name == "REMOVED"
+    }));
     assert_eq!(column(&read("docs/services.md"), "event", 1), events);
 }
 

@@ -32,14 +32,14 @@ impl<P: LoadBalancer> Context<P> {
             self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
         }
         match self.provider.ensure(&self.options.cluster_name, service, nodes).await {
-            Ok(Ensured::Ready { status, reason, message }) => {
-                let statement = self.statement(true, reason, message);
+            Ok(Ensured::Ready { status, works, reason, message }) => {
+                let statement = self.statement(works, reason, message);
                 self.show(service, &patch::with_defaults(status), statement, voice, progress).await
             }
-            Ok(Ensured::Pending { reason, message }) => {
+            Ok(Ensured::Pending { works, reason, message }) => {
                 let key = ServiceKey::of(service);
                 tracing::info!(namespace = %key.namespace, service = %key.name, reason = message, "waiting");
-                self.wait(service, self.statement(true, reason, message), patient, progress).await
+                self.wait(service, self.statement(works, reason, message), patient, progress).await
             }
             Ok(Ensured::Refused { status, reason, message }) => {
                 let refusal = ProviderError::Rejected { reason, message: message.clone() };
@@ -71,7 +71,7 @@ impl<P: LoadBalancer> Context<P> {
         self.provider.condition_type().map(|type_| Statement { type_, holds, reason, message })
     }
 
-    /// It works: shows the addresses and says so.
+    /// It is as asked for: shows the addresses and says whether they work.
     async fn show(
         &self,
         service: &Service,
@@ -117,7 +117,7 @@ impl<P: LoadBalancer> Context<P> {
         }
     }
 
-    /// It does not work yet: said if the Service shows the opposite, or if the wait is long.
+    /// It does not work yet: said if the wait is long, or if the Service says of no address that it works.
     async fn wait(
         &self,
         service: &Service,
@@ -130,7 +130,7 @@ impl<P: LoadBalancer> Context<P> {
         let Some(change) = statement.patch(shown, Timestamp::now()) else {
             return Ok(Done::Pending { unsaid: false });
         };
-        if patient && !statement.is_contradicted(shown) {
+        if patient && (patch::shows_any(shown) || !statement.is_belied(shown)) {
             return Ok(Done::Pending { unsaid: true });
         }
         self.write_status(service, change, progress).await?;

@@ -48,13 +48,14 @@ fn the_condition_is_written_when_it_differs_and_its_time_changes_with_its_status
 }
 
 #[test]
-fn only_the_opposite_contradicts() {
+fn only_a_service_that_says_that_it_works_is_belied() {
     let shown = |status: &str| showing(&[condition(status, "Other", "other words", THEN)]);
-    let holds = statement(true, "Given", "");
-    assert!(!holds.is_contradicted(&showing(&[])));
-    assert!(!holds.is_contradicted(&shown("True")));
-    assert!(holds.is_contradicted(&shown("False")));
-    assert!(statement(false, "Full", "").is_contradicted(&shown("True")));
+    let (works, waits) = (statement(true, "Given", ""), statement(false, "Waiting", ""));
+    for service in [showing(&[]), shown("False"), shown("Unknown")] {
+        assert!(!works.is_belied(&service) && !waits.is_belied(&service), "{service:?}");
+    }
+    assert!(waits.is_belied(&shown("True")));
+    assert!(!works.is_belied(&shown("True")));
 }
 
 #[test]

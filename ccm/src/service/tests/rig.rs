@@ -111,7 +111,7 @@ pub(super) fn key(name: &str) -> ServiceKey {
 }
 
 pub(super) fn pending(message: &str) -> Ensured {
-    Ensured::Pending { reason: "Waiting", message: message.to_owned() }
+    Ensured::Pending { works: false, reason: "Waiting", message: message.to_owned() }
 }
 
 pub(super) fn rejected(message: &str) -> ProviderError {

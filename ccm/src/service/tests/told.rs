@@ -159,22 +159,82 @@ async fn a_wait_that_has_just_begun_is_not_told_and_a_long_one_is_once() {
     rig.api.put(lb("web"));
     rig.api.until("the condition", |api| told(api).is_some()).await;
     assert!(began.elapsed() >= PATIENCE, "{:?}", began.elapsed());
-    assert_eq!(told(&rig.api).as_deref(), Some("True Waiting: no node yet"));
+    assert_eq!(told(&rig.api).as_deref(), Some("False Waiting: no node yet"));
     rig.idle().await;
     assert_eq!(rig.provider.calls().len(), 2, "nothing polls");
     assert_eq!(rig.writes().len(), 2, "finalizer and condition");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_corrects_at_once_what_says_the_opposite() {
+async fn a_short_wait_after_a_rejection_brings_one_write_of_address_and_condition() {
     let rig = telling([]);
-    rig.provider.next_ensure([Err(rejected("full")), Ok(pending("no node yet"))]);
+    rig.provider.next_ensure([Err(rejected("full")), Ok(pending("no node yet")), Ok(ready("192.0.2.3"))]);
     rig.api.put(lb("web"));
     rig.api.until("the rejection", |api| told(api).as_deref() == Some("False Full: full")).await;
-    let freed = Instant::now();
+    rig.api.take_writes();
     rig.provider.changed(key("web"));
-    rig.api.until("the correction", |api| told(api).as_deref() == Some("True Waiting: no node yet")).await;
-    assert!(freed.elapsed() < Duration::from_secs(1));
+    rig.api.until("the wait", |_| rig.provider.calls().len() == 2).await;
+    rig.provider.changed(key("web"));
+    rig.until_served(WEB, "192.0.2.3").await;
+    rig.idle().await;
+    assert_eq!(rig.writes().len(), 1, "{:?}", rig.writes());
+    assert_eq!(told(&rig.api).as_deref(), Some("True Given: it has 192.0.2.3"));
+}
+
+fn says_that_it_works(ingress: &Value) -> Value {
+    let condition = json!({ "type": TYPE, "status": "True", "reason": "Given", "message": "it has 192.0.2.1",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    finalized(&json!({ "status": { "loadBalancer": { "ingress": ingress }, "conditions": [condition] } }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_corrects_at_once_what_says_of_no_address_that_it_works() {
+    let rig = telling([]);
+    rig.provider.next_ensure([Ok(pending("no node yet"))]);
+    let begun = Instant::now();
+    rig.api.put(says_that_it_works(&json!([])));
+    rig.api.until("the correction", |api| told(api).as_deref() == Some("False Waiting: no node yet")).await;
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_is_silent_for_a_moment_costs_no_write_and_one_that_stays_silent_is_said_not_to_work()
+{
+    let shows = json!([{ "ip": "192.0.2.1", "ipMode": "VIP" }]);
+    for (what, then, expected) in [
+        ("it comes back", ready("192.0.2.1"), "True Given: it has 192.0.2.1"),
+        ("it stays away", pending("its node was stopped"), "False Waiting: its node was stopped"),
+    ] {
+        let rig = telling([]);
+        rig.provider.next_ensure([Ok(pending("its node was stopped")), Ok(then.clone()), Ok(then)]);
+        rig.api.put(says_that_it_works(&shows));
+        rig.api.until("the wait", |_| rig.provider.calls().len() == 1).await;
+        rig.provider.changed(key("web"));
+        rig.api.until("the news", |_| rig.provider.calls().len() >= 2).await;
+        rig.idle().await;
+        assert_eq!(told(&rig.api).as_deref(), Some(expected), "{what}");
+        assert_eq!(rig.writes().len(), usize::from(expected.starts_with("False")), "{what}");
+        assert_eq!(ingress(&rig.api, WEB).as_deref(), Some("192.0.2.1"), "{what}: it stays in the status");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_condition_of_what_is_shown_says_what_the_provider_says_of_it() {
+    let works = |works: bool, words: &str| {
+        let Ensured::Ready { status, reason, .. } = ready("192.0.2.3") else { panic!("ready") };
+        Ok(Ensured::Ready { status, works, reason, message: words.to_owned() })
+    };
+    let rig = telling([]);
+    rig.provider.next_ensure([works(true, "well"), works(false, "ill"), works(true, "well again")]);
+    rig.api.put(lb("web"));
+    for expected in ["True Given: well", "False Given: ill", "True Given: well again"] {
+        rig.api.until(expected, |api| told(api).as_deref() == Some(expected)).await;
+        assert_eq!(ingress(&rig.api, WEB).as_deref(), Some("192.0.2.3"), "{expected}");
+        rig.provider.changed(key("web"));
+    }
+    rig.idle().await;
+    let failures = rig.api.events().into_iter().filter(|event| event.contains("Failed"));
+    assert_eq!(failures.collect::<Vec<_>>(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]

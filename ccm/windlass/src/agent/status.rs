@@ -7,7 +7,10 @@ use std::time::Instant;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, VirtualIP, VirtualRouter};
+use windlass_api::{
+    CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
+    VirtualRouter,
+};
 use windlass_ccm::conditions::{Saying, find};
 use windlass_engine::RouterKey;
 
@@ -21,8 +24,6 @@ mod tests;
 
 /// Reason of the condition `Announced` while it is true.
 const REASON_ACTIVE: &str = "Active";
-/// Reason of the condition `Announced` after the only node was stopped in an orderly way.
-const REASON_STOPPED: &str = "AgentStopped";
 /// Reason of the condition `Announced` after the address was put into quarantine.
 const REASON_QUARANTINED: &str = "Quarantined";
 
@@ -305,7 +306,7 @@ impl Word<'_> {
             Self::Taken { .. } => REASON_ADDRESS_TAKEN,
             Self::Unguarded { .. } => REASON_UNGUARDED,
             Self::Refused { .. } => REASON_REFUSED,
-            Self::Stopped => REASON_STOPPED,
+            Self::Stopped => REASON_AGENT_STOPPED,
             Self::Quarantined => REASON_QUARANTINED,
         }
     }

@@ -4,7 +4,9 @@
 //! same again and again would be answered as often as it writes: each time both write the Service, every kube-proxy programs
 //! it anew, and neither wins.
 
+mod leftovers;
 mod told;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,6 +64,11 @@ impl Contests {
         let pause = pause(contest.changes);
         contest.answered = now + pause;
         if pause.is_zero() { Answer::Now } else { Answer::After(pause) }
+    }
+
+    /// Whether another controller changes the status of `holder`'s Service again and again.
+    pub(crate) fn goes_on(&self, holder: &ServiceRef, now: Timestamp) -> bool {
+        self.0.get(holder).is_some_and(|contest| contest.changes > AT_ONCE && !contest.is_over(now))
     }
 
     /// Whether to tell that another controller writes the status of `holder`'s Service: once it is clear that it goes on

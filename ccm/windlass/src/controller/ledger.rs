@@ -393,6 +393,7 @@ impl Ledger {
             None => entry.kept.iter().chain(&entry.intents).cloned().collect(),
         };
         let mut change = Change { bare: to_own(entry), ..Change::default() };
+        let intents = entry.intents.clone();
         if entry.object.is_none() && entry.kept.is_empty() && entry.intents.is_empty() {
             self.entries.remove(&address);
         }
@@ -409,7 +410,7 @@ impl Ledger {
             Standing::KeptBack(_) => true,
         };
         let concerned: Vec<_> = held.iter().chain(holds).cloned().collect();
-        self.show(address, &before, after, now, terms);
+        self.show(address, &before, after, &intents, now, terms);
         concerned.iter().for_each(|one| self.list(one));
         change
     }
@@ -419,19 +420,22 @@ impl Ledger {
         address: IpAddr,
         before: &Standing,
         after: Standing,
+        intents: &[ServiceRef],
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
     ) {
         let (held, holds) = (holders(before), holders(&after));
-        for holder in held.iter().filter(|one| !holds.contains(one)) {
+        // Those who stay keep their places, but who only intends to own it comes after all owners.
+        let is_overtaken = holds.iter().any(|one| !held.contains(one) && !intents.contains(one));
+        let stays = |one: &ServiceRef| holds.contains(one) && !(is_overtaken && intents.contains(one));
+        for holder in held.iter().filter(|one| !stays(one)) {
             self.allocator.release(address, holder, moment(now));
         }
         // Whether it is kept back is what the object says, not what the pool would have.
         self.allocator.lift(address);
         match after {
-            // Those who stay keep their places.
             Standing::Held(holders) => {
-                for holder in holders.iter().filter(|one| !held.contains(one)) {
+                for holder in holders.iter().filter(|one| !held.contains(one) || !stays(one)) {
                     self.allocator.adopt_together(address, holder, &terms(holder));
                 }
             }

@@ -180,8 +180,10 @@ fn step_of(
         }
     }
     let ours = |address: IpAddr| state.is_ours(holder, address);
+    let mut own = shown.clone();
+    own.retain(|address| state.ledger.holders(*address).contains(holder));
     let pool = wish.pool.as_deref();
-    let answer = verdict::verdict(plan, wish.families, pool, far, foreign(service, ours));
+    let answer = verdict::verdict(plan, wish.families, pool, &own, far, foreign(service, ours));
     let (unused, moved) = match &answer {
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder, lost),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
@@ -326,7 +328,7 @@ impl LoadBalancer for Metal {
             let (step, concerned) = next_step(&mut self.shared.state(), &holder, service);
             self.shared.changes.push(concerned);
             if let Some(answer) = self.take(&holder, service, step?).await? {
-                return Ok(answer);
+                return self.without_leftovers(&holder, service, answer).await;
             }
         }
         Err(ProviderError::Transient(format!(

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
 use windlass_api::{
-    CONDITION_ADDRESS_ALLOCATED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, VirtualIP, address_allocated,
+    CONDITION_ADDRESS_ALLOCATED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
+    address_allocated,
 };
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, Planned};
@@ -15,7 +16,7 @@ use super::state::{announced_condition, is_announced, why_unplaced};
 /// How far one address of a Service is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Some node announces it, or the Service's status shows it already: then it stays there, whoever announces it now.
+    /// Some node announces it.
     Works,
     /// It is on its way.
     Waits {
@@ -27,82 +28,100 @@ pub(crate) enum Progress {
         /// What, and by whom.
         message: String,
     },
-    /// The Service's status shows it already, and it stays there; but nobody announces it, because nobody can keep out who
-    /// may not use it.
-    Mute {
-        /// Who cannot, and what helps.
-        message: String,
-    },
     /// Another station of the LAN has it.
     Taken {
         /// Which.
+        message: String,
+    },
+    /// The Service's status shows it already, and it stays there, but nobody announces it at the moment.
+    Silent {
+        /// What is waited for.
+        message: String,
+    },
+    /// The Service's status shows it already, and it stays there, but nobody announces it until somebody changes something,
+    /// or another station lets go of it.
+    Mute {
+        /// What, and by whom.
         message: String,
     },
 }
 
 /// How far an address is. `shown`: the Service's status has it.
 pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, shown: bool) -> Progress {
-    let condition = vip.filter(|vip| vip.spec.quarantine.is_none()).and_then(announced_condition);
-    if let Some(condition) = condition.filter(|one| one.reason == REASON_UNGUARDED) {
-        let message = condition.message.clone();
-        return if shown { Progress::Mute { message } } else { Progress::Blocked { message } };
-    }
-    if shown || vip.is_some_and(is_announced) {
+    let waits = |message| if shown { Progress::Silent { message } } else { Progress::Waits { message } };
+    let blocked = |message| if shown { Progress::Mute { message } } else { Progress::Blocked { message } };
+    let Some(vip) = vip else { return waits(format!("waiting for the VirtualIP of {address}")) };
+    if is_announced(vip) {
         return Progress::Works;
     }
-    let Some(vip) = vip else {
-        return Progress::Waits { message: format!("waiting for the VirtualIP of {address}") };
-    };
-    if let Some(condition) = announced_condition(vip).filter(|one| one.reason == REASON_ADDRESS_TAKEN) {
-        return Progress::Taken { message: condition.message.clone() };
-    }
     if let Some(why) = why_unplaced(vip) {
-        return Progress::Blocked { message: why.to_owned() };
+        return blocked(why.to_owned());
     }
-    let message = match &vip.spec.virtual_router {
-        Some(router) => format!("waiting for a node of virtual router {router} to announce {address}"),
-        None => format!("waiting for a virtual router for {address}"),
-    };
-    Progress::Waits { message }
+    let said = announced_condition(vip).filter(|_| vip.spec.quarantine.is_none());
+    match said.map(|said| (said.reason.as_str(), said.message.clone())) {
+        Some((REASON_ADDRESS_TAKEN, message)) if !shown => Progress::Taken { message },
+        Some((REASON_ADDRESS_TAKEN | REASON_UNGUARDED, message)) => blocked(message),
+        // An update of the agent, most of the time.
+        Some((REASON_AGENT_STOPPED, message)) => waits(message),
+        Some(_) | None => waits(match &vip.spec.virtual_router {
+            Some(router) => format!("waiting for a node of virtual router {router} to announce {address}"),
+            None => format!("waiting for a virtual router for {address}"),
+        }),
+    }
 }
 
-/// What to answer for a Service with this plan, which names `pool` if it names one. Of a Service that needs both families, both work or none is shown; of
-/// others what works is shown, once it is known that the rest will not.
+/// What to answer for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
+/// its own. Of a Service that needs both families, both work or none is shown; of others what works is shown, once it is
+/// known that the rest will not. What was shown stays.
 pub(crate) fn verdict(
     plan: &Plan,
     families: Families,
     pool: Option<&str>,
+    shown: &BTreeSet<IpAddr>,
     progress: impl Fn(IpAddr) -> Progress,
     foreign: Vec<LoadBalancerIngress>,
 ) -> Result<Ensured, ProviderError> {
-    let mut working: Vec<&Planned> = Vec::new();
-    let mut waits = None;
-    let mut blocked = Vec::new();
+    let reason = address_allocated::NOT_ANNOUNCED;
+    let mut kept: Vec<&Planned> = Vec::new();
+    let (mut waits, mut silent, mut mute, mut blocked) = (None, Vec::new(), Vec::new(), Vec::new());
     for planned in &plan.addresses {
         match progress(planned.address) {
-            Progress::Works => working.push(planned),
-            Progress::Mute { message } => {
-                working.push(planned);
-                blocked.push(message);
-            }
+            Progress::Works => kept.push(planned),
             Progress::Waits { message } => waits = waits.or(Some(message)),
             Progress::Blocked { message } | Progress::Taken { message } => blocked.push(message),
+            Progress::Silent { message } => {
+                kept.push(planned);
+                silent.push(message);
+            }
+            Progress::Mute { message } => {
+                kept.push(planned);
+                mute.push(message);
+            }
         }
     }
+    // Of an address that was announced a moment ago nothing is said, unless there is something to say or to write all the same.
+    let is_old = |kept: &&Planned| shown.contains(&kept.address);
+    if !silent.is_empty() && mute.is_empty() && kept.iter().all(is_old) {
+        waits = waits.or_else(|| Some([&silent[..], &blocked].concat().join("; ")));
+    }
+    let works_meanwhile = !shown.is_empty() && shown.iter().all(|one| progress(*one) == Progress::Works);
     if let Some(message) = waits {
-        return Ok(Ensured::Pending { reason: address_allocated::NOT_ANNOUNCED, message });
+        return Ok(Ensured::Pending { works: works_meanwhile, reason, message });
     }
     let strict = matches!(families, Families::Require(_));
-    let missing = working.len() < plan.addresses.len();
-    if !blocked.is_empty() && missing && (strict || working.is_empty()) {
-        return Err(ProviderError::Blocked {
-            reason: address_allocated::NOT_ANNOUNCED,
-            message: blocked.join("; "),
+    let missing = kept.len() < plan.addresses.len();
+    if missing && (strict || kept.is_empty()) {
+        let message = [mute, silent, blocked].concat().join("; ");
+        return Err(if works_meanwhile {
+            ProviderError::Blocked { reason, message }
+        } else {
+            ProviderError::Rejected { reason, message }
         });
     }
-    let (reason, message) = words(plan, pool, &working, &blocked);
-    let addresses = working.iter().map(|planned| planned.address);
-    Ok(Ensured::Ready { status: status(addresses, foreign), reason, message })
+    let works = mute.is_empty() && silent.is_empty();
+    let (reason, message) = words(plan, pool, &kept, &[mute, silent, blocked].concat());
+    let addresses = kept.iter().map(|planned| planned.address);
+    Ok(Ensured::Ready { status: status(addresses, foreign), works, reason, message })
 }
 
 /// What a condition says of an address that a Service has, as far as it does not depend on its pool.

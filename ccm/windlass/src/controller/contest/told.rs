@@ -1,11 +1,11 @@
 //! A contest as the provider sees it: what is put right when, and an event that names the other controller.
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::Api;
 use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use windlass_api::ServiceRef;
+use windlass_ccm::app::root_cause;
 use windlass_ccm::events::EventKind;
 use windlass_ccm::lenient::{Lenient, read};
 
@@ -14,6 +14,8 @@ use super::super::provider::Metal;
 use super::super::request::owner;
 use super::super::state::service_key;
 use super::Answer;
+use super::leftovers::is_littered;
+use super::writer::Writer;
 
 /// Reason of the event that tells of it.
 const CONTESTED: &str = "StatusContested";
@@ -24,7 +26,8 @@ impl Metal {
     pub(in super::super) fn is_to_be_put_right(&self, old: &Service, new: &Service) -> bool {
         let Some(holder) = owner(new) else { return false };
         let mut state = self.shared.state();
-        if !state.is_forged(&holder, old, new) {
+        let is_littered = is_littered(old, new, |address| state.is_ours(&holder, address));
+        if !is_littered && !state.is_forged(&holder, old, new) {
             return false;
         }
         let now = state.clock.now();
@@ -51,10 +54,8 @@ impl Metal {
         if !is_due {
             return;
         }
-        let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &holder.namespace);
         // Without an answer it is told without the name.
-        let now = limited(read(api.get(&holder.name)), String::new).await.ok().and_then(Result::ok);
-        let who = now.as_ref().and_then(|service| writer(service.managed_fields()));
+        let who = self.stored(holder).await.ok().and_then(|now| Writer::of(now.managed_fields())?.name);
         let who = who.map_or_else(|| "another controller".to_owned(), |who| format!("controller {who:?}"));
         let message = format!(
             "{who} writes the addresses in the status of this Service, too: they are put right after a pause that grows to \
@@ -63,41 +64,12 @@ impl Metal {
         tracing::warn!(service = %holder, %who, "the status is written by two controllers");
         self.events.send(service.object_ref(&()), EventKind::Warning, CONTESTED, message);
     }
-}
 
-/// Who wrote the addresses in the status last, by the name that the API server notes.
-fn writer(managed: &[ManagedFieldsEntry]) -> Option<&str> {
-    let wrote = |entry: &&ManagedFieldsEntry| {
-        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-        fields.is_some_and(|fields| fields.pointer("/f:status/f:loadBalancer").is_some())
-    };
-    let last = managed.iter().filter(wrote).max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
-    last.manager.as_deref().filter(|name| !name.is_empty() && *name != "unknown")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_one_who_wrote_the_addresses_last_is_named() {
-        let entry = |manager: &str, second: u8, fields: serde_json::Value| -> ManagedFieldsEntry {
-            let time = format!("2026-01-01T00:00:{second:02}Z");
-            serde_json::from_value(json!({ "manager": manager, "time": time, "fieldsV1": fields }))
-                .expect("an entry")
-        };
-        let addresses = || json!({ "f:status": { "f:loadBalancer": { "f:ingress": {} } } });
-        let spec = || json!({ "f:spec": { "f:type": {} } });
-        for (entries, expected) in [
-            (vec![], None),
-            (vec![entry("kubectl", 1, spec())], None),
-            (vec![entry("kube-vip", 1, addresses()), entry("kubectl", 2, spec())], Some("kube-vip")),
-            (vec![entry("first", 1, addresses()), entry("second", 2, addresses())], Some("second")),
-            (vec![entry("unknown", 1, addresses())], None),
-        ] {
-            assert_eq!(writer(&entries), expected, "{entries:?}");
-        }
+    /// The Service as the API server has it, with what is not kept here: who wrote it.
+    pub(super) async fn stored(&self, holder: &ServiceRef) -> Result<Service, String> {
+        let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &holder.namespace);
+        let what = || format!("cannot read Service {holder}");
+        let found = limited(read(api.get(&holder.name)), what).await?;
+        found.map_err(|error| format!("{}: {}", what(), root_cause(&error)))
     }
 }

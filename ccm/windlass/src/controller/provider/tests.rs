@@ -124,7 +124,7 @@ async fn an_address_is_claimed_at_once_and_ready_when_a_node_announces_it() {
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     let service = plain("web");
     let message = "waiting for a virtual router for 192.0.2.1".to_owned();
-    let waiting = Ensured::Pending { reason: "NotAnnounced", message };
+    let waiting = Ensured::Pending { works: false, reason: "NotAnnounced", message };
     assert_eq!(ensure(&metal, &service).await, Ok(waiting.clone()));
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
     assert_eq!(ensure(&metal, &service).await, Ok(waiting));
@@ -134,7 +134,7 @@ async fn an_address_is_claimed_at_once_and_ready_when_a_node_announces_it() {
 }
 
 #[tokio::test]
-async fn an_address_in_the_status_stays_there_whoever_announces_it_now() {
+async fn an_address_in_the_status_stays_there_and_works_as_long_as_it_is_announced() {
     let api = Api::default();
     let vip = {
         let first = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
@@ -144,7 +144,14 @@ async fn an_address_in_the_status_stays_there_whoever_announces_it_now() {
     writes(&api);
     let restarted = provider(&api, "192.0.2.1-192.0.2.9", vec![vip]);
     let satisfied = service("web", &json!({}), Some("192.0.2.1"));
-    assert_eq!(addresses(ensure(&restarted, &satisfied).await), ["192.0.2.1"]);
+    // Nobody has announced it yet.
+    assert!(matches!(ensure(&restarted, &satisfied).await, Ok(Ensured::Pending { works: false, .. })));
+    for (announced, works) in [("True", true), ("False", false), ("True", true)] {
+        told(&restarted, &api, "192.0.2.1", announced, "no subnet");
+        let answer = ensure(&restarted, &satisfied).await;
+        assert!(matches!(answer, Ok(Ensured::Ready { works: is, .. }) if is == works), "{answer:?}");
+        assert_eq!(addresses(answer), ["192.0.2.1"]);
+    }
     assert!(writes(&api).is_empty(), "a restart writes nothing");
 }
 
@@ -274,8 +281,11 @@ async fn a_changed_wish_withdraws_the_old_address_only_when_the_new_one_works() 
     ensure(&metal, &plain("web")).await.expect("claimed");
     told(&metal, &api, "192.0.2.1", "True", "");
     let wish = service("web", &json!({ "windlass.dev/addresses": "192.0.2.5" }), Some("192.0.2.1"));
-    assert!(matches!(ensure(&metal, &wish).await, Ok(Ensured::Pending { .. })));
+    assert!(matches!(ensure(&metal, &wish).await, Ok(Ensured::Pending { works: true, .. })));
     assert_eq!(claims(&api).len(), 2, "the old one still serves");
+    told(&metal, &api, "192.0.2.5", "False", "no subnet");
+    let blocked = ProviderError::Blocked { reason: "NotAnnounced", message: "no subnet".into() };
+    assert_eq!(ensure(&metal, &wish).await, Err(blocked), "clients reach the old one");
     told(&metal, &api, "192.0.2.5", "True", "");
     assert_eq!(addresses(ensure(&metal, &wish).await), ["192.0.2.5"]);
     assert_eq!(claims(&api).len(), 2, "clients are still told to use the old one");
@@ -290,8 +300,7 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     ensure(&metal, &plain("web")).await.expect("claimed");
     told(&metal, &api, "192.0.2.1", "False", "no subnet");
-    let blocked = ProviderError::Blocked { reason: "NotAnnounced", message: "no subnet".into() };
-    assert_eq!(ensure(&metal, &plain("web")).await, Err(blocked));
+    assert_eq!(ensure(&metal, &plain("web")).await, rejected("NotAnnounced", "no subnet"));
     writes(&api);
     let mut six = plain("six");
     six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);

@@ -89,6 +89,32 @@ impl Rig {
         self.taken.lock().expect("no panic").insert(address.to_owned());
     }
 
+    /// That station lets go of the address.
+    pub(super) fn let_go(&self, address: &str) {
+        self.taken.lock().expect("no panic").remove(address);
+    }
+
+    /// The agent of the only node is stopped in an orderly way.
+    pub(super) fn stop_agent(&self) {
+        self.agent.abort();
+        for vip in self.api.list("virtualips") {
+            let name = text(&vip["metadata"]["name"]);
+            self.announced(&name, "False", "AgentStopped", "The agent was stopped");
+        }
+    }
+
+    /// It is started again.
+    pub(super) fn start_agent(&mut self) {
+        self.agent = tokio::spawn(agent(self.api.clone(), self.taken.clone()));
+    }
+
+    /// An agent says this of a `VirtualIP`.
+    pub(super) fn announced(&self, name: &str, status: &str, reason: &str, message: &str) {
+        let condition = json!({ "type": "Announced", "status": status, "reason": reason, "message": message,
+                                "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": [condition] } }));
+    }
+
     /// Starts a controller.
     pub(super) fn controller(&self) -> Running {
         let (client, number) = self.api.numbered_client();

@@ -7,12 +7,13 @@ const V4: &str = "192.0.2.16";
 const V6: &str = "2001:db8::8";
 const BOTH: [Family; 2] = [Family::V4, Family::V6];
 
-fn vip(reason: &str) -> VirtualIP {
-    let condition = json!({ "type": "Announced", "status": "False", "reason": reason, "message": "n1 cannot",
+/// A VirtualIP of which the planner or an agent says this.
+fn vip(router: Option<&str>, status: &str, reason: &str) -> VirtualIP {
+    let condition = json!({ "type": "Announced", "status": status, "reason": reason, "message": "n1 cannot",
                             "lastTransitionTime": "2026-01-01T00:00:00Z" });
     serde_json::from_value(json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIP", "metadata": { "name": "192.0.2.16" },
-        "spec": { "address": V4, "pool": "p", "owners": [], "virtualRouter": "r" },
+        "spec": { "address": V4, "pool": "p", "owners": [], "virtualRouter": router },
         "status": { "conditions": [condition] },
     }))
     .expect("a VirtualIP")
@@ -28,30 +29,149 @@ fn plan() -> Plan {
 }
 
 #[test]
-fn an_address_that_nobody_can_guard_stays_where_it_is_shown_and_is_not_shown_anew() {
+fn what_is_said_of_an_address_that_is_shown_or_not() {
+    let on = Some("r");
+    let told = || "n1 cannot".to_owned();
+    let waits = || format!("waiting for a node of virtual router r to announce {V4}");
+    let works = || [Progress::Works, Progress::Works];
+    let on_its_way =
+        |message: String| [Progress::Waits { message: message.clone() }, Progress::Silent { message }];
+    let blocked = || [Progress::Blocked { message: told() }, Progress::Mute { message: told() }];
+    let mut silent = vip(on, "False", "Active");
+    silent.status = None;
+    let mut resting = vip(on, "False", REASON_UNGUARDED);
+    resting.spec.quarantine =
+        serde_json::from_value(json!({ "reason": "Released", "until": "2026-01-01T00:00:00Z" }))
+            .expect("a quarantine");
+    let rows = [
+        ("announced", Some(vip(on, "True", "Active")), works()),
+        ("without its object", None, on_its_way(format!("waiting for the VirtualIP of {V4}"))),
+        ("of which nobody has spoken", Some(silent), on_its_way(waits())),
+        ("released, and back", Some(vip(on, "False", "Quarantined")), on_its_way(waits())),
+        ("still in quarantine", Some(resting), on_its_way(waits())),
+        ("placed again", Some(vip(on, "False", "NoSegment")), on_its_way(waits())),
+        ("of a stopped agent", Some(vip(on, "False", REASON_AGENT_STOPPED)), on_its_way(told())),
+        (
+            "announced until its router was taken away",
+            Some(vip(None, "True", "Active")),
+            on_its_way(format!("waiting for a virtual router for {V4}")),
+        ),
+        ("that nobody can guard", Some(vip(on, "False", REASON_UNGUARDED)), blocked()),
+        ("in no subnet", Some(vip(None, "False", "NoSegment")), blocked()),
+        ("on no interface", Some(vip(None, "False", "NoInterface")), blocked()),
+        ("of single addresses", Some(vip(None, "False", "NoSubnet")), blocked()),
+        ("without a link-local address", Some(vip(None, "False", "NoLinkLocalAddress")), blocked()),
+        ("without a VRID", Some(vip(None, "False", "NoVRID")), blocked()),
+        (
+            "of another station",
+            Some(vip(on, "False", REASON_ADDRESS_TAKEN)),
+            [Progress::Taken { message: told() }, Progress::Mute { message: told() }],
+        ),
+    ];
     let address = V4.parse().expect("an address");
-    let unguarded = vip(REASON_UNGUARDED);
-    let message = "n1 cannot".to_owned();
-    assert_eq!(progress(address, Some(&unguarded), true), Progress::Mute { message: message.clone() });
-    assert_eq!(progress(address, Some(&unguarded), false), Progress::Blocked { message });
-    // Another station's address that is shown stays without a word, as ever.
-    assert_eq!(progress(address, Some(&vip(REASON_ADDRESS_TAKEN)), true), Progress::Works);
+    for (what, vip, expected) in rows {
+        let found = [false, true].map(|shown| progress(address, vip.as_ref(), shown));
+        assert_eq!(found, expected, "an address {what}");
+    }
 }
 
-#[test]
-fn a_service_with_an_address_that_nobody_can_guard_keeps_its_status_and_says_so() {
-    for families in [Families::Require(BOTH), Families::Prefer(BOTH)] {
-        let far = |address: IpAddr| {
-            if address.is_ipv4() { Progress::Works } else { Progress::Mute { message: "n1 cannot".into() } }
-        };
-        let Ok(Ensured::Ready { status, reason, message }) =
-            verdict(&plan(), families, None, far, Vec::new())
-        else {
-            panic!("ready")
-        };
-        let shown: Vec<_> = status.ingress.into_iter().flatten().filter_map(|entry| entry.ip).collect();
-        assert_eq!(shown, [V4, V6], "both stay");
-        assert_eq!(reason, address_allocated::NOT_ANNOUNCED);
-        assert!(message.contains("n1 cannot"), "{message}");
+/// The outcome in short: which it is, whether the condition holds, and the addresses to show.
+fn outcome(families: Families, shown: &[&str], far: [&Progress; 2]) -> String {
+    let shown = shown.iter().map(|address| address.parse().expect("an address")).collect();
+    let far = |address: IpAddr| far[usize::from(address.is_ipv6())].clone();
+    match verdict(&plan(), families, None, &shown, far, Vec::new()) {
+        Ok(Ensured::Ready { status, works, reason, .. }) => {
+            let shown = status.ingress.into_iter().flatten().filter_map(|entry| entry.ip);
+            format!("{works} {reason} {}", shown.collect::<Vec<_>>().join(","))
+        }
+        Ok(Ensured::Pending { works, reason, message }) => format!("{works} {reason} pending: {message}"),
+        Err(ProviderError::Rejected { reason, message }) => format!("false {reason} failed: {message}"),
+        Err(ProviderError::Blocked { reason, message }) => format!("true {reason} failed: {message}"),
+        other => panic!("{other:?}"),
     }
+}
+
+/// What the status shows, how far IPv4 and IPv6 are; the outcome where both are wished for and where both are needed.
+type Row<'a> = (&'a [&'a str], [&'a Progress; 2], String, String);
+
+#[test]
+fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_shown_is_announced() {
+    let works = Progress::Works;
+    let waits = Progress::Waits { message: "wait".into() };
+    let blocked = Progress::Blocked { message: "no".into() };
+    let silent = Progress::Silent { message: "gone".into() };
+    let mute = Progress::Mute { message: "ill".into() };
+    let both = format!("{V4},{V6}");
+    let rows: [Row<'_>; 12] = [
+        (&[], [&works, &works], format!("true Allocated {both}"), format!("true Allocated {both}")),
+        (
+            &[],
+            [&works, &waits],
+            "false NotAnnounced pending: wait".into(),
+            "false NotAnnounced pending: wait".into(),
+        ),
+        (
+            &[V4],
+            [&works, &waits],
+            "true NotAnnounced pending: wait".into(),
+            "true NotAnnounced pending: wait".into(),
+        ),
+        (&[], [&works, &blocked], format!("true NotAnnounced {V4}"), "false NotAnnounced failed: no".into()),
+        (&[V4], [&works, &blocked], format!("true NotAnnounced {V4}"), "true NotAnnounced failed: no".into()),
+        (
+            &[],
+            [&blocked, &blocked],
+            "false NotAnnounced failed: no; no".into(),
+            "false NotAnnounced failed: no; no".into(),
+        ),
+        (&[V4], [&mute, &works], format!("false NotAnnounced {both}"), format!("false NotAnnounced {both}")),
+        (
+            &[V4, V6],
+            [&mute, &works],
+            format!("false NotAnnounced {both}"),
+            format!("false NotAnnounced {both}"),
+        ),
+        (
+            &[V4],
+            [&mute, &blocked],
+            format!("false NotAnnounced {V4}"),
+            "false NotAnnounced failed: ill; no".into(),
+        ),
+        (
+            &[V4, V6],
+            [&silent, &works],
+            "false NotAnnounced pending: gone".into(),
+            "false NotAnnounced pending: gone".into(),
+        ),
+        // What works now is shown, whether the other one comes back or not.
+        (
+            &[V4],
+            [&silent, &works],
+            format!("false NotAnnounced {both}"),
+            format!("false NotAnnounced {both}"),
+        ),
+        (
+            &[V4],
+            [&silent, &blocked],
+            "false NotAnnounced pending: gone; no".into(),
+            "false NotAnnounced pending: gone; no".into(),
+        ),
+    ];
+    for (shown, far, prefers, requires) in rows {
+        assert_eq!(outcome(Families::Prefer(BOTH), shown, far), prefers, "{shown:?} {far:?}, preferred");
+        assert_eq!(outcome(Families::Require(BOTH), shown, far), requires, "{shown:?} {far:?}, required");
+    }
+    // An address that it is to lose works until then, or does not.
+    let other = "192.0.2.99";
+    let far = |of_other: &Progress| {
+        let shown = [other.parse().expect("an address")].into();
+        let far =
+            |address: IpAddr| if address.to_string() == other { of_other.clone() } else { waits.clone() };
+        verdict(&plan(), Families::Prefer(BOTH), None, &shown, far, Vec::new())
+    };
+    let pending = |works: bool| {
+        Ok(Ensured::Pending { works, reason: address_allocated::NOT_ANNOUNCED, message: "wait".into() })
+    };
+    assert_eq!(far(&works), pending(true));
+    assert_eq!(far(&mute), pending(false));
 }

@@ -1,0 +1,39 @@
+//! Who wrote the addresses in a Service's status, as the API server notes it (`metadata.managedFields`). Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use windlass_api::CONDITION_ADDRESS_ALLOCATED;
+
+#[cfg(test)]
+mod tests;
+
+/// The other controller that wrote the addresses last, as far as they are still what it wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Writer {
+    /// The name that it gives itself, if it does.
+    pub(super) name: Option<String>,
+    /// When it wrote last.
+    pub(super) time: Option<Timestamp>,
+}
+
+impl Writer {
+    /// `None`: nobody is noted, or nobody but ourselves. What is written over is noted as the new writer's alone.
+    pub(super) fn of(managed: &[ManagedFieldsEntry]) -> Option<Self> {
+        let wrote = |entry: &&ManagedFieldsEntry| {
+            has(entry, "/f:status/f:loadBalancer") && !has(entry, &our_condition())
+        };
+        let last = managed.iter().filter(wrote).max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
+        let name = last.manager.clone().filter(|name| !name.is_empty() && name != "unknown");
+        Some(Self { name, time: last.time.as_ref().map(|time| time.0) })
+    }
+}
+
+/// Who writes the condition that is Windlass' alone is Windlass, whatever it is called.
+fn our_condition() -> String {
+    let type_ = CONDITION_ADDRESS_ALLOCATED.replace('/', "~1");
+    format!("/f:status/f:conditions/k:{{\"type\":\"{type_}\"}}")
+}
+
+fn has(entry: &ManagedFieldsEntry, pointer: &str) -> bool {
+    entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(pointer).is_some())
+}

@@ -1,0 +1,165 @@
+//! The condition that users wait for: it holds while clients reach the Service, and no longer.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::rig::{Rig, pool, text};
+
+const ADDRESS: &str = "192.0.2.16";
+
+fn one_pool() -> Vec<Value> {
+    vec![pool("p", &["192.0.2.16/29"], &json!({ "quarantineSeconds": 0 }))]
+}
+
+fn set(rig: &Rig, change: &Value) {
+    rig.api.edit("ippools//p", &json!({ "spec": change }));
+}
+
+/// The writes to Services since the last call of `take_writes`.
+fn written(rig: &Rig) -> Vec<String> {
+    let writes = rig.writes().into_iter().filter(|write| write.path.starts_with("services/"));
+    writes.map(|write| format!("{} {}", write.path, write.body)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_of_a_pool_that_no_node_can_announce_says_so_until_one_can() {
+    for (what, remedy) in [
+        ("the pool names an interface", json!({ "interface": "eth0" })),
+        ("the pool gets addresses of the nodes' subnet", json!({ "addresses": ["192.0.2.16/29"] })),
+    ] {
+        let mut rig = Rig::new(&[pool("p", &["10.0.0.0/29"], &json!({ "onRemoval": "Move" }))]);
+        let controller = rig.controller();
+        rig.create("a", &json!({}));
+        for _ in 0..3 {
+            rig.settle_keeping_writes().await;
+            assert_eq!((rig.shown("a"), rig.reason("a")), (vec![], "False NotAnnounced".into()), "{what}");
+        }
+        assert_eq!(written(&rig).len(), 2, "{what}: the finalizer, and why: {:#?}", written(&rig));
+        rig.api.take_writes();
+        set(&rig, &remedy);
+        rig.settle_keeping_writes().await;
+        assert_eq!((rig.shown("a").len(), rig.reason("a")), (1, "True Allocated".into()), "{what}");
+        assert_eq!(written(&rig).len(), 1, "{what}: address and condition: {:#?}", written(&rig));
+        controller.kill().await;
+        rig.check_that_a_restart_writes_nothing(what).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_said_not_to_work_until_it_does()
+{
+    type Change = fn(&Rig);
+    let cases: [(&str, Change, Change); 4] = [
+        (
+            "its virtual router is deleted, and no node could carry another",
+            |rig| {
+                set(rig, &json!({ "interface": "nope0" }));
+                for router in rig.api.list("virtualrouters") {
+                    rig.api.delete(&format!("virtualrouters//{}", text(&router["metadata"]["name"])));
+                }
+            },
+            |rig| set(rig, &json!({ "interface": null })),
+        ),
+        ("another station has it", |rig| rig.take(ADDRESS), |rig| rig.let_go(ADDRESS)),
+        (
+            "nobody can guard it",
+            |rig| {
+                rig.stop_agent();
+                rig.announced(ADDRESS, "False", "Unguarded", "no guard");
+            },
+            |rig| rig.announced(ADDRESS, "True", "Active", "guarded"),
+        ),
+        ("the only agent is stopped for good", Rig::stop_agent, |rig| {
+            rig.announced(ADDRESS, "True", "Active", "started");
+        }),
+    ];
+    for (what, breaks, mends) in cases {
+        let mut rig = Rig::new(&one_pool());
+        let controller = rig.controller();
+        rig.create("a", &json!({}));
+        rig.settle().await;
+        rig.api.take_writes();
+        for (change, expected) in [(breaks, "False NotAnnounced"), (mends, "True Allocated")] {
+            change(&rig);
+            rig.settle_keeping_writes().await;
+            let is = (rig.shown("a").concat(), rig.reason("a"));
+            assert_eq!(is, (ADDRESS.into(), expected.into()), "{what}: {}", rig.objects());
+        }
+        assert_eq!(written(&rig).len(), 2, "{what}: {:#?}", written(&rig));
+        controller.kill().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adopted_address_that_no_node_can_announce_stays_and_is_said_not_to_work() {
+    let mut rig = Rig::new(&[pool("p", &["10.0.0.0/29"], &json!({}))]);
+    let shown = json!([{ "ip": "10.0.0.3", "ipMode": "VIP" }]);
+    rig.create("a", &json!({ "status": { "loadBalancer": { "ingress": shown } } }));
+    let controller = rig.controller();
+    rig.settle().await;
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("10.0.0.3".into(), "False NotAnnounced".into()));
+    set(&rig, &json!({ "interface": "eth0" }));
+    rig.settle().await;
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("10.0.0.3".into(), "True Allocated".into()));
+    controller.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_a_failover_nor_an_agent_that_is_updated_writes_the_service() {
+    let mut rig = Rig::new(&one_pool());
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    rig.settle_keeping_writes().await;
+    assert_eq!(written(&rig).len(), 2, "an ordinary start is finalizer and status: {:#?}", written(&rig));
+    rig.api.take_writes();
+    rig.announced(ADDRESS, "True", "Announced", "Node n2 answers for it");
+    rig.settle_keeping_writes().await;
+    assert_eq!(written(&rig), [""; 0], "a failover");
+    rig.stop_agent();
+    sleep(Duration::from_secs(20)).await;
+    rig.start_agent();
+    rig.settle_keeping_writes().await;
+    assert_eq!(written(&rig), [""; 0], "an update of the only agent");
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), (ADDRESS.into(), "True Allocated".into()));
+    controller.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_says_that_clients_reach_it_until_the_address_it_changes_to_works() {
+    let mut rig = Rig::new(&one_pool());
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    rig.settle().await;
+    // From now on nothing new is announced.
+    rig.stop_agent();
+    rig.announced(ADDRESS, "True", "Announced", "Node n1 answers for it");
+    rig.settle().await;
+    let wish = json!({ "metadata": { "annotations": { "windlass.dev/addresses": "192.0.2.20" } } });
+    rig.edit("a", &wish);
+    rig.settle().await;
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), (ADDRESS.into(), "True NotAnnounced".into()));
+    rig.start_agent();
+    rig.settle().await;
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("192.0.2.20".into(), "True Allocated".into()));
+    controller.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adopted_address_is_said_to_work_once_it_is_announced_here() {
+    let mut rig = Rig::new(&one_pool());
+    rig.stop_agent();
+    let shown = json!([{ "ip": "192.0.2.18", "ipMode": "VIP" }]);
+    rig.create("a", &json!({ "status": { "loadBalancer": { "ingress": shown } } }));
+    let controller = rig.controller();
+    rig.settle().await;
+    assert_eq!(
+        (rig.shown("a").concat(), rig.reason("a")),
+        ("192.0.2.18".into(), "False NotAnnounced".into())
+    );
+    rig.start_agent();
+    rig.settle().await;
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("192.0.2.18".into(), "True Allocated".into()));
+    controller.kill().await;
+}
