@@ -180,7 +180,9 @@ impl Writes {
         {
             spec.insert("pool".to_owned(), json!(pool.name));
         }
-        if unplaced.is_some() && vip.spec.virtual_router.is_some() {
+        // In quarantine nobody announces it; only a hand puts it there with a virtual router, or names one.
+        let is_nowhere = unplaced.is_some() || vip.spec.quarantine.is_some();
+        if is_nowhere && vip.spec.virtual_router.is_some() {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
         if vip.spec.quarantine.is_none() {
