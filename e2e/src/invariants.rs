@@ -9,8 +9,11 @@ use std::{
 use anyhow::ensure;
 use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{Api, ResourceExt as _, api::ListParams};
-use windlass_api::{AddressCounts, CONDITION_ADDRESS_ALLOCATED, IPPool, VirtualIP};
-use windlass_ipam::{AddressRange, AddressSet};
+use windlass_api::{
+    ANNOTATION_SHARE_WITH, ANNOTATION_SHARING_KEY, AddressCounts, CONDITION_ADDRESS_ALLOCATED, IPPool,
+    VirtualIP,
+};
+use windlass_ipam::{AddressRange, AddressSet, Port, Protocol, Sharing, Terms, Traffic};
 
 use crate::{Lab, await_that};
 
@@ -55,6 +58,7 @@ impl Picture {
     /// What is wrong, one sentence each.
     pub fn wrong(&self, now: Timestamp) -> Vec<String> {
         let mut wrong = self.wrong_claims(now);
+        wrong.extend(self.wrong_sharing());
         wrong.extend(self.services.iter().flat_map(|service| self.wrong_with_service(service)));
         wrong.extend(self.pools.iter().flat_map(|pool| self.wrong_with_pool(pool)));
         wrong
@@ -93,6 +97,30 @@ impl Picture {
                     let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
                     if let Some(other) = ports.insert((protocol, port.port), owner) {
                         wrong.push(format!("{owner} and {other} have port {} of {address}", port.port));
+                    }
+                }
+            }
+        }
+        wrong
+    }
+
+    /// Services that show one address and do not share.
+    fn wrong_sharing(&self) -> Vec<String> {
+        let mut by_address: BTreeMap<IpAddr, Vec<&Service>> = BTreeMap::new();
+        for service in self.services.iter().filter(|service| is_load_balancer(service)) {
+            for address in shown(service) {
+                by_address.entry(address).or_default().push(service);
+            }
+        }
+        let mut wrong = Vec::new();
+        for (address, services) in by_address {
+            for (index, one) in services.iter().enumerate() {
+                for other in &services[index + 1..] {
+                    if let Err(why) = terms(one).fits(&terms(other)) {
+                        let [one, other] = [one, other].map(|service| {
+                            format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any())
+                        });
+                        wrong.push(format!("{one} shows {address} as {other} does: {why}"));
                     }
                 }
             }
@@ -183,7 +211,34 @@ fn is_external(service: &Service, address: IpAddr) -> bool {
     named.into_iter().any(|text| text.parse() == Ok(address))
 }
 
-fn is_load_balancer(service: &Service) -> bool {
+/// On which terms a Service is ready to share an address, as docs/services.md has it.
+pub(crate) fn terms(service: &Service) -> Terms {
+    let namespace = service.namespace().unwrap_or_default();
+    let spec = service.spec.as_ref();
+    let ports = spec.iter().flat_map(|spec| spec.ports.iter().flatten()).filter_map(|port| {
+        let protocol = match port.protocol.as_deref() {
+            None | Some("TCP") => Protocol::Tcp,
+            Some("UDP") => Protocol::Udp,
+            Some(_) => Protocol::Sctp,
+        };
+        Some(Port { protocol, number: u16::try_from(port.port).ok()? })
+    });
+    // The lab's Services have no selector: nobody knows where their pods are.
+    let is_local = spec.is_some_and(|spec| spec.external_traffic_policy.as_deref() == Some("Local"));
+    let traffic = if is_local {
+        Traffic::Local { selector: format!("{namespace}/{}", service.name_any()) }
+    } else {
+        Traffic::Cluster
+    };
+    let annotation = |name: &str| service.annotations().get(name).cloned();
+    let sharing = annotation(ANNOTATION_SHARING_KEY).map(|key| {
+        let with = annotation(ANNOTATION_SHARE_WITH).unwrap_or_default();
+        Sharing { key, with: with.split(',').map(|one| one.trim().to_owned()).collect() }
+    });
+    Terms { ports: ports.collect(), traffic, sharing, ..Terms::alone(namespace) }
+}
+
+pub(crate) fn is_load_balancer(service: &Service) -> bool {
     service.metadata.deletion_timestamp.is_none()
         && service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
 }
