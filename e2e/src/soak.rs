@@ -115,8 +115,11 @@ async fn storm(
     let length = Duration::from_secs(STORM + faults.random.below(STORM));
     scene.over.set(false);
     let (made, (), ()) = join!(faults.make_until_over(), edits.make_until_over(), async {
-        tokio::time::sleep(length).await;
-        scene.over.set(true);
+        let end = Instant::now() + length;
+        while !scene.is_over() {
+            tokio::time::sleep(LOOK).await;
+            scene.over.set(Instant::now() >= end);
+        }
     });
     made?;
     scene.oracle.borrow().verdict()
@@ -140,8 +143,9 @@ impl<'a> Scene<'a> {
         Ok(Self { lab, oracle: RefCell::default(), journal, over: Cell::new(false) })
     }
 
+    /// Whether the storm is over: its time, or what was found, ends it.
     pub(crate) fn is_over(&self) -> bool {
-        self.over.get()
+        self.over.get() || self.oracle.borrow().verdict().is_err()
     }
 
     /// Lets the oracle look all the time while something is done.
