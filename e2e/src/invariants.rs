@@ -166,13 +166,14 @@ impl Picture {
         wrong
     }
 
+    /// Whether some pool has the address.
+    pub(crate) fn is_listed(&self, address: IpAddr) -> bool {
+        self.pools.iter().any(|pool| addresses(pool).contains(address))
+    }
+
     fn wrong_with_pool(&self, pool: &IPPool) -> Vec<String> {
         let name = pool.name_any();
-        let parse = |list: &[String]| -> AddressSet {
-            list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
-        };
-        let mut addresses = parse(&pool.spec.addresses);
-        addresses.subtract(&parse(&pool.spec.exclude));
+        let addresses = addresses(pool);
         let claims = self.virtual_ips.iter().filter(|claim| addresses.contains(claim.spec.address));
         let (resting, held): (Vec<_>, Vec<_>) = claims.partition(|claim| claim.spec.quarantine.is_some());
         let none = AddressCounts::default();
@@ -196,6 +197,16 @@ impl Picture {
         }
         wrong
     }
+}
+
+/// The addresses of a pool, without what it excludes.
+fn addresses(pool: &IPPool) -> AddressSet {
+    let parse = |list: &[String]| -> AddressSet {
+        list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
+    };
+    let mut addresses = parse(&pool.spec.addresses);
+    addresses.subtract(&parse(&pool.spec.exclude));
+    addresses
 }
 
 /// The addresses in the Service's status.

@@ -82,8 +82,9 @@ pub fn lab(seconds: u64) -> LabBuilder {
 pub async fn soak(lab: &Lab, row: &mut Row) -> anyhow::Result<()> {
     let (seed, seconds) = (row.seed, row.seconds);
     let begin = Instant::now();
-    lab.deploy_windlass(&faults::AGENTS).await?;
-    faults::start(lab, faults::CONTROLLERS[1])?;
+    lab.install_manifests().await?;
+    faults::CONTROLLERS.into_iter().try_for_each(|controller| faults::start(lab, controller))?;
+    faults::AGENTS.into_iter().try_for_each(|node| lab.start_agent(node))?;
     let scene = Scene::new(lab)?;
     let mut edits = Edits::new(&scene, seed);
     edits.set_the_stage().await?;
@@ -95,7 +96,7 @@ pub async fn soak(lab: &Lab, row: &mut Row) -> anyhow::Result<()> {
         let storm = Box::pin(storm(&scene, &mut edits, &mut faults));
         outcome = scene.watched(storm).await.with_context(|| format!("in storm {calms}"));
         if outcome.is_ok() {
-            let calm = Box::pin(calm(&scene, &mut edits, &faults));
+            let calm = Box::pin(calm(&scene, &mut edits, &mut faults));
             outcome = scene.watched(calm).await.with_context(|| format!("after storm {calms}"));
         }
         calms += 1;
@@ -125,7 +126,11 @@ async fn storm(
     scene.oracle.borrow().verdict()
 }
 
-async fn calm(scene: &Scene<'_>, edits: &mut Edits<'_>, faults: &faults::Faults<'_>) -> anyhow::Result<()> {
+async fn calm(
+    scene: &Scene<'_>,
+    edits: &mut Edits<'_>,
+    faults: &mut faults::Faults<'_>,
+) -> anyhow::Result<()> {
     faults.heal().await?;
     edits.tidy().await?;
     let picture = scene.await_order(CALM).await?;

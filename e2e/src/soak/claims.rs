@@ -31,7 +31,9 @@ impl Edits<'_> {
         let astray = || json!({"spec": {"virtualRouter": "nowhere"}});
         let edit = self.random.below(10);
         let is_harmless = matches!(edit, 0 | 1);
-        if !is_harmless && !self.scene.oracle.borrow().is_intact(&picture, address) {
+        let may_harm =
+            || self.scene.oracle.borrow().is_intact(&picture, address) && picture.is_listed(address);
+        if !is_harmless && !may_harm() {
             return Ok(());
         }
         let change = match edit {

@@ -72,6 +72,7 @@ impl<'a> Edits<'a> {
     /// What the API server says, unless that is what an edit of something that went or may not be so is answered.
     pub async fn make_one(&mut self) -> anyhow::Result<()> {
         let kind = match self.random.below(32) {
+            0..=7 if !self.may_unlist().await? => return Ok(()),
             0 | 1 => self.deal_pools(false).await.map(|()| "pools dealt"),
             2..=7 => self.edit_pool().await,
             8..=13 => self.edit_service().await.map(|()| "Service edited"),
@@ -92,6 +93,12 @@ impl<'a> Edits<'a> {
     /// What the API server says.
     pub async fn tidy(&mut self) -> anyhow::Result<()> {
         self.deal_pools(false).await
+    }
+
+    /// Whether pools may be edited, see [`super::Oracle::is_claimed`].
+    async fn may_unlist(&self) -> anyhow::Result<bool> {
+        let picture = self.scene.lab.picture().await?;
+        Ok(self.scene.oracle.borrow().is_claimed(&picture))
     }
 
     pub(super) fn services(&self, key: &Key) -> Api<Service> {

@@ -166,28 +166,39 @@ impl Oracle {
         all(one).any(|one| all(other).any(|other| one.fits(other).is_ok()))
     }
 
+    /// Whether every Service that is left alone owns all claims of what it had. Until then pools keep what they list: of
+    /// an address in a status that neither a claim nor a pool knows nobody can tell that it is not a stranger's.
+    pub(crate) fn is_claimed(&self, picture: &Picture) -> bool {
+        self.had.iter().all(|(key, had)| {
+            let service = picture.services.iter().find(|service| Key::of(service) == *key);
+            service.is_some_and(|service| had.iter().all(|address| owns(picture, service, *address)))
+        })
+    }
+
     /// Whether both memories of an address are whole, so that one of them may be harmed: each Service that is left alone
     /// and had it shows it and owns its claim, and so with all else that it had; and no other Service shows it.
     pub(crate) fn is_intact(&self, picture: &Picture, address: IpAddr) -> bool {
-        let owns = |service: &Service, address: IpAddr| {
-            let claim = picture.virtual_ips.iter().find(|claim| claim.spec.address == address);
-            claim.is_some_and(|claim| {
-                let mut owners = claim.spec.owners.iter();
-                claim.spec.quarantine.is_none()
-                    && claim.metadata.deletion_timestamp.is_none()
-                    && owners.any(|owner| Some(&owner.uid) == service.metadata.uid.as_ref())
-            })
-        };
         let is_whole = |(key, had): (&Key, &BTreeSet<IpAddr>)| {
             let service = picture.services.iter().find(|service| Key::of(service) == *key);
             service.is_some_and(|service| {
-                shown(service) == *had && had.iter().all(|address| owns(service, *address))
+                shown(service) == *had && had.iter().all(|address| owns(picture, service, *address))
             }) && !self.hands.contains_key(key)
         };
         let mut showing = picture.services.iter().filter(|service| shown(service).contains(&address));
-        showing.all(|service| owns(service, address))
+        showing.all(|service| owns(picture, service, address))
             && self.had.iter().filter(|(_, had)| had.contains(&address)).all(is_whole)
     }
+}
+
+/// Whether the address is claimed for the Service, and not kept back.
+fn owns(picture: &Picture, service: &Service, address: IpAddr) -> bool {
+    let claim = picture.virtual_ips.iter().find(|claim| claim.spec.address == address);
+    claim.is_some_and(|claim| {
+        let mut owners = claim.spec.owners.iter();
+        claim.spec.quarantine.is_none()
+            && claim.metadata.deletion_timestamp.is_none()
+            && owners.any(|owner| Some(&owner.uid) == service.metadata.uid.as_ref())
+    })
 }
 
 /// Versions are numbers that grow (`KEP-5504`).

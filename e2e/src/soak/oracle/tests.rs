@@ -115,6 +115,8 @@ fn an_address_is_intact_while_its_service_shows_it_and_owns_its_claim_and_no_oth
     ] {
         let picture = Picture { services, virtual_ips, pools: Vec::new() };
         assert_eq!(steady().is_intact(&picture, address), intact, "{what}");
+        let is_claimed = picture.virtual_ips == ours();
+        assert_eq!(steady().is_claimed(&picture), is_claimed, "{what}");
         let mut oracle = steady();
         oracle.hand_comes(&Key::new("default", "a"), BTreeSet::new());
         assert!(!oracle.is_intact(&picture, address), "{what}, with a hand in the status");
