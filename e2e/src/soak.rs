@@ -205,6 +205,9 @@ impl<'a> Scene<'a> {
             let service = services.iter().find(|service| Key::of(service) == key);
             let shown = service.map(crate::shown).unwrap_or_default();
             ensure!(!shown.is_empty(), "{key} shows no address");
+            let inherited = steady.inherits.map(str::parse).transpose()?;
+            let is_heir = inherited.is_none_or(|address: IpAddr| shown == [address].into());
+            ensure!(is_heir, "{key} had {inherited:?} of a predecessor and shows {shown:?}");
             Ok((key, shown))
         });
         let had: BTreeMap<Key, BTreeSet<IpAddr>> = had.collect::<anyhow::Result<_>>()?;

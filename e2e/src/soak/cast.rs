@@ -43,8 +43,10 @@ pub struct Steady {
     port: u16,
     both: bool,
     pool: Option<&'static str>,
-    /// Namespaces that it shares with, if it has a key.
-    shares: Option<&'static str>,
+    /// Its sharing key and the namespaces that it shares with.
+    shares: Option<(&'static str, &'static str)>,
+    /// The address that a predecessor of Windlass gave it.
+    pub(super) inherits: Option<&'static str>,
     /// It is deleted without its finalizer and made again under its name.
     pub(super) is_remade: bool,
 }
@@ -56,11 +58,15 @@ const ALONE: Steady = Steady {
     both: false,
     pool: None,
     shares: None,
+    inherits: None,
     is_remade: false,
 };
 
+const HEIR: Steady = Steady { pool: Some(super::pools::LATE), ..ALONE };
+const HEIRS: Option<(&str, &str)> = Some(("heirs", "default"));
+
 /// All of them, in the order in which they are made.
-pub const STEADY: [Steady; 12] = [
+pub const STEADY: [Steady; 15] = [
     Steady { name: "steady-0", ..ALONE },
     Steady { name: "steady-1", ..ALONE },
     Steady { name: "steady-2", both: true, ..ALONE },
@@ -68,11 +74,14 @@ pub const STEADY: [Steady; 12] = [
     Steady { name: "named-a", pool: Some("pool-a"), ..ALONE },
     Steady { name: "named-b", pool: Some("pool-b"), both: true, ..ALONE },
     Steady { name: "named-c", pool: Some("pool-c"), ..ALONE },
-    Steady { name: "shared-0", port: 80, shares: Some("u"), ..ALONE },
-    Steady { name: "shared-1", port: 81, shares: Some("u"), ..ALONE },
-    Steady { namespace: "u", name: "shared-2", port: 82, shares: Some("default"), ..ALONE },
+    Steady { name: "shared-0", port: 80, shares: Some(("k", "u")), ..ALONE },
+    Steady { name: "shared-1", port: 81, shares: Some(("k", "u")), ..ALONE },
+    Steady { namespace: "u", name: "shared-2", port: 82, shares: Some(("k", "default")), ..ALONE },
     Steady { name: "remade-0", pool: Some(super::pools::QUIET), is_remade: true, ..ALONE },
     Steady { name: "remade-1", pool: Some(super::pools::QUIET), is_remade: true, ..ALONE },
+    Steady { name: "heir-0", shares: HEIRS, inherits: Some("192.0.2.190"), ..HEIR },
+    Steady { name: "heir-1", port: 81, shares: HEIRS, inherits: Some("192.0.2.190"), ..HEIR },
+    Steady { name: "heir-2", inherits: Some("192.0.2.195"), ..HEIR },
 ];
 
 /// Services that come, go and change.
@@ -91,8 +100,8 @@ impl Steady {
         if let Some(pool) = self.pool {
             annotations.insert(windlass_api::ANNOTATION_POOL.into(), json!(pool));
         }
-        if let Some(with) = self.shares {
-            annotations.insert(windlass_api::ANNOTATION_SHARING_KEY.into(), json!("k"));
+        if let Some((key, with)) = self.shares {
+            annotations.insert(windlass_api::ANNOTATION_SHARING_KEY.into(), json!(key));
             annotations.insert(windlass_api::ANNOTATION_SHARE_WITH.into(), json!(with));
         }
         object["metadata"]["annotations"] = Value::Object(annotations);

@@ -45,6 +45,12 @@ impl<'a> Edits<'a> {
         for steady in &STEADY {
             let key = steady.key();
             self.create(&key, steady.object()).await.with_context(|| format!("making {key}"))?;
+            if let Some(address) = steady.inherits {
+                let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
+                let api = self.services(&key);
+                api.patch_status(&key.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+                continue;
+            }
             await_that(&format!("{key} is served"), LIMIT, async || {
                 let now = shown(&self.services(&key).get(&key.name).await?);
                 ensure!(!now.is_empty(), "it shows no address");
@@ -52,6 +58,8 @@ impl<'a> Edits<'a> {
             })
             .await?;
         }
+        tokio::time::sleep(Duration::from_millis(self.random.below(2000))).await;
+        self.make_late_pool().await?;
         self.scene.lab.await_order(LIMIT).await?;
         self.scene.remember().await
     }

@@ -18,6 +18,8 @@ const POOLS: [&str; 3] = ["pool-a", "pool-b", "pool-c"];
 const NAMES: [&str; 5] = ["pool-a", "pool-b", "pool-c", "pool-d", "pool-e"];
 /// A pool that nobody edits.
 pub(super) const QUIET: &str = "quiet";
+/// A pool that nobody edits, and that is made when Services show addresses of it already.
+pub(super) const LATE: &str = "late";
 
 /// The pieces: of IPv4 by fives, of IPv6 among them one that begins with the subnet-router anycast address of the LAN, and
 /// one of reserved anycast addresses only.
@@ -36,6 +38,11 @@ impl Edits<'_> {
     pub(super) async fn make_quiet_pool(&self) -> anyhow::Result<()> {
         let spec = json!({"autoAssign": false, "quarantineSeconds": 60});
         self.scene.lab.pool_with(QUIET, &["192.0.2.170-192.0.2.189"], spec).await?;
+        Ok(())
+    }
+
+    pub(super) async fn make_late_pool(&self) -> anyhow::Result<()> {
+        self.scene.lab.pool_with(LATE, &["192.0.2.190-192.0.2.199"], json!({"autoAssign": false})).await?;
         Ok(())
     }
 
@@ -88,7 +95,7 @@ impl Edits<'_> {
     /// One pool is made anew, renamed, split, shrunk, or gets other settings or families.
     pub(super) async fn edit_pool(&mut self) -> anyhow::Result<&'static str> {
         let all = self.pools().list(&ListParams::default()).await?.items;
-        let all: Vec<_> = all.into_iter().filter(|pool| pool.name_any() != QUIET).collect();
+        let all: Vec<_> = all.into_iter().filter(|pool| NAMES.contains(&&*pool.name_any())).collect();
         if all.is_empty() {
             return Ok("no pool");
         }
