@@ -1,14 +1,18 @@
 //! Objects as they are kept: there may be thousands, so they hold nothing that nobody reads.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 
 #[cfg(test)]
 mod tests;
 
-/// Drops a Service's managed fields, and the room that its lists do not use: a parsed list has room for four items at least,
-/// and most have one.
+/// Drops a Service's managed fields but for when it was [edited], and the room that its lists do not use: a parsed list has
+/// room for four items at least, and most have one.
 pub fn service(service: &mut Service) {
-    service.metadata.managed_fields = None;
+    let entry =
+        edited(service).map(|time| ManagedFieldsEntry { time: Some(Time(time)), ..Default::default() });
+    service.metadata.managed_fields = entry.map(|entry| vec![entry]);
     fit(&mut service.metadata.finalizers);
     if let Some(spec) = &mut service.spec {
         fit(&mut spec.cluster_ips);
@@ -21,6 +25,15 @@ pub fn service(service: &mut Service) {
             fit(&mut balancer.ingress);
         }
     }
+}
+
+/// When somebody last wrote the Service itself and not just its status, by the API server's clock, to the second: what
+/// `metadata.managedFields` says, or else when it was made.
+pub fn edited(service: &Service) -> Option<Timestamp> {
+    let entries = service.metadata.managed_fields.iter().flatten();
+    let edits = entries.filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty());
+    let created = service.metadata.creation_timestamp.iter();
+    edits.filter_map(|entry| entry.time.as_ref()).chain(created).map(|time| time.0).max()
 }
 
 /// Drops a Node's managed fields and its list of images, the most of it.

@@ -205,9 +205,11 @@ impl<O: Owner> Allocator<O> {
     }
 
     /// What `owner` would get. What it holds it keeps, unless it asks for something else (other addresses, another pool,
-    /// fewer of them, another family) or shares it with one that joined earlier and that its terms do not fit any more.
+    /// fewer of them, another family) or changed its terms so that they do not fit one it shares it with: who changes
+    /// leaves, the others stay.
     /// What it needs besides it takes, as far as the request allows, from what it is known to have, what is shared under
-    /// its key, what is kept back for it (the lowest first), and what is free, in this order.
+    /// its key, what those it succeeds hold and what is kept back for it (the lowest first), and what is free, in this
+    /// order.
     ///
     /// # Errors
     /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::collisions`].
@@ -228,11 +230,20 @@ impl<O: Owner> Allocator<O> {
         Ok(Prepared { allocator: self, owner, terms: &request.terms, plan })
     }
 
-    /// Addresses that `owner` holds and may not keep on these terms: it shares them with one that joined earlier, whose
-    /// terms they do not fit.
-    pub fn collisions(&self, owner: &O, terms: &Terms) -> Vec<IpAddr> {
-        let collides = |address: &IpAddr| planner::clash(self, *address, owner, terms).is_some();
-        self.held_by(owner).filter(collides).collect()
+    /// Addresses that `owner` holds and may not keep on these terms, ascending, each with a holder whose terms they do not
+    /// fit and why: `owner` changed its terms after that one did.
+    pub fn collisions(&self, owner: &O, terms: &Terms) -> Vec<Unshared<O>> {
+        let collision = |address: IpAddr| {
+            let (holder, why) = planner::clash(self, address, owner, terms)?;
+            Some(Unshared { address, holder: holder.clone(), why })
+        };
+        self.held_by(owner).filter_map(collision).collect()
+    }
+
+    /// `owner` counts as the one that changed its terms last: so after a restart, which knows what the terms are and from
+    /// elsewhere in which order they came to be.
+    pub fn mark_changed(&mut self, owner: &O) {
+        self.book.mark_changed(owner);
     }
 
     /// Notes that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all
@@ -266,7 +277,8 @@ impl<O: Owner> Allocator<O> {
         adopted
     }
 
-    /// `owner` uses what it holds on other terms. It holds it still, whoever shares it.
+    /// `owner` uses what it holds on other terms. It holds it still, whoever shares it; [`Self::collisions`] tells what it
+    /// may not keep.
     pub fn set_terms(&mut self, owner: &O, terms: &Terms) {
         self.book.set_terms(owner, terms);
     }

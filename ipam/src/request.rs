@@ -12,7 +12,8 @@ pub trait Owner: Ord + Hash + Clone {
     type Party: Eq + Hash + Clone + fmt::Debug;
 
     /// The same for two that are one under two identities, a Service that was deleted and made again under its old name
-    /// say: what is kept back for one of them is kept back for the other, too.
+    /// say: what is kept back for one of them is kept back for the other, too, and what the former one still holds stands
+    /// against nothing that the later one asks for.
     fn party(&self) -> Self::Party;
 }
 
@@ -54,6 +55,10 @@ pub struct Request {
     pub terms: Terms,
     /// Addresses that it holds and that are in no pool may be exchanged for others.
     pub may_leave: bool,
+    /// What it holds answers `pool`, whichever pool has it by now: the pools became others, the request did not.
+    pub stays: bool,
+    /// Addresses of those that it succeeds: they come to it as what is kept back for it does.
+    pub inherited: Vec<IpAddr>,
 }
 
 impl Request {
@@ -68,6 +73,8 @@ impl Request {
             subject: Subject { namespace: namespace.to_owned(), ..Subject::default() },
             terms: Terms::alone(namespace),
             may_leave: false,
+            stays: false,
+            inherited: Vec::new(),
         }
     }
 }
@@ -104,6 +111,6 @@ pub enum How {
     New,
     /// Others hold it, and share it.
     Joined,
-    /// It was kept back for it.
+    /// It was kept back for it, or is held by one that it succeeds.
     Recalled,
 }

@@ -8,6 +8,8 @@ pub const ALLOCATED: &str = "Allocated";
 pub const NOT_ANNOUNCED: &str = "NotAnnounced";
 /// `True`: it keeps an address that no pool holds any more.
 pub const ADDRESS_OUTSIDE_POOLS: &str = "AddressOutsidePools";
+/// `True`: it keeps an address that the pool which it names had when it was given, and has no more.
+pub const ADDRESS_IN_OTHER_POOL: &str = "AddressInOtherPool";
 /// `True`: it prefers both families, and no pool can give the second one.
 pub const FAMILY_MISSING: &str = "FamilyMissing";
 /// `False`: no pool that it may use has an address left, or there is no pool.

@@ -38,9 +38,13 @@ pub struct VirtualIPSpec {
     /// The address, in its canonical text (RFC 5952 for IPv6).
     #[schemars(schema_with = "crate::validation::claimed_address")]
     pub address: IpAddr,
-    /// Name of the `IPPool` it was taken from.
+    /// Name of the `IPPool` that holds it, or held it last.
     #[schemars(length(max = 253))]
     pub pool: String,
+    /// Names of the `IPPool`s that held it before and that its Services still ask for: it stays theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 253)))]
+    pub former_pools: Vec<String>,
     /// The Services that own it, those that share it in the order in which they joined. In quarantine, those who had it last.
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = [crate::validation::an_owner_stays()]))]
     pub owners: Vec<ServiceRef>,

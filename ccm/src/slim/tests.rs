@@ -3,9 +3,15 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_service_that_is_kept_holds_no_managed_fields_and_no_unused_room() {
+fn a_service_that_is_kept_holds_when_it_was_edited_and_no_unused_room() {
+    let entry = |manager: &str, subresource: &str, second: u8| {
+        let time = format!("2026-01-01T00:00:{second:02}Z");
+        json!({ "manager": manager, "subresource": subresource, "time": time, "fieldsV1": { "f:spec": {} } })
+    };
+    let managed = [entry("kubectl", "", 7), entry("helm", "", 3), entry("windlass", "status", 9)];
     let text = json!({
-        "metadata": { "name": "web", "finalizers": ["a/b"], "managedFields": [{ "manager": "kubectl" }] },
+        "metadata": { "name": "web", "finalizers": ["a/b"], "managedFields": managed,
+                      "creationTimestamp": "2026-01-01T00:00:01Z" },
         "spec": { "clusterIPs": ["192.0.2.1"], "ipFamilies": ["IPv4"], "ports": [{ "port": 80 }] },
         "status": {
             "loadBalancer": { "ingress": [{ "ip": "192.0.2.2" }] },
@@ -17,7 +23,12 @@ fn a_service_that_is_kept_holds_no_managed_fields_and_no_unused_room() {
     let mut kept: Service = serde_json::from_str(&text).expect("a Service");
     let before = kept.clone();
     service(&mut kept);
-    assert_eq!(kept.metadata.managed_fields, None);
+    let seventh = "2026-01-01T00:00:07Z".parse().expect("a time");
+    assert_eq!((edited(&before), edited(&kept)), (Some(seventh), Some(seventh)), "a status is no edit");
+    let left = kept.metadata.managed_fields.clone().expect("one entry");
+    assert_eq!(left, [ManagedFieldsEntry { time: Some(Time(seventh)), ..Default::default() }]);
+    kept.metadata.managed_fields = None;
+    assert_eq!(edited(&kept), Some("2026-01-01T00:00:01Z".parse().expect("a time")), "made and never edited");
     assert_eq!(kept.spec, before.spec, "all else stays");
     assert_eq!(kept.status, before.status);
     let (spec, status) = (kept.spec.expect("a spec"), kept.status.expect("a status"));

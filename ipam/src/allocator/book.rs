@@ -16,6 +16,8 @@ pub(super) struct Book<O: Eq + Hash> {
     holders: Table<Holders<O>>,
     parties: HashMap<O, Party>,
     terms: KnownTerms,
+    /// The last change of anybody's terms.
+    last_change: Change,
     /// For each sharing key the addresses held by parties with it, and by how many.
     shared: BTreeMap<String, BTreeMap<IpAddr, usize>>,
 }
@@ -32,7 +34,22 @@ enum Holders<O> {
 struct Party {
     terms: Arc<Terms>,
     held: Few,
+    /// When its terms became other ones; the first if they are those on which it came by what it holds.
+    changed: Change,
 }
+
+/// A place in the order in which terms were changed. Any two are equal: who holds what, and how, is not said by when it came
+/// about, and a restart does not know all of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Change(u64);
+
+impl PartialEq for Change {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Change {}
 
 impl<O> Holders<O> {
     fn as_slice(&self) -> &[O] {
@@ -49,6 +66,7 @@ impl<O: Eq + Hash> Default for Book<O> {
             holders: Table::default(),
             parties: HashMap::new(),
             terms: KnownTerms::default(),
+            last_change: Change::default(),
             shared: BTreeMap::new(),
         }
     }
@@ -85,12 +103,26 @@ impl<O: Eq + Hash + Clone> Book<O> {
         self.shared.get(key).into_iter().flat_map(BTreeMap::keys).copied()
     }
 
+    /// Who changed its terms later has the greater number; 0 for one that did not since it came by what it holds.
+    pub(super) fn changed(&self, owner: &O) -> u64 {
+        self.parties.get(owner).map_or(0, |party| party.changed.0)
+    }
+
+    /// `owner` counts as the one that changed its terms last.
+    pub(super) fn mark_changed(&mut self, owner: &O) {
+        let Some(party) = self.parties.get_mut(owner) else { return };
+        self.last_change.0 += 1;
+        party.changed = self.last_change;
+    }
+
     /// `owner` uses what it holds on these terms.
     pub(super) fn set_terms(&mut self, owner: &O, terms: &Terms) {
         let Some(party) = self.parties.get_mut(owner) else { return };
         if *party.terms == *terms {
             return;
         }
+        self.last_change.0 += 1;
+        party.changed = self.last_change;
         let before = std::mem::replace(&mut party.terms, self.terms.keep(terms));
         self.terms.forget(&before);
         if before.key() == terms.key() {
@@ -110,7 +142,7 @@ impl<O: Eq + Hash + Clone> Book<O> {
             party.held.insert(address);
         } else {
             let terms = self.terms.keep(terms);
-            let party = Party { terms, held: Few::One(address) };
+            let party = Party { terms, held: Few::One(address), changed: Change::default() };
             self.parties.insert(owner.clone(), party);
         }
         self.list(terms.key(), address);

@@ -54,7 +54,8 @@ pub(super) fn plan<O: Owner>(
     Ok(planner.finish(missing))
 }
 
-/// The first holder of `address` that joined before `owner` and that `terms` do not fit.
+/// A holder of `address` that `terms` do not fit, and that `owner` has to give way to. Of two that fit no more the one that
+/// changed its terms later leaves; of two that never did, the one that joined later.
 pub(super) fn clash<'a, O: Owner>(
     allocator: &'a Allocator<O>,
     address: IpAddr,
@@ -62,13 +63,22 @@ pub(super) fn clash<'a, O: Owner>(
     terms: &Terms,
 ) -> Option<(&'a O, Incompatible)> {
     let holders = allocator.holders(address);
-    let before = holders.iter().take_while(|holder| *holder != owner);
-    let mut clash = before.filter_map(|holder| {
-        let theirs = allocator.terms(holder)?;
-        terms.fits(theirs).err().map(|why| (holder, why))
+    if let [sole] = holders
+        && sole == owner
+    {
+        return None;
+    }
+    let place = holders.iter().position(|holder| holder == owner);
+    let unchanged = place.filter(|_| allocator.terms(owner) == Some(terms));
+    let turn = unchanged.map_or((u64::MAX, holders.len()), |place| (allocator.book.changed(owner), place));
+    let comes_first =
+        |(place, holder): &(usize, &O)| *holder != owner && (allocator.book.changed(holder), *place) < turn;
+    let mut clash = holders.iter().enumerate().filter(comes_first).filter_map(|(_, holder)| {
+        let why = terms.fits(allocator.terms(holder)?).err()?;
+        (holder.party() != owner.party()).then_some((holder, why))
     });
     let crowded = || {
-        let full = holders.len() >= MOST_HOLDERS && !holders.contains(owner);
+        let full = holders.len() >= MOST_HOLDERS && place.is_none();
         holders.first().filter(|_| full).map(|holder| (holder, Incompatible::Crowded))
     };
     clash.next().or_else(crowded)
@@ -147,12 +157,12 @@ impl<O: Owner> Planner<'_, O> {
         }
     }
 
-    /// Whether a held address answers the request: it is in the pool asked for, or in none any more.
+    /// Whether a held address answers the request: it is in the pool asked for, or was when it was given.
     fn may_keep(&self, address: IpAddr) -> bool {
         match (self.within, self.allocator.stocks.index_of(address)) {
             (Within::Any, _) | (Within::Pool(_) | Within::Missing, None) => true,
-            (Within::Pool(named), Some(its)) => its == named,
-            (Within::Missing, Some(_)) => false,
+            (Within::Pool(named), Some(its)) => its == named || self.request.stays,
+            (Within::Missing, Some(_)) => self.request.stays,
         }
     }
 
@@ -220,22 +230,33 @@ impl<O: Owner> Planner<'_, O> {
         }
     }
 
-    /// Takes back what is kept back for the owner, the lowest first, where it might be given it if it were free.
+    /// Takes what those it succeeds hold, and takes back what is kept back for the owner, each the lowest first, where it
+    /// might be given it if it were free.
     fn recall(&mut self, family: Family) {
         if self.wanted(family) == 0 {
             return;
         }
         let stocks = &self.allocator.stocks;
-        for address in self.allocator.kept_back_for(self.owner) {
+        let inherited = self.request.inherited.iter().filter(|address| self.inherits(**address));
+        let own: Vec<IpAddr> = inherited.chain(self.allocator.kept_back_for(self.owner)).copied().collect();
+        for address in own {
             if self.wanted(family) == 0 {
                 return;
             }
-            let Some(index) = stocks.index_of(*address) else { continue };
-            let fits = Family::of(*address) == family && !self.is_picked(*address);
-            if fits && stocks.all()[index].gives(*address) && self.forbids(index).is_none() {
-                self.picked.push((*address, How::Recalled));
+            let Some(index) = stocks.index_of(address) else { continue };
+            let fits = Family::of(address) == family && !self.is_picked(address);
+            if fits && stocks.all()[index].gives(address) && self.forbids(index).is_none() {
+                self.picked.push((address, How::Recalled));
             }
         }
+    }
+
+    /// Whether one that the owner succeeds holds the address, which the owner does not, and nobody else stands against it.
+    fn inherits(&self, address: IpAddr) -> bool {
+        let holders = self.allocator.holders(address);
+        holders.iter().any(|holder| holder != self.owner && holder.party() == self.owner.party())
+            && !holders.contains(self.owner)
+            && clash(self.allocator, address, self.owner, &self.request.terms).is_none()
     }
 
     /// Why the request may not use the pool at all.

@@ -138,7 +138,7 @@ impl Lan {
             Ok(plan) => plan,
             Err(error) => {
                 for lost in self.allocator.collisions(&owner, &request.terms) {
-                    self.allocator.release(lost, &owner, self.now);
+                    self.allocator.release(lost.address, &owner, self.now);
                 }
                 return Err(error.to_string());
             }

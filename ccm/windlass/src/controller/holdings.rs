@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
-use windlass_api::{ANNOTATION_ALLOW_MOVE, OnRemoval, ServiceRef, VirtualIP};
+use windlass_api::{ANNOTATION_ALLOW_MOVE, OnRemoval, QuarantineReason, ServiceRef, VirtualIP};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::service::{ServiceOptions, is_seen_to};
 use windlass_ipam::{Request, Terms};
 
 use super::CLASS_FINALIZER;
 use super::ledger::Change;
-use super::request::{RequestError, owner, status_addresses, terms, wants_address};
+use super::request::{RequestError, named_pool, owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
 use super::state::{State, World, service_key};
 
@@ -24,8 +24,12 @@ impl State {
     pub(super) fn note(&mut self, vip: &VirtualIP, asked: Option<&ServiceRef>) -> Vec<ServiceKey> {
         self.suspects.extend(vip.spec.owners.iter().cloned());
         let Self { ledger, world, clock, settings, .. } = self;
-        let mut change = ledger.note(vip, asked, clock.now(), |holder| terms_of(world, holder, *settings));
+        let terms = |holder: &ServiceRef| terms_of(world, holder, *settings);
+        let keep =
+            |holder: &ServiceRef, proven: bool| keeps_in_spite_of(world, holder, vip, proven, *settings);
+        let mut change = ledger.note(vip, asked, clock.now(), terms, keep);
         change.lost.retain(|lost| Some(lost) != asked);
+        change.joined.retain(|joined| Some(joined) != asked);
         self.consequences(vip.spec.address, &change)
     }
 
@@ -46,9 +50,16 @@ impl State {
         self.consequences(address, &change)
     }
 
+    /// `holder` has parted from `address`, unless the object names it still.
+    pub(super) fn parted(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        let Self { ledger, world, clock, settings, .. } = self;
+        let change = ledger.parted(holder, address, clock.now(), |holder| terms_of(world, holder, *settings));
+        self.consequences(address, &change)
+    }
+
     fn consequences(&mut self, address: IpAddr, change: &Change) -> Vec<ServiceKey> {
-        let lost = change.lost.iter().filter(|lost| self.is_wanted(lost));
-        let mut keys: Vec<_> = lost.chain(&change.bare).map(service_key).collect();
+        let concerned = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
+        let mut keys: Vec<_> = concerned.chain(&change.bare).map(service_key).collect();
         if change.freed {
             keys.extend(self.offer([address]));
         }
@@ -66,7 +77,54 @@ impl State {
         let mut outside =
             held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
         request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
+        request.stays = request.pool.as_deref().is_some_and(|pool| self.was_given_by(holder, pool));
+        request.inherited = self.ledger.inherited(holder);
         Ok(request)
+    }
+
+    /// Whether `holder` named `pool` already when it was given what it shows: then pools that became others since are no
+    /// reason to give it something else. So says what is remembered, else the objects; where one was lost, so it is.
+    fn was_given_by(&self, holder: &ServiceRef, pool: &str) -> bool {
+        if let Some(known) = self.named_pools.get(holder) {
+            return known == pool;
+        }
+        let shown =
+            live(&self.world, holder).map_or_else(Vec::new, |service| status_addresses(service).collect());
+        let mut held = self.ledger.held_by(holder);
+        if held.iter().any(|address| shown.contains(address)) {
+            held.retain(|address| shown.contains(address));
+        }
+        let objects = held.into_iter().filter_map(|address| self.vip(address));
+        let mut of_holder = objects.filter(|vip| vip.spec.owners.contains(holder));
+        of_holder
+            .all(|vip| vip.spec.pool == pool || vip.spec.former_pools.iter().any(|former| former == pool))
+    }
+
+    /// `holder` was given what it has by this wish; `None`: it names no pool, or still has what it was given by another wish.
+    pub(super) fn remember_pool(&mut self, holder: &ServiceRef, pool: Option<&str>) {
+        match pool {
+            Some(pool) if self.named_pools.get(holder).is_some_and(|known| known == pool) => {}
+            Some(pool) => drop(self.named_pools.insert(holder.clone(), pool.to_owned())),
+            None => drop(self.named_pools.remove(holder)),
+        }
+    }
+
+    /// Of the pools `recorded` for `address` those that it is in no more and that one of its owners names: the address was
+    /// given by them.
+    pub(super) fn former_pools<'a>(
+        &self,
+        address: IpAddr,
+        owners: &[ServiceRef],
+        recorded: impl IntoIterator<Item = &'a String>,
+    ) -> Vec<String> {
+        let now = self.ledger.pool_of(address).map(|pool| pool.name.as_str());
+        let recorded: BTreeSet<&str> =
+            recorded.into_iter().map(String::as_str).filter(|pool| Some(*pool) != now).collect();
+        if recorded.is_empty() {
+            return Vec::new();
+        }
+        let named = owners.iter().filter_map(|owner| named_pool(live(&self.world, owner)?, self.settings));
+        named.filter(|pool| recorded.contains(pool.as_str())).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether the admin lets the Services of `address` be given another once no pool holds it.
@@ -95,9 +153,7 @@ impl State {
     /// Whether the status of some Service that owns `address` shows it.
     pub(super) fn is_shown_by_any_owner(&self, address: IpAddr) -> bool {
         let holders = self.ledger.holders(address).iter();
-        holders
-            .filter_map(|holder| live(&self.world, holder))
-            .any(|service| status_addresses(service).any(|shown| shown == address))
+        holders.filter_map(|holder| live(&self.world, holder)).any(|service| shows(service, address))
     }
 
     /// Services that hold an address that is in no pool.
@@ -173,7 +229,6 @@ impl State {
                 continue;
             };
             // What its status does not show any more can be withdrawn, if it is not to have it.
-            let shows = |service: &Service, address| status_addresses(service).any(|shown| shown == address);
             let unshown =
                 |address: IpAddr| old.is_some_and(|old| shows(old, address)) && !shows(service, address);
             if held.iter().any(|one| unshown(*one) && !self.keeps(&holder, service, *one)) {
@@ -199,6 +254,32 @@ pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, setting
 /// Whether the admin allows the move of this very address.
 pub(crate) fn allows_move(vip: &VirtualIP) -> bool {
     vip.annotations().get(ANNOTATION_ALLOW_MOVE).is_some_and(|value| value == "true")
+}
+
+/// Whether the status of the Service shows `address`.
+pub(super) fn shows(service: &Service, address: IpAddr) -> bool {
+    status_addresses(service).any(|shown| shown == address)
+}
+
+/// Whether `holder` keeps the address although the object names it no more, or was put into quarantine: its Service wants an
+/// address, and its status shows this one, or was emptied and some node announced it. Nobody but a hand takes an address
+/// from such a Service. One that shows another address instead has moved; and what another station has, as a quarantine
+/// says, is left by all.
+fn keeps_in_spite_of(
+    world: &World,
+    holder: &ServiceRef,
+    vip: &VirtualIP,
+    proven: bool,
+    settings: Settings,
+) -> bool {
+    let address = vip.spec.address;
+    let Some(service) = live(world, holder).filter(|_| is_wanted(world, holder, settings)) else {
+        return false;
+    };
+    let is_taken =
+        vip.spec.quarantine.as_ref().is_some_and(|one| one.reason == QuarantineReason::AddressTaken);
+    let shows_none = || !status_addresses(service).any(|shown| shown.is_ipv4() == address.is_ipv4());
+    !is_taken && (shows(service, address) || (proven && shows_none()))
 }
 
 /// The Service, if it is the same and not just one of that name.

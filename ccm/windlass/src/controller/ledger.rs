@@ -4,7 +4,7 @@
 //! the ledger is that object as it was seen last, and the Services that this controller is about to make owners of it.
 //! What the allocator shows of an address follows from its entry alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use windlass_ipam::{
 
 use super::cache::version;
 use super::clock::moment;
+use super::state::announced_condition;
 
 /// The object behind an address, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) uid: String,
     /// `metadata.resourceVersion`.
     pub(crate) version: u64,
-    /// `spec.owners`.
+    /// `spec.owners`: those that were known before come first, whatever order a hand gave them.
     pub(crate) owners: Vec<ServiceRef>,
     /// `spec.quarantine`.
     pub(crate) quarantine: Option<Quarantine>,
@@ -34,8 +35,13 @@ pub(crate) struct Seen {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Entry {
     object: Option<Seen>,
+    /// Services that were owners until a hand took the object or their names from it, and that keep the address: they are
+    /// to become owners again, before everybody else. None of them is one.
+    kept: Vec<ServiceRef>,
     /// Services that are to become owners: the call is not made or not answered yet. None of them is one already.
     intents: Vec<ServiceRef>,
+    /// Some node was seen to announce it.
+    proven: bool,
 }
 
 /// What the allocator is to show of an address.
@@ -52,8 +58,8 @@ pub(crate) enum Claim {
     Owned,
     /// The object is to be made.
     Create,
-    /// It is to be put among the owners of this object.
-    Join(Seen),
+    /// The owners of this object are to be these, it among them.
+    Join { object: Seen, owners: Vec<ServiceRef> },
     /// This object is in quarantine, and is to be taken out for it.
     Recall(Seen),
 }
@@ -76,8 +82,10 @@ pub(crate) enum Part {
 pub(crate) struct Change {
     /// Services that held the address and do not any more.
     pub(crate) lost: Vec<ServiceRef>,
-    /// Services that hold the address but have to make the object again.
+    /// Services that hold the address but have to make the object again, or put themselves back among its owners.
     pub(crate) bare: Vec<ServiceRef>,
+    /// Services that the object names, and that were not promised the address.
+    pub(crate) joined: Vec<ServiceRef>,
     /// Others may be given the address now, or may join its owners.
     pub(crate) freed: bool,
 }
@@ -101,8 +109,8 @@ impl Seen {
 impl Entry {
     fn standing(&self) -> Standing {
         let object = self.object.as_ref();
-        let mut holders = object.map_or_else(Vec::new, |object| object.holders().to_vec());
-        holders.extend(self.intents.iter().cloned());
+        let owners = object.map_or(&[][..], Seen::holders);
+        let holders: Vec<_> = self.kept.iter().chain(owners).chain(&self.intents).cloned().collect();
         match object.and_then(|object| Some((object, object.quarantine.as_ref()?))) {
             Some((object, quarantine)) if holders.is_empty() => {
                 Standing::KeptBack(kept_back(object, quarantine))
@@ -115,12 +123,43 @@ impl Entry {
         self.object.as_ref().is_some_and(|object| object.holders().contains(holder))
     }
 
+    fn is_promised(&self, holder: &ServiceRef) -> bool {
+        self.kept.contains(holder) || self.intents.contains(holder)
+    }
+
     /// `holder` is to become an owner, unless it is one.
     fn promise(&mut self, holder: &ServiceRef) {
-        if !self.owns(holder) && !self.intents.contains(holder) {
+        if !self.owns(holder) && !self.is_promised(holder) {
             self.intents.push(holder.clone());
         }
     }
+
+    /// The object is this one now. `keep` says which Services that it names no more keep the address.
+    fn see(&mut self, mut new: Seen, keep: impl Fn(&ServiceRef, bool) -> bool) {
+        if self.object.as_ref().is_some_and(|known| known.version >= new.version && new.version != 0) {
+            return;
+        }
+        if let Some(known) = self.object.take() {
+            let known_first: Vec<ServiceRef> = self.kept.iter().chain(&known.owners).cloned().collect();
+            let (before, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut new.owners).into_iter().partition(|one| known_first.contains(one));
+            let in_order = known_first.into_iter().filter(|one| before.contains(one));
+            new.owners = in_order.chain(others).collect();
+            let dropped = known.holders().iter().filter(|one| !new.holders().contains(one));
+            let kept: Vec<_> = dropped.filter(|one| keep(one, self.proven)).cloned().collect();
+            self.kept.extend(kept);
+        }
+        self.object = Some(new);
+    }
+}
+
+/// The first of those of the same namespace and name.
+fn first_of(holder: &ServiceRef) -> ServiceRef {
+    ServiceRef { uid: String::new(), ..holder.clone() }
+}
+
+fn is_namesake(one: &ServiceRef, other: &ServiceRef) -> bool {
+    one.namespace == other.namespace && one.name == other.name
 }
 
 fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
@@ -136,6 +175,8 @@ fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> 
 pub(crate) struct Ledger {
     allocator: Allocator<ServiceRef>,
     entries: BTreeMap<IpAddr, Entry>,
+    /// Everybody who holds something.
+    holders: BTreeSet<ServiceRef>,
 }
 
 impl Ledger {
@@ -154,24 +195,35 @@ impl Ledger {
         for planned in &plan.addresses {
             self.entries.entry(planned.address).or_default().promise(holder);
         }
+        self.list(holder);
         Ok(plan)
     }
 
-    /// The Service's status shows `address`, and no object says that it has it: promised to it, if it is in a pool, others
-    /// who have it share it, and it is not kept back from it.
-    pub(crate) fn adopt(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
-        if self.allocator.pool_of(address).is_none() {
-            return;
-        }
+    /// The Service's status shows `address`, and no object says that it has it: promised to it, if others who have it share
+    /// it or are to give way, and it is not kept back from it. Says whether it was.
+    pub(crate) fn adopt(
+        &mut self,
+        address: IpAddr,
+        holder: &ServiceRef,
+        terms: &Terms,
+        gives_way: impl Fn(&ServiceRef) -> bool,
+    ) -> bool {
         match self.allocator.adopt(address, holder, terms) {
             Adopted::New | Adopted::Joined => {
-                self.entries.entry(address).or_default().intents.push(holder.clone());
+                self.entries.entry(address).or_default().promise(holder);
+                self.list(holder);
             }
             Adopted::Quarantined if self.is_kept_back_for(address, holder) => {
                 self.promise_external(address, holder, terms);
             }
-            Adopted::Already | Adopted::Conflict { .. } | Adopted::Quarantined => {}
+            Adopted::Conflict { .. } if self.holders(address).iter().all(&gives_way) => {
+                let others = self.holders(address).to_vec();
+                self.promise_external(address, holder, terms);
+                others.iter().for_each(|other| self.allocator.mark_changed(other));
+            }
+            Adopted::Already | Adopted::Conflict { .. } | Adopted::Quarantined => return false,
         }
+        true
     }
 
     /// Whether `address` is kept back so that `holder` may have it again.
@@ -179,15 +231,41 @@ impl Ledger {
         self.allocator.is_kept_back_for(address, holder)
     }
 
-    /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.
+    /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP, or one that its
+    /// status shows.
     pub(crate) fn promise_external(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
         self.allocator.adopt_together(address, holder, terms);
         self.entries.entry(address).or_default().promise(holder);
+        self.list(holder);
     }
 
     /// `holder` uses what it holds in another way.
     pub(crate) fn set_terms(&mut self, holder: &ServiceRef, terms: &Terms) {
         self.allocator.set_terms(holder, terms);
+    }
+
+    /// `holder` counts as the one that changed its terms last.
+    pub(crate) fn mark_changed(&mut self, holder: &ServiceRef) {
+        self.allocator.mark_changed(holder);
+    }
+
+    /// What Services of the name of `holder` hold that are others: they were deleted, and it was made anew.
+    pub(crate) fn inherited(&self, holder: &ServiceRef) -> Vec<IpAddr> {
+        let namesakes = self.holders.range(first_of(holder)..).take_while(|one| is_namesake(one, holder));
+        namesakes.filter(|one| *one != holder).flat_map(|one| self.allocator.held_by(one)).collect()
+    }
+
+    /// Whether some node was seen to announce `address`.
+    pub(crate) fn is_proven(&self, address: IpAddr) -> bool {
+        self.entries.get(&address).is_some_and(|entry| entry.proven)
+    }
+
+    fn list(&mut self, holder: &ServiceRef) {
+        if self.allocator.held_by(holder).next().is_none() {
+            self.holders.remove(holder);
+        } else if !self.holders.contains(holder) {
+            self.holders.insert(holder.clone());
+        }
     }
 
     /// What is to be done so that `holder` owns `address`, which it was promised.
@@ -197,7 +275,12 @@ impl Ledger {
             None => Claim::Create,
             Some(object) if object.quarantine.is_some() => Claim::Recall(object.clone()),
             Some(object) if object.owners.contains(holder) => Claim::Owned,
-            Some(object) => Claim::Join(object.clone()),
+            Some(object) => {
+                let mut owners = object.owners.clone();
+                let place = if entry.kept.contains(holder) { 0 } else { owners.len() };
+                owners.insert(place, holder.clone());
+                Claim::Join { object: object.clone(), owners }
+            }
         }
     }
 
@@ -213,27 +296,29 @@ impl Ledger {
                     Part::Leave { object: object.clone(), stay }
                 }
             }
-            Some(_) | None if entry.intents.contains(holder) => Part::Read,
+            Some(_) | None if entry.is_promised(holder) => Part::Read,
             Some(_) | None => Part::None,
         }
     }
 
     /// The object as a watch or an answer shows it. `asked`: the answer is to a call made for this Service, which is
-    /// promised the address no longer unless the object names it.
+    /// promised the address no longer unless the object names it. `keep` says which Services keep the address although the
+    /// object names them no more: told each and whether some node was seen to announce it.
     pub(crate) fn note(
         &mut self,
         vip: &VirtualIP,
         asked: Option<&ServiceRef>,
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
+        keep: impl Fn(&ServiceRef, bool) -> bool,
     ) -> Change {
         let new = Seen::new(vip);
         self.edit(vip.spec.address, now, terms, |entry| {
-            if entry.object.as_ref().is_none_or(|known| known.version < new.version || new.version == 0) {
-                entry.object = Some(new);
-            }
+            entry.see(new, keep);
+            entry.proven |= announced_condition(vip).is_some_and(|condition| condition.status == "True");
             let object = entry.object.as_ref();
             let owns = |holder: &ServiceRef| object.is_some_and(|object| object.holders().contains(holder));
+            entry.kept.retain(|kept| !owns(kept));
             entry.intents.retain(|intent| Some(intent) != asked && !owns(intent));
         })
     }
@@ -253,8 +338,7 @@ impl Ledger {
                 return;
             }
             let Some(object) = entry.object.take() else { return };
-            let kept = object.holders().iter().filter(|owner| keep(owner)).cloned();
-            entry.intents = kept.chain(std::mem::take(&mut entry.intents)).collect();
+            entry.kept.extend(object.holders().iter().filter(|owner| keep(owner)).cloned());
         })
     }
 
@@ -269,6 +353,20 @@ impl Ledger {
         self.edit(address, now, terms, |entry| entry.intents.retain(|intent| intent != holder))
     }
 
+    /// `holder` has parted from `address`: it is neither promised it nor keeps it, unless the object names it.
+    pub(crate) fn parted(
+        &mut self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        now: Timestamp,
+        terms: impl Fn(&ServiceRef) -> Terms,
+    ) -> Change {
+        self.edit(address, now, terms, |entry| {
+            entry.kept.retain(|kept| kept != holder);
+            entry.intents.retain(|intent| intent != holder);
+        })
+    }
+
     /// Changes an entry and has the allocator show it.
     fn edit(
         &mut self,
@@ -281,23 +379,29 @@ impl Ledger {
         let before = entry.standing();
         edit(entry);
         let after = entry.standing();
-        let bare = if entry.object.is_none() { entry.intents.clone() } else { Vec::new() };
-        if entry.object.is_none() && entry.intents.is_empty() {
+        let to_own = |entry: &Entry| match entry.object {
+            Some(_) => entry.kept.clone(),
+            None => entry.kept.iter().chain(&entry.intents).cloned().collect(),
+        };
+        let mut change = Change { bare: to_own(entry), ..Change::default() };
+        if entry.object.is_none() && entry.kept.is_empty() && entry.intents.is_empty() {
             self.entries.remove(&address);
         }
-        let mut change = Change { bare, ..Change::default() };
         if before == after {
             return change;
         }
         let (held, holds) = (holders(&before), holders(&after));
         change.lost = held.iter().filter(|one| !holds.contains(one)).cloned().collect();
+        change.joined = holds.iter().filter(|one| !held.contains(one)).cloned().collect();
         change.freed = match &after {
             Standing::Held(now) if now.is_empty() => true,
             Standing::Held(_) => !change.lost.is_empty(),
             // For the one that it is kept back for.
             Standing::KeptBack(_) => true,
         };
+        let concerned: Vec<_> = held.iter().chain(holds).cloned().collect();
         self.show(address, &before, after, now, terms);
+        concerned.iter().for_each(|one| self.list(one));
         change
     }
 

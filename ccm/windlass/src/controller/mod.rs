@@ -32,6 +32,7 @@ mod pool_metrics;
 mod pool_pace;
 mod pools;
 mod provider;
+mod rebuild;
 mod refusal;
 mod release;
 mod replan;

@@ -19,7 +19,7 @@ use windlass_ccm::app::root_cause;
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{AllocateError, Families, How, Plan, Planned};
+use windlass_ipam::{AllocateError, Families, How, Plan, Planned, Unshared};
 
 use super::ledger::{Claim, Part, Seen};
 use super::refusal::{reason, refused, unserveable};
@@ -48,14 +48,20 @@ pub(crate) struct Metal {
 /// What is to be done for a Service, as the state shows it.
 #[derive(Debug)]
 enum Step {
-    /// An address it was promised is to become its own. `instead`: of this one, which no pool holds any more.
-    Claim { planned: Planned, claim: Claim, instead: Option<IpAddr> },
+    /// An address it was promised is to become its own. `instead`: of this one, and why it cannot stay there.
+    Claim { planned: Planned, claim: Claim, instead: Option<(IpAddr, String)> },
     /// Another station has an address of it.
     Avoid { address: IpAddr, object: Seen, why: String },
     /// It cannot have what it asks for. What it has of it and nobody knows of yet is given back.
     GiveBack { addresses: Vec<IpAddr>, error: ProviderError },
     /// All is claimed. `unused`: what it has besides, and nobody is told to use any more.
     Answer { answer: Result<Ensured, ProviderError>, unused: Vec<IpAddr>, moved: Option<String> },
+}
+
+/// What of a request the answer speaks of.
+struct Wish {
+    families: Families,
+    pool: Option<String>,
 }
 
 /// What is next, and the other Services concerned by it.
@@ -76,16 +82,14 @@ fn next_step(
             return (Ok(step), Vec::new());
         }
     };
-    let (families, terms) = (request.families, request.terms.clone());
+    let wish = Wish { families: request.families, pool: request.pool.clone() };
+    let lost = state.ledger.allocator().collisions(holder, &request.terms);
     let (placed, concerned) = state.place(holder, service, request);
     let step = match placed {
-        Ok(plan) => step_of(state, holder, service, families, &plan),
-        Err(error) => {
-            let lost = state.ledger.allocator().collisions(holder, &terms);
-            reclaim(state, holder, service)
-                .or_else(|| take_away(state, holder, service, &lost, &error))
-                .unwrap_or_else(|| give_back(state, holder, service, refused(&error)))
-        }
+        Ok(plan) => step_of(state, holder, service, &wish, &plan, &lost),
+        Err(error) => reclaim(state, holder, service)
+            .or_else(|| take_away(state, holder, service, &lost, &error))
+            .unwrap_or_else(|| give_back(state, holder, service, refused(&error))),
     };
     (Ok(step), concerned)
 }
@@ -96,12 +100,12 @@ fn reclaim(state: &State, holder: &ServiceRef, service: &Service) -> Option<Step
     let shown = state.shown(holder, service);
     let kept = state.to_withdraw(holder).into_iter().filter(|address| shown.contains(address));
     kept.into_iter().find_map(|address| match state.ledger.claim(holder, address) {
-        claim @ (Claim::Create | Claim::Recall(_)) => {
+        claim @ (Claim::Create | Claim::Join { .. } | Claim::Recall(_)) => {
             let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
             let planned = Planned { address, pool, how: How::Kept };
             Some(Step::Claim { planned, claim, instead: None })
         }
-        Claim::Owned | Claim::Join(_) => None,
+        Claim::Owned => None,
     })
 }
 
@@ -112,33 +116,54 @@ fn give_back(state: &State, holder: &ServiceRef, service: &Service, error: Provi
     Step::GiveBack { addresses, error }
 }
 
-/// A Service that fits those no more that had its address before gets no other: what it loses it is to show no longer, and
-/// is given back after that. `None`: it shows none of it.
+/// A Service that changed so that it fits those no more that it shares its address with gets no other: what it loses it is to
+/// show no longer, and is given back after that. `None`: it shows none of it.
 fn take_away(
     state: &State,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[IpAddr],
+    lost: &[Unshared<ServiceRef>],
     error: &AllocateError<ServiceRef>,
 ) -> Option<Step> {
     let shown = state.shown(holder, service);
-    lost.iter().find(|address| shown.contains(address))?;
+    let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared)?;
     let held = state.to_withdraw(holder);
-    let keeps = status_addresses(service).filter(|shown| held.contains(shown) && !lost.contains(shown));
+    let is_lost = |address: &IpAddr| lost.iter().any(|one| one.address == *address);
+    let keeps = status_addresses(service).filter(|shown| held.contains(shown) && !is_lost(shown));
     let status = status(keeps, foreign(service, |address| state.is_ours(holder, address)));
-    let (reason, message) = (reason(error), error.to_string());
+    let (reason, message) = (reason(error), format!("{why}; {error}"));
     let answer = Ok(Ensured::Refused { status, reason, message });
     Some(Step::Answer { answer, unused: Vec::new(), moved: None })
 }
 
-fn step_of(state: &State, holder: &ServiceRef, service: &Service, families: Families, plan: &Plan) -> Step {
+/// Why a Service parts from an address that it shared.
+fn unshared(Unshared { address, holder, why }: &Unshared<ServiceRef>) -> String {
+    format!("{address} stays with Service {holder} and is left by this one, which changed: {why}")
+}
+
+/// Why a Service parts from `address`, where that is not by its own wish.
+fn why_left(state: &State, lost: &[Unshared<ServiceRef>], address: IpAddr) -> Option<String> {
+    let collision = lost.iter().find(|one| one.address == address).map(unshared);
+    let outside =
+        || state.ledger.pool_of(address).is_none().then(|| format!("no pool holds {address} any more"));
+    collision.or_else(outside)
+}
+
+fn step_of(
+    state: &State,
+    holder: &ServiceRef,
+    service: &Service,
+    wish: &Wish,
+    plan: &Plan,
+    lost: &[Unshared<ServiceRef>],
+) -> Step {
     let shown = state.shown(holder, service);
     for planned in &plan.addresses {
         let claim = state.ledger.claim(holder, planned.address);
         if claim != Claim::Owned {
-            let instead = plan.leaves.iter().copied().find(|old| {
-                old.is_ipv4() == planned.address.is_ipv4() && state.ledger.pool_of(*old).is_none()
-            });
+            let same_family = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4();
+            let mut leaves = plan.leaves.iter().copied().filter(same_family);
+            let instead = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
             return Step::Claim { planned: planned.clone(), claim, instead };
         }
     }
@@ -153,31 +178,32 @@ fn step_of(state: &State, holder: &ServiceRef, service: &Service, families: Fami
         }
     }
     let ours = |address: IpAddr| state.is_ours(holder, address);
-    let answer = verdict::verdict(plan, families, far, foreign(service, ours));
+    let pool = wish.pool.as_deref();
+    let answer = verdict::verdict(plan, wish.families, pool, far, foreign(service, ours));
     let (unused, moved) = match &answer {
-        Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
+        Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder, lost),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
     Step::Answer { answer, unused, moved }
 }
 
-/// What a served Service has besides its plan and its status does not show (any more), and the words of an event if some of
-/// it is an address that no pool holds any more.
+/// What a served Service has besides its plan and its status does not show (any more), and the words of an event if it did
+/// not leave all of it by its own wish.
 fn unused(
     state: &State,
     plan: &Plan,
     shown: &BTreeSet<IpAddr>,
     holder: &ServiceRef,
+    lost: &[Unshared<ServiceRef>],
 ) -> (Vec<IpAddr>, Option<String>) {
     let wanted = |address: &IpAddr| plan.addresses.iter().any(|planned| planned.address == *address);
     let mut unused = state.to_withdraw(holder);
     unused.retain(|address| !wanted(address) && !shown.contains(address));
     let list = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let outside: Vec<IpAddr> =
-        unused.iter().copied().filter(|address| state.ledger.pool_of(*address).is_none()).collect();
+    let why: Vec<String> = unused.iter().filter_map(|address| why_left(state, lost, *address)).collect();
     let now: Vec<IpAddr> = plan.addresses.iter().map(|planned| planned.address).collect();
-    let moved = (!outside.is_empty())
-        .then(|| format!("moved from {}, which no pool holds any more, to {}", list(&outside), list(&now)));
+    let moved = (!why.is_empty())
+        .then(|| format!("moved from {} to {}: {}", list(&unused), list(&now), why.join("; ")));
     (unused, moved)
 }
 
@@ -203,10 +229,9 @@ impl Metal {
                 let makes = claim == Claim::Create;
                 self.claim(holder, Some(service), &planned, claim).await?;
                 let address = planned.address;
-                if let Some(old) = instead.filter(|_| makes) {
-                    let message = format!(
-                        "no pool holds {old} any more: moving to {address}; {old} is withdrawn once {address} is announced"
-                    );
+                if let Some((old, why)) = instead.filter(|_| makes) {
+                    let message =
+                        format!("{why}: moving to {address}; {old} is withdrawn once {address} is announced");
                     self.say(service, MOVING, message);
                 }
                 Ok(None)

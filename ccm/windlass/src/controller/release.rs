@@ -48,6 +48,8 @@ impl Metal {
                     tracing::info!(service = %holder, %address, "address released");
                 }
             }
+            let concerned = self.shared.state().parted(address, holder);
+            self.shared.changes.push(concerned);
         }
         Err(ProviderError::Transient(format!(
             "cannot release {address}: its VirtualIP changed {TRIES} times meanwhile"

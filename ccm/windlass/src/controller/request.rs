@@ -98,7 +98,14 @@ pub(crate) fn request(
         },
         terms: sharing::terms(service, annotations)?,
         may_leave: false,
+        stays: false,
+        inherited: Vec::new(),
     })
+}
+
+/// The pool that the Service names, as it is written.
+pub(crate) fn named_pool(service: &Service, settings: Settings) -> Option<String> {
+    Annotations::of(service, settings).pool().map(|said| said.text.to_owned())
 }
 
 /// The clients that the Service lets in; `None`: all.

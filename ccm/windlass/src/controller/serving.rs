@@ -47,6 +47,11 @@ impl State {
     ) -> (Result<Plan, Box<AllocateError<ServiceRef>>>, Vec<ServiceKey>) {
         let same_terms = self.ledger.allocator().terms(owner) == Some(&request.terms);
         let plan = self.ledger.place(owner, &request);
+        if let Ok(plan) = &plan
+            && !request.stays
+        {
+            self.remember_pool(owner, request.pool.as_deref().filter(|_| plan.leaves.is_empty()));
+        }
         let missing = match &plan {
             Ok(plan) if plan.missing.is_empty() => None,
             Ok(plan) => Some(plan.missing.clone()),
@@ -89,21 +94,17 @@ impl State {
         self.waiting.remove(owner);
     }
 
-    /// When the ledger has just been built: notes on which terms Services have what they have, and gives addresses to all
-    /// that have none, in order. Otherwise the order in which they are looked at would decide.
+    /// When the ledger has just been built: gives addresses to all that have none, in order. Otherwise the order in which they
+    /// are looked at would decide.
     pub(crate) fn serve_all(&mut self) {
         let mut waiters = Vec::new();
         for service in self.world.services.iter() {
-            let Some(owner) = owner(service) else { continue };
-            if !self.ledger.held_by(&owner).is_empty() {
-                if let Ok(terms) = request::terms(service, self.settings) {
-                    self.ledger.set_terms(&owner, &terms);
-                }
+            let Some(owner) = owner(service).filter(|owner| self.ledger.held_by(owner).is_empty()) else {
                 continue;
-            }
+            };
             let wants =
                 wants_address(service, self.settings) && service.metadata.deletion_timestamp.is_none();
-            if let (true, Ok(request)) = (wants, self.asks(service)) {
+            if let (true, Ok(request)) = (wants, self.wishes(&owner, service)) {
                 waiters.push(Waiter { owner, created: created(service), request, missing: Vec::new() });
             }
         }
@@ -119,6 +120,7 @@ impl State {
         let Some(owner) = news.old.as_ref().and_then(|service| owner(service)) else { return Vec::new() };
         if !self.is_wanted(&owner) {
             self.served(&owner);
+            self.remember_pool(&owner, None);
             return Vec::new();
         }
         let (Some(old), Some(new)) = (&news.old, &news.new) else { return Vec::new() };

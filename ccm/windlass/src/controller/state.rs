@@ -17,7 +17,7 @@ use windlass_api::{
 };
 use windlass_ccm::service::is_stable;
 use windlass_ccm::{ServiceKey, conditions, slim};
-use windlass_ipam::{Pool, Terms};
+use windlass_ipam::Pool;
 
 use super::cache::{Cache, News, key};
 use super::changes::Changes;
@@ -32,7 +32,6 @@ use super::loads::Loads;
 use super::plan::Unplaced;
 use super::pools::{Findings, Obstacles, Reviewed, Reviewer};
 use super::replan::{Replan, Urgency};
-use super::request::{owner, status_addresses, terms, wants_address};
 use super::settings::Settings;
 use super::sources;
 use super::unsettled::Unsettled;
@@ -73,6 +72,8 @@ pub(crate) struct State {
     pub(super) told: Told,
     /// Services that may have addresses that nobody sees to: changed since they were looked at.
     pub(super) suspects: BTreeSet<ServiceRef>,
+    /// The pools that Services named when they were given what they have.
+    pub(super) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
     pub(super) contests: Contests,
     pub(crate) clock: Clock,
@@ -119,43 +120,6 @@ impl World {
 }
 
 impl State {
-    /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
-    /// an address no object claims: those satisfied come before any that wait.
-    pub(crate) fn rebuild_when_complete(&mut self) -> bool {
-        let World { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.world;
-        let complete = pools.is_ready()
-            && vips.is_ready()
-            && routers.is_ready()
-            && networks.is_ready()
-            && services.is_ready()
-            && nodes.is_ready()
-            && namespaces.is_ready();
-        if self.ready || !complete {
-            return false;
-        }
-        self.ready = true;
-        self.review_pools();
-        let vips: Vec<_> = self.world.vips.iter().cloned().collect();
-        for vip in vips {
-            self.note(&vip, None);
-        }
-        let wants = |service: &&Arc<Service>| {
-            service.metadata.deletion_timestamp.is_none() && wants_address(service, self.settings)
-        };
-        let mut by_age: Vec<&Arc<Service>> = self.world.services.iter().filter(wants).collect();
-        by_age.sort_by_cached_key(|service| (created(service), service.namespace(), service.name_any()));
-        for service in by_age {
-            let Some(owner) = owner(service) else { continue };
-            // What cannot be read of its terms does not cost it its address.
-            let terms = terms(service, self.settings).unwrap_or_else(|_| Terms::alone(&owner.namespace));
-            for address in status_addresses(service) {
-                self.ledger.adopt(address, &owner, &terms);
-            }
-        }
-        self.serve_all();
-        true
-    }
-
     /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
     pub(crate) fn review_pools(&mut self) -> (Arc<[Reviewed]>, Vec<ServiceKey>) {
         let external = self.external_uses();
@@ -184,6 +148,10 @@ impl State {
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
         let mut keys: Vec<_> =
             moved.flat_map(|((address, _), _)| self.ledger.holders(*address)).map(service_key).collect();
+        // What a status shows already is its Service's before anybody is given it who waits.
+        if self.ready {
+            keys.extend(self.adopt_all_shown());
+        }
         keys.extend(self.serve(&[Chance::Pools(&before_pools)]));
         keys.extend(external);
         (reviewed, keys)
@@ -228,6 +196,7 @@ impl State {
         }
         let mut keys = self.wishes_changed(news);
         keys.extend(self.service_changed(news.old.as_deref(), news.new.as_deref()));
+        keys.extend(self.status_changed(news));
         keys
     }
 }

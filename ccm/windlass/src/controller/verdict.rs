@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
-use windlass_api::{REASON_ADDRESS_TAKEN, REASON_UNGUARDED, VirtualIP, address_allocated};
+use windlass_api::{
+    CONDITION_ADDRESS_ALLOCATED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, VirtualIP, address_allocated,
+};
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, Planned};
 
@@ -64,11 +66,12 @@ pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, shown: bool) ->
     Progress::Waits { message }
 }
 
-/// What to answer for a Service with this plan. Of a Service that needs both families, both work or none is shown; of
+/// What to answer for a Service with this plan, which names `pool` if it names one. Of a Service that needs both families, both work or none is shown; of
 /// others what works is shown, once it is known that the rest will not.
 pub(crate) fn verdict(
     plan: &Plan,
     families: Families,
+    pool: Option<&str>,
     progress: impl Fn(IpAddr) -> Progress,
     foreign: Vec<LoadBalancerIngress>,
 ) -> Result<Ensured, ProviderError> {
@@ -97,15 +100,36 @@ pub(crate) fn verdict(
             message: blocked.join("; "),
         });
     }
-    let (reason, message) = words(plan, &working, &blocked);
+    let (reason, message) = words(plan, pool, &working, &blocked);
     let addresses = working.iter().map(|planned| planned.address);
     Ok(Ensured::Ready { status: status(addresses, foreign), reason, message })
 }
 
-fn words(plan: &Plan, working: &[&Planned], blocked: &[String]) -> (&'static str, String) {
+/// What a condition says of an address that a Service has, as far as it does not depend on its pool.
+fn from(address: IpAddr) -> String {
+    format!("{address} from ")
+}
+
+/// Whether our condition on the Service says that it has `address`: a memory of the kind that outlives the object and the
+/// pool.
+pub(crate) fn says_ours(service: &Service, address: IpAddr) -> bool {
+    let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ours = conditions.into_iter().find(|one| one.type_ == CONDITION_ADDRESS_ALLOCATED);
+    ours.is_some_and(|condition| {
+        let items = condition.message.split("; ").flat_map(|part| part.split(", "));
+        items.into_iter().any(|item| item.starts_with(&from(address)))
+    })
+}
+
+fn words(
+    plan: &Plan,
+    pool: Option<&str>,
+    working: &[&Planned],
+    blocked: &[String],
+) -> (&'static str, String) {
     let named = |planned: &&Planned| match &planned.pool {
-        Some(pool) => format!("{} from pool {pool:?}", planned.address),
-        None => format!("{} from no pool", planned.address),
+        Some(pool) => format!("{}pool {pool:?}", from(planned.address)),
+        None => format!("{}no pool", from(planned.address)),
     };
     let has = working.iter().map(named).collect::<Vec<_>>().join(", ");
     if !blocked.is_empty() {
@@ -118,6 +142,17 @@ fn words(plan: &Plan, working: &[&Planned], blocked: &[String]) -> (&'static str
                 "{has}: kept although no pool holds it any more; add it to a pool, or allow the move by spec.onRemoval: \
                  Move of its pool or annotation {}=\"true\" on its VirtualIP",
                 windlass_api::ANNOTATION_ALLOW_MOVE
+            ),
+        );
+    }
+    let elsewhere =
+        working.iter().find_map(|planned| planned.pool.as_deref().filter(|its| Some(*its) != pool));
+    if let (Some(pool), Some(its)) = (pool, elsewhere) {
+        return (
+            address_allocated::ADDRESS_IN_OTHER_POOL,
+            format!(
+                "{has}: kept although the Service names pool {pool:?}, which does not hold it any more; name pool {its:?}, \
+                 or add the address to pool {pool:?}"
             ),
         );
     }

@@ -5,8 +5,8 @@
 //! memory, to those that wait for just that, and names them, so that their Services are looked at and the addresses
 //! claimed. What a Service waits for is given to it before anybody who comes later can ask.
 //!
-//! The order is: those that name their addresses, because nothing else can serve them (allocation scenario 112), then
-//! by age, then by name. Always the first one that can be served is served, so that the outcome is the same as if
+//! The order is: those that name their addresses, because nothing else can serve them (allocation scenario 112), then those
+//! that have nothing before those that want more than they have, then by age, then by name. Always the first one that can be served is served, so that the outcome is the same as if
 //! everybody were tried again and again from the beginning; but only those are tried whose answer can have changed, and
 //! of those that are [alike](groups::Kind::Alike) only the first. At most one plan is made for each that is served and one for
 //! each group that is concerned, and one more for a group each time a shared address or a new sharing key gives it
@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use windlass_api::ServiceRef;
 use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Owner as _, Plan, Pool, Request, Terms};
 
-use self::groups::{GroupId, Groups, Place, Turn};
+use self::groups::{GroupId, Groups, Place, Turn, Urgency};
 
 /// Who has the addresses: the ledger.
 pub(crate) trait Giver {
@@ -81,7 +81,7 @@ type Queue = BTreeMap<(Turn, GroupId), Why>;
 /// Everybody who waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    waiters: BTreeMap<ServiceRef, (Waiter, GroupId)>,
+    waiters: BTreeMap<ServiceRef, (Waiter, Turn, GroupId)>,
     by_namespace: BTreeMap<String, BTreeSet<ServiceRef>>,
     groups: Groups,
 }
@@ -89,21 +89,32 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// `waiter` waits, instead of what it waited for before.
     pub(crate) fn insert(&mut self, allocator: &Allocator<ServiceRef>, waiter: Waiter) {
-        if self.waiters.get(&waiter.owner).is_some_and(|(known, _)| *known == waiter) {
+        let turn = turn(&waiter, allocator);
+        if self.waiters.get(&waiter.owner).is_some_and(|(known, its, _)| *known == waiter && *its == turn) {
             return;
         }
         self.remove(&waiter.owner);
         let (kind, places) = groups::of(&waiter, allocator);
-        let group = self.groups.join(kind, places, turn(&waiter));
+        let group = self.groups.join(kind, places, turn.clone());
         let namespace = &waiter.owner.namespace;
         self.by_namespace.entry(namespace.clone()).or_default().insert(waiter.owner.clone());
-        self.waiters.insert(waiter.owner.clone(), (waiter, group));
+        self.waiters.insert(waiter.owner.clone(), (waiter, turn, group));
+    }
+
+    /// The status of `owner`'s Service shows these addresses now.
+    pub(crate) fn shows(
+        &mut self,
+        allocator: &Allocator<ServiceRef>,
+        owner: &ServiceRef,
+        addresses: Vec<IpAddr>,
+    ) {
+        self.regroup(allocator, owner, |waiter| waiter.request.preferred = addresses);
     }
 
     /// `owner` waits no longer.
     pub(crate) fn remove(&mut self, owner: &ServiceRef) -> Option<Waiter> {
-        let (waiter, group) = self.waiters.remove(owner)?;
-        self.groups.leave(group, &turn(&waiter));
+        let (waiter, turn, group) = self.waiters.remove(owner)?;
+        self.groups.leave(group, &turn);
         if let Entry::Occupied(mut of_namespace) = self.by_namespace.entry(owner.namespace.clone()) {
             of_namespace.get_mut().remove(owner);
             if of_namespace.get().is_empty() {
@@ -151,7 +162,7 @@ impl Waiting {
                 Why::Always => true,
             };
             let owner = turn.owner();
-            let Some((waiter, _)) = self.waiters.get(owner).filter(|_| worth_it) else { continue };
+            let Some((waiter, ..)) = self.waiters.get(owner).filter(|_| worth_it) else { continue };
             // What it holds already it uses on other terms from now on: those who share it may gain or lose by that.
             let former = giver.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
             let Some(plan) = give(giver, owner, &waiter.request) else { continue };
@@ -256,7 +267,7 @@ impl Waiting {
             self.regroup(allocator, &owner, |waiter| {
                 waiter.request.subject.namespace_labels.clone_from(labels);
             });
-            if let Some((_, group)) = self.waiters.get(&owner) {
+            if let Some((.., group)) = self.waiters.get(&owner) {
                 self.enqueue(*group, &Why::Always, queue);
             }
         }
@@ -303,8 +314,15 @@ fn give(giver: &mut impl Giver, owner: &ServiceRef, request: &Request) -> Option
     if gains { giver.place(owner, request) } else { None }
 }
 
-fn turn(waiter: &Waiter) -> Turn {
-    Turn::new(waiter.request.addresses.is_empty(), waiter.created, waiter.owner.clone())
+fn turn(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> Turn {
+    let urgency = if !waiter.request.addresses.is_empty() {
+        Urgency::Named
+    } else if allocator.held_by(&waiter.owner).next().is_none() {
+        Urgency::Need
+    } else {
+        Urgency::Wish
+    };
+    Turn::new(urgency, waiter.created, waiter.owner.clone())
 }
 
 #[cfg(test)]

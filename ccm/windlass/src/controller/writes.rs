@@ -180,6 +180,11 @@ impl Writes {
         {
             spec.insert("pool".to_owned(), json!(pool.name));
         }
+        let recorded = vip.spec.former_pools.iter().chain([&vip.spec.pool]);
+        let former = state.former_pools(vip.spec.address, &vip.spec.owners, recorded);
+        if vip.spec.former_pools != former {
+            spec.insert("formerPools".to_owned(), json!(former));
+        }
         // In quarantine nobody announces it; only a hand puts it there with a virtual router, or names one.
         let is_nowhere = unplaced.is_some() || vip.spec.quarantine.is_some();
         if is_nowhere && vip.spec.virtual_router.is_some() {

@@ -242,3 +242,26 @@ fn the_end_of_the_address_space_is_not_overrun() {
         lan.release("s4");
     }
 }
+
+#[test]
+fn what_is_held_answers_a_request_whose_pool_lost_it_to_another_unless_the_request_changed() {
+    let (before, after) =
+        (pool("pa", &["1.2.3.0/29"]), [pool("pa", &["1.2.3.4/30"]), pool("pb", &["1.2.3.0/30"])]);
+    let elsewhere = [pool("pa", &["1.2.3.4/30"]), pool("pz", &["1.2.3.0/30"])];
+    for pools in [after.to_vec(), elsewhere.to_vec(), vec![pool("pb", &["1.2.3.0/29"])]] {
+        let mut lan = Lan::new([before.clone()]);
+        assert_eq!(lan.given("s1", v4().from("pa")), "1.2.3.0");
+        lan.allocator.replace_pools(pools);
+        let stays = |request: Request| Request { stays: true, ..request };
+        for request in
+            [v4().from("pa"), v4().from("pa").named(&["1.2.3.0"]), v4().from("pa").shown(&["1.2.3.5"])]
+        {
+            let plan = lan.allocator.plan(&"s1", &stays(request)).expect("it stays");
+            assert_eq!((plan.addresses[0].address, plan.addresses[0].how), (ip("1.2.3.0"), How::Kept));
+        }
+    }
+    // Another pool is asked for: that is followed.
+    let mut lan = Lan::new([pool("pa", &["1.2.3.0/30"]), pool("pb", &["1.2.3.4/30"])]);
+    assert_eq!(lan.given("s1", v4().from("pa")), "1.2.3.0");
+    assert_eq!(lan.given("s1", v4().from("pb")), "1.2.3.4");
+}

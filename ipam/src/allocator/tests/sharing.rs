@@ -103,23 +103,68 @@ fn s19_a_sharer_may_change_its_ports() {
 }
 
 #[test]
-fn s20_a_later_sharer_that_fits_no_more_loses_the_address_and_the_earlier_one_keeps_it() {
-    for changed in [
-        v4().shared("other", &["tcp/443"]),
-        v4().shared("web", &["tcp/443"]).local("app=x"),
-        v4().shared("web", &["tcp/80"]),
-        v4(),
-    ] {
-        let mut lan = shared();
-        lan.given("s3", v4().shared("web", &["tcp/443"]));
-        assert_eq!(lan.allocator.collisions(&"s3", &changed.terms), [ip("1.2.3.4")]);
-        assert_eq!(lan.given("s3", changed.clone()), "-", "there is no other address");
-        assert_eq!((lan.held("s3"), lan.held("s4")), (String::new(), "1.2.3.4".into()));
-        // With another address in the pool it gets that one.
-        lan.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
-        assert_eq!(lan.given("s3", v4().shared("web", &["tcp/443"])), "1.2.3.4");
-        assert_eq!(lan.given("s3", changed), "1.2.3.5");
-        assert_eq!((lan.held("s3"), lan.held("s4")), ("1.2.3.5".into(), "1.2.3.4".into()));
+fn s20_a_sharer_that_changes_and_fits_no_more_loses_the_address_and_the_others_keep_it() {
+    // Whoever joined first: the one that changes leaves.
+    for (changes, port, stays) in [("s3", "tcp/443", "s4"), ("s4", "tcp/80", "s3")] {
+        let other = if port == "tcp/80" { "tcp/443" } else { "tcp/80" };
+        for changed in [
+            v4().shared("other", &[port]),
+            v4().shared("web", &[port]).local("app=x"),
+            v4().shared("web", &[port, other]),
+            v4(),
+        ] {
+            let mut lan = shared();
+            lan.given("s3", v4().shared("web", &["tcp/443"]));
+            let lost: Vec<_> = lan
+                .allocator
+                .collisions(&changes, &changed.terms)
+                .iter()
+                .map(|one| (one.address, one.holder))
+                .collect();
+            assert_eq!(lost, [(ip("1.2.3.4"), stays)]);
+            assert_eq!(lan.given(changes, changed.clone()), "-", "there is no other address");
+            assert_eq!((lan.held(changes), lan.held(stays)), (String::new(), "1.2.3.4".into()));
+            // With another address in the pool it gets that one.
+            lan.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
+            assert_eq!(lan.given(changes, v4().shared("web", &[port])), "1.2.3.4");
+            assert_eq!(lan.given(changes, changed), "1.2.3.5");
+            assert_eq!((lan.held(changes), lan.held(stays)), ("1.2.3.5".into(), "1.2.3.4".into()));
+            assert_eq!(lan.given(stays, v4().shared("web", &[other])), "1.2.3.4", "asked again, it stays");
+        }
+    }
+}
+
+#[test]
+fn while_the_one_that_changed_has_not_left_yet_the_others_stay_asked_or_not() {
+    let mut lan = shared();
+    lan.given("s3", v4().shared("web", &["tcp/443"]));
+    lan.given("s2", v4().shared("web", &["tcp/25"]));
+    lan.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
+    let changed = v4().shared("web", &["tcp/80", "tcp/443"]);
+    let plan = lan.allocator.prepare(&"s4", &changed).expect("another address").commit();
+    assert_eq!((plan.addresses[0].address, plan.leaves), (ip("1.2.3.5"), vec![ip("1.2.3.4")]));
+    assert_eq!(lan.allocator.holders(ip("1.2.3.4")), ["s4", "s3", "s2"], "it was not withdrawn yet");
+    for (owner, port) in [("s3", "tcp/443"), ("s2", "tcp/25")] {
+        assert_eq!(lan.given(owner, v4().shared("web", &[port])), "1.2.3.4", "{owner}");
+    }
+    // A harmless change of one that stays is none of the other's business.
+    assert_eq!(lan.given("s2", v4().shared("web", &["tcp/26"])), "1.2.3.4");
+}
+
+#[test]
+fn after_a_restart_the_one_that_is_said_to_have_changed_last_leaves() {
+    let clashing = |port: &str| v4().shared("web", &["tcp/443", port]).terms;
+    for last in ["s3", "s4"] {
+        let mut allocator = Allocator::new([pool("a", &["1.2.3.4/31"])]);
+        for (owner, port) in [("s4", "tcp/80"), ("s3", "tcp/25")] {
+            allocator.adopt_together(ip("1.2.3.4"), &owner, &clashing(port));
+        }
+        let first = |allocator: &Allocator<&str>| {
+            ["s4", "s3"].map(|one| allocator.collisions(&one, allocator.terms(&one).expect("terms")).len())
+        };
+        assert_eq!(first(&allocator), [0, 1], "nothing is known of a change: who joined later");
+        allocator.mark_changed(&last);
+        assert_eq!(first(&allocator), if last == "s3" { [0, 1] } else { [1, 0] });
     }
 }
 
@@ -174,10 +219,10 @@ fn s25_sharers_are_looked_at_again_when_their_terms_change() {
     assert_eq!(lan.held("svc"), "1.2.3.4");
     assert_eq!(lan.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "alone, it may");
     assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=x")), "1.2.3.4");
-    // The earlier one changes: it keeps the address, and the later one loses it.
-    assert_eq!(lan.given("svc", cluster("tcp/80").local("app=y")), "1.2.3.4");
-    assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=x")), "-");
-    assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=y")), "1.2.3.4");
+    // The earlier one changes: it loses the address, and the later one stays.
+    assert_eq!(lan.given("svc", cluster("tcp/80").local("app=y")), "-");
+    assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=x")), "1.2.3.4");
+    assert_eq!(lan.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "it fits again");
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
     let address: IpAddr = address.parse().unwrap();
     let owner = ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() };
     let spec = VirtualIPSpec {
+        former_pools: Vec::new(),
         address,
         pool: "lan".to_owned(),
         owners: vec![owner],

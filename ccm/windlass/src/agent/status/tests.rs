@@ -68,6 +68,7 @@ fn condition(type_: &str, status: &str) -> Condition {
 
 fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
     let spec = VirtualIPSpec {
+        former_pools: Vec::new(),
         address: "192.0.2.200".parse().unwrap(),
         pool: "lan".into(),
         owners: vec![ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() }],

@@ -23,6 +23,7 @@ fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
         address: ip(address),
         pool: "p".into(),
         owners: owners.iter().map(|name| owner(name)).collect(),
+        former_pools: Vec::new(),
         virtual_router: None,
         sources: Vec::new(),
         quarantine: None,
@@ -61,7 +62,7 @@ fn promised(ledger: &mut Ledger, name: &str) -> Option<String> {
 
 fn note(ledger: &mut Ledger, vip: &VirtualIP, asked: Option<&str>) -> Vec<String> {
     let asked = asked.map(owner);
-    let change = ledger.note(vip, asked.as_ref(), at(NOW), terms);
+    let change = ledger.note(vip, asked.as_ref(), at(NOW), terms, |_, _| false);
     change.lost.into_iter().map(|lost| lost.name).collect()
 }
 
@@ -118,7 +119,36 @@ fn an_object_deleted_by_hand_leaves_its_address_to_services_that_want_it() {
     assert_eq!(change.bare, [owner("a"), owner("b")]);
     assert_eq!(ledger.claim(&owner("a"), ip("192.0.2.1")), Claim::Create);
     assert_eq!(promised(&mut ledger, "c").as_deref(), Some("192.0.2.2"));
-    assert_eq!(promised(&mut ledger, "a").as_deref(), Some("192.0.2.1"));
+    let as_before = Request { terms: terms(&owner("a")), ..request() };
+    let plan = ledger.place(&owner("a"), &as_before).expect("kept");
+    assert_eq!(plan.addresses[0].address, ip("192.0.2.1"));
+}
+
+#[test]
+fn an_owner_that_a_hand_takes_out_comes_back_in_front_and_one_that_it_puts_in_front_comes_last() {
+    let mut ledger = ledger("192.0.2.1-192.0.2.2");
+    let address = ip("192.0.2.1");
+    let mut see = |owners: &[&str], version: u64| {
+        let seen = vip("192.0.2.1", owners, "x", version);
+        let change = ledger.note(&seen, None, at(NOW), terms, |holder, _| holder.name == "a");
+        let names = |all: &[ServiceRef]| all.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        let claim = ledger.claim(&owner("a"), address);
+        (
+            names(&change.bare),
+            names(&change.lost),
+            names(&change.joined),
+            names(ledger.holders(address)),
+            claim,
+        )
+    };
+    let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    see(&["a", "b"], 5);
+    let (bare, lost, joined, holders, claim) = see(&["c", "b"], 6);
+    assert_eq!((bare, lost, joined), (all(&["a"]), all(&[]), all(&["c"])));
+    assert_eq!(holders, all(&["a", "b", "c"]));
+    assert!(matches!(claim, Claim::Join { owners, .. } if owners == ["a", "b", "c"].map(owner)), "as it was");
+    let (bare, lost, .., holders, claim) = see(&["a", "b"], 7);
+    assert_eq!((bare, lost, holders, claim), (all(&[]), all(&["c"]), all(&["a", "b"]), Claim::Owned));
 }
 
 #[test]
@@ -129,11 +159,13 @@ fn who_joins_and_who_leaves_is_what_the_object_says() {
     let joins = Request { terms: terms(&owner("b")), ..request() };
     let plan = ledger.place(&owner("b"), &joins).expect("joined");
     assert_eq!(plan.addresses[0].address, address);
-    assert!(matches!(ledger.claim(&owner("b"), address), Claim::Join(seen) if seen.owners == [owner("a")]));
+    assert!(
+        matches!(ledger.claim(&owner("b"), address), Claim::Join { owners, .. } if owners == [owner("a"), owner("b")])
+    );
     note(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 6), Some("b"));
     assert_eq!(ledger.claim(&owner("b"), address), Claim::Owned);
     assert!(matches!(ledger.part(&owner("a"), address), Part::Leave { stay, .. } if stay == [owner("b")]));
-    let change = ledger.note(&vip("192.0.2.1", &["b"], "x", 7), None, at(NOW), terms);
+    let change = ledger.note(&vip("192.0.2.1", &["b"], "x", 7), None, at(NOW), terms, |_, _| false);
     assert_eq!((change.lost, change.freed), (vec![owner("a")], true), "its ports are free");
     assert_eq!(ledger.part(&owner("a"), address), Part::None);
 }
@@ -189,17 +221,16 @@ fn an_address_that_another_station_has_is_not_given_back_either() {
 }
 
 #[test]
-fn what_a_status_shows_is_promised_if_it_is_in_a_pool_and_free_or_shared() {
+fn what_a_status_shows_is_promised_if_it_is_free_or_shared() {
     let mut ledger = ledger("192.0.2.1-192.0.2.9");
     let alone = Terms::alone("ns");
     for (name, address, terms) in [
         ("b", "192.0.2.8", &alone),
         ("c", "192.0.2.8", &alone),
-        ("c", "203.0.113.1", &alone),
         ("d", "192.0.2.7", &terms(&owner("d"))),
         ("e", "192.0.2.7", &terms(&owner("e"))),
     ] {
-        ledger.adopt(ip(address), &owner(name), terms);
+        ledger.adopt(ip(address), &owner(name), terms, |_| false);
     }
     assert_eq!(ledger.held_by(&owner("b")), [ip("192.0.2.8")]);
     assert!(ledger.held_by(&owner("c")).is_empty());

@@ -100,6 +100,7 @@ impl Cluster {
             address: address.parse().expect(address),
             pool: pool.into(),
             owners: services.iter().map(owner).collect(),
+            former_pools: Vec::new(),
             virtual_router: None,
             sources: Vec::new(),
             quarantine: None,

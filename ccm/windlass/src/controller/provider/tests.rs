@@ -254,7 +254,7 @@ async fn what_is_deleted_is_ones_own_and_deleting_again_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_service_made_anew_under_the_same_name_is_another_one() {
+async fn a_service_made_anew_under_the_same_name_takes_the_address_of_its_former_self_over() {
     let api = Api::default();
     let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     let before = plain("web");
@@ -263,7 +263,7 @@ async fn a_service_made_anew_under_the_same_name_is_another_one() {
     ensure(&metal, &before).await.expect("claimed");
     ensure(&metal, &after).await.expect("claimed");
     metal.ensure_deleted("kubernetes", &before).await.expect("deleted");
-    assert_eq!(claims(&api), [("192.0.2.2".into(), "web".into())]);
+    assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
     assert!(metal.get("kubernetes", &after).await.expect("known").is_some());
 }
 

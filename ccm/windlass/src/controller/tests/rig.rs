@@ -245,7 +245,7 @@ impl Rig {
         controller.kill().await;
     }
 
-    fn sharing_key(&self, service: &str) -> String {
+    pub(super) fn sharing_key(&self, service: &str) -> String {
         let service = self.api.get(&key(service)).unwrap_or_default();
         text(&service["metadata"]["annotations"]["windlass.dev/sharing-key"])
     }

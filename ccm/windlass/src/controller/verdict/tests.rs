@@ -44,7 +44,8 @@ fn a_service_with_an_address_that_nobody_can_guard_keeps_its_status_and_says_so(
         let far = |address: IpAddr| {
             if address.is_ipv4() { Progress::Works } else { Progress::Mute { message: "n1 cannot".into() } }
         };
-        let Ok(Ensured::Ready { status, reason, message }) = verdict(&plan(), families, far, Vec::new())
+        let Ok(Ensured::Ready { status, reason, message }) =
+            verdict(&plan(), families, None, far, Vec::new())
         else {
             panic!("ready")
         };

@@ -12,15 +12,25 @@ use super::Waiter;
 /// Whose turn it is: the lower the sooner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
-    /// It takes any address: after those that name theirs.
-    any: bool,
+    urgency: Urgency,
     created: Option<Timestamp>,
     owner: ServiceRef,
 }
 
+/// How much depends on the next address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// It names its addresses: no other will do.
+    Named,
+    /// It has none.
+    Need,
+    /// It has some, and wants more or another.
+    Wish,
+}
+
 impl Turn {
-    pub(super) const fn new(any: bool, created: Option<Timestamp>, owner: ServiceRef) -> Self {
-        Self { any, created, owner }
+    pub(super) const fn new(urgency: Urgency, created: Option<Timestamp>, owner: ServiceRef) -> Self {
+        Self { urgency, created, owner }
     }
 
     pub(super) const fn owner(&self) -> &ServiceRef {
@@ -144,8 +154,10 @@ pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, B
         Families::Require(both) => (both.to_vec(), false),
         Families::Prefer(both) => (both.to_vec(), true),
     };
-    // What it holds counts too if it may not keep it, as by those it shares it with: more than the pools decides then.
-    let shares = held.iter().any(|address| allocator.holders(*address).len() > 1);
+    // What it holds counts too if it may not keep it, as by those it shares it with, or who may join it by the key that it
+    // gives up: more than the pools decides then.
+    let shares = allocator.terms(owner).is_some_and(|terms| terms.key().is_some())
+        || held.iter().any(|address| allocator.holders(*address).len() > 1);
     let keeps = held.is_empty() || (request.pool.is_none() && !request.may_leave && !shares);
     let simple = keeps && request.addresses.is_empty() && request.terms.key().is_none();
     let families = if missing.is_empty() || !simple { all } else { missing.clone() };
@@ -164,9 +176,10 @@ pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, B
     places.extend(request.terms.key().map(|key| Place::Key(key.to_owned())));
     let shown = request.preferred.iter().any(|address| lacks(&address));
     // Nobody else can be served by these.
-    let kept_back = allocator.kept_back_for(owner);
-    places.extend(kept_back.iter().copied().map(Place::Address));
-    let as_others = simple && !shown && kept_back.is_empty();
+    let kept_back = allocator.kept_back_for(owner).iter().chain(&request.inherited);
+    let own: Vec<Place> = kept_back.copied().map(Place::Address).collect();
+    let as_others = simple && !shown && own.is_empty();
+    places.extend(own);
     let kind = match (as_others, held.is_empty(), some_will_do) {
         (true, true, false) => {
             Kind::Alike { families: sorted(families), count: Some(request.count), pools: open }

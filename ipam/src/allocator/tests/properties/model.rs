@@ -43,6 +43,8 @@ pub(super) struct Model {
     pools: Vec<Members>,
     holders: BTreeMap<IpAddr, Vec<Party>>,
     terms: BTreeMap<Party, Terms>,
+    /// Those who changed their terms while they held something, the last one last.
+    changed: Vec<Party>,
     pub(super) quarantined: BTreeMap<IpAddr, Quarantined<Party>>,
     pub(super) now: Moment,
 }
@@ -109,10 +111,18 @@ impl Model {
             .collect()
     }
 
-    /// Whether `owner` may have the address with those who joined before it.
+    /// Whether `owner` may have the address with those who hold it: it gives way to all if it changes its terms or joins,
+    /// else to those that changed theirs before it did, or joined before it; never to one that it succeeds.
     fn fits(&self, address: IpAddr, owner: &Party, terms: &Terms) -> bool {
-        let before = self.holders(address).iter().take_while(|holder| *holder != owner);
-        before.map(|holder| &self.terms[holder]).all(|theirs| {
+        let holders = self.holders(address);
+        let turn = |party: &Party| {
+            let place = holders.iter().position(|holder| holder == party);
+            (self.changed.iter().position(|changed| changed == party), place)
+        };
+        let stays = holders.contains(owner) && self.terms[owner] == *terms;
+        let first = |holder: &&Party| !stays || turn(holder) < turn(owner);
+        let others = holders.iter().filter(|holder| holder.name != owner.name).filter(first);
+        others.map(|holder| &self.terms[holder]).all(|theirs| {
             let (Some(mine), Some(held)) = (&terms.sharing, &theirs.sharing) else { return false };
             let named = mine.with.contains(&theirs.namespace) && held.with.contains(&terms.namespace);
             mine.key == held.key
@@ -130,6 +140,11 @@ impl Model {
         }
     }
 
+    /// Whether what `owner` holds there answers the request.
+    fn answers(&self, request: &Request, address: IpAddr) -> bool {
+        request.stays || self.is_within(request, address)
+    }
+
     fn admits(pool: &Members, request: &Request) -> bool {
         let namespaces = &pool.policy.namespaces;
         !pool.policy.disabled && (namespaces.is_empty() || namespaces.contains(&request.subject.namespace))
@@ -143,7 +158,7 @@ impl Model {
     fn may_keep(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
         self.holders(address).contains(owner)
             && request.families.place(Family::of(address)).is_some()
-            && self.is_within(request, address)
+            && self.answers(request, address)
             && self.fits(address, owner, &request.terms)
     }
 
@@ -153,15 +168,25 @@ impl Model {
         })
     }
 
-    /// What is kept back for `owner` and might be given to it if it were free.
+    /// Whether one that `owner` succeeds holds the address, and nobody stands against it.
+    fn may_inherit(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
+        let holders = self.holders(address);
+        request.inherited.contains(&address)
+            && holders.iter().any(|holder| holder.name == owner.name)
+            && !holders.contains(owner)
+            && self.fits(address, owner, &request.terms)
+    }
+
+    /// What is held by those that `owner` succeeds, or is kept back for it, and might be given to it if it were free.
     fn recallable(&self, owner: &Party, request: &Request, family: Family) -> Vec<IpAddr> {
         let is = |address: &IpAddr| {
             let pool = self.pool_of(*address);
             Family::of(*address) == family
-                && self.may_recall(*address, owner)
                 && pool.is_some_and(|pool| Self::may_use(pool, request) && pool.givable.contains(address))
         };
-        self.quarantined.keys().copied().filter(is).collect()
+        let inherited = request.inherited.iter().filter(|one| self.may_inherit(**one, owner, request));
+        let kept = self.quarantined.keys().filter(|one| self.may_recall(**one, owner));
+        inherited.chain(kept).copied().filter(is).collect()
     }
 
     /// Whether an address that is not held could be had, if its pool allows it.
@@ -246,7 +271,7 @@ impl Model {
                 How::Kept => self.may_keep(address, owner, request),
                 How::New => self.holders(address).is_empty() && !self.quarantined.contains_key(&address),
                 How::Joined => !self.holders(address).is_empty() && self.can_be_had(address, owner, request),
-                How::Recalled => self.may_recall(address, owner),
+                How::Recalled => self.may_recall(address, owner) || self.may_inherit(address, owner, request),
             };
             prop_assert!(is, "{:?} {:?}", planned, self);
         }
@@ -355,7 +380,8 @@ impl Model {
             return Adopted::Already;
         }
         if !together && !self.fits(address, owner, terms) {
-            let clash = holders.iter().find(|holder| terms.fits(&self.terms[holder]).is_err());
+            let others = holders.iter().filter(|holder| holder.name != owner.name);
+            let clash = others.into_iter().find(|holder| terms.fits(&self.terms[holder]).is_err());
             return clash.map_or(Adopted::Already, |holder| Adopted::Conflict { holder: holder.clone() });
         }
         self.quarantined.remove(&address);
@@ -375,6 +401,7 @@ impl Model {
         }
         if self.held(owner).is_empty() {
             self.terms.remove(owner);
+            self.changed.retain(|changed| changed != owner);
         }
         Some(others)
     }
@@ -398,8 +425,13 @@ impl Model {
     }
 
     pub(super) fn set_terms(&mut self, owner: &Party, terms: &Terms) {
-        if !self.held(owner).is_empty() {
-            self.terms.insert(owner.clone(), terms.clone());
+        if self.held(owner).is_empty() {
+            return;
+        }
+        let before = self.terms.insert(owner.clone(), terms.clone());
+        if before.is_some_and(|before| before != *terms) {
+            self.changed.retain(|changed| changed != owner);
+            self.changed.push(owner.clone());
         }
     }
 

@@ -74,8 +74,10 @@ fn request() -> impl Strategy<Value = Request> {
     let pool = option::weighted(0.2, 0..4u8);
     let count = prop_oneof![1 => Just(0u8), 20 => Just(1), 5 => 2..5u8];
     let preferred = vec(address(), 0..3);
-    (families(), count, addresses, pool, preferred, terms(), any::<bool>()).prop_map(
-        |(families, count, addresses, pool, preferred, terms, may_leave)| Request {
+    let inherited = vec(address(), 0..3);
+    let kept = (any::<bool>(), any::<bool>());
+    (families(), count, addresses, pool, preferred, terms(), kept, inherited).prop_map(
+        |(families, count, addresses, pool, preferred, terms, (may_leave, stays), inherited)| Request {
             families,
             count,
             addresses,
@@ -84,6 +86,8 @@ fn request() -> impl Strategy<Value = Request> {
             subject: crate::Subject { namespace: terms.namespace.clone(), ..Default::default() },
             terms,
             may_leave,
+            stays,
+            inherited,
         },
     )
 }

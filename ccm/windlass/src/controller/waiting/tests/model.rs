@@ -151,7 +151,12 @@ fn naive(giver: &mut Counting, waiters: &mut BTreeMap<ServiceRef, Waiter>) -> Ve
     let mut served = Vec::new();
     'again: loop {
         let mut all: Vec<&Waiter> = waiters.values().collect();
-        all.sort_by_key(|waiter| (waiter.request.addresses.is_empty(), waiter.created, &waiter.owner));
+        // Who names addresses, then who has nothing, then who wants more than it has.
+        all.sort_by_key(|waiter| {
+            let takes_any = waiter.request.addresses.is_empty();
+            let has = takes_any && giver.allocator.held_by(&waiter.owner).next().is_some();
+            (takes_any, has, waiter.created, &waiter.owner)
+        });
         for waiter in all {
             let Ok(plan) = giver.allocator.plan(&waiter.owner, &waiter.request) else { continue };
             if plan.addresses.iter().all(|planned| planned.how == How::Kept) {
@@ -207,7 +212,7 @@ impl Model {
             .waiting
             .waiters
             .iter()
-            .map(|(owner, (waiter, _))| (owner.clone(), waiter.clone()))
+            .map(|(owner, (waiter, ..))| (owner.clone(), waiter.clone()))
             .collect();
         prop_assert_eq!(&still, &self.waiters);
         // Each that is served gives at most every group one chance more.

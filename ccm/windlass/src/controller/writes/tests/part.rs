@@ -221,6 +221,7 @@ impl Cluster {
             address: address(last),
             pool: "p".into(),
             owners: vec![holder.clone()],
+            former_pools: Vec::new(),
             virtual_router: None,
             sources: Vec::new(),
             quarantine: None,

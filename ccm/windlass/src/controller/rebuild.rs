@@ -1,0 +1,150 @@
+//! The ledger as it is built when a controller begins, and what Services are adopted with: the addresses that their status
+//! shows. Decisions on the state, without a call to anybody.
+//!
+//! Of each address there are two memories: the object, which is the claim, and the status of its Service. A hand, or a
+//! predecessor, may have written either or deleted it while nobody looked. What both say holds; where they differ, a Service
+//! that wants an address and shows it outweighs one that only the object names.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::ServiceRef;
+use windlass_ccm::{ServiceKey, slim};
+use windlass_ipam::{Family, Terms};
+
+use super::cache::News;
+use super::holdings::{live, shows};
+use super::request::{MOST_OF_A_FAMILY, owner, status_addresses, terms, wants_address};
+use super::state::{State, World, created, service_key};
+use super::verdict;
+
+impl State {
+    /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
+    /// an address no object says they have: those satisfied come before any that wait.
+    pub(crate) fn rebuild_when_complete(&mut self) -> bool {
+        let World { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.world;
+        let complete = pools.is_ready()
+            && vips.is_ready()
+            && routers.is_ready()
+            && networks.is_ready()
+            && services.is_ready()
+            && nodes.is_ready()
+            && namespaces.is_ready();
+        if self.ready || !complete {
+            return false;
+        }
+        self.review_pools();
+        let vips: Vec<_> = self.world.vips.iter().cloned().collect();
+        for vip in vips {
+            self.note(&vip, None);
+        }
+        self.adopt_all_shown();
+        self.note_all_terms();
+        self.judge_clashes();
+        self.ready = true;
+        self.serve_all();
+        true
+    }
+
+    /// Promises to all Services, the oldest first, what they show and do not hold. Names those that got something.
+    pub(super) fn adopt_all_shown(&mut self) -> Vec<ServiceKey> {
+        let unheld = |service: &&Arc<Service>| {
+            let Some(owner) = owner(service) else { return false };
+            status_addresses(service).any(|address| !self.ledger.holders(address).contains(&owner))
+        };
+        let mut by_age: Vec<Arc<Service>> = self.world.services.iter().filter(unheld).cloned().collect();
+        by_age.sort_by_cached_key(|service| (created(service), owner(service)));
+        by_age.iter().filter_map(|service| self.adopt_shown(service)).collect()
+    }
+
+    /// Promises the Service what its status shows and it does not hold, as far as it wants so many: it has it from another
+    /// controller, or its object was lost. Names it if it got something.
+    fn adopt_shown(&mut self, service: &Service) -> Option<ServiceKey> {
+        if service.metadata.deletion_timestamp.is_some() || !wants_address(service, self.settings) {
+            return None;
+        }
+        let owner = owner(service)?;
+        // What cannot be read of its terms does not cost it its address.
+        let terms = terms(service, self.settings).unwrap_or_else(|_| Terms::alone(&owner.namespace));
+        let count = self.asks(service).map_or(MOST_OF_A_FAMILY, |request| request.count);
+        let mut adopted = false;
+        for address in status_addresses(service) {
+            if self.ledger.holders(address).contains(&owner)
+                || !self.lacks(&owner, service, Family::of(address), count)
+                || (self.ledger.pool_of(address).is_none() && !verdict::says_ours(service, address))
+            {
+                continue;
+            }
+            let Self { ledger, world, ready, .. } = self;
+            // As long as it runs the ledger knows whose a working address is; at the start only the objects say so.
+            let is_known = *ready && ledger.is_proven(address);
+            let shown = |holder: &ServiceRef| live(world, holder).is_some_and(|one| shows(one, address));
+            let gives_way = |holder: &ServiceRef| !is_known && !shown(holder);
+            adopted |= ledger.adopt(address, &owner, &terms, gives_way);
+        }
+        if adopted {
+            self.served(&owner);
+        }
+        adopted.then(|| service_key(&owner))
+    }
+
+    /// Whether the Service has fewer addresses of the family than it wants, and none that works and its status does not show:
+    /// then it is the status that is wrong.
+    fn lacks(&self, owner: &ServiceRef, service: &Service, family: Family, count: u8) -> bool {
+        let held = self.ledger.held_by(owner).into_iter().filter(|address| Family::of(*address) == family);
+        let (shown, others): (Vec<IpAddr>, Vec<IpAddr>) = held.partition(|address| shows(service, *address));
+        shown.len() < usize::from(count) && !others.into_iter().any(|other| self.ledger.is_proven(other))
+    }
+
+    /// Notes on which terms Services have what they have.
+    fn note_all_terms(&mut self) {
+        let Self { ledger, world, settings, .. } = self;
+        for service in world.services.iter() {
+            if let (Some(owner), Ok(terms)) = (owner(service), terms(service, *settings)) {
+                ledger.set_terms(&owner, &terms);
+            }
+        }
+    }
+
+    /// Of those that share an address and do not fit, some changed while nobody looked, or were put there by a hand: who
+    /// shows the address comes before who does not, and who was edited later gives way.
+    fn judge_clashes(&mut self) {
+        let mut later: BTreeMap<(bool, Option<Timestamp>), Vec<ServiceRef>> = BTreeMap::new();
+        for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {
+            let allocator = self.ledger.allocator();
+            let clash = |one: &&ServiceRef| {
+                let others = holders.iter().filter(|other| other != one);
+                let pairs = others.filter_map(|other| Some((allocator.terms(one)?, allocator.terms(other)?)));
+                pairs.into_iter().any(|(mine, theirs)| mine.fits(theirs).is_err())
+            };
+            for one in holders.iter().filter(clash) {
+                let service = live(&self.world, one);
+                let shown = service.is_some_and(|service| shows(service, address));
+                let edited = service.and_then(|service| slim::edited(service));
+                later.entry((!shown, edited)).or_default().push(one.clone());
+            }
+        }
+        // Of those edited in one second it is not known who was later: they stay in the order in which they joined.
+        for clashing in later.into_values() {
+            for one in clashing {
+                self.ledger.mark_changed(&one);
+            }
+        }
+    }
+
+    /// A status may show what another hand has written: what its Service waits for, or has, may be another thing now.
+    pub(super) fn status_changed(&mut self, news: &News<Service>) -> Option<ServiceKey> {
+        let (old, new) = (news.old.as_ref(), news.new.as_ref()?);
+        let shown: Vec<IpAddr> = status_addresses(new).collect();
+        if old.is_some_and(|old| status_addresses(old).eq(shown.iter().copied())) {
+            return None;
+        }
+        let key = self.adopt_shown(new);
+        let Self { waiting, ledger, .. } = self;
+        waiting.shows(ledger.allocator(), &owner(new)?, shown);
+        key
+    }
+}

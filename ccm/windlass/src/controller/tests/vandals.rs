@@ -1,0 +1,275 @@
+//! Everything that a hand can do to pools, objects and statuses, at random, with controllers that are killed and started
+//! again in between, and no Service that nobody edits ever gets another address.
+//!
+//! An address has two memories, its object and its Service's status. What destroys both of one Service before any controller
+//! has looked leaves nothing to remember by: a hand does not damage the second before the first is whole again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use windlass_ccm::testing::faults::Dice;
+
+use super::lives::{annotated_port, ingress};
+use super::rig::{Rig, Running, key, pool, text};
+use super::scenarios::{annotated, dual};
+
+/// Services that nobody edits, and what they ask for.
+fn steady() -> Vec<(&'static str, Value)> {
+    let mut named_dual = dual("PreferDualStack");
+    named_dual["metadata"] = annotated(&json!({ "windlass.dev/pool": "pa" }))["metadata"].clone();
+    let shared = |port| annotated_port(port, &json!({ "windlass.dev/sharing-key": "k" }));
+    vec![
+        ("plain", json!({})),
+        ("named", annotated(&json!({ "windlass.dev/pool": "pa" }))),
+        ("named-dual", named_dual),
+        ("dual", dual("RequireDualStack")),
+        ("two", annotated(&json!({ "windlass.dev/address-count": "2" }))),
+        ("shares-80", shared(80)),
+        ("shares-81", shared(81)),
+    ]
+}
+
+struct World {
+    rig: Rig,
+    dice: Dice,
+    controller: Option<Running>,
+    had: BTreeMap<&'static str, Vec<String>>,
+    log: Vec<String>,
+}
+
+impl World {
+    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        let index = usize::try_from(self.dice.below(of.len() as u64)).expect("small");
+        of[index].clone()
+    }
+
+    fn do_it(&mut self, what: impl Into<String>) {
+        self.log.push(what.into());
+    }
+
+    /// Whether both memories of what the Service has are as they were.
+    fn is_whole(&self, name: &str) -> bool {
+        let uid = self.rig.api.get(&key(name)).unwrap_or_default()["metadata"]["uid"].clone();
+        let owns = |address: &String| {
+            let vip = self.rig.api.get(&vip_key(address)).unwrap_or_default();
+            let owners = vip["spec"]["owners"].as_array().cloned().unwrap_or_default();
+            vip["spec"]["quarantine"].is_null()
+                && vip["spec"]["pool"] != "../.."
+                && vip["metadata"]["deletionTimestamp"].is_null()
+                && owners.iter().any(|owner| owner["uid"] == uid)
+        };
+        self.had[name].iter().all(|one| self.rig.shown(name).contains(one)) && self.had[name].iter().all(owns)
+    }
+
+    /// A Service whose memories are whole, with all who share with it.
+    fn victim(&mut self) -> Option<&'static str> {
+        let names: Vec<&'static str> = self.had.keys().copied().collect();
+        let name = self.pick(&names);
+        let shares = |name: &str| name.starts_with("shares");
+        let party = names.iter().filter(|one| **one == name || (shares(one) && shares(name)));
+        party.into_iter().all(|one| self.is_whole(one)).then_some(name)
+    }
+
+    fn vandalise_status(&mut self) {
+        let Some(name) = self.victim() else { return };
+        let forged = match self.dice.below(3) {
+            0 => json!([]),
+            1 => json!([{ "ip": format!("192.0.2.{}", 16 + self.dice.below(48)), "ipMode": "VIP" }]),
+            _ => {
+                json!([{ "ip": "2001:db8::15", "ipMode": "VIP" }, { "ip": format!("192.0.2.{}", 16 + self.dice.below(48)) }])
+            }
+        };
+        self.do_it(format!("status of {name}: {forged}"));
+        self.rig.edit(name, &ingress(&forged));
+    }
+
+    fn vandalise_object(&mut self) {
+        let Some(name) = self.victim() else { return };
+        let address = self.had[name][0].clone();
+        let key_of = vip_key(&address);
+        let owners = self.rig.api.get(&key_of).unwrap_or_default()["spec"]["owners"].clone();
+        let other = self.pick(&["guest", "plain", "two"]);
+        let other = self.rig.api.get(&key(other)).unwrap_or_default()["metadata"].clone();
+        let other = json!({ "namespace": "ns", "name": other["name"], "uid": other["uid"] });
+        let ghost = json!({ "namespace": "ns", "name": "ghost", "uid": "boo" });
+        let mut more = owners.as_array().cloned().unwrap_or_default();
+        let spec = match self.dice.below(7) {
+            0 => {
+                self.do_it(format!("object of {name} deleted"));
+                self.rig.api.delete(&key_of);
+                return;
+            }
+            1 => json!({ "owners": [other] }),
+            2 => {
+                more.insert(0, other);
+                json!({ "owners": more })
+            }
+            3 => json!({ "owners": [ghost] }),
+            4 => {
+                more.push(ghost);
+                json!({ "owners": more })
+            }
+            5 => {
+                json!({ "quarantine": { "reason": "Released", "until": "2026-01-02T01:00:00Z" }, "virtualRouter": "nowhere" })
+            }
+            _ => json!({ "pool": "../..", "virtualRouter": null }),
+        };
+        self.do_it(format!("object of {name}: {spec}"));
+        self.rig.api.edit(&key_of, &json!({ "spec": spec }));
+    }
+
+    fn edit_pools(&mut self) {
+        let blocks = [
+            "192.0.2.16/29",
+            "192.0.2.24/29",
+            "192.0.2.32/29",
+            "192.0.2.40/29",
+            "2001:db8::10/126",
+            "2001:db8::14/126",
+        ];
+        let name = self.pick(&["pa", "pb", "pc"]);
+        let path = format!("ippools//{name}");
+        if self.dice.below(4) == 0 && self.rig.api.get(&path).is_some() {
+            self.do_it(format!("pool {name} deleted"));
+            return self.rig.api.delete(&path);
+        }
+        let some: Vec<&str> = blocks.into_iter().filter(|_| self.dice.below(2) == 0).collect();
+        let spec = json!({ "addresses": some, "priority": self.dice.below(3), "quarantineSeconds": self.dice.below(3) * 30,
+                           "disabled": self.dice.below(6) == 0, "autoAssign": self.dice.below(3) != 0 });
+        self.do_it(format!("pool {name}: {spec}"));
+        if self.rig.api.get(&path).is_some() {
+            self.rig.api.edit(&path, &json!({ "spec": spec }));
+        } else {
+            let mut anew = pool(name, &some, &spec);
+            anew["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.log.len()));
+            self.rig.api.put(anew);
+        }
+    }
+
+    /// Services that come, change and go beside the steady ones.
+    fn edit_guests(&mut self) {
+        let name = self.pick(&["guest", "guest-2", "guest-3"]);
+        if !self.rig.exists(name) {
+            let port = 80 + u16::try_from(self.dice.below(4)).expect("small");
+            let annotations = self.pick(&[
+                json!({ "windlass.dev/sharing-key": "k" }),
+                json!({ "windlass.dev/pool": "pb" }),
+                json!({ "windlass.dev/addresses": "192.0.2.17" }),
+                json!({}),
+            ]);
+            self.do_it(format!("{name} made: {annotations}"));
+            return self.rig.create(name, &annotated_port(port, &annotations));
+        }
+        match self.dice.below(3) {
+            0 => {
+                self.do_it(format!("{name} deleted"));
+                self.rig.delete(name);
+            }
+            1 => {
+                self.do_it(format!("{name} deleted by force"));
+                self.rig.edit(name, &json!({ "metadata": { "finalizers": null } }));
+                self.rig.delete(name);
+            }
+            _ => {
+                let ports = json!([{ "name": "p", "port": 80 + self.dice.below(3), "protocol": "TCP", "nodePort": 30080 }]);
+                self.do_it(format!("{name} has ports {ports}"));
+                self.rig.edit(name, &json!({ "spec": { "ports": ports } }));
+            }
+        }
+    }
+
+    async fn kill_or_start(&mut self) {
+        match self.controller.take() {
+            Some(running) => {
+                self.do_it("controller killed");
+                running.kill().await;
+            }
+            None => {
+                self.do_it("controller started");
+                self.controller = Some(self.rig.controller());
+            }
+        }
+    }
+}
+
+/// The addresses that objects say are the Service's.
+fn owned(rig: &Rig, name: &str) -> BTreeSet<String> {
+    let owns = |vip: &Value| {
+        vip["spec"]["owners"].as_array().into_iter().flatten().any(|owner| owner["name"] == name)
+            && vip["spec"]["quarantine"].is_null()
+    };
+    rig.api
+        .list("virtualips")
+        .iter()
+        .filter(|vip| owns(vip))
+        .map(|vip| text(&vip["spec"]["address"]))
+        .collect()
+}
+
+fn vip_key(address: &str) -> String {
+    format!("virtualips//{}", address.replace(':', "-"))
+}
+
+async fn nobody_moves(seed: u64) {
+    let pools = [
+        pool("pa", &["192.0.2.16/28", "2001:db8::10/126"], &json!({})),
+        pool("pb", &["192.0.2.32/28", "2001:db8::14/126"], &json!({ "priority": 200 })),
+    ];
+    let mut rig = Rig::new(&pools);
+    for (name, shape) in steady() {
+        rig.create(name, &shape);
+    }
+    let controller = rig.controller();
+    rig.settle().await;
+    let had: BTreeMap<_, _> = steady().into_iter().map(|(name, _)| (name, rig.shown(name))).collect();
+    assert!(had.values().all(|addresses| !addresses.is_empty()), "{had:?}");
+    rig.create("guest", &json!({}));
+    let mut world = World { rig, dice: Dice::new(seed), controller: Some(controller), had, log: Vec::new() };
+    for _ in 0..60 {
+        match world.dice.below(12) {
+            0..3 => world.vandalise_status(),
+            3..6 => world.vandalise_object(),
+            6..8 => world.edit_pools(),
+            8..10 => world.edit_guests(),
+            _ => world.kill_or_start().await,
+        }
+        let pause = world.dice.below(4) * world.dice.below(2000);
+        sleep(Duration::from_millis(pause)).await;
+    }
+    if world.controller.is_none() {
+        world.kill_or_start().await;
+    }
+    world.rig.settle().await;
+    let World { rig, had, log, controller, .. } = world;
+    for (name, addresses) in &had {
+        let story = || format!("seed {seed}: {name}\n{}\n{}", log.join("\n"), rig.objects());
+        let shown = rig.shown(name);
+        assert!(addresses.iter().all(|address| shown.contains(address)), "had {addresses:?}: {}", story());
+        assert_eq!(owned(&rig, name), addresses.iter().cloned().collect(), "{}", story());
+    }
+    // No address on two that do not share.
+    for vip in rig.api.list("virtualips") {
+        let names: Vec<String> = vip["spec"]["owners"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|owner| text(&owner["name"]))
+            .collect();
+        let alone = |name: &String| rig.sharing_key(name).is_empty();
+        assert!(names.len() < 2 || !names.iter().any(alone), "seed {seed}: {vip}\n{}", log.join("\n"));
+    }
+    if let Some(running) = controller {
+        running.kill().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_done_to_pools_objects_and_statuses_no_untouched_service_moves() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let (first, runs) = (number("WINDLASS_SEED").unwrap_or(1), number("WINDLASS_RUNS").unwrap_or(60));
+    for seed in first..first + runs {
+        nobody_moves(seed).await;
+    }
+}
