@@ -179,22 +179,24 @@ impl<'a> Scene<'a> {
     /// # Errors
     /// What is not, and what [`Self::watched`] found before.
     pub async fn await_order(&self, limit: Duration) -> anyhow::Result<Picture> {
-        let mut last = Picture::default();
+        let mut last: Option<Picture> = None;
         let ordered = await_that("the addresses of all Services are in order", limit, async || {
             self.oracle.borrow().verdict().context(Hopeless)?;
-            last = self.lab.picture().await?;
-            let mut wrong = last.wrong(Timestamp::now());
-            wrong.extend(self.oracle.borrow().displaced(&last.services));
+            let picture = last.insert(self.lab.picture().await?);
+            let mut wrong = picture.wrong(Timestamp::now());
+            wrong.extend(self.oracle.borrow().displaced(&picture.services));
             ensure!(wrong.is_empty(), "wrong is: {}", wrong.join("; "));
             Ok(Some(()))
         })
         .await;
-        for finding in self.oracle.borrow_mut().calm(&last.services) {
+        // (Nobody looked where all was lost before.)
+        let found = last.as_ref().map(|picture| self.oracle.borrow_mut().calm(&picture.services));
+        for finding in found.into_iter().flatten() {
             self.journal.tell(&finding);
         }
         ordered?;
         self.oracle.borrow().verdict()?;
-        Ok(last)
+        last.context("nobody looked")
     }
 
     /// Takes what the Services that are left alone show now for what they are to show ever after.

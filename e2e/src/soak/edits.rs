@@ -15,7 +15,7 @@ use super::{
     cast::{Key, TENANTS},
     random::Random,
 };
-use crate::{await_that, shown};
+use crate::{Hopeless, await_that, shown};
 
 /// Makes edits, each of them of one kind or another.
 pub struct Edits<'a> {
@@ -95,11 +95,20 @@ impl<'a> Edits<'a> {
         Ok(())
     }
 
-    /// Deals pools that do not overlap: those that do count otherwise than the invariants do.
+    /// Deals pools that do not overlap, once that is fair: those that do count otherwise than the invariants do.
     ///
     /// # Errors
-    /// What the API server says.
+    /// What the API server says, and whose claims were not put right.
     pub async fn tidy(&mut self) -> anyhow::Result<()> {
+        await_that("every claim is put right", super::CALM, async || {
+            let oracle = &self.scene.oracle;
+            oracle.borrow().verdict().context(Hopeless)?;
+            let picture = self.scene.lab.picture().await?;
+            let displaced = oracle.borrow().displaced(&picture.services);
+            ensure!(oracle.borrow().is_claimed(&picture), "displaced: {}", displaced.join("; "));
+            Ok(Some(()))
+        })
+        .await?;
         self.deal_pools(false).await
     }
 
