@@ -15,6 +15,11 @@ demo: ## A cluster, a Service, a pulled cable, told as it happens (KEEP=1 leaves
 test: ## Every test, unit to lab, a minute of fuzzing, with one summary
 	@e2e/tools/test
 
+.PHONY: soak
+soak: ## Storms of random edits and faults, for 30 minutes: target/bench/soak.json (SECONDS=…, SEED=…, several as "1 2 3")
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary soak) && exec e2e/tools/as-root "$$program" --seconds $(or $(SECONDS),1800) $(SEED:%=--seed %)
+
 .PHONY: fuzz
 fuzz: ## Made-up input for the parsers and the state machine, for 10 minutes (SECONDS=…)
 	@e2e/tools/fuzz $(or $(SECONDS),600)

@@ -9,8 +9,11 @@ use std::{
 use anyhow::ensure;
 use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{Api, ResourceExt as _, api::ListParams};
-use windlass_api::{AddressCounts, CONDITION_ADDRESS_ALLOCATED, IPPool, VirtualIP};
-use windlass_ipam::{AddressRange, AddressSet};
+use windlass_api::{
+    ANNOTATION_SHARE_WITH, ANNOTATION_SHARING_KEY, AddressCounts, CONDITION_ADDRESS_ALLOCATED, IPPool,
+    VirtualIP,
+};
+use windlass_ipam::{AddressRange, AddressSet, Port, Protocol, Sharing, Terms, Traffic};
 
 use crate::{Lab, await_that};
 
@@ -55,6 +58,7 @@ impl Picture {
     /// What is wrong, one sentence each.
     pub fn wrong(&self, now: Timestamp) -> Vec<String> {
         let mut wrong = self.wrong_claims(now);
+        wrong.extend(self.wrong_sharing());
         wrong.extend(self.services.iter().flat_map(|service| self.wrong_with_service(service)));
         wrong.extend(self.pools.iter().flat_map(|pool| self.wrong_with_pool(pool)));
         wrong
@@ -100,6 +104,30 @@ impl Picture {
         wrong
     }
 
+    /// Services that show one address and do not share.
+    fn wrong_sharing(&self) -> Vec<String> {
+        let mut by_address: BTreeMap<IpAddr, Vec<&Service>> = BTreeMap::new();
+        for service in self.services.iter().filter(|service| is_load_balancer(service)) {
+            for address in shown(service) {
+                by_address.entry(address).or_default().push(service);
+            }
+        }
+        let mut wrong = Vec::new();
+        for (address, services) in by_address {
+            for (index, one) in services.iter().enumerate() {
+                for other in &services[index + 1..] {
+                    if let Err(why) = terms(one).fits(&terms(other)) {
+                        let [one, other] = [one, other].map(|service| {
+                            format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any())
+                        });
+                        wrong.push(format!("{one} shows {address} as {other} does: {why}"));
+                    }
+                }
+            }
+        }
+        wrong
+    }
+
     fn wrong_with_service(&self, service: &Service) -> Vec<String> {
         let name = format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any());
         let uid = service.uid().unwrap_or_default();
@@ -138,13 +166,14 @@ impl Picture {
         wrong
     }
 
+    /// Whether some pool has the address.
+    pub(crate) fn is_listed(&self, address: IpAddr) -> bool {
+        self.pools.iter().any(|pool| addresses(pool).contains(address))
+    }
+
     fn wrong_with_pool(&self, pool: &IPPool) -> Vec<String> {
         let name = pool.name_any();
-        let parse = |list: &[String]| -> AddressSet {
-            list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
-        };
-        let mut addresses = parse(&pool.spec.addresses);
-        addresses.subtract(&parse(&pool.spec.exclude));
+        let addresses = addresses(pool);
         let claims = self.virtual_ips.iter().filter(|claim| addresses.contains(claim.spec.address));
         let (resting, held): (Vec<_>, Vec<_>) = claims.partition(|claim| claim.spec.quarantine.is_some());
         let none = AddressCounts::default();
@@ -170,6 +199,16 @@ impl Picture {
     }
 }
 
+/// The addresses of a pool, without what it excludes.
+fn addresses(pool: &IPPool) -> AddressSet {
+    let parse = |list: &[String]| -> AddressSet {
+        list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
+    };
+    let mut addresses = parse(&pool.spec.addresses);
+    addresses.subtract(&parse(&pool.spec.exclude));
+    addresses
+}
+
 /// The addresses in the Service's status.
 pub fn shown(service: &Service) -> BTreeSet<IpAddr> {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
@@ -183,7 +222,34 @@ fn is_external(service: &Service, address: IpAddr) -> bool {
     named.into_iter().any(|text| text.parse() == Ok(address))
 }
 
-fn is_load_balancer(service: &Service) -> bool {
+/// On which terms a Service is ready to share an address, as docs/services.md has it.
+pub(crate) fn terms(service: &Service) -> Terms {
+    let namespace = service.namespace().unwrap_or_default();
+    let spec = service.spec.as_ref();
+    let ports = spec.iter().flat_map(|spec| spec.ports.iter().flatten()).filter_map(|port| {
+        let protocol = match port.protocol.as_deref() {
+            None | Some("TCP") => Protocol::Tcp,
+            Some("UDP") => Protocol::Udp,
+            Some(_) => Protocol::Sctp,
+        };
+        Some(Port { protocol, number: u16::try_from(port.port).ok()? })
+    });
+    // The lab's Services have no selector: nobody knows where their pods are.
+    let is_local = spec.is_some_and(|spec| spec.external_traffic_policy.as_deref() == Some("Local"));
+    let traffic = if is_local {
+        Traffic::Local { selector: format!("{namespace}/{}", service.name_any()) }
+    } else {
+        Traffic::Cluster
+    };
+    let annotation = |name: &str| service.annotations().get(name).cloned();
+    let sharing = annotation(ANNOTATION_SHARING_KEY).map(|key| {
+        let with = annotation(ANNOTATION_SHARE_WITH).unwrap_or_default();
+        Sharing { key, with: with.split(',').map(|one| one.trim().to_owned()).collect() }
+    });
+    Terms { ports: ports.collect(), traffic, sharing, ..Terms::alone(namespace) }
+}
+
+pub(crate) fn is_load_balancer(service: &Service) -> bool {
     service.metadata.deletion_timestamp.is_none()
         && service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"))
 }

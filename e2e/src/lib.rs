@@ -52,6 +52,7 @@ mod probe;
 mod process;
 mod sandbox;
 mod service;
+pub mod soak;
 mod tools;
 pub mod topology;
 mod wait;

@@ -44,6 +44,11 @@ impl Lab {
         self.daemons.signal(&self.sandbox, "cp", name, signal)
     }
 
+    /// Whether a controller that was started has not ended since.
+    pub fn controller_runs(&self, name: &str) -> anyhow::Result<bool> {
+        Ok(self.daemons.outer(&self.sandbox, "cp", name)?.is_some())
+    }
+
     /// What the controller at this port answers the admin, as at `/metrics`. Whatever is not 200 is an error.
     pub async fn ask_controller(&self, port: u16, path: &str) -> anyhow::Result<String> {
         let [cert, key] = self.admin_certificate();

@@ -62,11 +62,16 @@ fn cluster_in_order_has_nothing_wrong() {
 #[test]
 fn each_thing_that_is_wrong_is_told() {
     let one = || claim("192.0.2.1", &["a"], &json!({}));
-    let cases: [(Vec<Service>, Vec<VirtualIP>, &str); 7] = [
+    let cases: [(Vec<Service>, Vec<VirtualIP>, &str); 8] = [
         (vec![service("a", &["192.0.2.1"])], vec![one(), one()], "192.0.2.1 is claimed twice"),
         (vec![], vec![one()], "192.0.2.1 is leaked"),
         (vec![service("a", &[])], vec![one()], "default/a owns 192.0.2.1 and does not show it"),
         (vec![service("a", &["192.0.2.1"])], vec![], "default/a shows 192.0.2.1, not its own"),
+        (
+            vec![service("a", &["192.0.2.1"]), service("b", &["192.0.2.1"])],
+            vec![one()],
+            "default/a shows 192.0.2.1 as default/b does: this Service has no sharing key",
+        ),
         (
             vec![service("a", &["192.0.2.1"]), service("b", &["192.0.2.1"])],
             vec![claim("192.0.2.1", &["a", "b"], &json!({}))],

@@ -9,7 +9,7 @@
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
 //!   and where a healthy node is first in none while a Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
-//! - A VIP in quarantine is nobody's: it is planned for as if it did not exist.
+//! - A VIP in quarantine is nobody's: it is planned for as if it did not exist, and has no virtual router.
 
 mod ahead;
 mod land;

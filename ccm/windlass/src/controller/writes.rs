@@ -186,7 +186,9 @@ impl Writes {
             let former = if former.is_empty() { Value::Null } else { json!(former) };
             spec.insert("formerPools".to_owned(), former);
         }
-        if unplaced.is_some() && vip.spec.virtual_router.is_some() {
+        // In quarantine nobody announces it; only a hand puts it there with a virtual router, or names one.
+        let is_nowhere = unplaced.is_some() || vip.spec.quarantine.is_some();
+        if is_nowhere && vip.spec.virtual_router.is_some() {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
         if vip.spec.quarantine.is_none() {

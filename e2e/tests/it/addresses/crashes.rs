@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::json;
 use windlass_api::{ANNOTATION_POOL, IPPool, NodeNetwork, VirtualIP, VirtualRouter};
-use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, scenario};
+use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, scenario, soak::Random};
 
 use crate::setup::{LIMIT, annotate, await_answer, await_ingresses, await_verdict, lab, served, services};
 
@@ -235,14 +235,4 @@ async fn claims(lab: &Lab) -> anyhow::Result<BTreeMap<IpAddr, Vec<String>>> {
     let claims = Api::<VirtualIP>::all(lab.client()).list(&ListParams::default()).await?.items.into_iter();
     let uids = |vip: &VirtualIP| vip.spec.owners.iter().map(|owner| owner.uid.clone()).collect();
     Ok(claims.map(|vip| (vip.spec.address, uids(&vip))).collect())
-}
-
-/// Numbers that look random and are the same each time (a linear congruential generator).
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
 }

@@ -166,6 +166,29 @@ fn an_address_whose_pool_was_renamed_belongs_to_the_new_one() {
 }
 
 #[test]
+fn an_address_in_quarantine_leaves_the_virtual_router_that_a_hand_left_it_in_or_named() {
+    let quarantine = json!({ "reason": "Released", "until": NOW, "message": "m" });
+    let shared = shared("p", &[vip("192.0.2.8", "p"), vip("192.0.2.9", "p")]);
+    settle(&shared);
+    let change = |change: &dyn Fn(&mut Value)| {
+        let known = Arc::clone(shared.state().world.vips.get("192.0.2.8").expect("known"));
+        let mut body = serde_json::to_value(&*known).expect("JSON");
+        change(&mut body);
+        body["metadata"]["resourceVersion"] = json!((version(&*known) + 1).to_string());
+        shared.learn::<VirtualIP>(serde_json::from_value(body).expect("a VirtualIP"));
+    };
+    let carrier = || shared.state().world.vips.get("192.0.2.8").expect("known").spec.virtual_router.clone();
+    change(&|vip| vip["spec"]["quarantine"] = quarantine.clone());
+    assert!(carrier().is_some());
+    assert_eq!((kinds(&settle(&shared))[0], carrier()), ("vip", None), "left in its virtual router");
+    change(&|vip| vip["spec"]["virtualRouter"] = json!("nowhere"));
+    assert_eq!((kinds(&settle(&shared)), carrier()), (vec!["vip"], None), "sent to one that is not there");
+    change(&|vip| vip["spec"]["quarantine"] = Value::Null);
+    settle(&shared);
+    assert_eq!(carrier().as_deref(), Some("v4-192.0.2.0-24-64"), "in service again");
+}
+
+#[test]
 fn since_when_nobody_announces_an_address_is_when_that_became_so() {
     let mut lost = vip("203.0.113.1", "p");
     lost["status"] = json!({ "conditions": [{ "type": "Announced", "status": "True", "reason": "R", "message": "m",

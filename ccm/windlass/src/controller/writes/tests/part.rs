@@ -17,7 +17,13 @@ enum Step {
         placed: bool,
     },
     VipGone(u8),
-    Quarantine(u8),
+    /// As it comes about, or, not `tidy`, by a hand that leaves it in its virtual router.
+    Quarantine {
+        last: u8,
+        tidy: bool,
+    },
+    /// A hand names a virtual router that is not there.
+    Astray(u8),
     /// An agent says so.
     Announced(u8),
     Node {
@@ -49,7 +55,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (last(), 0..6u8, prop::bool::weighted(0.8))
             .prop_map(|(last, service, placed)| Step::Vip { last, service, placed }),
         2 => last().prop_map(Step::VipGone),
-        1 => last().prop_map(Step::Quarantine),
+        2 => (last(), any::<bool>()).prop_map(|(last, tidy)| Step::Quarantine { last, tidy }),
+        1 => last().prop_map(Step::Astray),
         2 => last().prop_map(Step::Announced),
         3 => (1..6u8, any::<bool>()).prop_map(|(number, stable)| Step::Node { number, stable }),
         1 => (1..6u8).prop_map(Step::NodeGone),
@@ -107,13 +114,21 @@ impl Cluster {
                     self.shared.forget(&*vip);
                 }
             }
-            Step::Quarantine(last) => {
+            Step::Quarantine { last, tidy } => {
                 if let Some(vip) = self.known_vip(last) {
                     let quarantine = json!({ "reason": "Released", "until": NOW, "message": "m" });
                     let vip = self.changed(&*vip, |vip| {
                         vip["spec"]["quarantine"] = quarantine;
-                        vip["spec"]["virtualRouter"] = Value::Null;
+                        if tidy {
+                            vip["spec"]["virtualRouter"] = Value::Null;
+                        }
                     });
+                    self.shared.learn::<VirtualIP>(vip);
+                }
+            }
+            Step::Astray(last) => {
+                if let Some(vip) = self.known_vip(last) {
+                    let vip = self.changed(&*vip, |vip| vip["spec"]["virtualRouter"] = json!("nowhere"));
                     self.shared.learn::<VirtualIP>(vip);
                 }
             }
@@ -242,6 +257,7 @@ impl Cluster {
             };
             let writes: Vec<Write> = writes.stages().into_iter().flatten().collect();
             if writes.is_empty() {
+                self.check_carriers();
                 return;
             }
             for write in &writes {
@@ -255,6 +271,19 @@ impl Cluster {
 
 fn address(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])
+}
+
+impl Cluster {
+    /// With nothing left to write, a VIP names a virtual router that is there, and one in quarantine none.
+    fn check_carriers(&self) {
+        let state = self.shared.state();
+        for vip in state.world.vips.iter() {
+            let named = vip.spec.virtual_router.as_ref();
+            let allowed =
+                |router: &String| vip.spec.quarantine.is_none() && state.world.routers.get(router).is_some();
+            assert!(named.is_none_or(allowed), "{:?}", vip.spec);
+        }
+    }
 }
 
 proptest! {
