@@ -431,7 +431,8 @@ impl Ledger {
         for holder in held.iter().filter(|one| !stays(one)) {
             self.allocator.release(address, holder, moment(now));
         }
-        let joining: Vec<_> = holds.iter().filter(|one| !held.contains(one) || !stays(one)).cloned().collect();
+        let joining: Vec<_> =
+            holds.iter().filter(|one| !held.contains(one) || !stays(one)).cloned().collect();
         // Whether it is kept back is what the object says, not what the pool would have.
         self.allocator.lift(address);
         match after {
