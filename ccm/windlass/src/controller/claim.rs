@@ -9,12 +9,11 @@ use serde_json::{Value, json};
 use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::ProviderError;
 use windlass_ccm::lenient::{Lenient, read, read_opt};
-use windlass_ipam::{How, Planned};
+use windlass_ipam::Planned;
 
 use super::ledger::{Claim, Seen};
 use super::limited::limited;
 use super::provider::{Metal, failed};
-use super::request::named_pool;
 
 impl Metal {
     /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger
@@ -70,7 +69,7 @@ impl Metal {
         service: Option<&Service>,
         planned: &Planned,
     ) -> Result<(), ProviderError> {
-        let Planned { address, pool, how } = planned;
+        let Planned { address, pool, .. } = planned;
         let name = virtual_ip_name(*address);
         let mut object = VirtualIP::new(&name, new_claim(holder, planned));
         let asking = service.map(|service| (holder, service));
@@ -78,9 +77,7 @@ impl Metal {
             let mut state = self.shared.state();
             let owners = std::slice::from_ref(holder);
             object.spec.sources = state.sources_of(*address, owners, asking);
-            // The object was lost: it is made as it would be, had the pools changed after it was made.
-            let named = service.filter(|_| *how == How::Kept).and_then(|one| named_pool(one, state.settings));
-            object.spec.former_pools = state.former_pools(*address, owners, &named);
+            object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
             object.spec.virtual_router = state.carrier_of_new(holder, &object);
         }
         let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");

@@ -121,22 +121,17 @@ impl State {
         self.named_pools.remove(holder);
     }
 
-    /// Of the pools `recorded` for `address` those that it is in no more and that one of its owners names: the address was
-    /// given by them.
-    pub(super) fn former_pools<'a>(
-        &self,
-        address: IpAddr,
-        owners: &[ServiceRef],
-        recorded: impl IntoIterator<Item = &'a String>,
-    ) -> Vec<String> {
-        let now = self.ledger.pool_of(address).map(|pool| pool.name.as_str());
-        let recorded: BTreeSet<&str> =
-            recorded.into_iter().map(String::as_str).filter(|pool| Some(*pool) != now).collect();
-        if recorded.is_empty() {
-            return Vec::new();
-        }
-        let named = owners.iter().filter_map(|owner| named_pool(live(&self.world, owner)?, self.settings));
-        named.filter(|pool| recorded.contains(pool.as_str())).collect::<BTreeSet<_>>().into_iter().collect()
+    /// Pools that owners of `vip` name and were given it by, as it records or their status tells, other than `pool`, which is to
+    /// be the one of the object.
+    pub(super) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
+        let named = vip.owners.iter().filter_map(|owner| {
+            let service = live(&self.world, owner)?;
+            let named = named_pool(service, self.settings).filter(|named| named != pool)?;
+            let is_recorded = vip.pool == named || vip.former_pools.contains(&named);
+            let is_known = || shows(service, vip.address) && self.was_given_by(owner, &named, vip.address);
+            (is_recorded || is_known()).then_some(named)
+        });
+        named.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether the admin lets the Services of `address` be given another once no pool holds it.

@@ -175,13 +175,11 @@ impl Writes {
             spec.insert("virtualRouter".to_owned(), json!(router));
         }
         // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
-        if let Some(pool) = state.ledger.pool_of(vip.spec.address)
-            && vip.spec.pool != pool.name
-        {
-            spec.insert("pool".to_owned(), json!(pool.name));
+        let pool = state.ledger.pool_of(vip.spec.address).map_or(&vip.spec.pool, |pool| &pool.name);
+        if vip.spec.pool != *pool {
+            spec.insert("pool".to_owned(), json!(pool));
         }
-        let recorded = vip.spec.former_pools.iter().chain([&vip.spec.pool]);
-        let former = state.former_pools(vip.spec.address, &vip.spec.owners, recorded);
+        let former = state.former_pools(&vip.spec, pool);
         if vip.spec.former_pools != former {
             let former = if former.is_empty() { Value::Null } else { json!(former) };
             spec.insert("formerPools".to_owned(), former);
