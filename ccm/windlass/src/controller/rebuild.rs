@@ -103,25 +103,18 @@ impl State {
     }
 
     /// Whether the Service has fewer addresses of the family than it wants, and none that works and its status hides: then it
-    /// is the status that is wrong. One that a Service shows that does not share it is not hidden, but put there by a hand.
+    /// is the status that is wrong. One that a Service shows that does not share it is not hidden, but put there by a hand,
+    /// unless that one's status hides another.
     fn lacks(&self, owner: &ServiceRef, service: &Service, family: Family, count: u8) -> bool {
         let held = self.ledger.held_by(owner);
         let shown =
             held.iter().filter(|address| Family::of(**address) == family && shows(service, **address));
-        let mine = self.ledger.allocator().terms(owner);
-        let is_of_another = |other: &Arc<Service>, address: IpAddr| {
-            let Some(another) =
-                self::owner(other).filter(|another| another != owner && shows(other, address))
-            else {
-                return false;
-            };
-            let theirs = terms(other, self.settings).ok();
-            let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
-            !fits && self.hidden(&another, other, family).is_empty()
+        let believable = |another: &ServiceRef, other: &Service| {
+            let hidden = self.hidden(another, other, family);
+            hidden.into_iter().all(|address| self.is_shown_by_another(another, address, |_, _| true))
         };
-        let is_anothers =
-            |address: &IpAddr| self.world.services.iter().any(|other| is_of_another(other, *address));
-        shown.count() < usize::from(count) && self.hidden(owner, service, family).iter().all(is_anothers)
+        let is_anothers = |address: IpAddr| self.is_shown_by_another(owner, address, believable);
+        shown.count() < usize::from(count) && self.hidden(owner, service, family).into_iter().all(is_anothers)
     }
 
     /// Addresses of the family that the Service has, that work, and that its status does not show.
@@ -131,6 +124,22 @@ impl State {
             Family::of(*address) == family && !shows(service, *address) && self.ledger.is_proven(*address)
         });
         held
+    }
+
+    /// Whether a Service that `counts` shows `address` and does not share it with `owner`.
+    fn is_shown_by_another(
+        &self,
+        owner: &ServiceRef,
+        address: IpAddr,
+        counts: impl Fn(&ServiceRef, &Service) -> bool,
+    ) -> bool {
+        let mine = self.ledger.allocator().terms(owner);
+        self.world.services.iter().filter(|other| shows(other, address)).any(|other| {
+            let Some(another) = self::owner(other).filter(|another| another != owner) else { return false };
+            let theirs = terms(other, self.settings).ok();
+            let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
+            !fits && counts(&another, other)
+        })
     }
 
     /// Notes on which terms Services have what they have.

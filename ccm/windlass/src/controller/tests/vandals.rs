@@ -57,7 +57,8 @@ impl World {
             let owners = vip["spec"]["owners"].as_array().cloned().unwrap_or_default();
             let shows = |owner: &Value| {
                 let name = text(&owner["name"]);
-                uid_of(&name) == owner["uid"] && self.rig.shown(&name).contains(address)
+                let may = self.had.get(name.as_str()).is_none_or(|had| had.contains(address));
+                may && uid_of(&name) == owner["uid"] && self.rig.shown(&name).contains(address)
             };
             vip["spec"]["quarantine"].is_null()
                 && vip["spec"]["pool"] != "../.."
