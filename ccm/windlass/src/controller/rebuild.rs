@@ -24,6 +24,8 @@ use super::verdict;
 /// What a Service that an object names as an owner has besides to say for itself, the best first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Title {
+    /// Its status shows the address, and our condition on it tells of it.
+    Told,
     /// Its status shows the address.
     Shows,
     /// It wants an address.
@@ -83,9 +85,10 @@ impl State {
         let count = self.asks(service).map_or(MOST_OF_A_FAMILY, |request| request.count);
         let mut adopted = false;
         for address in status_addresses(service) {
+            let is_told = verdict::says_ours(service, address);
             if self.ledger.holders(address).contains(&owner)
                 || !self.lacks(&owner, service, Family::of(address), count)
-                || (self.ledger.pool_of(address).is_none() && !verdict::says_ours(service, address))
+                || (self.ledger.pool_of(address).is_none() && !is_told)
             {
                 continue;
             }
@@ -93,7 +96,7 @@ impl State {
             // As long as it runs the ledger knows whose a working address is; at the start only the objects say so.
             let is_known = *ready && ledger.is_proven(address);
             let shown = |holder: &ServiceRef| live(world, holder).is_some_and(|one| shows(one, address));
-            let gives_way = |holder: &ServiceRef| !is_known && !shown(holder);
+            let gives_way = |holder: &ServiceRef| !is_known && (is_told || !shown(holder));
             adopted |= ledger.adopt(address, &owner, &terms, gives_way);
         }
         if adopted {
@@ -103,18 +106,15 @@ impl State {
     }
 
     /// Whether the Service has fewer addresses of the family than it wants, and none that works and its status hides: then it
-    /// is the status that is wrong. One that a Service shows that does not share it is not hidden, but put there by a hand,
-    /// unless that one's status hides another.
+    /// is the status that is wrong. One that a Service shows that does not share it is not hidden, but put there by a hand.
     fn lacks(&self, owner: &ServiceRef, service: &Service, family: Family, count: u8) -> bool {
         let held = self.ledger.held_by(owner);
         let shown =
             held.iter().filter(|address| Family::of(**address) == family && shows(service, **address));
-        let believable = |another: &ServiceRef, other: &Service| {
-            let hidden = self.hidden(another, other, family);
-            hidden.into_iter().all(|address| self.is_shown_by_another(another, address, |_, _| true))
-        };
-        let is_anothers = |address: IpAddr| self.is_shown_by_another(owner, address, believable);
-        shown.count() < usize::from(count) && self.hidden(owner, service, family).into_iter().all(is_anothers)
+        let hidden = self.hidden(owner, service, family);
+        // As long as it runs the ledger knows what hands have put where; at the start only the Services say so.
+        let is_hidden = |address: &IpAddr| self.ready || !self.is_shown_by_another(owner, *address);
+        shown.count() < usize::from(count) && !hidden.iter().any(is_hidden)
     }
 
     /// Addresses of the family that the Service has, that work, and that its status does not show.
@@ -126,19 +126,14 @@ impl State {
         held
     }
 
-    /// Whether a Service that `counts` shows `address` and does not share it with `owner`.
-    fn is_shown_by_another(
-        &self,
-        owner: &ServiceRef,
-        address: IpAddr,
-        counts: impl Fn(&ServiceRef, &Service) -> bool,
-    ) -> bool {
+    /// Whether a Service that does not share with `owner` shows `address`, and our condition on it tells of it.
+    fn is_shown_by_another(&self, owner: &ServiceRef, address: IpAddr) -> bool {
         let mine = self.ledger.allocator().terms(owner);
-        self.world.services.iter().filter(|other| shows(other, address)).any(|other| {
-            let Some(another) = self::owner(other).filter(|another| another != owner) else { return false };
+        let showing = self.world.services.iter().filter(|other| shows(other, address));
+        showing.filter(|other| verdict::says_ours(other, address)).any(|other| {
             let theirs = terms(other, self.settings).ok();
             let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
-            !fits && counts(&another, other)
+            !fits && other.metadata.uid.as_ref() != Some(&owner.uid)
         })
     }
 
@@ -166,7 +161,8 @@ impl State {
             for one in holders.iter().filter(clash) {
                 let service = live(&self.world, one).filter(|_| self.is_wanted(one));
                 let title = match service {
-                    Some(service) if shows(service, address) => Title::Shows,
+                    Some(one) if shows(one, address) && verdict::says_ours(one, address) => Title::Told,
+                    Some(one) if shows(one, address) => Title::Shows,
                     Some(_) => Title::Wants,
                     None => Title::None,
                 };
