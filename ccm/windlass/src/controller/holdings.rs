@@ -21,6 +21,7 @@ use super::request::{
 };
 use super::settings::Settings;
 use super::state::{State, World, service_key};
+use super::verdict;
 
 impl State {
     /// An object as a watch shows it, or as the API server answers a call made for the Service `asked`. Names the Services
@@ -90,7 +91,8 @@ impl State {
     }
 
     /// Whether `holder` named `pool` already when it was given `address`: then pools that became others since are no reason to
-    /// give it something else. So says what is remembered, else the object; where that was lost, so it is.
+    /// give it something else. So says what is remembered, else the object or our condition; where the object was lost, so it
+    /// is.
     fn was_given_by(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
         if let Some(known) = self.named_pools.get(holder) {
             return known == pool;
@@ -100,7 +102,9 @@ impl State {
             return true;
         };
         let is_lost = !is_object_name(its);
-        is_lost || its == pool || former_pools.iter().any(|former| former == pool)
+        let is_told =
+            || live(&self.world, holder).is_some_and(|one| verdict::says_of_pool(one, address, pool));
+        is_lost || its == pool || former_pools.iter().any(|former| former == pool) || is_told()
     }
 
     /// `holder` was promised this for its request.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::{
     CONDITION_ADDRESS_ALLOCATED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
     address_allocated,
@@ -129,12 +130,22 @@ fn from(address: IpAddr) -> String {
     format!("{address} from ")
 }
 
+/// Our condition on the Service.
+fn ours(service: &Service) -> Option<&Condition> {
+    let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().find(|one| one.type_ == CONDITION_ADDRESS_ALLOCATED)
+}
+
+/// Whether our condition on the Service says that it has `address` as it asks, which is that it names `pool`.
+pub(crate) fn says_of_pool(service: &Service, address: IpAddr, pool: &str) -> bool {
+    let names = |condition: &Condition| condition.message.contains(&format!("pool {pool:?}"));
+    says_ours(service, address) && ours(service).is_some_and(|one| one.status == "True" && names(one))
+}
+
 /// Whether our condition on the Service says that it has `address`: a memory of the kind that outlives the object and the
 /// pool.
 pub(crate) fn says_ours(service: &Service, address: IpAddr) -> bool {
-    let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ours = conditions.into_iter().find(|one| one.type_ == CONDITION_ADDRESS_ALLOCATED);
-    ours.is_some_and(|condition| {
+    ours(service).is_some_and(|condition| {
         let items = condition.message.split("; ").flat_map(|part| part.split(", "));
         items.into_iter().any(|item| item.starts_with(&from(address)))
     })

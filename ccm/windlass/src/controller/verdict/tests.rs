@@ -175,3 +175,36 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
     assert_eq!(far(&works), pending(true));
     assert_eq!(far(&mute), pending(false));
 }
+
+#[test]
+fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_else() {
+    let other = "192.0.2.1";
+    let service = |reason: &str, status: &str, message: &str| -> Service {
+        let condition = json!({ "type": CONDITION_ADDRESS_ALLOCATED, "status": status, "reason": reason,
+                                "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        serde_json::from_value(json!({ "status": { "conditions": [condition] } })).expect("a Service")
+    };
+    let far = |_| Progress::Works;
+    for (pool, its, elsewhere) in
+        [(None, Some("p"), false), (Some("q"), Some("p"), true), (Some("p"), None, false)]
+    {
+        let mut plan = plan();
+        plan.addresses.iter_mut().for_each(|planned| planned.pool = its.map(str::to_owned));
+        let ready = verdict(&plan, Families::Prefer(BOTH), pool, &BTreeSet::new(), far, Vec::new());
+        let Ok(Ensured::Ready { reason, message, .. }) = ready else { panic!("ready") };
+        assert_eq!(reason == address_allocated::ADDRESS_IN_OTHER_POOL, elsewhere, "{message}");
+        let told = service(reason, "True", &message);
+        for address in [V4, V6] {
+            let address = address.parse().expect("an address");
+            assert!(says_ours(&told, address), "{message}");
+            assert_eq!(says_of_pool(&told, address, "p"), its.is_some(), "{message}");
+            assert_eq!(says_of_pool(&told, address, "q"), elsewhere, "{message}");
+        }
+        assert!(
+            !says_ours(&told, other.parse().expect("an address")),
+            "{message}: it begins as one that is told of"
+        );
+    }
+    let refused = service("NoFreeAddress", "False", "192.0.2.16 from pool \"p\"");
+    assert!(!says_of_pool(&refused, V4.parse().expect("an address"), "p"), "that is not how it has it");
+}
