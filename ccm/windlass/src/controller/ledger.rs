@@ -225,7 +225,9 @@ impl Ledger {
                     return false;
                 }
                 self.allocator.adopt_together(address, holder, terms);
-                clashing.iter().for_each(|other| self.allocator.give_way(other));
+                for other in &clashing {
+                    self.allocator.give_way(other);
+                }
             }
             Adopted::Already | Adopted::Quarantined => return false,
         }
@@ -411,7 +413,9 @@ impl Ledger {
         };
         let concerned: Vec<_> = held.iter().chain(holds).cloned().collect();
         self.show(address, &before, after, &intents, now, terms);
-        concerned.iter().for_each(|one| self.list(one));
+        for one in &concerned {
+            self.list(one);
+        }
         change
     }
 

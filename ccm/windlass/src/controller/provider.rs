@@ -203,11 +203,11 @@ fn unused(
     let wanted = |address: &IpAddr| plan.addresses.iter().any(|planned| planned.address == *address);
     let mut unused = state.to_withdraw(holder);
     unused.retain(|address| !wanted(address) && !shown.contains(address));
-    let list = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let listed = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let why: Vec<String> = unused.iter().filter_map(|address| why_left(state, lost, *address)).collect();
     let now: Vec<IpAddr> = plan.addresses.iter().map(|planned| planned.address).collect();
     let moved = (!why.is_empty())
-        .then(|| format!("moved from {} to {}: {}", list(&unused), list(&now), why.join("; ")));
+        .then(|| format!("moved from {} to {}: {}", listed(&unused), listed(&now), why.join("; ")));
     (unused, moved)
 }
 

@@ -191,15 +191,12 @@ impl World {
     }
 
     async fn kill_or_start(&mut self) {
-        match self.controller.take() {
-            Some(running) => {
-                self.do_it("controller killed");
-                running.kill().await;
-            }
-            None => {
-                self.do_it("controller started");
-                self.controller = Some(self.rig.controller());
-            }
+        if let Some(running) = self.controller.take() {
+            self.do_it("controller killed");
+            running.kill().await;
+        } else {
+            self.do_it("controller started");
+            self.controller = Some(self.rig.controller());
         }
     }
 }
