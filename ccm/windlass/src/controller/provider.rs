@@ -14,12 +14,12 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, Service};
 use kube::api::Api;
 use kube::{Client, Resource as _};
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP};
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_allocated};
 use windlass_ccm::app::root_cause;
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{AllocateError, Families, How, Plan, Planned, Unshared};
+use windlass_ipam::{Families, How, Plan, Planned, Unshared};
 
 use super::ledger::{Claim, Part, Seen};
 use super::refusal::{reason, refused, unserveable};
@@ -77,8 +77,11 @@ fn next_step(
         Ok(request) => request,
         Err(error) => {
             state.served(holder);
-            let step = reclaim(state, holder, service);
-            let step = step.unwrap_or_else(|| give_back(state, holder, service, unserveable(&error)));
+            let known = state.ledger.allocator().terms(holder).cloned();
+            let lost =
+                known.map_or_else(Vec::new, |terms| state.ledger.allocator().collisions(holder, &terms));
+            let refusal = (address_allocated::INVALID_REQUEST, error.to_string());
+            let step = refuse(state, holder, service, &lost, refusal, || unserveable(&error));
             return (Ok(step), Vec::new());
         }
     };
@@ -87,11 +90,11 @@ fn next_step(
     let (placed, concerned) = state.place(holder, service, request);
     let step = match placed {
         Ok(plan) => step_of(state, holder, service, &wish, &plan, &lost),
-        Err(error) => reclaim(state, holder, service)
-            .or_else(|| take_away(state, holder, service, &lost, &error))
-            .unwrap_or_else(|| {
-                give_back(state, holder, service, refused(&error, |address| state.node_with(address)))
-            }),
+        Err(error) => {
+            let refusal = (reason(&error), error.to_string());
+            let why = || refused(&error, |address| state.node_with(address));
+            refuse(state, holder, service, &lost, refusal, why)
+        }
     };
     (Ok(step), concerned)
 }
@@ -111,29 +114,64 @@ fn reclaim(state: &State, holder: &ServiceRef, service: &Service) -> Option<Step
     })
 }
 
-fn give_back(state: &State, holder: &ServiceRef, service: &Service, error: ProviderError) -> Step {
-    let shown = state.shown(holder, service);
-    let mut addresses = state.to_withdraw(holder);
-    addresses.retain(|address| !shown.contains(address));
-    Step::GiveBack { addresses, error }
-}
-
-/// A Service that changed so that it fits those no more that it shares its address with gets no other: what it loses it is to
-/// show no longer, and is given back after that. `None`: it shows none of it.
-fn take_away(
+/// A Service that cannot have what it asks for keeps what it has in service, and gives back what nobody was told of.
+fn refuse(
     state: &State,
     holder: &ServiceRef,
     service: &Service,
     lost: &[Unshared<ServiceRef>],
-    error: &AllocateError<ServiceRef>,
+    refusal: (&'static str, String),
+    error: impl FnOnce() -> ProviderError,
+) -> Step {
+    reclaim(state, holder, service)
+        .or_else(|| put_right(state, holder, service, lost, refusal))
+        .unwrap_or_else(|| give_back(state, holder, service, lost, error()))
+}
+
+fn is_among(lost: &[Unshared<ServiceRef>], address: IpAddr) -> bool {
+    lost.iter().any(|one| one.address == address)
+}
+
+/// What it has and its status does not show: an address that works is its own still, whoever emptied the status.
+fn give_back(
+    state: &State,
+    holder: &ServiceRef,
+    service: &Service,
+    lost: &[Unshared<ServiceRef>],
+    error: ProviderError,
+) -> Step {
+    let shown = state.shown(holder, service);
+    let mut addresses = state.to_withdraw(holder);
+    addresses.retain(|address| {
+        !shown.contains(address) && (is_among(lost, *address) || !state.ledger.is_proven(*address))
+    });
+    Step::GiveBack { addresses, error }
+}
+
+/// What the status of a Service that gets nothing else is to show, where it does not. One that changed so that it fits those
+/// no more that it shares its address with loses it: it is to show it no longer, and gives it back after that. What works it
+/// is to show, though somebody has taken it from the status.
+fn put_right(
+    state: &State,
+    holder: &ServiceRef,
+    service: &Service,
+    lost: &[Unshared<ServiceRef>],
+    (reason, message): (&'static str, String),
 ) -> Option<Step> {
     let shown = state.shown(holder, service);
-    let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared)?;
-    let held = state.to_withdraw(holder);
-    let is_lost = |address: &IpAddr| lost.iter().any(|one| one.address == *address);
-    let keeps = status_addresses(service).filter(|shown| held.contains(shown) && !is_lost(shown));
+    let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared);
+    let mut keeps = state.to_withdraw(holder);
+    keeps.retain(|address| {
+        !is_among(lost, *address) && (shown.contains(address) || state.ledger.is_proven(*address))
+    });
+    if why.is_none() && keeps.iter().all(|address| shown.contains(address)) {
+        return None;
+    }
+    keeps.sort_by_key(|address| {
+        status_addresses(service).position(|shown| shown == *address).unwrap_or(usize::MAX)
+    });
     let status = status(keeps, foreign(service, |address| state.is_ours(holder, address)));
-    let (reason, message) = (reason(error), format!("{why}; {error}"));
+    let message = why.into_iter().chain([message]).collect::<Vec<_>>().join("; ");
     let answer = Ok(Ensured::Refused { status, reason, message });
     Some(Step::Answer { answer, unused: Vec::new(), moved: None })
 }

@@ -62,7 +62,8 @@ impl State {
         true
     }
 
-    /// Promises to all Services, the oldest first, what they show and do not hold. Names those that got something.
+    /// Promises to all Services, the oldest first, what they show and do not hold. Names those that got something, and those
+    /// that show addresses of pools that are not theirs.
     pub(super) fn adopt_all_shown(&mut self) -> Vec<ServiceKey> {
         let unheld = |service: &&Arc<Service>| {
             let Some(owner) = owner(service) else { return false };
@@ -70,7 +71,18 @@ impl State {
         };
         let mut by_age: Vec<Arc<Service>> = self.world.services.iter().filter(unheld).cloned().collect();
         by_age.sort_by_cached_key(|service| (created(service), owner(service)));
-        by_age.iter().filter_map(|service| self.adopt_shown(service)).collect()
+        by_age
+            .iter()
+            .filter_map(|service| self.adopt_shown(service).or_else(|| self.shows_ours(service)))
+            .collect()
+    }
+
+    /// Names the Service if its status shows an address of a pool that it does not hold.
+    fn shows_ours(&self, service: &Service) -> Option<ServiceKey> {
+        let owner = owner(service).filter(|owner| self.is_wanted(owner))?;
+        let is_anothers = |address: IpAddr| !self.ledger.holders(address).contains(&owner);
+        let mut shown = status_addresses(service).filter(|address| self.ledger.pool_of(*address).is_some());
+        shown.any(is_anothers).then(|| service_key(&owner))
     }
 
     /// Promises the Service what its status shows and it does not hold, as far as it wants so many: it has it from another

@@ -264,3 +264,59 @@ async fn a_service_that_loses_a_shared_address_is_told_why() {
         controller.kill().await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_entry_of_a_status_goes_when_a_pool_has_its_address() {
+    let mut rig = Rig::new(&[pool("p", &["192.0.2.16/30"], &json!({}))]);
+    rig.create("a", &json!({}));
+    let controller = rig.controller();
+    rig.settle().await;
+    let both = json!([{ "ip": "192.0.2.16", "ipMode": "VIP" }, { "ip": "192.0.2.33", "ipMode": "VIP" }]);
+    rig.edit("a", &ingress(&both));
+    rig.settle().await;
+    assert_eq!(rig.shown("a"), ["192.0.2.16", "192.0.2.33"], "it is another controller's");
+    rig.api.put(pool("q", &["192.0.2.32/30"], &json!({})));
+    rig.settle().await;
+    assert_eq!(rig.shown("a"), ["192.0.2.16"], "it is ours to give, and not this one's");
+    controller.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_service_whose_status_is_emptied_or_whose_claim_is_harmed_keeps_its_address() {
+    for (case, broken) in [
+        ("malformed", json!({ "windlass.dev/address-count": "many" })),
+        ("no such pool", json!({ "windlass.dev/pool": "absent" })),
+        ("an address in no pool", json!({ "windlass.dev/addresses": "203.0.113.1" })),
+    ] {
+        for controller_runs in [true, false] {
+            for harm in ["status", "quarantine", "deleted", "owner"] {
+                let mut rig = Rig::new(&[pool("p", &["192.0.2.16/30"], &json!({}))]);
+                rig.create("a", &json!({}));
+                rig.create("b", &json!({}));
+                let first = rig.controller();
+                rig.settle().await;
+                rig.edit("a", &annotated(&broken));
+                rig.settle().await;
+                first.kill().await;
+                meanwhile(&mut rig, controller_runs, |rig| match harm {
+                    "status" => rig.edit("a", &ingress(&json!([]))),
+                    "deleted" => rig.api.delete(&vip_key("192.0.2.16")),
+                    "owner" => {
+                        let owners = [owner(rig, "b")];
+                        rig.api.edit(&vip_key("192.0.2.16"), &json!({ "spec": { "owners": owners } }));
+                    }
+                    _ => {
+                        let quarantine = json!({ "reason": "Released", "until": "2026-01-02T01:00:00Z" });
+                        rig.api
+                            .edit(&vip_key("192.0.2.16"), &json!({ "spec": { "quarantine": quarantine } }));
+                    }
+                })
+                .await;
+                let what = format!("{case}, {harm}, controller runs: {controller_runs}");
+                assert_eq!(rig.shown("a"), ["192.0.2.16"], "{what}\n{}", rig.objects());
+                assert_eq!(owners(&rig, "192.0.2.16"), ["a"], "{what}");
+                assert_eq!(rig.shown("b"), ["192.0.2.17"], "{what}");
+            }
+        }
+    }
+}
