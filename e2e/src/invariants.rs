@@ -148,7 +148,10 @@ impl Picture {
         wrong.extend(
             addresses
                 .iter()
-                .filter(|one| !holds(**one))
+                // What is in no pool may be a stranger's entry.
+                .filter(|one| {
+                    !holds(**one) && self.pools.iter().any(|pool| addresses_of(pool).contains(**one))
+                })
                 .map(|one| format!("{name} shows {one}, not its own")),
         );
         let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -168,12 +171,12 @@ impl Picture {
 
     /// Whether some pool has the address.
     pub(crate) fn is_listed(&self, address: IpAddr) -> bool {
-        self.pools.iter().any(|pool| addresses(pool).contains(address))
+        self.pools.iter().any(|pool| addresses_of(pool).contains(address))
     }
 
     fn wrong_with_pool(&self, pool: &IPPool) -> Vec<String> {
         let name = pool.name_any();
-        let addresses = addresses(pool);
+        let addresses = addresses_of(pool);
         let claims = self.virtual_ips.iter().filter(|claim| addresses.contains(claim.spec.address));
         let (resting, held): (Vec<_>, Vec<_>) = claims.partition(|claim| claim.spec.quarantine.is_some());
         let none = AddressCounts::default();
@@ -200,7 +203,7 @@ impl Picture {
 }
 
 /// The addresses of a pool, without what it excludes.
-fn addresses(pool: &IPPool) -> AddressSet {
+fn addresses_of(pool: &IPPool) -> AddressSet {
     let parse = |list: &[String]| -> AddressSet {
         list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
     };

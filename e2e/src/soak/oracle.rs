@@ -25,6 +25,9 @@ pub struct Oracle {
     had: BTreeMap<Key, BTreeSet<IpAddr>>,
     /// What the test itself wrote over what they show, and is not put right yet.
     hands: BTreeMap<Key, Hand>,
+    /// All that the test itself ever wrote over what they show: as long as no pool has it, it is a stranger's entry, and may
+    /// stay beside what they had.
+    strangers: BTreeMap<Key, BTreeSet<IpAddr>>,
     /// On which terms each Service was ready to share since the last calm, by UID.
     terms: BTreeMap<String, Vec<Terms>>,
     moved: BTreeSet<String>,
@@ -35,7 +38,6 @@ pub struct Oracle {
 /// A hand of the test in a status.
 #[derive(Debug)]
 struct Hand {
-    wrote: BTreeSet<IpAddr>,
     /// The version of the object that has it; `None` while the API server has not said that it took it.
     version: Option<u64>,
 }
@@ -53,7 +55,8 @@ impl Oracle {
 
     /// The test is about to write this over what the Service shows, or to delete it and make it anew.
     pub(crate) fn hand_comes(&mut self, key: &Key, wrote: BTreeSet<IpAddr>) {
-        self.hands.insert(key.clone(), Hand { wrote, version: None });
+        self.strangers.entry(key.clone()).or_default().extend(wrote);
+        self.hands.insert(key.clone(), Hand { version: None });
     }
 
     /// The API server took it.
@@ -98,6 +101,10 @@ impl Oracle {
         self.look(services)
     }
 
+    fn is_strangers(&self, key: &Key, address: IpAddr) -> bool {
+        self.strangers.get(key).is_some_and(|wrote| wrote.contains(&address))
+    }
+
     /// Terms on which a Service is, or was since the last calm, ready to share: an edit is seen to a moment later.
     pub(crate) fn learn(&mut self, service: &Service) {
         let (Some(uid), terms) = (service.uid(), terms(service)) else { return };
@@ -112,7 +119,11 @@ impl Oracle {
         let shown_by = |key: &Key| services.iter().find(|service| Key::of(service) == *key).map(shown);
         let displaced = self.had.iter().map(|(key, had)| (key, had, shown_by(key)));
         displaced
-            .filter(|(_, had, now)| now.as_ref() != Some(had))
+            .filter(|(key, had, now)| {
+                let others = now.iter().flatten().filter(|address| !had.contains(address));
+                let is_strangers = |address: &IpAddr| self.is_strangers(key, *address);
+                !now.as_ref().is_some_and(|now| had.is_subset(now)) || !others.into_iter().all(is_strangers)
+            })
             .map(|(key, had, now)| format!("{key} had {had:?} and shows {now:?}"))
             .collect()
     }
@@ -122,7 +133,7 @@ impl Oracle {
             let service = services.iter().find(|service| Key::of(service) == *key);
             let now = service.map(shown).unwrap_or_default();
             let hand = self.hands.get(key);
-            let is_hand = |address: &&IpAddr| hand.is_some_and(|hand| hand.wrote.contains(*address));
+            let is_hand = |address: &&IpAddr| self.is_strangers(key, **address);
             let others: Vec<_> = now.difference(had).filter(|one| !is_hand(one)).collect();
             if !others.is_empty() {
                 self.moved.insert(format!("{key} had {had:?} and shows {others:?}"));
@@ -131,7 +142,7 @@ impl Oracle {
                 self.lost.insert(format!("{key} had {had:?} and shows {now:?} without them"));
             }
             let is_later = |hand: &Hand| hand.version < service.and_then(version) && hand.version.is_some();
-            if now == *had && hand.is_some_and(is_later) {
+            if had.is_subset(&now) && hand.is_some_and(is_later) {
                 self.hands.remove(key);
             }
         }
@@ -142,8 +153,8 @@ impl Oracle {
         for service in services.iter().filter(|service| is_load_balancer(service)) {
             let key = Key::of(service);
             let forged = |address: &IpAddr| {
-                let wrote = self.hands.get(&key).is_some_and(|hand| hand.wrote.contains(address));
-                wrote && !self.had.get(&key).is_some_and(|had| had.contains(address))
+                self.is_strangers(&key, *address)
+                    && !self.had.get(&key).is_some_and(|had| had.contains(address))
             };
             for address in shown(service).into_iter().filter(|address| !forged(address)) {
                 let uid = service.uid().unwrap_or_default();
@@ -181,11 +192,12 @@ impl Oracle {
         let is_whole = |(key, had): (&Key, &BTreeSet<IpAddr>)| {
             let service = picture.services.iter().find(|service| Key::of(service) == *key);
             service.is_some_and(|service| {
-                shown(service) == *had && had.iter().all(|address| owns(picture, service, *address))
+                had.is_subset(&shown(service)) && had.iter().all(|address| owns(picture, service, *address))
             }) && !self.hands.contains_key(key)
         };
         let mut showing = picture.services.iter().filter(|service| shown(service).contains(&address));
-        showing.all(|service| owns(picture, service, address))
+        showing
+            .all(|service| owns(picture, service, address) || self.is_strangers(&Key::of(service), address))
             && self.had.iter().filter(|(_, had)| had.contains(&address)).all(is_whole)
     }
 }

@@ -150,7 +150,7 @@ fn give_back(
 
 /// What the status of a Service that gets nothing else is to show, where it does not. One that changed so that it fits those
 /// no more that it shares its address with loses it: it is to show it no longer, and gives it back after that. What works it
-/// is to show, though somebody has taken it from the status.
+/// is to show, though somebody has taken it from the status, and nothing of our pools that it does not have.
 fn put_right(
     state: &State,
     holder: &ServiceRef,
@@ -164,7 +164,12 @@ fn put_right(
     keeps.retain(|address| {
         !is_among(lost, *address) && (shown.contains(address) || state.ledger.is_proven(*address))
     });
-    if why.is_none() && keeps.iter().all(|address| shown.contains(address)) {
+    // An address of a pool that it does not have, somebody else has written there.
+    let is_forged = |address: &IpAddr| {
+        state.ledger.pool_of(*address).is_some() && !state.ledger.holders(*address).contains(holder)
+    };
+    let is_right = keeps.iter().all(|address| shown.contains(address)) && !shown.iter().any(is_forged);
+    if why.is_none() && is_right {
         return None;
     }
     keeps.sort_by_key(|address| {
@@ -201,8 +206,9 @@ fn step_of(
     for planned in &plan.addresses {
         let claim = state.ledger.claim(holder, planned.address);
         if claim != Claim::Owned {
-            let same_family = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4();
-            let mut leaves = plan.leaves.iter().copied().filter(same_family);
+            // One that it never showed it was given by a hand.
+            let is_old = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4() && shown.contains(old);
+            let mut leaves = plan.leaves.iter().copied().filter(is_old);
             let instead = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
             return Step::Claim { planned: planned.clone(), claim, instead };
         }
@@ -223,29 +229,30 @@ fn step_of(
     let pool = wish.pool.as_deref();
     let answer = verdict::verdict(plan, wish.families, pool, &own, far, foreign(service, ours));
     let (unused, moved) = match &answer {
-        Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder, lost),
+        Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
     Step::Answer { answer, unused, moved }
 }
 
-/// What a served Service has besides its plan and its status does not show (any more), and the words of an event if it did
-/// not leave all of it by its own wish.
+/// What a served Service has besides its plan and its status does not show (any more), and the words of an event if some of
+/// it is an address that no pool holds any more.
 fn unused(
     state: &State,
     plan: &Plan,
     shown: &BTreeSet<IpAddr>,
     holder: &ServiceRef,
-    lost: &[Unshared<ServiceRef>],
 ) -> (Vec<IpAddr>, Option<String>) {
     let wanted = |address: &IpAddr| plan.addresses.iter().any(|planned| planned.address == *address);
     let mut unused = state.to_withdraw(holder);
     unused.retain(|address| !wanted(address) && !shown.contains(address));
     let listed = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let why: Vec<String> = unused.iter().filter_map(|address| why_left(state, lost, *address)).collect();
+    let outside: Vec<IpAddr> =
+        unused.iter().copied().filter(|address| state.ledger.pool_of(*address).is_none()).collect();
     let now: Vec<IpAddr> = plan.addresses.iter().map(|planned| planned.address).collect();
-    let moved = (!why.is_empty())
-        .then(|| format!("moved from {} to {}: {}", listed(&unused), listed(&now), why.join("; ")));
+    let moved = (!outside.is_empty()).then(|| {
+        format!("moved from {}, which no pool holds any more, to {}", listed(&outside), listed(&now))
+    });
     (unused, moved)
 }
 

@@ -320,3 +320,22 @@ async fn a_refused_service_whose_status_is_emptied_or_whose_claim_is_harmed_keep
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_service_does_not_show_what_is_anothers() {
+    for broken in [json!({ "windlass.dev/address-count": "many" }), json!({ "windlass.dev/pool": "absent" })]
+    {
+        for controller_runs in [true, false] {
+            let mut rig = Rig::new(&[pool("p", &["192.0.2.16/30"], &json!({}))]);
+            rig.create("a", &json!({}));
+            rig.create("refused", &annotated(&broken));
+            let first = rig.controller();
+            rig.settle().await;
+            first.kill().await;
+            let forged = json!([{ "ip": "192.0.2.16", "ipMode": "VIP" }]);
+            meanwhile(&mut rig, controller_runs, |rig| rig.edit("refused", &ingress(&forged))).await;
+            let shown = ["a", "refused"].map(|name| rig.shown(name).concat());
+            assert_eq!(shown, ["192.0.2.16", ""], "{broken}, controller runs: {controller_runs}");
+        }
+    }
+}
