@@ -1,7 +1,7 @@
 //! What a predecessor has left in a status, and what a controller that lives writes there.
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{
     Api, ResourceExt as _,
     api::{Patch, PatchParams},
@@ -63,9 +63,17 @@ fn what_a_predecessor_left_goes_once_and_what_a_living_controller_writes_again_s
             .await?;
             write(lab, name).await?;
         }
+        let services: Api<Service> = Api::default_namespaced(lab.client());
+        // What was written in the second in which Windlass claims an address may be younger than the claim, and stays.
+        let written = services.get("classed").await?;
+        let written =
+            written.managed_fields().iter().filter_map(|entry| entry.time.as_ref()).map(|time| time.0).max();
+        await_that("the second of these writes is over", LIMIT, async || {
+            Ok(written.is_none_or(|written| Timestamp::now().as_second() > written.as_second()).then_some(()))
+        })
+        .await?;
         // Nobody announces anything yet: what was there may still work.
         lab.start_controller(ControllerOptions::default())?;
-        let services: Api<Service> = Api::default_namespaced(lab.client());
         await_that("both are Windlass' to serve", LIMIT, async || {
             for name in ["web", "classed"] {
                 let service = services.get(name).await?;
