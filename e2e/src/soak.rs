@@ -134,7 +134,11 @@ async fn calm(
     faults.heal().await?;
     edits.tidy().await?;
     let picture = scene.await_order(CALM).await?;
-    let shown = picture.services.iter().flat_map(crate::shown).collect::<BTreeSet<_>>();
+    // (A stranger's entry is nobody's to answer for.)
+    let claimed = picture.virtual_ips.iter().filter(|claim| claim.spec.quarantine.is_none());
+    let claimed: BTreeSet<IpAddr> = claimed.map(|claim| claim.spec.address).collect();
+    let shown: BTreeSet<IpAddr> = picture.services.iter().flat_map(crate::shown).collect();
+    let shown: BTreeSet<IpAddr> = shown.intersection(&claimed).copied().collect();
     // The client has an address of the pools, so that one there is taken.
     let hosts: BTreeSet<IpAddr> = scene.lab.hosts.iter().map(|host| host.address.into()).collect();
     let asked = shown.difference(&hosts).map(|address| scene.lab.await_owner("c1", *address));
