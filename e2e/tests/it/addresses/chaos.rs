@@ -2,8 +2,7 @@
 
 use windlass_e2e::soak::{self, Row};
 
-/// Seeds of every run. One that nobody tried is for `make soak`, and comes on top here once soaks of new seeds pass as a
-/// rule: of eight, seven did.
+/// Seeds of every run. One that nobody tried is for `make soak`, and comes on top here once long soaks have passed.
 const SEEDS: [u64; 3] = [101, 202, 303];
 /// How long the storms and calms of each last, at least.
 const SECONDS: u64 = 20;
