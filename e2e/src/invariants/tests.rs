@@ -62,11 +62,10 @@ fn cluster_in_order_has_nothing_wrong() {
 #[test]
 fn each_thing_that_is_wrong_is_told() {
     let one = || claim("192.0.2.1", &["a"], &json!({}));
-    let cases: [(Vec<Service>, Vec<VirtualIP>, &str); 8] = [
+    let cases: [(Vec<Service>, Vec<VirtualIP>, &str); 7] = [
         (vec![service("a", &["192.0.2.1"])], vec![one(), one()], "192.0.2.1 is claimed twice"),
         (vec![], vec![one()], "192.0.2.1 is leaked"),
         (vec![service("a", &[])], vec![one()], "default/a owns 192.0.2.1 and does not show it"),
-        (vec![service("a", &["192.0.2.1"])], vec![], "default/a shows 192.0.2.1, not its own"),
         (
             vec![service("a", &["192.0.2.1"]), service("b", &["192.0.2.1"])],
             vec![one()],
@@ -91,4 +90,16 @@ fn each_thing_that_is_wrong_is_told() {
     }
     let picture = Picture { pools: vec![pool(1, 0)], ..Picture::default() };
     assert_eq!(picture.wrong(at(0)), ["pool p counts 1 IPv4 addresses assigned, and there are 0"]);
+}
+
+/// 192.0.2.9 is excluded from the pool: a stranger may have written it.
+#[test]
+fn an_address_of_a_pool_is_shown_by_its_owner_alone_and_another_may_be_a_strangers() {
+    for (address, wrong) in
+        [("192.0.2.1", vec!["default/a shows 192.0.2.1, not its own"]), ("192.0.2.9", vec![])]
+    {
+        let services = vec![service("a", &[address])];
+        let picture = Picture { services, pools: vec![pool(0, 0)], ..Picture::default() };
+        assert_eq!(picture.wrong(at(0)), wrong, "{address}");
+    }
 }
