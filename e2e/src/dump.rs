@@ -30,6 +30,13 @@ pub(crate) async fn text(lab: &Lab, error: &anyhow::Error) -> String {
         };
         let _ = writeln!(text, "\n---- kubectl get {look}\n{shown}");
     }
+    for host in &lab.hosts {
+        let shown = match lab.exec(&host.name, &["ip", "-brief", "address"]).await {
+            Ok(shown) => shown.trim_end().to_owned(),
+            Err(error) => format!("({})", error.root_cause()),
+        };
+        let _ = writeln!(text, "\n---- addresses of {}\n{shown}", host.name);
+    }
     let mut logs: Vec<_> =
         fs::read_dir(lab.logs()).into_iter().flatten().flatten().map(|e| e.path()).collect();
     logs.sort();

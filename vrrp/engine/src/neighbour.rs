@@ -97,6 +97,8 @@ struct Neighbour<'a> {
     greetings: Greetings,
     own: OwnMacs,
     strangers: Sightings<(String, Sighting)>,
+    /// Until then all that other stations sent was read.
+    heard: Time,
     /// Until then the census waits.
     census_due: Time,
     room: Room,
@@ -116,6 +118,7 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
         greetings: Greetings::default(),
         own: OwnMacs::default(),
         strangers: Sightings::new(),
+        heard: Time::default(),
         census_due: Time::default(),
         room: Room::new(),
     };
@@ -128,9 +131,11 @@ pub(crate) fn run(roster: &Roster, events: &Sink, pacing: Pacing) {
             neighbour.follow_all();
         }
         neighbour.announce();
+        let heard = clock::now();
         for link in links.iter() {
             neighbour.answer(link);
         }
+        neighbour.heard = heard;
         neighbour.take_census(&links);
         neighbour.answer_unicast();
         neighbour.settle_conflicts();

@@ -126,9 +126,9 @@ impl State {
     }
 
     /// Pools that owners of `vip` name and were given it by, as it records or their status tells, other than `pool`, which is to
-    /// be the one of the object.
+    /// be the one of the object. A Service that a hand took from its owners, and that keeps it, is to be one again.
     pub(super) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
-        let named = vip.owners.iter().filter_map(|owner| {
+        let named = vip.owners.iter().chain(self.ledger.holders(vip.address)).filter_map(|owner| {
             let service = live(&self.world, owner)?;
             let named = named_pool(service, self.settings).filter(|named| named != pool)?;
             let is_recorded = vip.pool == named || vip.former_pools.contains(&named);

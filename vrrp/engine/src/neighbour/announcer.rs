@@ -52,7 +52,7 @@ impl Neighbour<'_> {
             return false;
         };
         let Some(Followed { duty, plan, charge, .. }) = self.followed.get_mut(&id) else { return false };
-        let addresses = charge.probes(now, allowance);
+        let addresses = charge.probes(now, self.heard, allowance);
         if let Some(link) = &plan.link {
             // Asked from the interface's own link-layer address: answers to a virtual router's are not received yet.
             let frames: Vec<Frame> =

@@ -127,9 +127,9 @@ impl Charge {
         steps
     }
 
-    /// Up to `limit` addresses to probe for now.
-    pub(super) fn probes(&mut self, now: Time, limit: usize) -> Vec<IpAddr> {
-        self.clearance.due(now, limit)
+    /// Up to `limit` addresses to probe for now. Until `heard` all that came in was read.
+    pub(super) fn probes(&mut self, now: Time, heard: Time, limit: usize) -> Vec<IpAddr> {
+        self.clearance.due(now, heard, limit)
     }
 
     /// Another station claims one of its addresses.

@@ -163,12 +163,14 @@ impl Clearance {
         self.recount();
     }
 
-    /// Up to `limit` addresses to ask for now; clears those that nobody answered for.
-    pub(super) fn due(&mut self, now: Time, limit: usize) -> Vec<IpAddr> {
+    /// Up to `limit` addresses to ask for now; clears those that nobody answered for. Until `heard` all that came in was read:
+    /// an answer that this process, frozen or late, has not read yet counts.
+    pub(super) fn due(&mut self, now: Time, heard: Time, limit: usize) -> Vec<IpAddr> {
         let Some(probe) = self.probe.filter(|_| self.open > 0) else { return Vec::new() };
         let mut ask = Vec::new();
         for (address, stage) in &mut self.stages {
             let (sent, rival) = match *stage {
+                Stage::Probing { sent: PROBES, due, .. } if due > heard => continue,
                 Stage::Probing { sent, due, rival } if due <= now => (sent, rival),
                 Stage::Taken { retry, rival } if retry <= now => (0, Some(rival)),
                 Stage::Unproven

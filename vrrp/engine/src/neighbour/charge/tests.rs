@@ -100,10 +100,10 @@ fn a_first_claim_answers_and_announces_only_what_nobody_else_has() {
     scene.standing.before = Before::Nobody;
     assert_eq!(scene.follow(0), [Step::All([].into())]);
     assert!(!scene.charge.answers(free));
-    assert_eq!(scene.charge.probes(at(0), 10).len(), 2);
+    assert_eq!(scene.charge.probes(at(0), at(0), 10).len(), 2);
     assert_eq!(scene.charge.heard(taken, at(100)), Verdict::Taken);
-    assert_eq!(scene.charge.probes(at(200), 10), [free]);
-    assert!(scene.charge.probes(at(400), 10).is_empty());
+    assert_eq!(scene.charge.probes(at(200), at(200), 10), [free]);
+    assert!(scene.charge.probes(at(400), at(400), 10).is_empty());
     let all: Arc<[IpAddr]> = [free].into();
     assert_eq!(scene.follow(400), [Step::Changed { all, added: vec![free] }]);
     assert!(scene.charge.answers(free));
@@ -116,10 +116,10 @@ fn a_takeover_from_a_peer_announces_what_is_proven_at_once_and_all_else_when_nob
     let [proven, unproven] = [addresses(0..2)[0], addresses(0..2)[1]];
     scene.unproven = Arc::new([unproven].into());
     assert_eq!(scene.follow(0), [Step::All([proven].into())]);
-    assert!(scene.charge.probes(at(19), 10).is_empty(), "the peer has not heard of it yet");
-    assert_eq!(scene.charge.probes(at(20), 10), [unproven]);
-    assert_eq!(scene.charge.probes(at(220), 10), [unproven]);
-    scene.charge.probes(at(420), 10);
+    assert!(scene.charge.probes(at(19), at(19), 10).is_empty(), "the peer has not heard of it yet");
+    assert_eq!(scene.charge.probes(at(20), at(20), 10), [unproven]);
+    assert_eq!(scene.charge.probes(at(220), at(220), 10), [unproven]);
+    scene.charge.probes(at(420), at(420), 10);
     assert_eq!(scene.follow(420), [Step::Changed { all: addresses(0..2), added: vec![unproven] }]);
 }
 
@@ -147,9 +147,9 @@ fn an_address_added_while_active_is_asked_for_even_after_a_takeover_from_a_peer(
     scene.follow(0);
     scene.addresses = addresses(0..3);
     assert_eq!(scene.follow(10), [], "nothing to announce yet");
-    assert_eq!(scene.charge.probes(at(10), 10), [addresses(0..3)[2]]);
-    scene.charge.probes(at(210), 10);
-    scene.charge.probes(at(410), 10);
+    assert_eq!(scene.charge.probes(at(10), at(10), 10), [addresses(0..3)[2]]);
+    scene.charge.probes(at(210), at(210), 10);
+    scene.charge.probes(at(410), at(410), 10);
     let added = vec![addresses(0..3)[2]];
     assert_eq!(scene.follow(410), [Step::Changed { all: addresses(0..3), added }]);
 }

@@ -22,7 +22,7 @@ fn listed(count: u32) -> Clearance {
 fn run(clearance: &mut Clearance, until: u64) -> Vec<(u64, usize)> {
     let mut asked = Vec::new();
     while let Some(due) = clearance.deadline().filter(|due| *due <= at(until)) {
-        let ask = clearance.due(due, 1000);
+        let ask = clearance.due(due, due, 1000);
         if !ask.is_empty() {
             asked.push((due.nanos() / 1_000_000, ask.len()));
         }
@@ -40,6 +40,17 @@ fn a_first_claim_asks_twice_and_waits_for_answers() {
     assert_eq!(run(&mut clearance, 10_000), []);
     assert_eq!(clearance.cleared().collect::<Vec<_>>(), addresses(3));
     assert_eq!(clearance.deadline(), None);
+}
+
+#[test]
+fn an_answer_that_came_in_time_and_is_read_late_is_heard() {
+    let mut clearance = listed(1);
+    let [vip] = addresses(1)[..] else { unreachable!() };
+    clearance.claim(Some(PROBE), Before::Nobody, at(1000));
+    assert_eq!(run(&mut clearance, 1399), [(1000, 1), (1200, 1)]);
+    assert!(clearance.due(at(5000), at(1399), 10).is_empty());
+    assert!(!clearance.is_clear(vip), "what came since 1399 was not read");
+    assert_eq!(clearance.heard(vip, at(5001)), Verdict::Taken);
 }
 
 #[test]
@@ -116,7 +127,7 @@ fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free(
     let mut clearance = listed(2);
     let all = addresses(2);
     clearance.claim(Some(PROBE), Before::Nobody, at(0));
-    assert_eq!(clearance.due(at(0), 10), all);
+    assert_eq!(clearance.due(at(0), at(0), 10), all);
     assert_eq!(clearance.heard(all[0], at(50)), Verdict::Taken);
     assert_eq!(clearance.heard(all[0], at(51)), Verdict::Irrelevant, "told once");
     assert_eq!(run(&mut clearance, 1049), [(200, 1)]);
@@ -137,7 +148,7 @@ fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
     clearance.claim(Some(PROBE), Before::Nobody, at(0));
     let (mut asked, mut told) = (Vec::new(), Vec::new());
     while let Some(due) = clearance.deadline().filter(|due| *due <= at(200_000)) {
-        assert_eq!(clearance.due(due, 10), [vip]);
+        assert_eq!(clearance.due(due, due, 10), [vip]);
         let answer = due + Duration::from_millis(10);
         asked.push(due.nanos() / 1_000_000);
         match clearance.heard(vip, answer) {
@@ -156,19 +167,19 @@ fn a_takeover_from_a_peer_asks_for_what_was_another_stations_within_a_minute_and
     let mut clearance = listed(1);
     let vip = addresses(1)[0];
     clearance.claim(Some(PROBE), Before::Nobody, at(0));
-    clearance.due(at(0), 1);
+    clearance.due(at(0), at(0), 1);
     clearance.heard(vip, at(1));
     clearance.rest();
     assert_eq!(clearance.deadline(), None, "a Backup asks nothing");
     clearance.claim(Some(PROBE), Before::Server, at(60_000));
-    assert_eq!(clearance.due(at(60_020), 1), [vip]);
+    assert_eq!(clearance.due(at(60_020), at(60_020), 1), [vip]);
     clearance.rest();
     clearance.claim(Some(PROBE), Before::Server, at(60_100));
     assert!(clearance.is_clear(vip), "nobody answered the last question, and a peer was Active since");
 
     let mut clearance = listed(1);
     clearance.claim(Some(PROBE), Before::Nobody, at(0));
-    clearance.due(at(0), 1);
+    clearance.due(at(0), at(0), 1);
     clearance.heard(vip, at(1));
     clearance.rest();
     clearance.claim(Some(PROBE), Before::Server, at(60_001));
@@ -193,7 +204,7 @@ fn only_the_added_address_is_asked_for_and_the_removed_is_forgotten() {
     clearance.list(&all[1..]);
     clearance.claim(Some(PROBE), Before::Nobody, at(100));
     assert_eq!(clearance.cleared().collect::<Vec<_>>(), [all[1]]);
-    assert_eq!(clearance.due(at(100), 10), [all[2]]);
+    assert_eq!(clearance.due(at(100), at(100), 10), [all[2]]);
     assert_eq!(clearance.heard(all[0], at(110)), Verdict::Irrelevant);
     assert_eq!(clearance.heard(all[1], at(110)), Verdict::Conflict);
 }
@@ -202,9 +213,9 @@ fn only_the_added_address_is_asked_for_and_the_removed_is_forgotten() {
 fn the_time_to_answer_counts_from_the_question_and_not_from_its_turn() {
     let mut clearance = listed(100);
     clearance.claim(Some(PROBE), Before::Nobody, at(0));
-    assert_eq!(clearance.due(at(0), 60).len(), 60);
+    assert_eq!(clearance.due(at(0), at(0), 60).len(), 60);
     // The sender's pace leaves the rest for later.
-    assert_eq!(clearance.due(at(150), 60).len(), 40);
+    assert_eq!(clearance.due(at(150), at(150), 60).len(), 40);
     assert_eq!(run(&mut clearance, 399), [(200, 60), (350, 40)]);
     assert_eq!(run(&mut clearance, 400), []);
     assert_eq!(clearance.cleared().count(), 60);

@@ -160,12 +160,22 @@ impl Lan {
     fn next(&self) -> Option<(Time, Next)> {
         let event =
             self.due.iter().map(|(key, (node, _))| (key.0.max(self.nodes[*node].frozen), Next::Event(*key)));
-        let timers = self.nodes.iter().enumerate().flat_map(|(at, node)| {
-            let timer = node.router.poll_timeout().map(|due| (due.max(node.frozen), Next::Timer(at)));
-            let probe = node.charge.deadline().map(|due| (due.max(node.frozen), Next::Probe(at)));
-            timer.into_iter().chain(probe)
+        let nodes = || self.nodes.iter().enumerate();
+        let timers = nodes().filter_map(|(at, node)| {
+            node.router.poll_timeout().map(|due| (due.max(node.frozen), Next::Timer(at)))
         });
-        event.chain(timers).min_by_key(|(at, _)| *at).filter(|(at, _)| *at < FOREVER)
+        let probes = nodes().filter_map(|(at, node)| {
+            node.charge.deadline().map(|due| (due.max(node.frozen), Next::Probe(at)))
+        });
+        // The thread that asks does what is due before it reads what came meanwhile, the one that elects after it.
+        let all = probes.chain(event).chain(timers);
+        all.min_by_key(|(at, _)| *at).filter(|(at, _)| *at < FOREVER)
+    }
+
+    /// Until when a node has read all that came.
+    fn heard(&self, at: usize) -> Time {
+        let unread = self.due.iter().filter(|(_, (node, _))| *node == at).map(|((came, _), _)| *came);
+        unread.min().map_or(self.now, |came| came.min(self.now))
     }
 
     fn put(&mut self, at: Time, node: usize, event: Event) {
@@ -248,7 +258,8 @@ impl Lan {
         if self.nodes[at].charge.deadline().is_none_or(|due| due > now) {
             return;
         }
-        for address in self.nodes[at].charge.probes(now, 1000) {
+        let heard = self.heard(at);
+        for address in self.nodes[at].charge.probes(now, heard, 1000) {
             self.note(at, Deed::Asked(address));
             for to in (0..self.nodes.len()).filter(|to| *to != at) {
                 self.put(now + self.nodes[to].delays.frames, to, Event::Question { from: at, address });
