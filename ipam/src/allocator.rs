@@ -144,7 +144,8 @@ impl<O: Owner> Allocator<O> {
         self.stocks.of(address).map(|stock| &stock.pool)
     }
 
-    /// Who holds `address`, in the order of joining, those that [gave way](Self::give_way) last.
+    /// Who holds `address`, in the order of joining: one that succeeds another of its party next to it, those that [gave
+    /// way](Self::give_way) last.
     pub fn holders(&self, address: IpAddr) -> &[O] {
         self.book.holders(address)
     }
@@ -240,10 +241,10 @@ impl<O: Owner> Allocator<O> {
         self.held_by(owner).filter_map(collision).collect()
     }
 
-    /// Where `owner` does not fit others that hold the same address, it counts from now on as the last that joined them. So it
-    /// is for one that changes its terms; after a restart it has to be said of those that changed meanwhile.
-    pub fn give_way(&mut self, owner: &O) {
-        self.book.give_way(owner);
+    /// If `owner` does not fit others that hold `address`, it counts from now on as the last that joined them. So it is for one
+    /// that changes its terms; after a restart it has to be said of those that changed meanwhile.
+    pub fn give_way(&mut self, address: IpAddr, owner: &O) {
+        self.book.give_way(address, owner);
     }
 
     /// Notes that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all

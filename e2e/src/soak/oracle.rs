@@ -9,6 +9,7 @@ use std::{
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
+use windlass_api::ServiceRef;
 use windlass_ipam::Terms;
 
 use super::cast::Key;
@@ -187,7 +188,8 @@ impl Oracle {
     }
 
     /// Whether both memories of an address are whole, so that one of them may be harmed: each Service that is left alone
-    /// and had it shows it and owns its claim, and so with all else that it had; and no other Service shows it.
+    /// and had it shows it and owns its claim, and so with all else that it had; and no other Service shows it or is named an
+    /// owner.
     pub(crate) fn is_intact(&self, picture: &Picture, address: IpAddr) -> bool {
         let is_whole = |(key, had): (&Key, &BTreeSet<IpAddr>)| {
             let service = picture.services.iter().find(|service| Key::of(service) == *key);
@@ -195,10 +197,16 @@ impl Oracle {
                 had.is_subset(&shown(service)) && had.iter().all(|address| owns(picture, service, *address))
             }) && !self.hands.contains_key(key)
         };
+        let shows = |owner: &ServiceRef| {
+            let service = picture.services.iter().find(|service| service.uid().as_ref() == Some(&owner.uid));
+            service.is_some_and(|service| shown(service).contains(&address))
+        };
+        let mut claims = picture.virtual_ips.iter().filter(|claim| claim.spec.address == address);
         let mut showing = picture.services.iter().filter(|service| shown(service).contains(&address));
         showing
             .all(|service| owns(picture, service, address) || self.is_strangers(&Key::of(service), address))
             && self.had.iter().filter(|(_, had)| had.contains(&address)).all(is_whole)
+            && claims.all(|claim| claim.spec.owners.iter().all(shows))
     }
 }
 

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::known::KnownTerms;
-use crate::Terms;
 use crate::few::Few;
 use crate::table::Table;
+use crate::{Owner, Terms};
 
 /// Holders of addresses, both ways, and addresses by sharing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<O: Eq + Hash> Default for Book<O> {
     }
 }
 
-impl<O: Eq + Hash + Clone> Book<O> {
+impl<O: Owner> Book<O> {
     /// Who holds `address`, in the order of joining.
     pub(super) fn holders(&self, address: IpAddr) -> &[O] {
         self.holders.get(address).map_or(&[], Holders::as_slice)
@@ -85,18 +85,15 @@ impl<O: Eq + Hash + Clone> Book<O> {
         self.shared.get(key).into_iter().flat_map(BTreeMap::keys).copied()
     }
 
-    /// Where `owner` does not fit others that hold the same address, it counts from now on as the last that joined them.
-    pub(super) fn give_way(&mut self, owner: &O) {
-        for address in self.held_by(owner).to_vec() {
-            let Some(mine) = self.terms(owner) else { return };
-            let others = self.holders(address).iter().filter(|other| *other != owner);
-            let clashes =
-                others.filter_map(|other| self.terms(other)).any(|theirs| mine.fits(theirs).is_err());
-            if let (true, Some(Holders::Several(all))) = (clashes, self.holders.get_mut(address))
-                && let Some(place) = all.iter().position(|one| one == owner)
-            {
-                all[place..].rotate_left(1);
-            }
+    /// If `owner` does not fit others that hold `address`, it counts from now on as the last that joined them.
+    pub(super) fn give_way(&mut self, address: IpAddr, owner: &O) {
+        let Some(mine) = self.terms(owner) else { return };
+        let others = self.holders(address).iter().filter(|other| *other != owner);
+        let clashes = others.filter_map(|other| self.terms(other)).any(|theirs| mine.fits(theirs).is_err());
+        if let (true, Some(Holders::Several(all))) = (clashes, self.holders.get_mut(address))
+            && let Some(place) = all.iter().position(|one| one == owner)
+        {
+            all[place..].rotate_left(1);
         }
     }
 
@@ -113,10 +110,13 @@ impl<O: Eq + Hash + Clone> Book<O> {
             self.unlist(before.key(), *address);
             self.list(terms.key(), *address);
         }
-        self.give_way(owner);
+        for address in held.as_slice() {
+            self.give_way(*address, owner);
+        }
     }
 
-    /// `owner` holds `address` besides those who do. It did not. Says whether anybody did.
+    /// `owner` holds `address` besides those who do, as the last, or at the place of one of its party on the same terms. It did
+    /// not. Says whether anybody did.
     pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> bool {
         self.set_terms(owner, terms);
         if let Some(party) = self.parties.get_mut(owner) {
@@ -127,11 +127,13 @@ impl<O: Eq + Hash + Clone> Book<O> {
             self.parties.insert(owner.clone(), party);
         }
         self.list(terms.key(), address);
+        let place =
+            self.place(address, owner, terms).map_or(self.holders(address).len(), |before| before + 1);
         match self.holders.get_mut(address) {
-            Some(Holders::Several(all)) => all.push(owner.clone()),
+            Some(Holders::Several(all)) => all.insert(place, owner.clone()),
             Some(one @ Holders::One(_)) => {
                 let mut all = one.as_slice().to_vec();
-                all.push(owner.clone());
+                all.insert(place, owner.clone());
                 *one = Holders::Several(all);
             }
             None => {
@@ -140,6 +142,15 @@ impl<O: Eq + Hash + Clone> Book<O> {
             }
         }
         true
+    }
+
+    /// The place of `owner` among the holders of `address`, or of one of its party that it succeeds; `None` if that one has it
+    /// on other terms than these, or there is none.
+    pub(super) fn place(&self, address: IpAddr, owner: &O, terms: &Terms) -> Option<usize> {
+        let holders = self.holders(address);
+        let own = holders.iter().position(|holder| holder == owner);
+        let place = own.or_else(|| holders.iter().position(|holder| holder.party() == owner.party()))?;
+        (self.terms(&holders[place]) == Some(terms)).then_some(place)
     }
 
     /// `owner` holds `address` no more. Says whether anybody does; `None`: it held it not.

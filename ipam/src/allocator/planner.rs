@@ -55,7 +55,8 @@ pub(super) fn plan<O: Owner>(
 }
 
 /// A holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
-/// of joining, or any if `owner` does not hold the address on these terms. Nobody gives way to one that it succeeds.
+/// of joining, or any if neither `owner` nor one that it succeeds holds the address on these terms. Nobody gives way to one
+/// that it succeeds.
 pub(super) fn clash<'a, O: Owner>(
     allocator: &'a Allocator<O>,
     address: IpAddr,
@@ -63,15 +64,14 @@ pub(super) fn clash<'a, O: Owner>(
     terms: &Terms,
 ) -> Option<(&'a O, Incompatible)> {
     let holders = allocator.holders(address);
-    let place = holders.iter().position(|holder| holder == owner);
-    let unchanged = place.filter(|_| allocator.terms(owner) == Some(terms));
-    let first = holders.iter().take(unchanged.unwrap_or(holders.len())).filter(|holder| *holder != owner);
+    let place = allocator.book.place(address, owner, terms).unwrap_or(holders.len());
+    let first = holders.iter().take(place).filter(|holder| *holder != owner);
     let mut clash = first.filter_map(|holder| {
         let why = terms.fits(allocator.terms(holder)?).err()?;
         (holder.party() != owner.party()).then_some((holder, why))
     });
     let crowded = || {
-        let full = holders.len() >= MOST_HOLDERS && place.is_none();
+        let full = holders.len() >= MOST_HOLDERS && !holders.contains(owner);
         holders.first().filter(|_| full).map(|holder| (holder, Incompatible::Crowded))
     };
     clash.next().or_else(crowded)

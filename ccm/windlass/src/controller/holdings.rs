@@ -305,9 +305,10 @@ fn is_wanted(world: &World, holder: &ServiceRef, settings: Settings) -> bool {
     })
 }
 
-/// On which terms a Service shares what it has; with nobody, as long as nothing is known of it.
+/// On which terms a Service shares what it has, or the one that was made anew under its name; with nobody, as long as nothing
+/// is known of it.
 fn terms_of(world: &World, holder: &ServiceRef, settings: Settings) -> Terms {
-    let known = live(world, holder).and_then(|service| terms(service, settings).ok());
+    let known = world.service(holder).and_then(|service| terms(service, settings).ok());
     known.unwrap_or_else(|| Terms::alone(&holder.namespace))
 }
 

@@ -226,7 +226,7 @@ impl Ledger {
                 }
                 self.allocator.adopt_together(address, holder, terms);
                 for other in &clashing {
-                    self.allocator.give_way(other);
+                    self.allocator.give_way(address, other);
                 }
             }
             Adopted::Already | Adopted::Quarantined => return false,
@@ -255,9 +255,9 @@ impl Ledger {
         self.allocator.set_terms(holder, terms);
     }
 
-    /// `holder` comes after those that it does not fit.
-    pub(crate) fn give_way(&mut self, holder: &ServiceRef) {
-        self.allocator.give_way(holder);
+    /// `holder` comes after those that it does not fit at `address`.
+    pub(crate) fn give_way(&mut self, address: IpAddr, holder: &ServiceRef) {
+        self.allocator.give_way(address, holder);
     }
 
     /// What Services of the name of `holder` hold that are others: they were deleted, and it was made anew.
@@ -288,7 +288,8 @@ impl Ledger {
             Some(object) if object.owners.contains(holder) => Claim::Owned,
             Some(object) => {
                 let mut owners = object.owners.clone();
-                let place = if entry.kept.contains(holder) { 0 } else { owners.len() };
+                let succeeds = || Some(owners.iter().position(|one| is_namesake(one, holder))? + 1);
+                let place = if entry.kept.contains(holder) { 0 } else { succeeds().unwrap_or(owners.len()) };
                 owners.insert(place, holder.clone());
                 Claim::Join { object: object.clone(), owners }
             }

@@ -17,19 +17,22 @@ use windlass_ipam::{Family, Terms};
 
 use super::cache::News;
 use super::holdings::{live, shows};
-use super::request::{MOST_OF_A_FAMILY, owner, status_addresses, terms, wants_address};
+use super::request::{owner, status_addresses, terms, wants_address};
 use super::state::{State, World, created, service_key};
 use super::verdict;
 
-/// What a Service that an object names as an owner has besides to say for itself, the best first.
+/// What a Service that an object names as an owner, or one that was made anew under its name, has besides to say for itself,
+/// the best first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Title {
-    /// Its status shows the address, and our condition on it tells of it.
+    /// Our condition on it tells that it has the address.
     Told,
     /// Its status shows the address.
     Shows,
-    /// It wants an address.
+    /// It has fewer addresses than it wants.
     Wants,
+    /// It has others.
+    Sated,
     /// It is gone, or wants none.
     None,
 }
@@ -94,12 +97,11 @@ impl State {
         let owner = owner(service)?;
         // What cannot be read of its terms does not cost it its address.
         let terms = terms(service, self.settings).unwrap_or_else(|_| Terms::alone(&owner.namespace));
-        let count = self.asks(service).map_or(MOST_OF_A_FAMILY, |request| request.count);
         let mut adopted = false;
         for address in status_addresses(service) {
             let is_told = verdict::says_ours(service, address);
             if self.ledger.holders(address).contains(&owner)
-                || !self.lacks(&owner, service, Family::of(address), count)
+                || !self.lacks(&owner, service, address)
                 || (self.ledger.pool_of(address).is_none() && !is_told)
             {
                 continue;
@@ -117,16 +119,24 @@ impl State {
         adopted.then(|| service_key(&owner))
     }
 
-    /// Whether the Service has fewer addresses of the family than it wants, and none that works and its status hides: then it
-    /// is the status that is wrong. One that a Service shows that does not share it is not hidden, but put there by a hand.
-    fn lacks(&self, owner: &ServiceRef, service: &Service, family: Family, count: u8) -> bool {
+    /// Whether the Service, whose status shows `address`, has fewer addresses of its family than it wants, not counting what no
+    /// status could hide: one that works and that its status does not show makes it the status that is wrong.
+    fn lacks(&self, owner: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+        let family = Family::of(address);
         let held = self.ledger.held_by(owner);
-        let shown =
-            held.iter().filter(|address| Family::of(**address) == family && shows(service, **address));
-        let hidden = self.hidden(owner, service, family);
-        // As long as it runs the ledger knows what hands have put where; at the start only the Services say so.
-        let is_hidden = |address: &IpAddr| self.ready || !self.is_shown_by_another(owner, *address);
-        shown.count() < usize::from(count) && !hidden.iter().any(is_hidden)
+        let shown = held.iter().filter(|one| Family::of(**one) == family && shows(service, **one)).count();
+        // As long as it runs the ledger knows what hands have put where. At the start our condition tells of what the Service
+        // has; where it tells of neither, an address that another shows was put there by a hand.
+        let is_told = |one: IpAddr| verdict::says_ours(service, one);
+        let is_hidden = |one: &IpAddr| {
+            self.ready || is_told(*one) || (!is_told(address) && !self.is_shown_by_another(owner, *one))
+        };
+        let hidden = self.hidden(owner, service, family).into_iter().filter(is_hidden).count();
+        match self.asks(service) {
+            Ok(request) => shown + hidden < usize::from(request.count),
+            // What cannot be read of its request does not cost it its addresses, and gives it no others.
+            Err(_) => hidden == 0,
+        }
     }
 
     /// Addresses of the family that the Service has, that work, and that its status does not show.
@@ -159,10 +169,10 @@ impl State {
         }
     }
 
-    /// Of those that share an address and do not fit, some changed while nobody looked, or were put there by a hand: who
-    /// wants it and shows it comes before who does not, that before who is gone, and who was edited later gives way.
+    /// Of those that share an address and do not fit, some changed while nobody looked, or were put there by a hand: the best
+    /// [`Title`] comes first, and who was edited later gives way.
     fn judge_clashes(&mut self) {
-        let mut later: BTreeMap<(Title, Option<Timestamp>), Vec<ServiceRef>> = BTreeMap::new();
+        let mut later: BTreeMap<(Title, Option<Timestamp>), Vec<_>> = BTreeMap::new();
         for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {
             let allocator = self.ledger.allocator();
             let clash = |one: &&ServiceRef| {
@@ -171,23 +181,35 @@ impl State {
                 pairs.into_iter().any(|(mine, theirs)| mine.fits(theirs).is_err())
             };
             for one in holders.iter().filter(clash) {
-                let service = live(&self.world, one).filter(|_| self.is_wanted(one));
-                let title = match service {
-                    Some(one) if shows(one, address) && verdict::says_ours(one, address) => Title::Told,
-                    Some(one) if shows(one, address) => Title::Shows,
-                    Some(_) => Title::Wants,
-                    None => Title::None,
-                };
+                let service = self.world.service(one);
                 let edited = service.and_then(|service| slim::edited(service));
-                later.entry((title, edited)).or_default().push(one.clone());
+                later.entry((self.title(one, address), edited)).or_default().push((address, one.clone()));
             }
         }
         // Of those edited in one second it is not known who was later: they stay in the order in which they joined.
-        for clashing in later.into_values() {
-            for one in clashing {
-                self.ledger.give_way(&one);
-            }
+        for (address, one) in later.into_values().flatten() {
+            self.ledger.give_way(address, &one);
         }
+    }
+
+    fn title(&self, holder: &ServiceRef, address: IpAddr) -> Title {
+        let wants = |one: &&Arc<Service>| {
+            one.metadata.deletion_timestamp.is_none() && wants_address(one, self.settings)
+        };
+        let Some(service) = self.world.service(holder).filter(wants) else { return Title::None };
+        let now = ServiceRef { uid: service.metadata.uid.clone().unwrap_or_default(), ..holder.clone() };
+        if verdict::says_ours(service, address) {
+            return Title::Told;
+        }
+        if shows(service, address) {
+            return Title::Shows;
+        }
+        let others =
+            self.ledger.held_by(&now).into_iter().filter(|one| {
+                *one != address && Family::of(*one) == Family::of(address) && shows(service, *one)
+            });
+        let is_sated = self.asks(service).is_ok_and(|request| others.count() >= usize::from(request.count));
+        if is_sated { Title::Sated } else { Title::Wants }
     }
 
     /// A status may show what another hand has written: what its Service waits for, or has, may be another thing now.

@@ -5,6 +5,7 @@ mod contest;
 mod crash;
 mod edits;
 mod external;
+mod hands;
 mod leftovers;
 mod lives;
 mod memories;

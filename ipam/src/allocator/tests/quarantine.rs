@@ -270,3 +270,20 @@ fn what_several_had_is_kept_back_for_each_of_them() {
             .into())
     );
 }
+
+#[test]
+fn a_successor_takes_the_place_of_its_predecessor_unless_it_changed() {
+    let mut allocator = Allocator::new([pool("p", &["1.2.3.0/31"])]);
+    let vip = ip("1.2.3.0");
+    for owner in [Made("a", 1), Made("b", 1)] {
+        // The second by a hand: they do not share.
+        allocator.adopt_together(vip, &owner, &v4().terms);
+    }
+    let request = Request { inherited: vec![vip], ..v4() };
+    let changed = Request { inherited: vec![vip], ..v4().shared("k", &["tcp/80"]) };
+    assert_eq!(given(&allocator, Made("a", 2), &changed), Ok(("1.2.3.1".into(), How::New)));
+    allocator.prepare(&Made("a", 2), &request).expect("its predecessor's").commit();
+    assert_eq!(allocator.holders(vip), [Made("a", 1), Made("a", 2), Made("b", 1)]);
+    let leaves = |owner: Made| !allocator.collisions(&owner, &v4().terms).is_empty();
+    assert_eq!([Made("a", 2), Made("b", 1)].map(leaves), [false, true]);
+}

@@ -163,9 +163,24 @@ fn after_a_restart_the_one_that_is_said_to_have_changed_last_leaves() {
             ["s4", "s3"].map(|one| allocator.collisions(&one, allocator.terms(&one).expect("terms")).len())
         };
         assert_eq!(first(&allocator), [0, 1], "nothing is known of a change: who joined later");
-        allocator.give_way(&last);
+        allocator.give_way(ip("1.2.3.4"), &last);
         assert_eq!(first(&allocator), if last == "s3" { [0, 1] } else { [1, 0] });
     }
+}
+
+#[test]
+fn who_gives_way_at_one_address_keeps_its_place_at_another() {
+    let mut allocator = Allocator::new([pool("a", &["1.2.3.4/31"])]);
+    let alone = v4().terms;
+    let places = [("1.2.3.4", ["s1", "s2"]), ("1.2.3.5", ["s1", "s3"])];
+    for (address, owners) in places {
+        for owner in owners {
+            allocator.adopt_together(ip(address), &owner, &alone);
+        }
+    }
+    allocator.give_way(ip("1.2.3.5"), &"s1");
+    assert_eq!(allocator.holders(ip("1.2.3.4")), ["s1", "s2"]);
+    assert_eq!(allocator.holders(ip("1.2.3.5")), ["s3", "s1"]);
 }
 
 #[test]

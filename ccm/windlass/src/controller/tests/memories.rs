@@ -8,24 +8,24 @@ use super::lives::{annotated_port, ingress};
 use super::rig::{Rig, pool, text};
 use super::scenarios::{annotated, dual};
 
-fn vip_key(address: &str) -> String {
+pub(super) fn vip_key(address: &str) -> String {
     format!("virtualips//{}", address.replace(':', "-"))
 }
 
-fn owner(rig: &Rig, name: &str) -> Value {
+pub(super) fn owner(rig: &Rig, name: &str) -> Value {
     let uid = rig.api.get(&super::rig::key(name)).expect("a Service")["metadata"]["uid"].clone();
     json!({ "namespace": "ns", "name": name, "uid": uid })
 }
 
 /// Names of the owners of an address, in order.
-fn owners(rig: &Rig, address: &str) -> Vec<String> {
+pub(super) fn owners(rig: &Rig, address: &str) -> Vec<String> {
     let vip = rig.api.get(&vip_key(address)).unwrap_or_default();
     let owners = vip["spec"]["owners"].as_array().cloned().unwrap_or_default();
     owners.iter().map(|owner| text(&owner["name"])).collect()
 }
 
 /// Does it while the controller runs, or while none does, and waits until all is quiet.
-async fn meanwhile(rig: &mut Rig, controller_runs: bool, act: impl FnOnce(&mut Rig)) {
+pub(super) async fn meanwhile(rig: &mut Rig, controller_runs: bool, act: impl FnOnce(&mut Rig)) {
     let first = rig.controller();
     rig.settle().await;
     if controller_runs {

@@ -12,8 +12,14 @@ use tokio::time::sleep;
 use windlass_ccm::testing::faults::Dice;
 
 use super::lives::{annotated_port, ingress};
+use super::memories::vip_key;
 use super::rig::{Rig, Running, key, pool, text};
 use super::scenarios::{annotated, dual};
+
+/// What a Service asks for that is made anew by force: its pool keeps back for it what it had.
+fn in_quiet_pool() -> Value {
+    annotated(&json!({ "windlass.dev/pool": "quiet" }))
+}
 
 /// Services that nobody edits, and what they ask for.
 fn steady() -> Vec<(&'static str, Value)> {
@@ -22,6 +28,7 @@ fn steady() -> Vec<(&'static str, Value)> {
     let shared = |port| annotated_port(port, &json!({ "windlass.dev/sharing-key": "k" }));
     vec![
         ("plain", json!({})),
+        ("remade", in_quiet_pool()),
         ("named", annotated(&json!({ "windlass.dev/pool": "pa" }))),
         ("named-dual", named_dual),
         ("dual", dual("RequireDualStack")),
@@ -80,6 +87,9 @@ impl World {
 
     fn vandalise_status(&mut self) {
         let Some(name) = self.victim() else { return };
+        if name == "remade" {
+            return self.replace_by_force(name, &in_quiet_pool());
+        }
         let forged = match self.dice.below(3) {
             0 => json!([]),
             1 => json!([{ "ip": format!("192.0.2.{}", 16 + self.dice.below(48)), "ipMode": "VIP" }]),
@@ -91,13 +101,37 @@ impl World {
         self.rig.edit(name, &ingress(&forged));
     }
 
+    /// A Service of another UID and without a status.
+    fn replace_by_force(&mut self, name: &str, shape: &Value) {
+        self.do_it(format!("{name} made anew by force"));
+        self.rig.edit(name, &json!({ "metadata": { "finalizers": null } }));
+        self.rig.delete(name);
+        self.rig.create(name, shape);
+    }
+
+    /// An address whose object may be harmed, with who has it: of a Service that nobody edits and whose memories are whole, or
+    /// of another.
+    fn object(&mut self) -> Option<(String, String)> {
+        if self.dice.below(3) > 0 {
+            let name = self.victim()?;
+            return Some((name.to_owned(), self.had[name][0].clone()));
+        }
+        let name = self.pick(&["guest", "guest-2", "guest-3"]);
+        let all = self.rig.shown(name);
+        let address = all.into_iter().find(|one| !self.had.values().flatten().any(|had| had == one))?;
+        self.rig.api.get(&vip_key(&address))?;
+        Some((name.to_owned(), address))
+    }
+
     fn vandalise_object(&mut self) {
-        let Some(name) = self.victim() else { return };
-        let address = self.had[name][0].clone();
+        let Some((name, address)) = self.object() else { return };
         let key_of = vip_key(&address);
         let owners = self.rig.api.get(&key_of).unwrap_or_default()["spec"]["owners"].clone();
         let ghost = json!({ "namespace": "ns", "name": "ghost", "uid": "boo" });
-        let other = self.pick(&["guest", "plain", "two"]);
+        let other = self.pick(&["guest", "plain", "two", "named", "remade", "shares-81"]);
+        if self.had.get(other).is_some_and(|had| *had != self.rig.shown(other)) {
+            return;
+        }
         let other = match self.rig.api.get(&key(other)) {
             Some(service) if other != name => {
                 json!({ "namespace": "ns", "name": other, "uid": service["metadata"]["uid"] })
@@ -215,14 +249,11 @@ fn owned(rig: &Rig, name: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn vip_key(address: &str) -> String {
-    format!("virtualips//{}", address.replace(':', "-"))
-}
-
 async fn nobody_moves(seed: u64) {
     let pools = [
         pool("pa", &["192.0.2.16/28", "2001:db8::10/126"], &json!({})),
         pool("pb", &["192.0.2.32/28", "2001:db8::14/126"], &json!({ "priority": 200 })),
+        pool("quiet", &["192.0.2.48/30"], &json!({ "autoAssign": false, "quarantineSeconds": 60 })),
     ];
     let mut rig = Rig::new(&pools);
     for (name, shape) in steady() {
@@ -257,7 +288,7 @@ async fn nobody_moves(seed: u64) {
         assert_eq!(owned(&rig, name), addresses.iter().cloned().collect(), "{}", story());
     }
     // No address on two that do not share.
-    for vip in rig.api.list("virtualips") {
+    for vip in rig.api.list("virtualips").into_iter().filter(|vip| vip["spec"]["quarantine"].is_null()) {
         let names: Vec<String> = vip["spec"]["owners"]
             .as_array()
             .into_iter()

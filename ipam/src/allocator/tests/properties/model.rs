@@ -109,13 +109,30 @@ impl Model {
             .collect()
     }
 
+    /// Who stands for `owner` at the address on the same terms: itself, else the first that it succeeds.
+    fn standing(&self, address: IpAddr, owner: &Party, terms: &Terms) -> Option<usize> {
+        let holders = self.holders(address);
+        let namesake = || holders.iter().find(|holder| holder.name == owner.name);
+        let one = holders.iter().find(|holder| *holder == owner).or_else(namesake)?;
+        holders.iter().position(|holder| holder == one && self.terms[one] == *terms)
+    }
+
+    fn join(&mut self, address: IpAddr, owner: &Party, terms: &Terms) {
+        self.set_terms(owner, terms);
+        let standing = self.standing(address, owner, terms);
+        let holders = self.holders.entry(address).or_default();
+        if !holders.contains(owner) {
+            holders.insert(standing.map_or(holders.len(), |before| before + 1), owner.clone());
+        }
+        self.terms.insert(owner.clone(), terms.clone());
+    }
+
     /// Whether `owner` may have the address with those who hold it: it gives way to all if it changes its terms or joins,
-    /// else to those before it; never to one that it succeeds.
+    /// else, or if it succeeds one on the same terms, to those before it; never to one that it succeeds.
     fn fits(&self, address: IpAddr, owner: &Party, terms: &Terms) -> bool {
         let holders = self.holders(address);
-        let stays = holders.contains(owner) && self.terms[owner] == *terms;
-        let first = holders.iter().take_while(|holder| !stays || *holder != owner);
-        let others = first.filter(|holder| holder.name != owner.name);
+        let first = &holders[..self.standing(address, owner, terms).unwrap_or(holders.len())];
+        let others = first.iter().filter(|holder| holder.name != owner.name);
         others.map(|holder| &self.terms[holder]).all(|theirs| {
             let (Some(mine), Some(held)) = (&terms.sharing, &theirs.sharing) else { return false };
             let named = mine.with.contains(&theirs.namespace) && held.with.contains(&terms.namespace);
@@ -351,10 +368,7 @@ impl Model {
     pub(super) fn commit(&mut self, owner: &Party, request: &Request, plan: &Plan) {
         for planned in &plan.addresses {
             self.quarantined.remove(&planned.address);
-            let holders = self.holders.entry(planned.address).or_default();
-            if !holders.contains(owner) {
-                holders.push(owner.clone());
-            }
+            self.join(planned.address, owner, &request.terms);
         }
         self.set_terms(owner, &request.terms);
     }
@@ -380,8 +394,7 @@ impl Model {
             return clash.map_or(Adopted::Already, |holder| Adopted::Conflict { holder: holder.clone() });
         }
         self.quarantined.remove(&address);
-        self.holders.entry(address).or_default().push(owner.clone());
-        self.set_terms(owner, terms);
+        self.join(address, owner, terms);
         if holders.is_empty() { Adopted::New } else { Adopted::Joined }
     }
 

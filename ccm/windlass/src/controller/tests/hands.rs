@@ -1,0 +1,110 @@
+//! Several hands at once, at the memories of several Services: each Service has one memory left, and keeps its address.
+
+use serde_json::{Value, json};
+use windlass_ccm::testing::apiserver::Write;
+
+use super::lives::{annotated_port, ingress};
+use super::memories::{meanwhile, owner, owners, vip_key};
+use super::rig::{Rig, pool};
+use super::scenarios::annotated;
+
+fn shared(port: u16) -> Value {
+    annotated_port(port, &json!({ "windlass.dev/sharing-key": "k" }))
+}
+
+fn set_owners(rig: &Rig, address: &str, names: &[&str]) {
+    let owners: Vec<Value> = names.iter().map(|name| owner(rig, name)).collect();
+    rig.api.edit(&vip_key(address), &json!({ "spec": { "owners": owners } }));
+}
+
+fn one_pool() -> Vec<Value> {
+    vec![pool("p", &["192.0.2.16/29"], &json!({}))]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_that_adds_an_owner_to_one_address_does_not_cost_it_another() {
+    for edited_first in ["a", "shares"] {
+        let mut rig = Rig::new(&one_pool());
+        rig.create("a", &json!({}));
+        rig.create("b", &json!({}));
+        rig.create("shares", &shared(81));
+        meanwhile(&mut rig, false, |rig| {
+            for name in ["a", "shares"] {
+                let second = if name == edited_first { 1 } else { 2 };
+                let time = format!("2026-01-03T00:00:{second:02}Z");
+                let edited = json!([{ "manager": "kubectl", "time": time }]);
+                rig.edit(name, &json!({ "metadata": { "managedFields": edited } }));
+            }
+            set_owners(rig, "192.0.2.17", &["b", "a"]);
+            set_owners(rig, "192.0.2.16", &["a", "shares"]);
+            // Its new self has only its object to be known by.
+            rig.edit("b", &json!({ "metadata": { "finalizers": null } }));
+            rig.delete("b");
+            rig.create("b", &json!({}));
+        })
+        .await;
+        for (name, address) in [("a", "192.0.2.16"), ("b", "192.0.2.17"), ("shares", "192.0.2.18")] {
+            let what = format!("{name}, {edited_first} edited first\n{}", rig.objects());
+            assert_eq!(rig.shown(name), [address], "{what}");
+            assert_eq!(owners(&rig, address), [name], "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_object_is_deleted_does_not_move_to_one_that_a_hand_gives_it() {
+    for controller_runs in [true, false] {
+        let mut rig = Rig::new(&one_pool());
+        rig.create("a", &json!({}));
+        rig.create("b", &json!({}));
+        meanwhile(&mut rig, controller_runs, |rig| {
+            rig.api.delete(&vip_key("192.0.2.16"));
+            set_owners(rig, "192.0.2.17", &["a"]);
+            rig.edit("b", &json!({ "spec": { "type": "ClusterIP", "externalTrafficPolicy": null }, "status": { "loadBalancer": null } }));
+        })
+        .await;
+        assert_eq!(rig.shown("a"), ["192.0.2.16"], "controller runs: {controller_runs}\n{}", rig.objects());
+        assert_eq!(owners(&rig, "192.0.2.16"), ["a"], "controller runs: {controller_runs}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sharer_whose_status_is_forged_does_not_lose_its_address_to_one_that_changed() {
+    let mut rig = Rig::new(&one_pool());
+    rig.create("a", &shared(80));
+    rig.create("changes", &shared(81));
+    meanwhile(&mut rig, false, |rig| {
+        rig.edit("a", &ingress(&json!([{ "ip": "192.0.2.20", "ipMode": "VIP" }])));
+        let port = json!({ "name": "p", "port": 80, "protocol": "TCP", "nodePort": 30080 });
+        let edited = json!([{ "manager": "kubectl", "time": "2026-01-03T00:00:00Z" }]);
+        rig.edit("changes", &json!({ "metadata": { "managedFields": edited }, "spec": { "ports": [port] } }));
+    })
+    .await;
+    assert_eq!(rig.shown("a"), ["192.0.2.16"], "{}", rig.objects());
+    assert_eq!(rig.shown("changes"), ["192.0.2.17"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pool_that_a_service_was_given_its_address_by_is_remembered_until_it_is_an_owner_again() {
+    let mut rig = Rig::new(&[pool("pa", &["192.0.2.16/29"], &json!({}))]);
+    rig.create("named", &annotated(&json!({ "windlass.dev/pool": "pa" })));
+    let first = rig.controller();
+    rig.settle().await;
+    rig.create("plain", &json!({}));
+    rig.api.put(pool("pb", &["192.0.2.16/30"], &json!({})));
+    rig.api.edit("ippools//pa", &json!({ "spec": { "addresses": ["192.0.2.20/30"] } }));
+    rig.settle().await;
+    first.kill().await;
+    set_owners(&rig, "192.0.2.16", &["plain"]);
+    let second = rig.controller();
+    rig.settle_keeping_writes().await;
+    let forgets = |write: &&Write| write.body.pointer("/spec/formerPools").is_some_and(Value::is_null);
+    let writes = rig.api.writes();
+    assert_eq!(
+        writes.iter().find(forgets).map(|write| &write.body),
+        None,
+        "it may be killed after any write"
+    );
+    assert_eq!(rig.shown("named"), ["192.0.2.16"]);
+    second.kill().await;
+}
