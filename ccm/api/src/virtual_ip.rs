@@ -152,6 +152,18 @@ impl windlass_ipam::Owner for ServiceRef {
     }
 }
 
+impl ServiceRef {
+    /// What comes, in their order, before all Services of this namespace and name: those that were made anew under it.
+    pub fn before_namesakes(&self) -> Self {
+        Self { uid: String::new(), ..self.clone() }
+    }
+
+    /// Whether it has the namespace and name of `other`.
+    pub fn is_namesake(&self, other: &Self) -> bool {
+        self.namespace == other.namespace && self.name == other.name
+    }
+}
+
 impl fmt::Display for ServiceRef {
     /// `namespace/name`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

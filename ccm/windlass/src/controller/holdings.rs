@@ -49,16 +49,18 @@ impl State {
 
     /// There is no object for `address`, and so `holder` has none.
     pub(super) fn absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
-        let Self { ledger, world, clock, settings, .. } = self;
-        let change =
-            ledger.break_promise(holder, address, clock.now(), |holder| terms_of(world, holder, *settings));
-        self.consequences(address, &change)
+        self.withdraw(address, holder, false)
     }
 
     /// `holder` has parted from `address`, unless the object names it still.
     pub(super) fn parted(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.withdraw(address, holder, true)
+    }
+
+    fn withdraw(&mut self, address: IpAddr, holder: &ServiceRef, parts: bool) -> Vec<ServiceKey> {
         let Self { ledger, world, clock, settings, .. } = self;
-        let change = ledger.parted(holder, address, clock.now(), |holder| terms_of(world, holder, *settings));
+        let terms = |holder: &ServiceRef| terms_of(world, holder, *settings);
+        let change = ledger.withdraw(holder, address, parts, clock.now(), terms);
         self.consequences(address, &change)
     }
 

@@ -155,15 +155,6 @@ impl Entry {
     }
 }
 
-/// The first of those of the same namespace and name.
-fn first_of(holder: &ServiceRef) -> ServiceRef {
-    ServiceRef { uid: String::new(), ..holder.clone() }
-}
-
-fn is_namesake(one: &ServiceRef, other: &ServiceRef) -> bool {
-    one.namespace == other.namespace && one.name == other.name
-}
-
 fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
     let (former, reason) = match quarantine.reason {
         QuarantineReason::Released => (object.owners.clone(), Reason::Released),
@@ -262,7 +253,8 @@ impl Ledger {
 
     /// What Services of the name of `holder` hold that are others: they were deleted, and it was made anew.
     pub(crate) fn inherited(&self, holder: &ServiceRef) -> Vec<IpAddr> {
-        let namesakes = self.holders.range(first_of(holder)..).take_while(|one| is_namesake(one, holder));
+        let from = self.holders.range(holder.before_namesakes()..);
+        let namesakes = from.take_while(|one| one.is_namesake(holder));
         namesakes.filter(|one| *one != holder).flat_map(|one| self.allocator.held_by(one)).collect()
     }
 
@@ -288,7 +280,7 @@ impl Ledger {
             Some(object) if object.owners.contains(holder) => Claim::Owned,
             Some(object) => {
                 let mut owners = object.owners.clone();
-                let succeeds = || Some(owners.iter().position(|one| is_namesake(one, holder))? + 1);
+                let succeeds = || Some(owners.iter().position(|one| one.is_namesake(holder))? + 1);
                 let place = if entry.kept.contains(holder) { 0 } else { succeeds().unwrap_or(owners.len()) };
                 owners.insert(place, holder.clone());
                 Claim::Join { object: object.clone(), owners }
@@ -354,27 +346,17 @@ impl Ledger {
         })
     }
 
-    /// `holder` was promised `address`, and is not any more.
-    pub(crate) fn break_promise(
+    /// `holder` is not promised `address` any more, and does not keep it if `parts`: the object may name it all the same.
+    pub(crate) fn withdraw(
         &mut self,
         holder: &ServiceRef,
         address: IpAddr,
-        now: Timestamp,
-        terms: impl Fn(&ServiceRef) -> Terms,
-    ) -> Change {
-        self.edit(address, now, terms, |entry| entry.intents.retain(|intent| intent != holder))
-    }
-
-    /// `holder` has parted from `address`: it is neither promised it nor keeps it, unless the object names it.
-    pub(crate) fn parted(
-        &mut self,
-        holder: &ServiceRef,
-        address: IpAddr,
+        parts: bool,
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
     ) -> Change {
         self.edit(address, now, terms, |entry| {
-            entry.kept.retain(|kept| kept != holder);
+            entry.kept.retain(|kept| !(parts && kept == holder));
             entry.intents.retain(|intent| intent != holder);
         })
     }

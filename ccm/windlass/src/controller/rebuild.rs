@@ -91,19 +91,19 @@ impl State {
     /// Promises the Service what its status shows and it does not hold, as far as it wants so many: it has it from another
     /// controller, or its object was lost. Names it if it got something.
     fn adopt_shown(&mut self, service: &Service) -> Option<ServiceKey> {
-        if service.metadata.deletion_timestamp.is_some() || !wants_address(service, self.settings) {
+        let owner = owner(service)?;
+        let holds = |address: IpAddr| self.ledger.holders(address).contains(&owner);
+        let unheld: Vec<IpAddr> = status_addresses(service).filter(|address| !holds(*address)).collect();
+        let is_leaving = service.metadata.deletion_timestamp.is_some();
+        if unheld.is_empty() || is_leaving || !wants_address(service, self.settings) {
             return None;
         }
-        let owner = owner(service)?;
         // What cannot be read of its terms does not cost it its address.
         let terms = terms(service, self.settings).unwrap_or_else(|_| Terms::alone(&owner.namespace));
         let mut adopted = false;
-        for address in status_addresses(service) {
+        for address in unheld {
             let is_told = verdict::says_ours(service, address);
-            if self.ledger.holders(address).contains(&owner)
-                || !self.lacks(&owner, service, address)
-                || (self.ledger.pool_of(address).is_none() && !is_told)
-            {
+            if !self.lacks(&owner, service, address) || (self.ledger.pool_of(address).is_none() && !is_told) {
                 continue;
             }
             let Self { ledger, world, ready, .. } = self;

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Owner as _, Plan, Pool, Request, Terms};
+use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
 
 use self::groups::{GroupId, Groups, Place, Turn, Urgency};
 
@@ -198,10 +198,9 @@ impl Waiting {
     }
 
     /// Those that wait under the name of `former`, which are next to each other in the order of Services.
-    fn named_as(&self, former: &ServiceRef) -> impl Iterator<Item = &ServiceRef> {
-        let first = ServiceRef { uid: String::new(), ..former.clone() };
-        let party = former.party();
-        self.waiters.range(first..).map(|(owner, _)| owner).take_while(move |owner| owner.party() == party)
+    fn named_as<'a>(&'a self, former: &'a ServiceRef) -> impl Iterator<Item = &'a ServiceRef> {
+        let from = self.waiters.range(former.before_namesakes()..).map(|(owner, _)| owner);
+        from.take_while(|owner| owner.is_namesake(former))
     }
 
     fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut Queue) {

@@ -204,7 +204,7 @@ fn a_promise_that_is_broken_puts_the_address_back_where_it_was() {
     let before = ledger.counts("p", Family::V4);
     let asks = Request { addresses: vec![ip("192.0.2.1")], ..request() };
     ledger.place(&owner("a"), &asks).expect("recalled");
-    ledger.break_promise(&owner("a"), ip("192.0.2.1"), at(NOW), terms);
+    ledger.withdraw(&owner("a"), ip("192.0.2.1"), false, at(NOW), terms);
     assert_eq!(ledger.counts("p", Family::V4), before);
     assert_eq!(promised(&mut ledger, "b"), None, "still in quarantine");
 }
