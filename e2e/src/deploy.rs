@@ -15,7 +15,7 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{IPPool, NodeNetwork, VirtualIP, virtual_ip_name};
+use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, virtual_ip_name};
 
 use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
 
@@ -83,33 +83,41 @@ impl Lab {
         .await
     }
 
-    /// Makes an IPPool of these addresses, with the default advertisement interval.
-    pub async fn pool(&self, name: &str, addresses: &[&str]) -> anyhow::Result<IPPool> {
+    /// Makes a VirtualIPPool of these addresses, with the default advertisement interval.
+    pub async fn pool(&self, name: &str, addresses: &[&str]) -> anyhow::Result<VirtualIPPool> {
         self.pool_with_interval(name, addresses, windlass_api::DEFAULT_ADVERTISEMENT_INTERVAL_MS).await
     }
 
-    /// Makes an IPPool of these addresses whose virtual routers send an advert every `interval_ms` milliseconds.
+    /// Makes a VirtualIPPool of these addresses whose virtual routers send an advert every `interval_ms` milliseconds.
     pub async fn pool_with_interval(
         &self,
         name: &str,
         addresses: &[&str],
         interval_ms: u32,
-    ) -> anyhow::Result<IPPool> {
+    ) -> anyhow::Result<VirtualIPPool> {
         self.pool_with(name, addresses, json!({"advertisementIntervalMilliseconds": interval_ms})).await
     }
 
-    /// Makes an IPPool of these addresses with further fields of its spec.
-    pub async fn pool_with(&self, name: &str, addresses: &[&str], spec: Value) -> anyhow::Result<IPPool> {
+    /// Makes a VirtualIPPool of these addresses with further fields of its spec.
+    pub async fn pool_with(
+        &self,
+        name: &str,
+        addresses: &[&str],
+        spec: Value,
+    ) -> anyhow::Result<VirtualIPPool> {
         let mut pool = json!({
             "apiVersion": "windlass.dev/v1alpha1",
-            "kind": "IPPool",
+            "kind": "VirtualIPPool",
             "metadata": {"name": name},
             "spec": spec,
         });
         pool["spec"]["addresses"] = json!(addresses);
         let pool = serde_json::from_value(pool)?;
-        let pools: Api<IPPool> = Api::all(self.client());
-        pools.create(&PostParams::default(), &pool).await.with_context(|| format!("making IPPool {name}"))
+        let pools: Api<VirtualIPPool> = Api::all(self.client());
+        pools
+            .create(&PostParams::default(), &pool)
+            .await
+            .with_context(|| format!("making VirtualIPPool {name}"))
     }
 
     /// The `VirtualIP` of an address, if there is one.

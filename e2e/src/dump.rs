@@ -14,7 +14,7 @@ const LOOKS: [&str; 7] = [
     "services --all-namespaces --output=wide",
     "endpointslices --all-namespaces",
     "leases --all-namespaces",
-    "ippools,virtualips,virtualrouters,nodenetworks --output=yaml",
+    "virtualippools,virtualips,virtualrouters,nodenetworks --output=yaml",
     "events --all-namespaces --sort-by=.lastTimestamp",
 ];
 

@@ -10,8 +10,8 @@ use anyhow::ensure;
 use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use windlass_api::{
-    ANNOTATION_SHARE_WITH, ANNOTATION_SHARING_KEY, AddressCounts, CONDITION_ADDRESS_ALLOCATED, IPPool,
-    VirtualIP,
+    ANNOTATION_SHARE_WITH, ANNOTATION_SHARING_KEY, AddressCounts, CONDITION_ADDRESS_ALLOCATED, VirtualIP,
+    VirtualIPPool,
 };
 use windlass_ipam::{AddressRange, AddressSet, Port, Protocol, Sharing, Terms, Traffic};
 
@@ -28,7 +28,7 @@ pub struct Picture {
     /// Every claim.
     pub virtual_ips: Vec<VirtualIP>,
     /// Every pool; they must not overlap.
-    pub pools: Vec<IPPool>,
+    pub pools: Vec<VirtualIPPool>,
 }
 
 impl Lab {
@@ -174,7 +174,7 @@ impl Picture {
         self.pools.iter().any(|pool| addresses_of(pool).contains(address))
     }
 
-    fn wrong_with_pool(&self, pool: &IPPool) -> Vec<String> {
+    fn wrong_with_pool(&self, pool: &VirtualIPPool) -> Vec<String> {
         let name = pool.name_any();
         let addresses = addresses_of(pool);
         let claims = self.virtual_ips.iter().filter(|claim| addresses.contains(claim.spec.address));
@@ -203,7 +203,7 @@ impl Picture {
 }
 
 /// The addresses of a pool, without what it excludes.
-fn addresses_of(pool: &IPPool) -> AddressSet {
+fn addresses_of(pool: &VirtualIPPool) -> AddressSet {
     let parse = |list: &[String]| -> AddressSet {
         list.iter().filter_map(|text| text.trim().parse::<AddressRange>().ok()).collect()
     };

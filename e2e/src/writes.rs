@@ -14,7 +14,7 @@ use kube::{
 
 /// Resources that Windlass writes, leases apart: those are the election's, a fixed number per second.
 const RESOURCES: [&str; 7] =
-    ["services", "events", "virtualips", "virtualrouters", "ippools", "nodenetworks", "nodes"];
+    ["services", "events", "virtualips", "virtualrouters", "virtualippools", "nodenetworks", "nodes"];
 /// Nothing is written any more when nothing was for this long.
 const QUIET: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_secs(1);

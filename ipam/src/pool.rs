@@ -117,7 +117,7 @@ fn shortened(items: impl Iterator<Item = String>) -> String {
 }
 
 impl Default for Policy {
-    /// As an `IPPool` that says nothing.
+    /// As a `VirtualIPPool` that says nothing.
     fn default() -> Self {
         Self {
             auto_assign: true,

@@ -2,7 +2,7 @@
 //!
 //! | kind | who writes | what it says |
 //! |---|---|---|
-//! | [`IPPool`] | the admin (status: controller) | addresses to give to Services |
+//! | [`VirtualIPPool`] | the admin (status: controller) | addresses to give to Services |
 //! | [`VirtualIP`] | controller (status: agents) | one per address; creating it *is* the claim |
 //! | [`VirtualRouter`] | controller (status: the Active agent) | VRID, segment, ranked nodes |
 //! | [`NodeNetwork`] | each agent, for its node | interfaces, foreign VRRP routers heard |
@@ -10,34 +10,35 @@
 //! The YAML under `manifests/crds` is generated from these types by `make crds`.
 
 pub mod address_allocated;
-mod ip_pool;
 mod node_network;
 mod validation;
 mod virtual_ip;
+mod virtual_ip_pool;
 mod virtual_router;
 
-pub use ip_pool::{
-    AddressCounts, AllocationOrder, AvoidReserved, IPPool, IPPoolSpec, IPPoolStatus, OnRemoval,
-};
 pub use node_network::{DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
 pub use virtual_ip::{
     PortProtocol, PortSources, Quarantine, QuarantineReason, RestrictedPort, ServiceRef, VirtualIP,
     VirtualIPSpec, VirtualIPStatus, virtual_ip_name,
 };
+pub use virtual_ip_pool::{
+    AddressCounts, AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPool, VirtualIPPoolSpec,
+    VirtualIPPoolStatus,
+};
 pub use virtual_router::{RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus};
 
 /// Condition on a [`VirtualIP`]: `True` while some node answers for the address.
 pub const CONDITION_ANNOUNCED: &str = "Announced";
-/// Condition on an [`IPPool`]: `False` when part of it is not used, with the reason.
+/// Condition on an [`VirtualIPPool`]: `False` when part of it is not used, with the reason.
 pub const CONDITION_READY: &str = "Ready";
 
-/// Condition on an [`IPPool`]: whether some node can announce each address that it gives, with the share, the nodes and, if
+/// Condition on an [`VirtualIPPool`]: whether some node can announce each address that it gives, with the share, the nodes and, if
 /// not, the remedy. There is none before an agent has reported its node's network.
 pub const CONDITION_ANNOUNCEABLE: &str = "Announceable";
 
-/// Condition on an [`IPPool`]: `True` while Services keep addresses that were given from it and that no pool holds any more.
+/// Condition on an [`VirtualIPPool`]: `True` while Services keep addresses that were given from it and that no pool holds any more.
 pub const CONDITION_ADDRESSES_KEPT: &str = "AddressesKept";
-/// Condition on an [`IPPool`]: `True` while another station of the LAN has addresses of it.
+/// Condition on an [`VirtualIPPool`]: `True` while another station of the LAN has addresses of it.
 pub const CONDITION_ADDRESS_CONFLICT: &str = "AddressConflict";
 
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
@@ -61,7 +62,7 @@ pub const LOAD_BALANCER_CLASS: &str = "windlass.dev/windlass";
 /// Annotation of a Service: the addresses it wants, as `192.0.2.10` or `192.0.2.10, 2001:db8::10`. As
 /// `spec.loadBalancerIP`, which Kubernetes has deprecated; both may be set if they agree.
 pub const ANNOTATION_ADDRESSES: &str = "windlass.dev/addresses";
-/// Annotation of a Service: the `IPPool` that its addresses must come from.
+/// Annotation of a Service: the `VirtualIPPool` that its addresses must come from.
 pub const ANNOTATION_POOL: &str = "windlass.dev/pool";
 /// Annotation of a Service: how many addresses of each of its families it wants, `"1"` to `"8"`. They are kept on
 /// different nodes as far as there are nodes.
@@ -79,5 +80,5 @@ pub const ANNOTATION_ALLOW_MOVE: &str = "windlass.dev/allow-move";
 pub fn all_crds()
 -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt as _;
-    vec![IPPool::crd(), VirtualIP::crd(), VirtualRouter::crd(), NodeNetwork::crd()]
+    vec![VirtualIPPool::crd(), VirtualIP::crd(), VirtualRouter::crd(), NodeNetwork::crd()]
 }

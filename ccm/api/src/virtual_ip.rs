@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
     kind = "VirtualIP",
     plural = "virtualips",
     singular = "virtualip",
-    shortname = "vip",
+    shortname = "wvip",
     category = "windlass",
     status = "VirtualIPStatus",
     derive = "PartialEq",
@@ -38,10 +38,10 @@ pub struct VirtualIPSpec {
     /// The address, in its canonical text (RFC 5952 for IPv6).
     #[schemars(schema_with = "crate::validation::claimed_address")]
     pub address: IpAddr,
-    /// Name of the `IPPool` that holds it, or held it last.
+    /// Name of the `VirtualIPPool` that holds it, or held it last.
     #[schemars(length(max = 253))]
     pub pool: String,
-    /// Names of the `IPPool`s that held it before and that its Services still ask for: it stays theirs.
+    /// Names of the `VirtualIPPool`s that held it before and that its Services still ask for: it stays theirs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 253)))]
     pub former_pools: Vec<String>,
@@ -154,6 +154,7 @@ impl windlass_ipam::Owner for ServiceRef {
 
 impl ServiceRef {
     /// What comes, in their order, before all Services of this namespace and name: those that were made anew under it.
+    #[must_use]
     pub fn before_namesakes(&self) -> Self {
         Self { uid: String::new(), ..self.clone() }
     }

@@ -34,7 +34,7 @@ enum Role {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Source {
-    /// Reads MetalLB's objects on standard input, prints IPPools, and says on standard error what is different
+    /// Reads MetalLB's objects on standard input, prints VirtualIPPools, and says on standard error what is different
     Metallb,
 }
 

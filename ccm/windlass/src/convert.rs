@@ -6,9 +6,9 @@
 //! | `input` | YAML documents, lists and objects; one bad document stops no other |
 //! | `fields` | reading a field of an object, or saying why it cannot be read |
 //! | `metallb` | MetalLB's objects |
-//! | `addresses` | ranges of addresses as an `IPPool` takes them |
-//! | `selectors` | label selectors as an `IPPool` takes them |
-//! | `pools` | pools and how they were announced as `IPPool`s |
+//! | `addresses` | ranges of addresses as a `VirtualIPPool` takes them |
+//! | `selectors` | label selectors as a `VirtualIPPool` takes them |
+//! | `pools` | pools and how they were announced as `VirtualIPPool`s |
 
 mod addresses;
 mod fields;

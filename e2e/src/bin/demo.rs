@@ -50,7 +50,7 @@ fn demo() -> anyhow::Result<()> {
         story.tell("Windlass runs: two controllers, one of them leading, and an agent on every node.");
         await_initialized(lab, &story).await?;
 
-        story.tell("An IPPool with 192.0.2.200-192.0.2.250 and a Service of type LoadBalancer:");
+        story.tell("A VirtualIPPool with 192.0.2.200-192.0.2.250 and a Service of type LoadBalancer:");
         lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
         lab.load_balancer("web", |_| ()).await?;
         let vip = lab.ingress("web", LIMIT).await?;
@@ -140,7 +140,7 @@ async fn keep_up(lab: &Lab, port: HostPort) -> anyhow::Result<()> {
     let kubeconfig = lab.forward_api_server(port)?;
     println!("\nThe cluster stays up until Ctrl-C. Elsewhere:");
     println!("  export KUBECONFIG={}", kubeconfig.display());
-    println!("  {} get services,ippools,virtualips,virtualrouters", lab.tool("kubectl"));
+    println!("  {} get services,virtualippools,virtualips,virtualrouters", lab.tool("kubectl"));
     println!("  a shell on the client:  nsenter -t {0} -m -p --net=/proc/{0}/root/run/netns/c1", lab.init());
     std::future::pending().await
 }

@@ -40,7 +40,7 @@ fn up() -> anyhow::Result<()> {
         println!("  export KUBECONFIG={}", kubeconfig.display());
         println!("  kubectl get nodes");
         println!("  a shell on a host:  nsenter -t {} -m -p --net=/proc/{0}/root/run/netns/c1", lab.init());
-        println!("  addresses for an IPPool:  192.0.2.200-192.0.2.250");
+        println!("  addresses for a VirtualIPPool:  192.0.2.200-192.0.2.250");
         println!("  logs:  {}", lab.logs().display());
         std::future::pending().await
     })

@@ -32,9 +32,9 @@ fn claim(address: &str, owners: &[&str], further: &Value) -> VirtualIP {
     .unwrap()
 }
 
-fn pool(assigned: i64, quarantined: i64) -> IPPool {
+fn pool(assigned: i64, quarantined: i64) -> VirtualIPPool {
     serde_json::from_value(json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "p"},
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": {"name": "p"},
         "spec": {"addresses": ["192.0.2.0/28"], "exclude": ["192.0.2.9"]},
         "status": {"ipv4": {"total": 15, "assigned": assigned, "available": 1, "quarantined": quarantined}},
     }))

@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{IPPool, IPPoolSpec};
+use windlass_api::{VirtualIPPool, VirtualIPPoolSpec};
 
 use super::edits::{Edits, refused_is_fine};
 
@@ -31,7 +31,7 @@ fn pieces() -> Vec<String> {
 }
 
 impl Edits<'_> {
-    fn pools(&self) -> Api<IPPool> {
+    fn pools(&self) -> Api<VirtualIPPool> {
         Api::all(self.scene.lab.client())
     }
 
@@ -67,7 +67,7 @@ impl Edits<'_> {
             let mut spec = self.settings(open);
             spec["addresses"] = json!(dealt.remove(name).unwrap_or_else(none));
             let pool = json!({
-                "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": name}, "spec": spec,
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": {"name": name}, "spec": spec,
             });
             let apply = PatchParams::apply("soak").force();
             self.pools().patch(name, &apply, &Patch::Apply(pool)).await?;
@@ -146,7 +146,7 @@ impl Edits<'_> {
     }
 
     /// The upper half of its ranges goes to another pool, which is there before or after the first has let go of them.
-    async fn split_pool(&mut self, name: &str, other: &str, spec: IPPoolSpec) -> anyhow::Result<()> {
+    async fn split_pool(&mut self, name: &str, other: &str, spec: VirtualIPPoolSpec) -> anyhow::Result<()> {
         let mut lower = spec.addresses.clone();
         let upper = lower.split_off(lower.len() / 2);
         if lower.is_empty() {
@@ -154,7 +154,7 @@ impl Edits<'_> {
         }
         let made_first = self.random.once_in(2);
         self.scene.journal.note(&format!("{name} is split, {other} has {upper:?}, at first {made_first}"));
-        let half = IPPool::new(other, IPPoolSpec { addresses: upper, ..spec });
+        let half = VirtualIPPool::new(other, VirtualIPPoolSpec { addresses: upper, ..spec });
         if made_first {
             refused_is_fine(self.pools().create(&PostParams::default(), &half).await)?;
         }
@@ -166,10 +166,10 @@ impl Edits<'_> {
         Ok(())
     }
 
-    async fn replace_pool(&mut self, old: &str, new: &str, spec: IPPoolSpec) -> anyhow::Result<()> {
+    async fn replace_pool(&mut self, old: &str, new: &str, spec: VirtualIPPoolSpec) -> anyhow::Result<()> {
         refused_is_fine(self.pools().delete(old, &DeleteParams::default()).await)?;
         self.pause().await;
-        let made = self.pools().create(&PostParams::default(), &IPPool::new(new, spec)).await;
+        let made = self.pools().create(&PostParams::default(), &VirtualIPPool::new(new, spec)).await;
         refused_is_fine(made).with_context(|| format!("making {new}"))
     }
 

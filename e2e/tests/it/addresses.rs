@@ -21,7 +21,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::json;
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario};
 
 use crate::setup::{LIMIT, lab, served};
@@ -32,7 +32,7 @@ fn deleted_service_gives_its_address_back() -> anyhow::Result<()> {
         let vip = served(lab).await?;
         let services: Api<Service> = Api::default_namespaced(lab.client());
         let at_once = json!({"spec": {"quarantineSeconds": 0}});
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         pools.patch("default", &PatchParams::default(), &Patch::Merge(at_once)).await?;
         let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(1))?;
         let begin = Instant::now();
@@ -113,7 +113,7 @@ fn interface_that_no_node_has_is_named_on_the_service() -> anyhow::Result<()> {
     scenario("no-interface", lab(), async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
         lab.pool("elsewhere", &["192.0.2.200-192.0.2.210"]).await?;
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         let change = Patch::Merge(json!({"spec": {"interface": "nope0"}}));
         pools.patch("elsewhere", &PatchParams::default(), &change).await?;
         lab.load_balancer("web", |_| ()).await?;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use anyhow::{Context as _, ensure};
 use kube::{Api, ResourceExt as _, api::ListParams};
-use windlass_api::{CONDITION_READY, IPPool};
+use windlass_api::{CONDITION_READY, VirtualIPPool};
 use windlass_e2e::{Lab, await_that, scenario, workspace};
 
 use crate::setup::{LIMIT, await_verdict, code_lines, services};
@@ -52,7 +52,7 @@ fn every_example_is_accepted_and_its_services_get_what_they_ask_for() -> anyhow:
         })
         .await?;
 
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         await_that("every pool is usable as a whole", LIMIT, async || {
             for pool in pools.list(&ListParams::default()).await? {
                 let conditions = pool.status.iter().flat_map(|status| &status.conditions);

@@ -10,7 +10,9 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{ANNOTATION_ADDRESSES, ANNOTATION_POOL, IPPool, NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_api::{
+    ANNOTATION_ADDRESSES, ANNOTATION_POOL, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter,
+};
 use windlass_e2e::{ControllerOptions, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_event, lab, other, served};
@@ -22,7 +24,7 @@ const FAILED: &str = "SyncLoadBalancerFailed";
 fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()> {
     scenario("pool-edits", lab(), async |lab| {
         let vip = served(lab).await?;
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         let claim = lab.virtual_ip(vip).await?.context("no VirtualIP")?.uid();
 
         // Another advertisement interval, to and fro, which nobody notices.
@@ -134,7 +136,7 @@ fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyho
 
         // Each becomes possible in its own way. (No address rests before it is given again.)
         let at_once = json!({"spec": {"quarantineSeconds": 0}});
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         pools.patch("default", &PatchParams::default(), &Patch::Merge(at_once)).await?;
         let correct = json!({"metadata": {"annotations": {ANNOTATION_ADDRESSES: "192.0.2.222"}}});
         services.patch("garbage", &PatchParams::default(), &Patch::Merge(correct)).await?;

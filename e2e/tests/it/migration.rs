@@ -16,7 +16,7 @@ use kube::{
 };
 use nix::sys::signal::Signal;
 use serde_json::json;
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, IPPool, LOAD_BALANCER_CLASS};
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, VirtualIPPool};
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 
 use crate::setup::LIMIT;
@@ -97,7 +97,7 @@ fn converted_pools_are_taken_by_the_api_server_and_services_keep_their_addresses
     scenario("migration", Lab::builder().nodes(1).client("c1").light(), async |lab| {
         lab.install_manifests().await?;
         lab.apply(converted(METALLB)?).await?;
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         let names: Vec<String> =
             pools.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
         ensure!(names == ["every-field", "first", "of-0.12"], "pools {names:?}");

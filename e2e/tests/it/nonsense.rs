@@ -13,7 +13,7 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{IPPool, NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_verdict, lab, services as services_of};
@@ -90,11 +90,11 @@ async fn make(lab: &Lab, name: &str, metadata: &Value, spec: &Value) -> anyhow::
 async fn versions(lab: &Lab) -> anyhow::Result<BTreeMap<String, Option<String>>> {
     let bad = services_of(lab, "default").list(&ListParams::default()).await?.items;
     let bad = bad.into_iter().filter(|service| service.name_any().starts_with("bad-"));
-    let pools = Api::<IPPool>::all(lab.client()).list(&ListParams::default()).await?.items;
+    let pools = Api::<VirtualIPPool>::all(lab.client()).list(&ListParams::default()).await?.items;
     // The good one is written with every Service that it serves.
     let pools = pools.into_iter().filter(|pool| pool.name_any() != "default");
     let services = bad.map(|one| (format!("Service {}", one.name_any()), one.resource_version()));
-    let pools = pools.map(|one| (format!("IPPool {}", one.name_any()), one.resource_version()));
+    let pools = pools.map(|one| (format!("VirtualIPPool {}", one.name_any()), one.resource_version()));
     Ok(services.chain(pools).collect())
 }
 
@@ -123,7 +123,7 @@ fn dynamic<K: Resource<DynamicType = ()>>(lab: &Lab) -> (Api<DynamicObject>, Api
 /// Makes an object of kind `kind`, which need not be as the kind's own type has it.
 async fn make_any(lab: &Lab, kind: &str, name: &str, body: &Value) -> anyhow::Result<()> {
     let (api, resource) = match kind {
-        "IPPool" => dynamic::<IPPool>(lab),
+        "VirtualIPPool" => dynamic::<VirtualIPPool>(lab),
         "VirtualIP" => dynamic::<VirtualIP>(lab),
         "VirtualRouter" => dynamic::<VirtualRouter>(lab),
         "NodeNetwork" => dynamic::<NodeNetwork>(lab),
@@ -136,7 +136,7 @@ async fn make_any(lab: &Lab, kind: &str, name: &str, body: &Value) -> anyhow::Re
 
 /// Waits until the pool's condition `Ready` is this, with a message that says all of `words`.
 async fn await_ready(lab: &Lab, pool: &str, verdict: &str, words: &[&str]) -> anyhow::Result<()> {
-    let pools: Api<IPPool> = Api::all(lab.client());
+    let pools: Api<VirtualIPPool> = Api::all(lab.client());
     await_that(&format!("pool {pool} is {verdict}, {words:?}"), LIMIT, async || {
         let conditions = pools.get(pool).await?.status.unwrap_or_default().conditions;
         let ready =

@@ -6,7 +6,7 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 use windlass_e2e::{Lab, scenario};
 
 /// Specs that are in order.
@@ -179,9 +179,10 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
 fn malformed_pools_are_refused_by_the_api_server_with_the_reason() -> anyhow::Result<()> {
     scenario("malformed-pools", Lab::builder().light(), async |lab| {
         lab.install_manifests().await?;
-        let pools: Api<DynamicObject> = Api::all_with(lab.client(), &ApiResource::erase::<IPPool>(&()));
+        let pools: Api<DynamicObject> =
+            Api::all_with(lab.client(), &ApiResource::erase::<VirtualIPPool>(&()));
         let create = async |spec: &Value| {
-            let object = DynamicObject::new("pool", &ApiResource::erase::<IPPool>(&()));
+            let object = DynamicObject::new("pool", &ApiResource::erase::<VirtualIPPool>(&()));
             let params = PostParams { dry_run: true, ..PostParams::default() };
             pools.create(&params, &object.data(json!({ "spec": spec }))).await
         };

@@ -235,7 +235,7 @@ fn shortage(family: Family, wanted: usize) -> String {
 
 fn why(considered: &[Refused]) -> String {
     if considered.is_empty() {
-        return ": there is no pool; create an IPPool".to_owned();
+        return ": there is no pool; create a VirtualIPPool".to_owned();
     }
     let pools: Vec<_> = considered.iter().map(Refused::to_string).collect();
     format!("; {}: {}", pools.join("; "), remedy(considered))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kube::CustomResourceExt as _;
 use serde_json::Value;
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
@@ -76,7 +76,7 @@ fn is_part(c: char) -> bool {
 
 #[test]
 fn every_field_of_a_pool_is_on_the_page_and_every_field_on_the_page_exists() {
-    let crd = IPPool::crd();
+    let crd = VirtualIPPool::crd();
     let schema = crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let fields = schema.and_then(|schema| schema.properties.as_ref()).expect("properties");
     let spec = fields["spec"].properties.as_ref().expect("fields");

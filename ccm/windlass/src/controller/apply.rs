@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions
 use kube::{Client, ResourceExt as _};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{IPPool, ServiceRef, VirtualIP, VirtualRouter};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::lenient::{Lenient, read, read_opt};
 
 use super::holdings::is_orphaned;
@@ -38,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The planner's hands.
 pub(crate) struct Applier {
     metal: Arc<Metal>,
-    pools: Api<Lenient<IPPool>>,
+    pools: Api<Lenient<VirtualIPPool>>,
     vips: Api<Lenient<VirtualIP>>,
     routers: Api<Lenient<VirtualRouter>>,
     client: Client,
@@ -156,7 +156,7 @@ impl Applier {
                 self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
             }
             Write::PoolStatus { name, patch, counts_only: _ } => {
-                let what = format!("change the status of IPPool {name:?}");
+                let what = format!("change the status of VirtualIPPool {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
             }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::ResourceExt as _;
 use windlass_api::{
-    IPPool, NodeNetwork, QuarantineReason, VirtualIP, VirtualRouter, VirtualRouterSpec, virtual_ip_name,
+    NodeNetwork, QuarantineReason, VirtualIP, VirtualIPPool, VirtualRouter, VirtualRouterSpec,
+    virtual_ip_name,
 };
 use windlass_ccm::service::is_stable;
 
@@ -60,7 +61,7 @@ impl State {
         self.ground.offers_changed();
     }
 
-    pub(super) fn pool_concerns(&mut self, news: &News<IPPool>) {
+    pub(super) fn pool_concerns(&mut self, news: &News<VirtualIPPool>) {
         let [old, new] = [&news.old, &news.new].map(|pool| pool.as_ref().map(|pool| &pool.spec));
         if old != new {
             self.unsettled.everything();

@@ -4,7 +4,7 @@
 //! watches ──► cache, ledger (state) ◄──── provider ◄── service controller, node controller (windlass-ccm)
 //!                   │                        │
 //!                   ▼                        ▼ creates and deletes VirtualIPs: the claims
-//!             pools, plan ──► writes ──► applier: VirtualRouters, VirtualIP.spec.virtualRouter, IPPool status
+//!             pools, plan ──► writes ──► applier: VirtualRouters, VirtualIP.spec.virtualRouter, VirtualIPPool status
 //! ```
 //!
 //! Decisions are pure (`cache`, `ledger`, `plan`, `pools`, `request`, `state`, `writes`); `apply`, `provider` and `watch`
@@ -127,7 +127,7 @@ impl CloudProvider for Windlass {
                 tasks.spawn(watch::<$kind>(client.clone(), Arc::clone(&shared), token.clone()))
             };
         }
-        watch!(windlass_api::IPPool);
+        watch!(windlass_api::VirtualIPPool);
         watch!(windlass_api::VirtualIP);
         watch!(windlass_api::VirtualRouter);
         watch!(windlass_api::NodeNetwork);

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 use windlass_ipam::{AddressSet, Pool, Refused, Subject};
 
 pub(crate) use obstacles::Obstacles;
@@ -147,12 +147,12 @@ pub(crate) struct ExternalUse {
 /// Reviews all pools, the oldest first: where two overlap, the older one keeps the addresses. `claimed` says which addresses
 /// are VIPs: one that is bound to a node's interface is not the node's own.
 pub(crate) fn review(
-    pools: &[Arc<IPPool>],
+    pools: &[Arc<VirtualIPPool>],
     obstacles: &Obstacles,
     external: &[ExternalUse],
     claimed: impl Fn(IpAddr) -> bool,
 ) -> Vec<Reviewed> {
-    let mut by_age: Vec<&Arc<IPPool>> = pools.iter().collect();
+    let mut by_age: Vec<&Arc<VirtualIPPool>> = pools.iter().collect();
     by_age
         .sort_by_key(|pool| (pool.metadata.creation_timestamp.as_ref().map(|time| time.0), pool.name_any()));
     let mut older: Vec<(String, AddressSet)> = Vec::new();

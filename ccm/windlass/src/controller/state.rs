@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use tokio::sync::SetOnce;
 use windlass_api::{
-    CONDITION_ANNOUNCED, IPPool, NodeNetwork, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP,
-    VirtualRouter, virtual_ip_name,
+    CONDITION_ANNOUNCED, NodeNetwork, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP,
+    VirtualIPPool, VirtualRouter, virtual_ip_name,
 };
 use windlass_ccm::service::is_stable;
 use windlass_ccm::{ServiceKey, conditions, slim};
@@ -40,7 +40,7 @@ use super::waiting::{Chance, Waiting};
 /// The cluster.
 #[derive(Debug, Default)]
 pub(crate) struct World {
-    pub(crate) pools: Cache<IPPool>,
+    pub(crate) pools: Cache<VirtualIPPool>,
     pub(crate) vips: Cache<VirtualIP>,
     pub(crate) routers: Cache<VirtualRouter>,
     pub(crate) networks: Cache<NodeNetwork>,
@@ -264,7 +264,7 @@ pub(crate) trait Watched: kube::Resource + std::fmt::Debug + Sized {
     }
 }
 
-impl Watched for IPPool {
+impl Watched for VirtualIPPool {
     fn cache(world: &mut World) -> &mut Cache<Self> {
         &mut world.pools
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use windlass_api::{IPPool, ServiceRef, VirtualIP};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool};
 
 use super::plan::{Input, Kind, Land, Offer, PoolPlan};
 use super::state::{State, World};
@@ -30,7 +30,7 @@ pub(crate) fn pools(world: &World) -> BTreeMap<String, PoolPlan> {
     world.pools.iter().map(|pool| (pool.name_any(), pool_plan(pool))).collect()
 }
 
-fn pool_plan(pool: &IPPool) -> PoolPlan {
+fn pool_plan(pool: &VirtualIPPool) -> PoolPlan {
     PoolPlan {
         interface: pool.spec.interface.clone(),
         interval_ms: pool.spec.advertisement_interval_milliseconds,

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_api::{CONDITION_ANNOUNCED, IPPoolStatus, VirtualIP, VirtualRouter, VirtualRouterSpec};
+use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec};
 use windlass_ccm::conditions::Saying;
 
 use super::claim::sources_patch;
@@ -220,7 +220,7 @@ impl Writes {
             let status = pools::status(shown, generation, reviewed, reach, counts, findings, now);
             if pool.status.as_ref() != Some(&status) {
                 let counts_only = pool.status.as_ref().is_some_and(|old| old.conditions == status.conditions);
-                let IPPoolStatus { ipv4, ipv6, conditions } = status;
+                let VirtualIPPoolStatus { ipv4, ipv6, conditions } = status;
                 let patch = json!({
                     "metadata": seen(&**pool),
                     "status": { "ipv4": ipv4, "ipv6": ipv6, "conditions": conditions },

@@ -1,10 +1,10 @@
-//! Ranges of addresses: as MetalLB reads them, and as an `IPPool` takes them.
+//! Ranges of addresses: as MetalLB reads them, and as a `VirtualIPPool` takes them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// Blocks of which no Service can have an address; an `IPPool` refuses them.
+/// Blocks of which no Service can have an address; a `VirtualIPPool` refuses them.
 const UNUSABLE: [&str; 6] =
     ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32", "::/127", "ff00::/8"];
 
@@ -104,7 +104,7 @@ impl Range {
         before.into_iter().chain(after).collect()
     }
 
-    /// As an `IPPool` takes it. `ends_usable`: its ends may not be taken for those of a subnet, which
+    /// As a `VirtualIPPool` takes it. `ends_usable`: its ends may not be taken for those of a subnet, which
     /// `avoidReserved` leaves out, except where they end in .0 and .255 anyway.
     pub(super) fn written(self, ends_usable: bool) -> String {
         let Self { first, last, subnet } = self;

@@ -1,9 +1,9 @@
-//! Pools of MetalLB as `IPPool`s.
+//! Pools of MetalLB as `VirtualIPPool`s.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use windlass_api::{AvoidReserved, IPPoolSpec};
+use windlass_api::{AvoidReserved, VirtualIPPoolSpec};
 
 use super::Converted;
 use super::addresses::Range;
@@ -11,7 +11,7 @@ use super::metallb::{Advertisement, Allocation, Pool};
 
 /// The last `spec.priority` there is.
 const LAST: i32 = 1_000_000;
-/// As many ranges, namespaces and selectors an `IPPool` has at most.
+/// As many ranges, namespaces and selectors a `VirtualIPPool` has at most.
 const MAX_RANGES: usize = 64;
 const MAX_NAMESPACES: usize = 256;
 const MAX_SELECTORS: usize = 32;
@@ -25,7 +25,7 @@ pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut conver
             Some(name) if names.insert(name.clone()) => name,
             Some(name) => {
                 converted.errors.push(format!(
-                    "{}: another pool is called {name:?} already, and IPPools have no namespaces; rename one. It was left \
+                    "{}: another pool is called {name:?} already, and VirtualIPPools have no namespaces; rename one. It was left \
                      out",
                     pool.origin
                 ));
@@ -33,7 +33,7 @@ pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut conver
             }
             None => {
                 converted.errors.push(format!(
-                    "{}: no IPPool can be called {:?}; rename it. It was left out",
+                    "{}: no VirtualIPPool can be called {:?}; rename it. It was left out",
                     pool.origin, pool.name
                 ));
                 continue;
@@ -42,13 +42,13 @@ pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut conver
         let Some(spec) = spec(pool, unordered, advertisements, &mut converted) else { continue };
         if name != pool.name {
             converted.warnings.push(format!(
-                "{}: the IPPool is called {name:?}, because Kubernetes has no object called {:?}; annotations of Services \
+                "{}: the VirtualIPPool is called {name:?}, because Kubernetes has no object called {:?}; annotations of Services \
                  that name it have to follow",
                 pool.origin, pool.name
             ));
         }
         let object = json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool", "metadata": { "name": name }, "spec": spec,
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": { "name": name }, "spec": spec,
         });
         match serde_saphyr::to_string(&object) {
             Ok(text) => {
@@ -70,7 +70,7 @@ pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut conver
 /// What pools without a priority get, so that they come after those with one. Of equal priorities the pools that select
 /// their Services come first, as with MetalLB, so the default will often do.
 fn last_priority(pools: &[Pool]) -> i32 {
-    let default = IPPoolSpec::default().priority;
+    let default = VirtualIPPoolSpec::default().priority;
     let highest = pools.iter().filter_map(|pool| Some(pool.allocation.as_ref()?.priority)).max();
     if highest.is_some_and(|highest| highest >= i64::from(default)) { LAST } else { default }
 }
@@ -95,7 +95,7 @@ fn spec(
     let addresses = addresses(pool, converted);
     if addresses.is_empty() || addresses.len() > MAX_RANGES {
         converted.errors.push(format!(
-            "{}: spec.addresses has {} usable ranges, and an IPPool has 1 to {MAX_RANGES}; {}. It was left out",
+            "{}: spec.addresses has {} usable ranges, and a VirtualIPPool has 1 to {MAX_RANGES}; {}. It was left out",
             pool.origin,
             addresses.len(),
             if addresses.is_empty() { "add one" } else { "split the pool" }
@@ -104,7 +104,7 @@ fn spec(
     }
     let avoid_reserved =
         if pool.avoid_buggy_ips { AvoidReserved::SubnetAndClassC } else { AvoidReserved::None };
-    let spec = IPPoolSpec {
+    let spec = VirtualIPPoolSpec {
         addresses,
         auto_assign: pool.auto_assign,
         avoid_reserved,
@@ -113,9 +113,9 @@ fn spec(
         namespace_selectors: allocation.namespace_selectors,
         service_selectors: allocation.service_selectors,
         interface: interface(pool, advertisements, converted),
-        ..IPPoolSpec::default()
+        ..VirtualIPPoolSpec::default()
     };
-    let (spec, default) = (json!(spec), json!(IPPoolSpec::default()));
+    let (spec, default) = (json!(spec), json!(VirtualIPPoolSpec::default()));
     let Value::Object(fields) = spec else { return None };
     Some(Value::Object(
         fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect(),
@@ -137,7 +137,7 @@ fn refused(allocation: &Allocation) -> Option<String> {
     ];
     counts.into_iter().find(|(_, count, most)| count > most).map(|(field, count, most)| {
         format!(
-            "spec.serviceAllocation.{field} has {count} entries, and an IPPool {most} at most; split the pool"
+            "spec.serviceAllocation.{field} has {count} entries, and a VirtualIPPool {most} at most; split the pool"
         )
     })
 }
@@ -156,7 +156,7 @@ fn addresses(pool: &Pool, converted: &mut Converted) -> Vec<String> {
         if let Some(subnet) = Range::subnet_of_host(text) {
             converted.warnings.push(format!(
                 "{what} {text:?} has bits set behind its prefix length, and MetalLB gives all of {subnet}: so does the \
-                 IPPool. If only that address was meant, write it with its full prefix length"
+                 VirtualIPPool. If only that address was meant, write it with its full prefix length"
             ));
         }
         let left = range.without(&ranges);
@@ -177,7 +177,7 @@ fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, converted: &mu
         Ok(_) | Err(_) => {
             let nearest = if allocation.priority < 0 { 0 } else { LAST - 1 };
             converted.warnings.push(format!(
-                "{}: {field} is {}, and an IPPool has 0 to {LAST}: it became {nearest}; look at the order of the pools",
+                "{}: {field} is {}, and a VirtualIPPool has 0 to {LAST}: it became {nearest}; look at the order of the pools",
                 pool.origin, allocation.priority
             ));
             nearest
@@ -191,7 +191,7 @@ fn interface(pool: &Pool, advertisements: &[Advertisement], converted: &mut Conv
     if !advertisements.is_empty() && !announced {
         converted.warnings.push(format!(
             "{}: no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set \
-             spec.disabled on the IPPool to give nothing from it",
+             spec.disabled on the VirtualIPPool to give nothing from it",
             pool.origin
         ));
     }
@@ -208,7 +208,7 @@ fn interface(pool: &Pool, advertisements: &[Advertisement], converted: &mut Conv
         [one] if is_interface(one) => Some(one.to_owned()),
         _ => {
             converted.warnings.push(format!(
-                "{origin}: spec.interfaces is {choice:?} for pool {:?}, and an IPPool names one: each node announces on \
+                "{origin}: spec.interfaces is {choice:?} for pool {:?}, and a VirtualIPPool names one: each node announces on \
                  the interface whose subnet holds the address, unless you set spec.interface",
                 pool.name
             ));

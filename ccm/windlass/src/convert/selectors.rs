@@ -1,4 +1,4 @@
-//! Label selectors as an `IPPool` takes them: the rules of Kubernetes, with bounds.
+//! Label selectors as a `VirtualIPPool` takes them: the rules of Kubernetes, with bounds.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
@@ -6,12 +6,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 const MAX_PARTS: usize = 16;
 const MAX_VALUES: usize = 32;
 
-/// Why an `IPPool` does not take a selector.
+/// Why a `VirtualIPPool` does not take a selector.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
-    #[error("has {0} labels or expressions, and an IPPool's selector {MAX_PARTS} of each at most; split it")]
+    #[error(
+        "has {0} labels or expressions, and a VirtualIPPool's selector {MAX_PARTS} of each at most; split it"
+    )]
     TooManyParts(usize),
-    #[error("has {0} values, and an IPPool's selector {MAX_VALUES} at most; split it")]
+    #[error("has {0} values, and a VirtualIPPool's selector {MAX_VALUES} at most; split it")]
     TooManyValues(usize),
     #[error("has {0:?}, and no label is called so; correct it")]
     Name(String),
@@ -25,7 +27,7 @@ pub(super) enum SelectorError {
     Values(String, usize),
 }
 
-/// Whether an `IPPool` takes the selector.
+/// Whether a `VirtualIPPool` takes the selector.
 pub(super) fn check(selector: &LabelSelector) -> Result<(), SelectorError> {
     let labels = selector.match_labels.iter().flatten();
     let expressions = selector.match_expressions.as_deref().unwrap_or_default();

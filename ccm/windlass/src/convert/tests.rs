@@ -4,7 +4,7 @@ mod schema;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 
 use super::Converted;
 use super::metallb::convert;
@@ -23,13 +23,13 @@ fn object(kind: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// The IPPools that were printed; each is what the API server takes.
+/// The VirtualIPPools that were printed; each is what the API server takes.
 fn printed(converted: &Converted) -> Vec<Value> {
     let pools: Vec<Value> = serde_saphyr::from_multiple(&converted.yaml).expect("YAML");
     assert_eq!(pools.len(), converted.pools);
     for pool in &pools {
-        serde_json::from_value::<IPPool>(pool.clone()).expect("an IPPool");
-        schema::check("ippools.windlass.dev", pool);
+        serde_json::from_value::<VirtualIPPool>(pool.clone()).expect("a VirtualIPPool");
+        schema::check("virtualippools.windlass.dev", pool);
     }
     pools
 }
@@ -55,7 +55,7 @@ fn a_pool_is_printed_with_what_differs_from_the_defaults() {
     let text = pool(
         "  addresses:\n  - 192.168.10.0/24\n  - 192.168.9.1-192.168.9.5\n  - fc00:f853:0ccd:e799::/124\n  autoAssign: false",
     );
-    let expected = "---\napiVersion: windlass.dev/v1alpha1\nkind: IPPool\nmetadata:\n  name: first\nspec:\n  addresses:\n";
+    let expected = "---\napiVersion: windlass.dev/v1alpha1\nkind: VirtualIPPool\nmetadata:\n  name: first\nspec:\n  addresses:\n";
     let converted = convert(&text);
     assert!(converted.yaml.starts_with(expected), "{}", converted.yaml);
     let spec = json!({

@@ -21,7 +21,7 @@ fn convert(input: &[u8]) -> (Option<i32>, String, String) {
 fn every_pool_converted_is_success_with_warnings_on_standard_error() {
     let (code, stdout, stderr) = convert(POOL.as_bytes());
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert!(stdout.contains("kind: IPPool\n") && stdout.contains("192.0.2.0/28"), "{stdout}");
+    assert!(stdout.contains("kind: VirtualIPPool\n") && stdout.contains("192.0.2.0/28"), "{stdout}");
     let peer = format!("{POOL}---\napiVersion: metallb.io/v1beta2\nkind: BGPPeer\nmetadata: {{name: p}}\n");
     let (code, with_peer, stderr) = convert(peer.as_bytes());
     assert_eq!((code, with_peer), (Some(0), stdout));
@@ -40,7 +40,7 @@ fn what_is_left_out_or_no_pool_is_failure_with_one_sentence() {
     ];
     for (input, some, sentence) in rows {
         let (code, stdout, stderr) = convert(input);
-        assert_eq!((code, stdout.contains("kind: IPPool")), (Some(1), some), "{stderr}");
+        assert_eq!((code, stdout.contains("kind: VirtualIPPool")), (Some(1), some), "{stderr}");
         assert!(stderr.lines().last().is_some_and(|last| last.starts_with(sentence)), "{stderr}");
     }
 }

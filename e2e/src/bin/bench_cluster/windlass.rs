@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams},
 };
-use windlass_api::{IPPool, VirtualRouter};
+use windlass_api::{VirtualIPPool, VirtualRouter};
 use windlass_e2e::{Lab, await_that};
 
 use crate::{Contender, LIMIT};
@@ -43,7 +43,7 @@ pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contend
 pub(crate) async fn stop(lab: &Lab, interval_ms: u32) -> anyhow::Result<()> {
     let name = name(interval_ms);
     let services: Api<Service> = Api::default_namespaced(lab.client());
-    let pools: Api<IPPool> = Api::all(lab.client());
+    let pools: Api<VirtualIPPool> = Api::all(lab.client());
     let routers: Api<VirtualRouter> = Api::all(lab.client());
     services.delete(&name, &DeleteParams::default()).await?;
     await_that("the virtual router is gone", LIMIT, async || {

@@ -15,7 +15,7 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams},
 };
 use serde_json::json;
-use windlass_api::{ANNOTATION_POOL, IPPool, NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_api::{ANNOTATION_POOL, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Signal, await_that, scenario, soak::Random};
 
 use crate::setup::{LIMIT, annotate, await_answer, await_ingresses, await_verdict, lab, served, services};
@@ -54,7 +54,8 @@ fn restarted_controller_changes_no_address_and_writes_nothing() -> anyhow::Resul
             lab.load_balancer(&name, |_| ()).await?;
             lab.ingress(&name, LIMIT).await?;
             let after = settled(lab).await?;
-            for (object, version) in before.iter().filter(|(object, _)| !object.starts_with("IPPool ")) {
+            for (object, version) in before.iter().filter(|(object, _)| !object.starts_with("VirtualIPPool "))
+            {
                 // (The pool counts the Service that was made just now.)
                 let now = after.get(object);
                 ensure!(now == Some(version), "{object} was at version {version} and is at {now:?}");
@@ -90,7 +91,7 @@ async fn versions(lab: &Lab) -> anyhow::Result<BTreeMap<String, String>> {
             }
         )*};
     }
-    collect!(Service, Node, IPPool, VirtualIP, VirtualRouter, NodeNetwork);
+    collect!(Service, Node, VirtualIPPool, VirtualIP, VirtualRouter, NodeNetwork);
     let events: Api<Event> = Api::all(lab.client());
     for event in events.list(&ListParams::default()).await?.items {
         let about = &event.involved_object;

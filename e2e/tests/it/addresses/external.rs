@@ -6,7 +6,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 use windlass_e2e::{await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_event, lab};
@@ -36,7 +36,7 @@ fn external_addresses_are_announced_only_of_pools_that_allow_them() -> anyhow::R
         let nobody = lab.arping("c1", "192.0.2.205").await?;
         ensure!(nobody.is_empty(), "{nobody:?} answer for what was refused");
         let forbid = json!({"spec": {"allowExternalIPs": false}});
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         pools.patch("open", &PatchParams::default(), &Patch::Merge(forbid)).await?;
         await_that(&format!("{external} is withdrawn"), LIMIT, async || {
             let nobody = lab.arping("c1", external).await?;

@@ -9,7 +9,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use windlass_api::{ANNOTATION_ADDRESS_COUNT, ANNOTATION_POOL, IPPool};
+use windlass_api::{ANNOTATION_ADDRESS_COUNT, ANNOTATION_POOL, VirtualIPPool};
 use windlass_e2e::{Lab, LabBuilder, Protocol, SERVICE_PORT, await_that, scenario};
 
 use crate::setup::{LIMIT, annotate, await_ingresses, await_verdict, dual_stack, ingresses, services};
@@ -35,7 +35,7 @@ fn second_family_is_added_when_it_can_be_had_and_each_fails_over_alone() -> anyh
 
         let wider =
             json!({"spec": {"addresses": ["192.0.2.200-192.0.2.210", "2001:db8::200-2001:db8::210"]}});
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         pools.patch("default", &PatchParams::default(), &Patch::Merge(wider)).await?;
         let shown = await_ingresses(lab, "web", 2).await?;
         ensure!(shown[0] == v4 && shown[1].is_ipv6(), "it had {v4} and has {shown:?}");

@@ -11,8 +11,8 @@ use kube::{
 };
 use serde_json::json;
 use windlass_api::{
-    ANNOTATION_ADDRESSES, ANNOTATION_ALLOW_MOVE, ANNOTATION_POOL, IPPool, LOAD_BALANCER_CLASS,
-    QuarantineReason, VirtualIP,
+    ANNOTATION_ADDRESSES, ANNOTATION_ALLOW_MOVE, ANNOTATION_POOL, LOAD_BALANCER_CLASS, QuarantineReason,
+    VirtualIP, VirtualIPPool,
 };
 use windlass_e2e::{Lab, await_that, scenario};
 
@@ -29,7 +29,7 @@ fn address_taken_out_of_its_pool_is_kept_until_the_admin_allows_the_move() -> an
         lab.load_balancer("two", |_| ()).await?;
         let two = lab.ingress("two", LIMIT).await?;
         let claim = lab.virtual_ip(vip).await?.and_then(|vip| vip.uid());
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         let vips: Api<VirtualIP> = Api::all(lab.client());
 
         let shrink = json!({"spec": {"addresses": ["192.0.2.220-192.0.2.230"]}});
@@ -202,7 +202,7 @@ fn pool_says_which_of_its_addresses_the_nodes_can_announce() -> anyhow::Result<(
         }
         // The interface announces what is in no subnet.
         let on_eth0 = json!({"spec": {"interface": "eth0"}});
-        let pools: Api<IPPool> = Api::all(lab.client());
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
         pools.patch("far", &PatchParams::default(), &Patch::Merge(on_eth0)).await?;
         await_pool_condition(lab, "far", "Announceable", "True", &["nodes n1, n2"]).await
     })
@@ -216,7 +216,7 @@ async fn await_pool_condition(
     status: &str,
     words: &[&str],
 ) -> anyhow::Result<()> {
-    let pools: Api<IPPool> = Api::all(lab.client());
+    let pools: Api<VirtualIPPool> = Api::all(lab.client());
     await_that(&format!("pool {pool} has {condition} {status}, {words:?}"), LIMIT, async || {
         let conditions = pools.get(pool).await?.status.unwrap_or_default().conditions;
         let found = conditions.iter().find(|one| one.type_ == condition && one.status == status);

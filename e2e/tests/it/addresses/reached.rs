@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{IPPool, VirtualRouter};
+use windlass_api::{VirtualIPPool, VirtualRouter};
 use windlass_e2e::{Lab, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_verdict, code_lines, ingresses, lab};
@@ -25,7 +25,7 @@ async fn wait(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
 }
 
 async fn set(lab: &Lab, spec: Value) -> anyhow::Result<()> {
-    let pools: Api<IPPool> = Api::all(lab.client());
+    let pools: Api<VirtualIPPool> = Api::all(lab.client());
     let patch = Patch::Merge(json!({ "spec": spec }));
     pools.patch("default", &PatchParams::default(), &patch).await.map(drop)?;
     Ok(())

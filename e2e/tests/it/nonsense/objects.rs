@@ -40,17 +40,17 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
     };
     let many: Vec<_> = (0..65).map(|n| format!("203.0.113.{n}")).collect();
     vec![
-        ("IPPool", "many", pool("addresses", json!(many))),
-        ("IPPool", "all", pool("addresses", json!(["::/0"]))),
-        ("IPPool", "long", pool("addresses", json!(["x".repeat(1_000_000)]))),
-        ("IPPool", "priority", pool("priority", json!(9_223_372_036_854_775_807_i64))),
-        ("IPPool", "fraction", pool("priority", json!(1.5))),
-        ("IPPool", "quarantine", pool("quarantineSeconds", json!(4_294_967_296_i64))),
-        ("IPPool", "word", pool("quarantineSeconds", json!("60"))),
-        ("IPPool", "interface", pool("interface", json!("an-interface-too-long"))),
-        ("IPPool", "empty-interface", pool("interface", json!(""))),
-        ("IPPool", "exclude", pool("exclude", json!([null]))),
-        ("IPPool", "namespaces", pool("namespaces", json!("default"))),
+        ("VirtualIPPool", "many", pool("addresses", json!(many))),
+        ("VirtualIPPool", "all", pool("addresses", json!(["::/0"]))),
+        ("VirtualIPPool", "long", pool("addresses", json!(["x".repeat(1_000_000)]))),
+        ("VirtualIPPool", "priority", pool("priority", json!(9_223_372_036_854_775_807_i64))),
+        ("VirtualIPPool", "fraction", pool("priority", json!(1.5))),
+        ("VirtualIPPool", "quarantine", pool("quarantineSeconds", json!(4_294_967_296_i64))),
+        ("VirtualIPPool", "word", pool("quarantineSeconds", json!("60"))),
+        ("VirtualIPPool", "interface", pool("interface", json!("an-interface-too-long"))),
+        ("VirtualIPPool", "empty-interface", pool("interface", json!(""))),
+        ("VirtualIPPool", "exclude", pool("exclude", json!([null]))),
+        ("VirtualIPPool", "namespaces", pool("namespaces", json!("default"))),
         ("VirtualIP", "garbage", vip("garbage")),
         ("VirtualIP", "203.0.113.2", vip("203.0.113.1")),
         ("VirtualIP", "2001-DB8--1", vip("2001:DB8::1")),
@@ -106,18 +106,30 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
         }})
     };
     let objects = [
-        ("IPPool", "huge", json!({"spec": {"addresses": ranges, "autoAssign": false}})),
+        ("VirtualIPPool", "huge", json!({"spec": {"addresses": ranges, "autoAssign": false}})),
         (
-            "IPPool",
+            "VirtualIPPool",
             "most-of-ipv4",
             json!({"spec": {"addresses": ["1.0.0.0-126.255.255.255"], "autoAssign": false}}),
         ),
-        ("IPPool", "spans", json!({"spec": {"addresses": ["126.0.0.0-128.0.0.0"], "autoAssign": false}})),
-        ("IPPool", "nobodys", json!({"spec": {"addresses": ["203.0.113.0/29"], "namespaces": ["no-such"]}})),
-        ("IPPool", "nothing", json!({"spec": {"addresses": ["203.0.113.8"], "exclude": ["203.0.113.0/24"]}})),
-        ("IPPool", "overlaps", json!({"spec": {"addresses": ["192.0.2.0/24"], "autoAssign": false}})),
         (
-            "IPPool",
+            "VirtualIPPool",
+            "spans",
+            json!({"spec": {"addresses": ["126.0.0.0-128.0.0.0"], "autoAssign": false}}),
+        ),
+        (
+            "VirtualIPPool",
+            "nobodys",
+            json!({"spec": {"addresses": ["203.0.113.0/29"], "namespaces": ["no-such"]}}),
+        ),
+        (
+            "VirtualIPPool",
+            "nothing",
+            json!({"spec": {"addresses": ["203.0.113.8"], "exclude": ["203.0.113.0/24"]}}),
+        ),
+        ("VirtualIPPool", "overlaps", json!({"spec": {"addresses": ["192.0.2.0/24"], "autoAssign": false}})),
+        (
+            "VirtualIPPool",
             &*long,
             json!({"spec": {"addresses": ["203.0.113.32/28"], "interface": "ünï☃", "quarantineSeconds": 86_400,
                 "autoAssign": false}}),

@@ -325,5 +325,8 @@ fn a_refusal_names_every_pool_and_why_it_said_no() {
         lan.refused("s4", v4().from("two").times(2)),
         "no 2 free IPv4 addresses; pool \"two\" has only 1 free: free an address or add some to a pool"
     );
-    assert_eq!(Lan::new([]).refused("s1", v4()), "no free IPv4 address: there is no pool; create an IPPool");
+    assert_eq!(
+        Lan::new([]).refused("s1", v4()),
+        "no free IPv4 address: there is no pool; create a VirtualIPPool"
+    );
 }

@@ -141,7 +141,7 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("", "apiVersion"),
         ("kind: CloudConfig\n", "apiVersion"),
         ("apiVersion: windlass.dev/v1\nkind: CloudConfig\n", "apiVersion is \"windlass.dev/v1\""),
-        ("apiVersion: windlass.dev/v1alpha1\nkind: IPPool\n", "kind is \"IPPool\""),
+        ("apiVersion: windlass.dev/v1alpha1\nkind: VirtualIPPool\n", "kind is \"VirtualIPPool\""),
         ("[global]\nproject=x\n", ""),
     ];
     for (text, reason) in whole {

@@ -1,7 +1,7 @@
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use windlass_api::{IPPool, NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 
 use super::*;
 
@@ -9,9 +9,9 @@ fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")
 }
 
-fn pool(name: &str, addresses: &[&str], exclude: &[&str]) -> IPPool {
+fn pool(name: &str, addresses: &[&str], exclude: &[&str]) -> VirtualIPPool {
     object(json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool",
         "metadata": { "name": name, "uid": name, "resourceVersion": "1" },
         "spec": { "addresses": addresses, "exclude": exclude, "avoidReserved": "Subnet" },
     }))

@@ -1,11 +1,11 @@
-//! From the spec of an `IPPool` to the pool it means. Pure.
+//! From the spec of a `VirtualIPPool` to the pool it means. Pure.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use windlass_api::{AllocationOrder, AvoidReserved, IPPoolSpec, OnRemoval};
+use windlass_api::{AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPoolSpec};
 use windlass_ipam::{AddressRange, AddressSet, Order, Policy, Requirement, Selector};
 
 use super::obstacles::reserved_in;
@@ -24,7 +24,7 @@ pub(super) struct Declared {
 
 /// Reads a spec. Addresses that cannot be read are missing; an exclusion or a selector that cannot be read might have kept
 /// addresses back, so that the pool gives nothing until it is put right.
-pub(super) fn declared(spec: &IPPoolSpec) -> Declared {
+pub(super) fn declared(spec: &VirtualIPPoolSpec) -> Declared {
     let mut problems = Vec::new();
     let mut addresses = AddressSet::default();
     let mut reserved = AddressSet::default();
@@ -79,7 +79,7 @@ pub(super) fn declared(spec: &IPPoolSpec) -> Declared {
 
 /// Values that only a newer version of Windlass knows, which has made or upgraded the custom resource definitions: this one
 /// does what is safe instead.
-fn unknown_values(spec: &IPPoolSpec) -> Vec<Problem> {
+fn unknown_values(spec: &VirtualIPPoolSpec) -> Vec<Problem> {
     [
         ("avoidReserved", spec.avoid_reserved == AvoidReserved::Unknown, "until then the pool gives nothing"),
         ("allocationOrder", spec.allocation_order == AllocationOrder::Unknown, "until then it is Lowest"),
@@ -97,7 +97,7 @@ fn unknown_values(spec: &IPPoolSpec) -> Vec<Problem> {
 }
 
 /// The policy without its selectors.
-fn policy(spec: &IPPoolSpec) -> Policy {
+fn policy(spec: &VirtualIPPoolSpec) -> Policy {
     Policy {
         auto_assign: spec.auto_assign,
         disabled: spec.disabled,

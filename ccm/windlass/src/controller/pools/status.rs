@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
-    CONDITION_READY, IPPoolStatus, NodeNetwork, QuarantineReason, REASON_ADDRESS_TAKEN, VirtualIP,
+    CONDITION_READY, NodeNetwork, QuarantineReason, REASON_ADDRESS_TAKEN, VirtualIP, VirtualIPPoolStatus,
 };
 use windlass_ccm::conditions::Saying;
 use windlass_ipam::{Counts, Family};
@@ -89,14 +89,14 @@ impl Findings {
 
 /// The status of a pool: as `current` where nothing changed, so that nothing is written. Conditions that are not ours stay.
 pub(crate) fn status(
-    current: Option<&IPPoolStatus>,
+    current: Option<&VirtualIPPoolStatus>,
     generation: Option<i64>,
     reviewed: &Reviewed,
     reach: &Reach,
     counts: impl Fn(Family) -> Counts,
     findings: &Findings,
     now: Timestamp,
-) -> IPPoolStatus {
+) -> VirtualIPPoolStatus {
     let family = |family| {
         let declared = reviewed.pool.addresses.count(family) > 0;
         let counts = counts(family);
@@ -142,7 +142,7 @@ pub(crate) fn status(
         (true, REASON_ADDRESS_TAKEN, message)
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
-    IPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
+    VirtualIPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
 }
 
 /// What can be given now: nothing of a pool that gives nothing.

@@ -12,13 +12,13 @@ mod status;
 const EARLY: &str = "2026-01-01T00:00:00Z";
 const LATE: &str = "2026-02-01T00:00:00Z";
 
-fn pool(name: &str, created: &str, addresses: &[&str]) -> Arc<IPPool> {
+fn pool(name: &str, created: &str, addresses: &[&str]) -> Arc<VirtualIPPool> {
     pool_with(name, created, addresses, &json!({}))
 }
 
-fn pool_with(name: &str, created: &str, addresses: &[&str], fields: &Value) -> Arc<IPPool> {
+fn pool_with(name: &str, created: &str, addresses: &[&str], fields: &Value) -> Arc<VirtualIPPool> {
     let mut pool = json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool",
         "metadata": { "name": name, "creationTimestamp": created, "generation": 3 },
         "spec": fields,
     });

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{IPPool, NodeNetwork, VirtualRouter};
+use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
 use windlass_ccm::events::Recorder;
 use windlass_ccm::testing::apiserver::ApiServer as Api;
 use windlass_ccm::testing::faults::Weather;
@@ -33,10 +33,10 @@ fn plain(name: &str) -> Service {
 fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
     let shared = Arc::new(Shared::default());
     let pool = json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool",
         "metadata": { "name": "p", "uid": "p", "resourceVersion": "1" }, "spec": { "addresses": [range], "quarantineSeconds": 0 },
     });
-    shared.list::<IPPool>(vec![object(pool)]);
+    shared.list::<VirtualIPPool>(vec![object(pool)]);
     shared.list(vips);
     shared.list::<VirtualRouter>(vec![]);
     shared.list::<NodeNetwork>(vec![]);

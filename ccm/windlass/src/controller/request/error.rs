@@ -67,7 +67,7 @@ pub(crate) enum RequestError {
     )]
     CountAndNames { count: u8, place: &'static str, family: Family, number: usize },
     /// A pool that cannot exist.
-    #[error("{annotation}: {value:?} is not the name of an IPPool: name one pool")]
+    #[error("{annotation}: {value:?} is not the name of a VirtualIPPool: name one pool")]
     PoolName { annotation: &'static str, value: String },
     /// A sharing key without end.
     #[error("{annotation}: the key has {length} bytes: write at most {LONGEST_KEY}")]

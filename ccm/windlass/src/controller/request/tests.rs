@@ -385,12 +385,12 @@ fn what_is_malformed_is_refused_with_place_value_reason_and_remedy_41_51_52_59()
         (
             json!({}),
             json!({ "windlass.dev/pool": "a, b" }),
-            "windlass.dev/pool: \"a, b\" is not the name of an IPPool: name one pool",
+            "windlass.dev/pool: \"a, b\" is not the name of a VirtualIPPool: name one pool",
         ),
         (
             json!({}),
             json!({ "metallb.io/address-pool": "Lan" }),
-            "metallb.io/address-pool: \"Lan\" is not the name of an IPPool: name one pool",
+            "metallb.io/address-pool: \"Lan\" is not the name of a VirtualIPPool: name one pool",
         ),
         (
             json!({}),

@@ -1,3 +1,4 @@
+use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use serde_json::{Value, json};
 
 use super::*;
@@ -8,9 +9,9 @@ fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")
 }
 
-fn pool(name: &str, addresses: &[&str]) -> IPPool {
+fn pool(name: &str, addresses: &[&str]) -> VirtualIPPool {
     object(json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool",
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool",
         "metadata": { "name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z" },
         "spec": { "addresses": addresses },
     }))
@@ -55,7 +56,7 @@ impl Shared {
 }
 
 /// All lists complete.
-fn started(pools: Vec<IPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> Shared {
+fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> Shared {
     let shared = Shared::default();
     shared.list(services);
     shared.list(vips);
@@ -311,6 +312,25 @@ fn an_object_deleted_by_hand_names_its_service_and_keeps_its_address() {
     shared.forget(&vip("192.0.2.0", "a", 4));
     assert_eq!(named(&shared), ["a"]);
     assert_eq!(claims(&shared), ["192.0.2.0 a reserved"]);
+}
+
+#[test]
+fn a_service_that_shows_anothers_address_is_named_also_when_pools_were_heard_of_first() {
+    let services = || vec![service("a", 1, Some("192.0.2.1")), service("b", 2, Some("192.0.2.2"))];
+    let vips = vec![vip("192.0.2.1", "a", 1), vip("192.0.2.2", "b", 1)];
+    let shared = started(vec![pool("p", &["192.0.2.0/28"])], vips, services());
+    named(&shared);
+    let mut list = services();
+    for service in &mut list {
+        service.metadata.resource_version = Some("2".to_owned());
+    }
+    // The service controller has seen it before there was a pool, and was not concerned.
+    let ingress = |service: &mut Service| service.status.as_mut()?.load_balancer.as_mut()?.ingress.clone();
+    let [a, b] = &mut list[..] else { unreachable!() };
+    let both = ingress(b).into_iter().chain(ingress(a)).flatten().collect();
+    *b.status.as_mut().unwrap().load_balancer.as_mut().unwrap() = LoadBalancerStatus { ingress: Some(both) };
+    shared.list(list);
+    assert_eq!(named(&shared), ["b"]);
 }
 
 #[test]

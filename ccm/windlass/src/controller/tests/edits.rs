@@ -6,7 +6,7 @@ use super::rig::{Rig, pool, text};
 use super::scenarios::{annotated, dual};
 
 fn set(rig: &Rig, name: &str, addresses: &[&str]) {
-    rig.api.edit(&format!("ippools//{name}"), &json!({ "spec": { "addresses": addresses } }));
+    rig.api.edit(&format!("virtualippools//{name}"), &json!({ "spec": { "addresses": addresses } }));
 }
 
 /// The pool that the object of an address names.
@@ -24,7 +24,7 @@ async fn counted(rig: &Rig, what: &str, expected: [&str; 2]) {
 
 /// `total/assigned/available` of both families, as the pool's status says.
 fn counts(rig: &Rig, name: &str) -> [String; 2] {
-    let pool = rig.api.get(&format!("ippools//{name}")).expect("a pool");
+    let pool = rig.api.get(&format!("virtualippools//{name}")).expect("a pool");
     ["ipv4", "ipv6"].map(|family| {
         let counts = &pool["status"][family];
         format!("{}/{}/{}", counts["total"], counts["assigned"], counts["available"])
@@ -96,7 +96,7 @@ async fn growing_shrinking_renaming_splitting_and_deleting_pools_moves_nobody_68
     set(&rig, "p", &["192.0.2.16-192.0.2.20"]);
     kept("shrunk to what is in use", ["p", "p"], [inside, inside]).await;
     rig.api.edit(
-        "ippools//p",
+        "virtualippools//p",
         &json!({ "spec": { "avoidReserved": "Subnet", "addresses": ["192.0.2.16/28"] } }),
     );
     kept("one is the network's address and avoided", ["p", "p"], [inside, inside]).await;
@@ -104,14 +104,14 @@ async fn growing_shrinking_renaming_splitting_and_deleting_pools_moves_nobody_68
     kept("shrunk below what is in use", ["p", "p"], [inside, outside]).await;
     rig.api.put(pool("q", &["192.0.2.20/30"], &json!({})));
     kept("split", ["p", "q"], [inside, inside]).await;
-    rig.api.delete("ippools//p");
+    rig.api.delete("virtualippools//p");
     rig.api.put(pool("r", &["192.0.2.16/30"], &json!({})));
     kept("one half renamed", ["r", "q"], [inside, inside]).await;
-    rig.api.edit("ippools//q", &json!({ "spec": { "disabled": true } }));
-    rig.api.edit("ippools//r", &json!({ "spec": { "namespaces": ["elsewhere"] } }));
+    rig.api.edit("virtualippools//q", &json!({ "spec": { "disabled": true } }));
+    rig.api.edit("virtualippools//r", &json!({ "spec": { "namespaces": ["elsewhere"] } }));
     kept("disabled, and for others", ["r", "q"], [inside, inside]).await;
-    rig.api.delete("ippools//q");
-    rig.api.delete("ippools//r");
+    rig.api.delete("virtualippools//q");
+    rig.api.delete("virtualippools//r");
     kept("all deleted", ["r", "q"], [outside, outside]).await;
     rig.api.put(pool("s", &["192.0.2.0/25"], &json!({})));
     kept("another that has them", ["s", "s"], [inside, inside]).await;
@@ -134,10 +134,10 @@ async fn without_a_pool_services_wait_quietly_and_the_first_pool_serves_them_71_
     rig.api.put(pool("p", &["192.0.2.16/30"], &json!({ "autoAssign": false })));
     rig.settle().await;
     rig.check(&[("any", 0), ("named", 1)].into(), "a pool for those that name it");
-    rig.api.edit("ippools//p", &json!({ "spec": { "autoAssign": true } }));
+    rig.api.edit("virtualippools//p", &json!({ "spec": { "autoAssign": true } }));
     rig.settle().await;
     rig.check(&[("any", 1), ("named", 1)].into(), "a pool for all");
-    rig.api.delete("ippools//p");
+    rig.api.delete("virtualippools//p");
     rig.settle().await;
     rig.create("late", &json!({}));
     rig.settle().await;
@@ -158,7 +158,7 @@ async fn the_status_of_a_pool_counts_what_is_given_and_is_put_right_when_edited_
     rig.delete("a");
     counted(&rig, "given back", ["8/0/8", "8/0/8"]).await;
     let nonsense = json!({ "total": 1, "assigned": 7, "available": 9, "quarantined": 3 });
-    rig.api.edit("ippools//p", &json!({ "status": { "ipv4": nonsense } }));
+    rig.api.edit("virtualippools//p", &json!({ "status": { "ipv4": nonsense } }));
     counted(&rig, "edited by hand", ["8/0/8", "8/0/8"]).await;
     controller.kill().await;
 }

@@ -94,7 +94,7 @@ async fn external_ips_are_claimed_where_a_pool_allows_it_refused_elsewhere_and_w
     rig.delete("c");
     rig.settle().await;
     assert_eq!(owned(&rig), [is("192.0.2.18", &["lb"]), is("192.0.2.64", &["lb"])]);
-    rig.api.edit("ippools//open", &json!({ "spec": { "allowExternalIPs": false } }));
+    rig.api.edit("virtualippools//open", &json!({ "spec": { "allowExternalIPs": false } }));
     rig.settle().await;
     assert_eq!(owned(&rig), [is("192.0.2.64", &["lb"])]);
     let told = refusals(&rig);

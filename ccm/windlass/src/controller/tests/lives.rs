@@ -261,7 +261,7 @@ async fn a_service_made_anew_has_no_address_of_a_pool_that_is_gone_74() {
     let controller = rig.controller();
     rig.create("a", &json!({}));
     rig.settle().await;
-    rig.api.delete("ippools//p");
+    rig.api.delete("virtualippools//p");
     rig.settle().await;
     rig.check(&[("a", 1)].into(), "it keeps its address while it lives");
     assert_eq!(rig.reason("a"), "True AddressOutsidePools");

@@ -123,7 +123,7 @@ async fn an_address_in_no_pool_is_kept_when_its_object_is_deleted_too() {
         meanwhile(&mut rig, controller_runs, |rig| {
             had = rig.shown("a");
             rig.api.edit(
-                "ippools//p",
+                "virtualippools//p",
                 &json!({ "spec": { "addresses": ["192.0.2.24/30", "2001:db8::20/126"] } }),
             );
             for address in &had {

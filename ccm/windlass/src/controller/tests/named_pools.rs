@@ -10,7 +10,7 @@ fn names(pool: Option<&str>) -> Value {
 }
 
 fn set(rig: &Rig, name: &str, addresses: &[&str]) {
-    rig.api.edit(&format!("ippools//{name}"), &json!({ "spec": { "addresses": addresses } }));
+    rig.api.edit(&format!("virtualippools//{name}"), &json!({ "spec": { "addresses": addresses } }));
 }
 
 type Story = (&'static str, &'static [fn(&Rig)]);
@@ -35,7 +35,7 @@ const STORIES: [Story; 3] = [
     (
         "renamed, and its name given to another",
         &[
-            |rig| rig.api.delete("ippools//pa"),
+            |rig| rig.api.delete("virtualippools//pa"),
             |rig| rig.api.put(pool("pz", &["192.0.2.16/29"], &json!({}))),
             |rig| {
                 let mut anew = pool("pa", &["192.0.2.32/29"], &json!({}));

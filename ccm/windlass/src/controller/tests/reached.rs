@@ -14,7 +14,7 @@ fn one_pool() -> Vec<Value> {
 }
 
 fn set(rig: &Rig, change: &Value) {
-    rig.api.edit("ippools//p", &json!({ "spec": change }));
+    rig.api.edit("virtualippools//p", &json!({ "spec": change }));
 }
 
 /// The writes to Services since the last call of `take_writes`.

@@ -325,11 +325,11 @@ async fn agent(api: ApiServer, taken: std::sync::Arc<std::sync::Mutex<BTreeSet<S
     }
 }
 
-/// An `IPPool`.
+/// A `VirtualIPPool`.
 pub(super) fn pool(name: &str, addresses: &[&str], change: &Value) -> Value {
     let mut spec = json!({ "addresses": addresses });
     merge(&mut spec, change);
-    custom("IPPool", name, &spec)
+    custom("VirtualIPPool", name, &spec)
 }
 
 /// An object of ours that belongs to the cluster.

@@ -163,7 +163,9 @@ pub(super) fn all() -> Vec<Scenario> {
             name: "the address of a Service is taken out of its pool, which lets it move",
             pools: vec![pool("p", &["192.0.2.16/30"], &json!({ "onRemoval": "Move" }))],
             before: |rig| rig.create("a", &json!({})),
-            happens: |rig| rig.api.edit("ippools//p", &json!({ "spec": { "addresses": ["192.0.2.24/30"] } })),
+            happens: |rig| {
+                rig.api.edit("virtualippools//p", &json!({ "spec": { "addresses": ["192.0.2.24/30"] } }));
+            },
             counts: [("a", 1)].into(),
             after: |rig| assert_eq!(rig.shown("a"), ["192.0.2.24"]),
         },
@@ -171,7 +173,9 @@ pub(super) fn all() -> Vec<Scenario> {
             name: "the address of a Service is taken out of its pool, and it keeps it",
             pools: vec![pool("p", &["192.0.2.16/30"], &json!({}))],
             before: |rig| rig.create("a", &json!({})),
-            happens: |rig| rig.api.edit("ippools//p", &json!({ "spec": { "addresses": ["192.0.2.24/30"] } })),
+            happens: |rig| {
+                rig.api.edit("virtualippools//p", &json!({ "spec": { "addresses": ["192.0.2.24/30"] } }));
+            },
             counts: [("a", 1)].into(),
             after: |rig| {
                 assert_eq!(rig.shown("a"), ["192.0.2.16"]);
@@ -253,7 +257,7 @@ pub(super) fn all() -> Vec<Scenario> {
             before: |rig| rig.create("a", &dual("PreferDualStack")),
             happens: |rig| {
                 rig.api.edit(
-                    "ippools//p",
+                    "virtualippools//p",
                     &json!({ "spec": { "addresses": ["192.0.2.16/29", "2001:db8::8/125"] } }),
                 );
             },

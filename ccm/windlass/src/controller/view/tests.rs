@@ -59,7 +59,11 @@ fn shared(vips: Vec<VirtualIP>) -> Shared {
     };
     let node =
         |name| object::<Node>(json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "1" } }));
-    shared.list(vec![custom::<IPPool>("IPPool", "p", &json!({ "addresses": ["192.0.2.128/25"] }))]);
+    shared.list(vec![custom::<VirtualIPPool>(
+        "VirtualIPPool",
+        "p",
+        &json!({ "addresses": ["192.0.2.128/25"] }),
+    )]);
     shared.list(vips);
     shared.list(vec![router("a", 64, [1, 2]), router("b", 65, [2, 1])]);
     shared.list(vec![network(1), network(2)]);

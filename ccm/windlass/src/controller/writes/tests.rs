@@ -2,7 +2,7 @@ mod part;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use serde_json::json;
-use windlass_api::{IPPool, NodeNetwork};
+use windlass_api::{NodeNetwork, VirtualIPPool};
 
 use super::*;
 use crate::controller::cache::version;
@@ -38,7 +38,10 @@ fn vip(address: &str, pool: &str) -> Value {
 fn shared(pool: &str, vips: &[Value]) -> Shared {
     let shared = Shared::default();
     let interfaces = json!([{ "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/24"] }]);
-    list::<IPPool>(&shared, &[custom("IPPool", pool, 2, &json!({ "addresses": ["192.0.2.8/29"] }))]);
+    list::<VirtualIPPool>(
+        &shared,
+        &[custom("VirtualIPPool", pool, 2, &json!({ "addresses": ["192.0.2.8/29"] }))],
+    );
     list::<VirtualIP>(&shared, vips);
     list::<VirtualRouter>(&shared, &[]);
     list::<NodeNetwork>(&shared, &[custom("NodeNetwork", "n1", 3, &json!({ "interfaces": interfaces }))]);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_api::IPPool;
+use windlass_api::VirtualIPPool;
 use windlass_ipam::{Port, Protocol};
 
 use super::super::super::pools::{Obstacles, review};
@@ -20,10 +20,10 @@ fn service(external_ips: &[&str], extra: &Value) -> Service {
 
 fn pools(fields: &Value) -> Vec<Reviewed> {
     let mut pool = json!({
-        "apiVersion": "windlass.dev/v1alpha1", "kind": "IPPool", "metadata": { "name": "p" }, "spec": fields,
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": { "name": "p" }, "spec": fields,
     });
     pool["spec"]["addresses"] = json!(["192.0.2.0/29", "2001:db8::/64"]);
-    let pool: IPPool = serde_json::from_value(pool).expect("a pool");
+    let pool: VirtualIPPool = serde_json::from_value(pool).expect("a pool");
     review(&[Arc::new(pool)], &Obstacles::default(), &[], |_| false)
 }
 

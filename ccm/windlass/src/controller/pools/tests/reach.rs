@@ -21,7 +21,7 @@ fn land(nodes: &[(&str, &str, &[&str])]) -> Land {
 }
 
 /// `True Reason: message`.
-fn said(pool: Arc<IPPool>, land: &Land) -> String {
+fn said(pool: Arc<VirtualIPPool>, land: &Land) -> String {
     let reviewed = review(&[pool], &Obstacles::default(), &[], |_| false).remove(0);
     match reach(&reviewed, land.segments()) {
         Reach::Unknown => "unknown".to_owned(),

@@ -9,7 +9,7 @@ use super::*;
 
 /// Name, addresses, reserved addresses and problems of each pool.
 fn reviewed(
-    pools: &[Arc<IPPool>],
+    pools: &[Arc<VirtualIPPool>],
     obstacles: &Obstacles,
     external: &[ExternalUse],
     claimed: &[&str],
@@ -24,7 +24,7 @@ fn reviewed(
         .collect()
 }
 
-fn alone(pool: Arc<IPPool>, obstacles: &Obstacles) -> (String, String, Vec<String>) {
+fn alone(pool: Arc<VirtualIPPool>, obstacles: &Obstacles) -> (String, String, Vec<String>) {
     let (_, addresses, reserved, problems) = reviewed(&[pool], obstacles, &[], &[]).remove(0);
     (addresses, reserved, problems)
 }

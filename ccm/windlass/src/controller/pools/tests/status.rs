@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use windlass_api::{AddressCounts, IPPoolStatus, NodeNetwork, ServiceRef, VirtualIP};
+use windlass_api::{AddressCounts, NodeNetwork, ServiceRef, VirtualIP, VirtualIPPoolStatus};
 use windlass_ipam::{Counts, Family};
 
 use super::*;
@@ -23,7 +23,7 @@ fn counts(family: Family) -> Counts {
     }
 }
 
-fn said(status: &IPPoolStatus) -> Vec<String> {
+fn said(status: &VirtualIPPoolStatus) -> Vec<String> {
     let conditions = status.conditions.iter();
     conditions.map(|one| format!("{}={} {}: {}", one.type_, one.status, one.reason, one.message)).collect()
 }

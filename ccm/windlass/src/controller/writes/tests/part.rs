@@ -197,7 +197,7 @@ impl Cluster {
                     pool["spec"]["addresses"] = json!([addresses]);
                     pool["spec"]["advertisementIntervalMilliseconds"] = json!(interval_ms);
                 });
-                self.shared.learn::<IPPool>(pool);
+                self.shared.learn::<VirtualIPPool>(pool);
             }
             Step::Router(index) => {
                 let known = self.shared.state().world.routers.iter().nth(index).cloned();

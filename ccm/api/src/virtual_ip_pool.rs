@@ -1,4 +1,4 @@
-//! `IPPool`: the addresses an admin lets Windlass give to Services.
+//! `VirtualIPPool`: the addresses an admin lets Windlass give to Services.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 #[kube(
     group = "windlass.dev",
     version = "v1alpha1",
-    kind = "IPPool",
-    plural = "ippools",
-    singular = "ippool",
-    shortname = "ipp",
+    kind = "VirtualIPPool",
+    plural = "virtualippools",
+    singular = "virtualippool",
+    shortname = "vippool",
     category = "windlass",
-    status = "IPPoolStatus",
+    status = "VirtualIPPoolStatus",
     derive = "PartialEq",
     printcolumn = r#"{"name": "Auto", "type": "boolean", "jsonPath": ".spec.autoAssign", "priority": 1}"#,
     printcolumn = r#"{"name": "Total", "type": "integer", "jsonPath": ".status.ipv4.total"}"#,
@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.addresses"}"#
 )]
 #[serde(rename_all = "camelCase")]
-pub struct IPPoolSpec {
+pub struct VirtualIPPoolSpec {
     /// CIDRs (`192.0.2.0/28`, every address usable), inclusive ranges (`192.0.2.10-192.0.2.20`) and single addresses.
     #[schemars(schema_with = "crate::validation::address_ranges")]
     pub addresses: Vec<String>,
@@ -92,7 +92,7 @@ pub struct IPPoolSpec {
     pub advertisement_interval_milliseconds: u32,
 }
 
-impl Default for IPPoolSpec {
+impl Default for VirtualIPPoolSpec {
     /// A pool of no address with every other field as if it were left out.
     fn default() -> Self {
         Self {
@@ -165,7 +165,7 @@ pub enum OnRemoval {
 /// What the pool holds now.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct IPPoolStatus {
+pub struct VirtualIPPoolStatus {
     /// IPv4 counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<AddressCounts>,
