@@ -124,25 +124,27 @@ impl Edits<'_> {
         self.force(&key, Some(steady.object())).await
     }
 
+    /// Deletes the Service without its finalizer. Nothing is left half done where the API server is away.
     async fn force(&self, key: &Key, successor: Option<Value>) -> anyhow::Result<()> {
         let api = self.services(key);
-        refused_is_fine(api.delete(&key.name, &DeleteParams::default()).await)?;
+        let Some(old) = api.get_opt(&key.name).await? else { return Ok(()) };
         let stripped = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        refused_is_fine(api.patch(&key.name, &PatchParams::default(), &stripped).await)?;
-        let Some(object) = successor else { return Ok(()) };
-        // The one that is to stay has to come back, also where the API server is away.
-        let made = await_that(&format!("{key} is made anew"), super::LIMIT, async || {
-            if let Some(old) = api.get_opt(&key.name).await?
-                && old.metadata.deletion_timestamp.is_some()
-            {
-                // A controller was faster with its finalizer.
-                api.patch(&key.name, &PatchParams::default(), &stripped).await?;
+        await_that(&format!("{key} is gone"), super::LIMIT, async || match api.get_opt(&key.name).await? {
+            Some(there) if there.uid() == old.uid() => {
+                refused_is_fine(api.delete(&key.name, &DeleteParams::default()).await)?;
+                refused_is_fine(api.patch(&key.name, &PatchParams::default(), &stripped).await)?;
+                Ok(None)
             }
+            Some(_) | None => Ok(Some(())),
+        })
+        .await?;
+        let Some(object) = successor else { return Ok(()) };
+        let made = await_that(&format!("{key} is made anew"), super::LIMIT, async || {
             match self.create(key, object.clone()).await {
                 Ok(made) => Ok(Some(made)),
+                // The answer to an earlier call was lost.
                 Err(error) if error.to_string().contains("already exists") => {
-                    let there = api.get(&key.name).await?;
-                    Ok(there.metadata.deletion_timestamp.is_none().then_some(there))
+                    Ok(Some(api.get(&key.name).await?))
                 }
                 Err(error) => Err(error).context("making it"),
             }

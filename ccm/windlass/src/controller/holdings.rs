@@ -180,19 +180,19 @@ impl State {
         is_wanted(&self.world, holder, self.settings)
     }
 
-    /// Whether `address` in the status of `holder`'s Service was put there by us: the Service has it, or a pool does.
-    pub(super) fn is_ours(&self, holder: &ServiceRef, address: IpAddr) -> bool {
-        self.ledger.pool_of(address).is_some() || self.ledger.holders(address).contains(holder)
+    /// Whether `address` is ours to show: a pool has it, or a Service.
+    pub(super) fn is_ours(&self, address: IpAddr) -> bool {
+        self.ledger.pool_of(address).is_some() || !self.ledger.holders(address).is_empty()
     }
 
     /// Whether the change of the Service's status cannot be ours: it took away what `holder` is to have, or added an address
-    /// of a pool that it does not hold.
+    /// of a pool or of another Service.
     pub(super) fn is_forged(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
         let (was, is): (BTreeSet<_>, BTreeSet<_>) =
             (status_addresses(old).collect(), status_addresses(new).collect());
         let holds = |address: IpAddr| self.ledger.holders(address).contains(holder);
         was.difference(&is).any(|gone| self.keeps(holder, new, *gone))
-            || is.difference(&was).any(|added| !holds(*added) && self.is_ours(holder, *added))
+            || is.difference(&was).any(|added| !holds(*added) && self.is_ours(*added))
     }
 
     /// Whether `holder` holds `address`, and is to have it as its Service asks.

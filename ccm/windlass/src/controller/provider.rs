@@ -175,7 +175,7 @@ fn put_right(
     keeps.sort_by_key(|address| {
         status_addresses(service).position(|shown| shown == *address).unwrap_or(usize::MAX)
     });
-    let status = status(keeps, foreign(service, |address| state.is_ours(holder, address)));
+    let status = status(keeps, foreign(service, |address| state.is_ours(address)));
     let message = why.into_iter().chain([message]).collect::<Vec<_>>().join("; ");
     let answer = Ok(Ensured::Refused { status, reason, message });
     Some(Step::Answer { answer, unused: Vec::new(), moved: None })
@@ -223,7 +223,7 @@ fn step_of(
             return Step::Avoid { address: *address, object, why: message };
         }
     }
-    let ours = |address: IpAddr| state.is_ours(holder, address);
+    let ours = |address: IpAddr| state.is_ours(address);
     let mut own = shown.clone();
     own.retain(|address| state.ledger.holders(*address).contains(holder));
     let pool = wish.pool.as_deref();
@@ -341,10 +341,9 @@ impl LoadBalancer for Metal {
         asks_otherwise(old, new, self.settings) || self.is_to_be_put_right(old, new)
     }
 
-    fn is_own_ingress(&self, service: &Service, entry: &LoadBalancerIngress) -> bool {
-        let Ok(holder) = holder_of(service) else { return false };
+    fn is_own_ingress(&self, _service: &Service, entry: &LoadBalancerIngress) -> bool {
         let state = self.shared.state();
-        is_own(entry, |address| state.is_ours(&holder, address))
+        is_own(entry, |address| state.is_ours(address))
     }
 
     async fn get(

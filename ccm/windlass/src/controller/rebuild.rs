@@ -80,11 +80,11 @@ impl State {
             .collect()
     }
 
-    /// Names the Service if its status shows an address of a pool that it does not hold.
+    /// Names the Service if its status shows an address of a pool, or of another Service, that it does not hold.
     fn shows_ours(&self, service: &Service) -> Option<ServiceKey> {
         let owner = owner(service).filter(|owner| self.is_wanted(owner))?;
         let is_anothers = |address: IpAddr| !self.ledger.holders(address).contains(&owner);
-        let mut shown = status_addresses(service).filter(|address| self.ledger.pool_of(*address).is_some());
+        let mut shown = status_addresses(service).filter(|address| self.is_ours(*address));
         shown.any(is_anothers).then(|| service_key(&owner))
     }
 
@@ -219,9 +219,13 @@ impl State {
         if old.is_some_and(|old| status_addresses(old).eq(shown.iter().copied())) {
             return None;
         }
-        let key = self.adopt_shown(new);
+        let holder = owner(new)?;
+        // The service controller may have seen this before there was the pool that makes it wrong.
+        let is_paced = self.contests.goes_on(&holder, self.clock.now());
+        let wrong = |state: &Self| state.shows_ours(new).filter(|_| !is_paced);
+        let key = self.adopt_shown(new).or_else(|| wrong(self));
         let Self { waiting, ledger, .. } = self;
-        waiting.shows(ledger.allocator(), &owner(new)?, shown);
+        waiting.shows(ledger.allocator(), &holder, shown);
         key
     }
 }

@@ -89,7 +89,7 @@ impl Metal {
             let state = self.shared.state();
             let vips = state.ledger.held_by(holder).into_iter().filter_map(|address| state.vip(address));
             let claimed = vips.filter_map(|vip| vip.metadata.creation_timestamp.as_ref().map(|time| time.0));
-            let entries = foreign(service, |address| state.is_ours(holder, address));
+            let entries = foreign(service, |address| state.is_ours(address));
             (entries, claimed.min(), state.contests.goes_on(holder, state.clock.now()))
         };
         let ours_alone = is_ours_alone(service);

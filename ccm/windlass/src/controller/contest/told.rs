@@ -26,7 +26,7 @@ impl Metal {
     pub(in super::super) fn is_to_be_put_right(&self, old: &Service, new: &Service) -> bool {
         let Some(holder) = owner(new) else { return false };
         let mut state = self.shared.state();
-        let is_littered = is_littered(old, new, |address| state.is_ours(&holder, address));
+        let is_littered = is_littered(old, new, |address| state.is_ours(address));
         if !is_littered && !state.is_forged(&holder, old, new) {
             return false;
         }

@@ -92,7 +92,7 @@ async fn the_pool_that_a_service_was_given_its_address_by_is_remembered_until_it
     rig.settle().await;
     rig.create("plain", &json!({}));
     rig.api.put(pool("pb", &["192.0.2.16/30"], &json!({})));
-    rig.api.edit("ippools//pa", &json!({ "spec": { "addresses": ["192.0.2.20/30"] } }));
+    rig.api.edit("virtualippools//pa", &json!({ "spec": { "addresses": ["192.0.2.20/30"] } }));
     rig.settle().await;
     first.kill().await;
     set_owners(&rig, "192.0.2.16", &["plain"]);
@@ -107,4 +107,23 @@ async fn the_pool_that_a_service_was_given_its_address_by_is_remembered_until_it
     );
     assert_eq!(rig.shown("named"), ["192.0.2.16"]);
     second.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_service_has_outside_all_pools_is_no_strangers_entry() {
+    for controller_runs in [true, false] {
+        let mut rig = Rig::new(&one_pool());
+        rig.create("a", &json!({}));
+        rig.create("b", &json!({}));
+        let first = rig.controller();
+        rig.settle().await;
+        rig.api.edit("virtualippools//p", &json!({ "spec": { "addresses": ["192.0.2.17/32"] } }));
+        rig.settle().await;
+        first.kill().await;
+        let forged =
+            json!([{ "ip": "192.0.2.17", "ipMode": "VIP" }, { "ip": "192.0.2.16" }, { "ip": "203.0.113.1" }]);
+        meanwhile(&mut rig, controller_runs, |rig| rig.edit("b", &ingress(&forged))).await;
+        assert_eq!(rig.shown("a"), ["192.0.2.16"], "controller runs: {controller_runs}");
+        assert_eq!(rig.shown("b"), ["192.0.2.17", "203.0.113.1"], "controller runs: {controller_runs}");
+    }
 }

@@ -174,7 +174,7 @@ impl World {
             "2001:db8::14/126",
         ];
         let name = self.pick(&["pa", "pb", "pc"]);
-        let path = format!("ippools//{name}");
+        let path = format!("virtualippools//{name}");
         if self.dice.below(4) == 0 && self.rig.api.get(&path).is_some() {
             self.do_it(format!("pool {name} deleted"));
             return self.rig.api.delete(&path);
@@ -297,6 +297,14 @@ async fn nobody_moves(seed: u64) {
             .collect();
         let alone = |name: &String| rig.sharing_key(name).is_empty();
         assert!(names.len() < 2 || !names.iter().any(alone), "seed {seed}: {vip}\n{}", log.join("\n"));
+        let address = text(&vip["spec"]["address"]);
+        for service in rig.api.list("services") {
+            let name = text(&service["metadata"]["name"]);
+            let shows = rig.shown(&name).contains(&address);
+            let story =
+                || format!("seed {seed}: {name} shows {address}\n{}\n{}", log.join("\n"), rig.objects());
+            assert!(!shows || names.contains(&name), "{}", story());
+        }
     }
     if let Some(running) = controller {
         running.kill().await;
