@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
+use windlass_api::{Quarantine, QuarantineReason, REASON_AGENT_STOPPED, ServiceRef, VirtualIP};
 use windlass_ipam::{
     Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
 };
@@ -40,7 +41,7 @@ struct Entry {
     kept: Vec<ServiceRef>,
     /// Services that are to become owners: the call is not made or not answered yet. None of them is one already.
     intents: Vec<ServiceRef>,
-    /// Some node was seen to announce it.
+    /// Since one of those who have it had it, some node was seen to announce it, or the status of one of them to show it.
     proven: bool,
 }
 
@@ -258,7 +259,16 @@ impl Ledger {
         namesakes.filter(|one| *one != holder).flat_map(|one| self.allocator.held_by(one)).collect()
     }
 
-    /// Whether some node was seen to announce `address`.
+    /// The status of `holder` shows `address`.
+    pub(crate) fn shown(&mut self, address: IpAddr, holder: &ServiceRef) {
+        if self.holders(address).contains(holder)
+            && let Some(entry) = self.entries.get_mut(&address)
+        {
+            entry.proven = true;
+        }
+    }
+
+    /// Whether `address` was in use by one of those who have it: some node was seen to announce it, or a status to show it.
     pub(crate) fn is_proven(&self, address: IpAddr) -> bool {
         self.entries.get(&address).is_some_and(|entry| entry.proven)
     }
@@ -307,7 +317,7 @@ impl Ledger {
 
     /// The object as a watch or an answer shows it. `asked`: the answer is to a call made for this Service, which is
     /// promised the address no longer unless the object names it. `keep` says which Services keep the address although the
-    /// object names them no more: told each and whether some node was seen to announce it.
+    /// object names them no more: told each and whether the address was in use.
     pub(crate) fn note(
         &mut self,
         vip: &VirtualIP,
@@ -319,7 +329,11 @@ impl Ledger {
         let new = Seen::new(vip);
         self.edit(vip.spec.address, now, terms, |entry| {
             entry.see(new, keep);
-            entry.proven |= announced_condition(vip).is_some_and(|condition| condition.status == "True");
+            let was_announced = |condition: &Condition| {
+                condition.status == "True" || condition.reason == REASON_AGENT_STOPPED
+            };
+            let is_used = announced_condition(vip).is_some_and(was_announced);
+            entry.proven |= is_used && vip.spec.quarantine.is_none();
             let object = entry.object.as_ref();
             let owns = |holder: &ServiceRef| object.is_some_and(|object| object.holders().contains(holder));
             entry.kept.retain(|kept| !owns(kept));
@@ -394,6 +408,11 @@ impl Ledger {
             // For the one that it is kept back for.
             Standing::KeptBack(_) => true,
         };
+        // It was others' that it was in use for.
+        let is_new_to_all = holds.iter().all(|one| !held.contains(one)) && !held.is_empty();
+        if is_new_to_all && let Some(entry) = self.entries.get_mut(&address) {
+            entry.proven = false;
+        }
         let concerned: Vec<_> = held.iter().chain(holds).cloned().collect();
         self.show(address, &before, after, &intents, now, terms);
         for one in &concerned {

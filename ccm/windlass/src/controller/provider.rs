@@ -213,8 +213,9 @@ fn step_of(
             return Step::Claim { planned: planned.clone(), claim, instead };
         }
     }
-    let far =
-        |address: IpAddr| progress(address, state.vip(address).map(|vip| &**vip), shown.contains(&address));
+    // What was in use stays, also where a hand has taken it out of the status.
+    let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.is_proven(address);
+    let far = |address: IpAddr| progress(address, state.vip(address).map(|vip| &**vip), was_used(address));
     for Planned { address, .. } in &plan.addresses {
         if let Progress::Taken { message } = far(*address)
             && !state.is_shown_by_any_owner(*address)

@@ -58,6 +58,7 @@ impl State {
             self.note(&vip, None);
         }
         self.adopt_all_shown();
+        self.note_all_shown();
         self.note_all_terms();
         self.judge_clashes();
         self.ready = true;
@@ -133,18 +134,20 @@ impl State {
         };
         let hidden = self.hidden(owner, service, family).into_iter().filter(is_hidden).count();
         match self.asks(service) {
-            Ok(request) => shown + hidden < usize::from(request.count),
+            Ok(request) => {
+                request.families.list().contains(&family) && shown + hidden < usize::from(request.count)
+            }
             // What cannot be read of its request does not cost it its addresses, and gives it no others.
             Err(_) => hidden == 0,
         }
     }
 
-    /// Addresses of the family that the Service has, that work, and that its status does not show.
+    /// Addresses of the family that the Service has, that were in use or that our condition on it tells of, and that its status
+    /// does not show.
     fn hidden(&self, owner: &ServiceRef, service: &Service, family: Family) -> Vec<IpAddr> {
+        let was_used = |one: IpAddr| self.ledger.is_proven(one) || verdict::says_ours(service, one);
         let mut held = self.ledger.held_by(owner);
-        held.retain(|address| {
-            Family::of(*address) == family && !shows(service, *address) && self.ledger.is_proven(*address)
-        });
+        held.retain(|one| Family::of(*one) == family && !shows(service, *one) && was_used(*one));
         held
     }
 
@@ -157,6 +160,15 @@ impl State {
             let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
             !fits && other.metadata.uid.as_ref() != Some(&owner.uid)
         })
+    }
+
+    /// Notes which addresses the statuses of their Services show.
+    fn note_all_shown(&mut self) {
+        let Self { ledger, world, .. } = self;
+        for service in world.services.iter() {
+            let Some(owner) = owner(service) else { continue };
+            status_addresses(service).for_each(|address| ledger.shown(address, &owner));
+        }
     }
 
     /// Notes on which terms Services have what they have.
@@ -220,6 +232,7 @@ impl State {
             return None;
         }
         let holder = owner(new)?;
+        shown.iter().for_each(|address| self.ledger.shown(*address, &holder));
         // The service controller may have seen this before there was the pool that makes it wrong.
         let is_paced = self.contests.goes_on(&holder, self.clock.now());
         let wrong = |state: &Self| state.shows_ours(new).filter(|_| !is_paced);

@@ -34,7 +34,7 @@ pub(crate) enum Progress {
         /// Which.
         message: String,
     },
-    /// The Service's status shows it already, and it stays there, but nobody announces it at the moment.
+    /// The Service's status shows it already, or did, and it stays there, but nobody announces it at the moment.
     Silent {
         /// What is waited for.
         message: String,
@@ -47,10 +47,10 @@ pub(crate) enum Progress {
     },
 }
 
-/// How far an address is. `shown`: the Service's status has it.
-pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, shown: bool) -> Progress {
-    let waits = |message| if shown { Progress::Silent { message } } else { Progress::Waits { message } };
-    let blocked = |message| if shown { Progress::Mute { message } } else { Progress::Blocked { message } };
+/// How far an address is. `used`: the Service's status has it, or had it.
+pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Progress {
+    let waits = |message| if used { Progress::Silent { message } } else { Progress::Waits { message } };
+    let blocked = |message| if used { Progress::Mute { message } } else { Progress::Blocked { message } };
     let Some(vip) = vip else { return waits(format!("waiting for the VirtualIP of {address}")) };
     if is_announced(vip) {
         return Progress::Works;
@@ -60,7 +60,7 @@ pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, shown: bool) ->
     }
     let said = announced_condition(vip).filter(|_| vip.spec.quarantine.is_none());
     match said.map(|said| (said.reason.as_str(), said.message.clone())) {
-        Some((REASON_ADDRESS_TAKEN, message)) if !shown => Progress::Taken { message },
+        Some((REASON_ADDRESS_TAKEN, message)) if !used => Progress::Taken { message },
         Some((REASON_ADDRESS_TAKEN | REASON_UNGUARDED, message)) => blocked(message),
         // An update of the agent, most of the time.
         Some((REASON_AGENT_STOPPED, message)) => waits(message),

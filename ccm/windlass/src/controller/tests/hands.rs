@@ -127,3 +127,37 @@ async fn what_another_service_has_outside_all_pools_is_no_strangers_entry() {
         assert_eq!(rig.shown("b"), ["192.0.2.17", "203.0.113.1"], "controller runs: {controller_runs}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_status_moves_nobody_whose_address_no_node_announces_for_a_while() {
+    for controller_runs in [true, false] {
+        let mut rig = Rig::new(&one_pool());
+        rig.create("a", &json!({}));
+        let first = rig.controller();
+        rig.settle().await;
+        first.kill().await;
+        rig.stop_agent();
+        rig.announced("192.0.2.16", "False", "AgentStopped", "the agent of n1 was stopped");
+        meanwhile(&mut rig, controller_runs, |rig| {
+            rig.edit("a", &ingress(&json!([{ "ip": "192.0.2.17", "ipMode": "VIP" }])));
+            rig.api.edit("virtualippools//p", &json!({ "spec": { "addresses": ["192.0.2.16/28"] } }));
+        })
+        .await;
+        assert_eq!(rig.shown("a"), ["192.0.2.16"], "controller runs: {controller_runs}\n{}", rig.objects());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_of_a_family_that_a_service_does_not_ask_for_is_not_its_own() {
+    for controller_runs in [true, false] {
+        let mut rig = Rig::new(&[pool("p", &["192.0.2.16/29", "2001:db8::10/125"], &json!({}))]);
+        rig.create("a", &json!({}));
+        let forged = json!([{ "ip": "2001:db8::15", "ipMode": "VIP" }]);
+        meanwhile(&mut rig, controller_runs, |rig| rig.edit("a", &ingress(&forged))).await;
+        let what = format!("controller runs: {controller_runs}");
+        assert_eq!(rig.shown("a"), ["192.0.2.16"], "{what}");
+        let pool = rig.api.get("virtualippools//p").expect("a pool");
+        assert_eq!(pool["status"]["ipv6"]["assigned"], 0, "{what}");
+        rig.check_that_a_restart_writes_nothing(&what).await;
+    }
+}
