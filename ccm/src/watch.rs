@@ -13,7 +13,6 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::core::ObjectList;
@@ -117,32 +116,8 @@ pub fn watch<K>(client: &Client, options: Options) -> BoxStream<'static, Result<
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    endless(Api::all(client.clone()), options)
-}
-
-/// As [`watch`], in one namespace: an account may be allowed no more.
-pub fn watch_in<K>(
-    client: &Client,
-    namespace: &str,
-    options: Options,
-) -> BoxStream<'static, Result<Event<K>, Error>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug
-        + Send
-        + 'static,
-{
-    endless(Api::namespaced(client.clone(), namespace), options)
-}
-
-fn endless<K>(api: Api<Lenient<K>>, options: Options) -> BoxStream<'static, Result<Event<K>, Error>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
-{
     let watcher = Watcher {
-        api,
+        api: Api::<Lenient<K>>::all(client.clone()),
         fields: options.name.map(|name| format!("metadata.name={name}")),
         seconds: options.seconds,
         stage: Stage::Start,

@@ -46,8 +46,7 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// Makes everything: a CA, the API server's certificate for `service_address` too, the admin's, the service accounts'
-    /// key, and a kubeconfig with a token of its own for each account.
+    /// Makes everything: a CA, the API server's certificate for `service_address` too, the service accounts' key, and a kubeconfig with a token of its own for each account.
     pub(crate) fn make(folder: PathBuf, hosts: &[Host], service_address: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let pki = Self { folder };
@@ -56,16 +55,12 @@ impl Pki {
              basicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=serverAuth\n"
         );
         pki.write("extensions", &extensions)?;
-        pki.write("client-extensions", "basicConstraints=CA:FALSE\nextendedKeyUsage=clientAuth\n")?;
         let script = "
             key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
             openssl req -x509 $key -keyout ca.key -out ca.crt -days 3650 -subj /CN=windlass-lab
             openssl req -new $key -keyout apiserver.key -out apiserver.csr -subj /CN=kube-apiserver
             openssl x509 -req -in apiserver.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 3650 \
                 -extfile extensions -out apiserver.crt
-            openssl req -new $key -keyout admin.key -out admin.csr -subj /O=system:masters/CN=lab-admin
-            openssl x509 -req -in admin.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 3650 \
-                -extfile client-extensions -out admin.crt
             openssl ecparam -name prime256v1 -genkey -noout -out service-accounts.key
             openssl pkey -in service-accounts.key -pubout -out service-accounts.pub";
         let output = Command::new("sh").args(["-ec", script]).current_dir(&pki.folder).output()?;
@@ -95,6 +90,13 @@ impl Pki {
     /// The kubeconfig of an account: `admin`, `controller`, `agent`, or a node's name.
     pub(crate) fn kubeconfig(&self, account: &str) -> PathBuf {
         self.folder.join(format!("{account}.kubeconfig"))
+    }
+
+    /// The bearer token of an account.
+    pub(crate) fn token(&self, account: &str) -> anyhow::Result<String> {
+        let config: serde_json::Value = serde_json::from_str(&fs::read_to_string(self.kubeconfig(account))?)?;
+        let token = config.pointer("/users/0/user/token").and_then(serde_json::Value::as_str);
+        Ok(token.with_context(|| format!("account {account} has no token"))?.to_owned())
     }
 
     /// Writes the admin's kubeconfig for an API server reached at `127.0.0.1:port` and returns its path.

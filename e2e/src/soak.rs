@@ -141,8 +141,14 @@ async fn calm(
     let shown: BTreeSet<IpAddr> = shown.intersection(&claimed).copied().collect();
     // The client has an address of the pools, so that one there is taken.
     let hosts: BTreeSet<IpAddr> = scene.lab.hosts.iter().map(|host| host.address.into()).collect();
-    let asked = shown.difference(&hosts).map(|address| scene.lab.await_owner("c1", *address));
-    stream::iter(asked).buffer_unordered(8).try_for_each(async |_| Ok(())).await
+    let asked = shown.difference(&hosts).map(async |address| {
+        let Err(silent) = scene.lab.await_owner("c1", *address).await else { return Ok(()) };
+        // A Service that is not left alone may have let go of it since.
+        let picture = scene.lab.picture().await?;
+        let is_shown = picture.services.iter().any(|service| crate::shown(service).contains(address));
+        if is_shown { Err(silent) } else { Ok(()) }
+    });
+    stream::iter(asked).buffer_unordered(8).try_collect().await
 }
 
 impl<'a> Scene<'a> {

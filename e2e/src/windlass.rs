@@ -51,17 +51,16 @@ impl Lab {
 
     /// What the controller at this port answers the admin, as at `/metrics`. Whatever is not 200 is an error.
     pub async fn ask_controller(&self, port: u16, path: &str) -> anyhow::Result<String> {
-        let [cert, key] = self.admin_certificate();
+        let bearer = self.admin_bearer()?;
         let url = format!("https://127.0.0.1:{port}{path}");
         // Its certificate is one of its own making.
-        let words =
-            ["curl", "-sSk", "--noproxy", "*", "--max-time", "2", "--fail-with-body", "--cert", &cert];
-        self.exec("cp", &[&words[..], &["--key", &key, &url]].concat()).await
+        let words = ["curl", "-sSk", "--noproxy", "*", "--max-time", "2", "--fail-with-body"];
+        self.exec("cp", &[&words[..], &["-H", &bearer, &url]].concat()).await
     }
 
-    /// Files of a certificate and its key, by which the admin is known to the cluster.
-    pub fn admin_certificate(&self) -> [String; 2] {
-        ["admin.crt", "admin.key"].map(|file| self.pki.path(file))
+    /// The header by which the admin is known to the cluster.
+    pub fn admin_bearer(&self) -> anyhow::Result<String> {
+        Ok(format!("Authorization: Bearer {}", self.pki.token("admin")?))
     }
 
     /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`. Its state is in

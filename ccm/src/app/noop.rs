@@ -60,6 +60,7 @@ const GATES: &str = "there are no feature gates";
 const CIPHERS: &str = "cipher suites and curves are those that rustls holds safe";
 const OWN_ACCOUNT: &str =
     "callers are judged by the API server that this process works for, with its own account";
+const TOKENS: &str = "callers show a bearer token: client certificates are not asked for";
 const FRONT_PROXY: &str = "no proxy in front is believed to have checked who asks";
 const SOCKETS: &str = "the port is this process' alone, with HTTP/1.1";
 const METRICS: &str = "every metric is shown, with its labels";
@@ -77,12 +78,11 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
     switch("allow-untagged-cloud", "no cluster needs a tag here"),
     switch("alsologtostderr", LOG),
     value("authentication-kubeconfig", OWN_ACCOUNT),
-    switch(
-        "authentication-tolerate-lookup-failure",
-        "where the cluster's CA cannot be read, tokens are asked for",
-    ),
+    switch("authentication-skip-lookup", TOKENS),
+    switch("authentication-tolerate-lookup-failure", TOKENS),
     value("authorization-kubeconfig", OWN_ACCOUNT),
     value("cidr-allocator-type", POD_CIDRS),
+    value("client-ca-file", TOKENS),
     value("cluster-cidr", POD_CIDRS),
     switch("configure-cloud-routes", ROUTES),
     switch("contention-profiling", PROFILER),

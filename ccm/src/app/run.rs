@@ -77,7 +77,6 @@ fn serving_flags(error: &ServingError) -> &'static str {
             "--tls-cert-file, --tls-private-key-file"
         }
         ServingError::Folder { .. } => "--cert-dir",
-        ServingError::ClientCa { .. } => "--client-ca-file",
     }
 }
 

@@ -1,12 +1,10 @@
 //! The flags of the HTTPS port.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
 use super::duration::GoDuration;
-use super::flags::go_bool;
 use super::options::{FlagError, given};
 use crate::serving::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
 
@@ -32,17 +30,10 @@ pub struct ServingFlags {
     /// Oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13
     #[arg(long, default_value = "", hide_default_value = true, value_name = "VERSION")]
     pub tls_min_version: String,
-    /// CA of the certificates by which callers prove who they are [default: the cluster's]
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "FILE")]
-    pub client_ca_file: String,
     /// Paths that anybody may read
     #[arg(long, default_value = "/healthz,/readyz,/livez", value_name = "LIST", value_delimiter = ',',
           action = ArgAction::Append)]
     pub authorization_always_allow_paths: Vec<String>,
-    /// Do not look for the cluster's CA of client certificates
-    #[arg(long, default_value = "false", value_parser = go_bool, action = ArgAction::Set, num_args = 0..=1,
-          require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    pub authentication_skip_lookup: bool,
     /// How long the API server's word on a token is believed
     #[arg(long, default_value = "10s", value_name = "DURATION", allow_hyphen_values = true)]
     pub authentication_token_webhook_cache_ttl: GoDuration,
@@ -79,8 +70,6 @@ impl ServingFlags {
                 always_allow_paths: paths
                     .parse()
                     .map_err(|reason| wrong("authorization-always-allow-paths", &paths, reason))?,
-                client_ca_file: given(Some(&self.client_ca_file)).map(PathBuf::from),
-                skip_lookup: self.authentication_skip_lookup,
                 token_ttl: self.authentication_token_webhook_cache_ttl.0,
                 authorized_ttl: self.authorization_webhook_cache_authorized_ttl.0,
                 unauthorized_ttl: self.authorization_webhook_cache_unauthorized_ttl.0,

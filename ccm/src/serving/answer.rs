@@ -7,7 +7,6 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-use rustls::pki_types::CertificateDer;
 
 use super::auth::{Admission, Gate, Question, Refusal};
 use super::health::{Asked, HealthChecks, Probe};
@@ -46,19 +45,15 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Answers a request whose caller showed these certificates. The request's body is not read.
-    pub(crate) async fn to<B>(
-        &self,
-        request: &Request<B>,
-        certificates: &[CertificateDer<'static>],
-    ) -> Response<Full<Bytes>> {
+    /// Answers a request, whose body is not read.
+    pub(crate) async fn to<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         let admission = match &self.gate {
             None => Ok(Admission::Authorized),
             Some(gate) => {
                 let verb = request.method().as_str().to_ascii_lowercase();
                 let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-                gate.admit(Question { verb: &verb, path, authorization, certificates }).await
+                gate.admit(Question { verb: &verb, path, authorization }).await
             }
         };
         let admission = match admission {

@@ -10,7 +10,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -111,15 +110,11 @@ async fn one(
     _place: OwnedSemaphorePermit,
 ) {
     let ended = match speech {
-        Speech::Plain => requests(stream, Vec::new(), &answers).await,
+        Speech::Plain => requests(stream, &answers).await,
         Speech::Tls(config) => {
             let acceptor = TlsAcceptor::from(Arc::clone(&config.borrow()));
             match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                    let certificates = shown.iter().map(|one| one.clone().into_owned()).collect();
-                    requests(stream, certificates, &answers).await
-                }
+                Ok(Ok(stream)) => requests(stream, &answers).await,
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err(format!("no TLS handshake within {HANDSHAKE_LIMIT:?}")),
             }
@@ -130,14 +125,8 @@ async fn one(
     }
 }
 
-async fn requests(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    certificates: Vec<CertificateDer<'static>>,
-    answers: &Answers,
-) -> Result<(), String> {
-    let service = service_fn(async |request| {
-        Ok::<_, std::convert::Infallible>(answers.to(&request, &certificates).await)
-    });
+async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &Answers) -> Result<(), String> {
+    let service = service_fn(async |request| Ok::<_, std::convert::Infallible>(answers.to(&request).await));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_LIMIT)

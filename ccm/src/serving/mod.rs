@@ -2,7 +2,7 @@
 //! `/readyz`, `/metrics` and `/metrics/slis`.
 //!
 //! ```text
-//! connections ──► TLS (certificate) ──► answer ──► auth: path? certificate? token? access review?
+//! connections ──► TLS (certificate) ──► answer ──► auth: path? token? access review?
 //!                                          └─────► health, metrics
 //! ```
 //!
@@ -22,11 +22,9 @@ mod tls;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use kube::Client;
@@ -36,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::answer::Answers;
 pub use self::auth::AllowedPaths;
-use self::auth::{ClientCa, Gate};
+use self::auth::Gate;
 use self::certificate::Certificate;
 use self::connections::{Speech, accept};
 pub use self::health::{HealthChecks, Probe, Scope};
@@ -76,14 +74,6 @@ pub enum ServingError {
     /// A self-signed certificate cannot be made.
     #[error("cannot make a self-signed certificate: {0}; name a certificate and its key")]
     SelfSigned(String),
-    /// The CA of client certificates cannot be used.
-    #[error("cannot check client certificates with {}: {reason}; give a PEM file of CA certificates", file.display())]
-    ClientCa {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
 }
 
 fn remedy(error: &io::Error) -> &'static str {
@@ -99,9 +89,6 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServingError> {
     TcpListener::bind(address).await.map_err(|source| ServingError::Listen { address, source })
 }
 
-/// Work beside the connections: following files and the cluster's CA.
-type Chore = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// The endpoint, bound and with its certificate: what may be wrong with its options is found before any other work is
 /// done.
 pub struct Server(Option<Bound>);
@@ -110,7 +97,6 @@ struct Bound {
     listener: TcpListener,
     certificate: Certificate,
     gate: Gate,
-    chores: Vec<Chore>,
 }
 
 impl std::fmt::Debug for Server {
@@ -120,7 +106,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Listens, and loads certificate and CA. `client` asks the API server who callers are and what they may do; it is
+    /// Listens, and loads the certificate. `client` asks the API server who callers are and what they may do; it is
     /// not used before the first caller who needs that.
     ///
     /// Port 0 listens nowhere: [`Server::serve`] then only waits.
@@ -140,18 +126,10 @@ impl Server {
     /// # Errors
     /// The files cannot be used.
     pub fn on(listener: TcpListener, options: ServingOptions, client: Client) -> Result<Self, ServingError> {
-        let certificate = Certificate::load(&options.tls, options.min_tls_version, options.bind_address)?;
-        let client_ca = ClientCa::default();
-        let gate = Gate::new(&options.auth, client.clone(), client_ca.clone());
-        let mut chores: Vec<Chore> = Vec::new();
-        if let Some(file) = options.auth.client_ca_file {
-            let watched =
-                auth::load(&file, &client_ca).map_err(|reason| ServingError::ClientCa { file, reason })?;
-            chores.push(Box::pin(auth::follow_file(watched, client_ca)));
-        } else if !options.auth.skip_lookup {
-            chores.push(Box::pin(auth::follow(client, client_ca)));
-        }
-        Ok(Self(Some(Bound { listener, certificate, gate, chores })))
+        let ServingOptions { bind_address, secure_port: _, tls, min_tls_version, auth } = options;
+        let certificate = Certificate::load(&tls, min_tls_version, bind_address)?;
+        let gate = Gate::new(&auth, client);
+        Ok(Self(Some(Bound { listener, certificate, gate })))
     }
 
     /// Where it listens.
@@ -170,7 +148,7 @@ impl Server {
         health: HealthChecks,
         token: CancellationToken,
     ) -> Result<(), ServingError> {
-        let Some(Bound { listener, certificate, gate, mut chores }) = self.0 else {
+        let Some(Bound { listener, certificate, gate }) = self.0 else {
             token.cancelled().await;
             return Ok(());
         };
@@ -178,10 +156,9 @@ impl Server {
             tracing::info!(%address, "serving HTTPS");
         }
         let speech = Speech::Tls(certificate.current());
-        chores.push(Box::pin(certificate.follow()));
         let answers = Arc::new(Answers { gate: Some(gate), health, registry });
         let beside = async {
-            futures::future::join_all(chores).await;
+            certificate.follow().await;
             std::future::pending::<()>().await;
         };
         tokio::select! {

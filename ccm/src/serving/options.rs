@@ -80,10 +80,6 @@ impl std::str::FromStr for TlsVersion {
 pub struct AuthOptions {
     /// Paths that anybody may read (`--authorization-always-allow-paths`).
     pub always_allow_paths: AllowedPaths,
-    /// CA of client certificates (`--client-ca-file`), read again when it changes. Without it the cluster's own is used.
-    pub client_ca_file: Option<PathBuf>,
-    /// Do not look for the cluster's CA of client certificates (`--authentication-skip-lookup`).
-    pub skip_lookup: bool,
     /// How long the API server's word on a token is believed (`--authentication-token-webhook-cache-ttl`).
     pub token_ttl: Duration,
     /// How long a permission is believed (`--authorization-webhook-cache-authorized-ttl`).
@@ -96,8 +92,6 @@ impl Default for AuthOptions {
     fn default() -> Self {
         Self {
             always_allow_paths: AllowedPaths::default(),
-            client_ca_file: None,
-            skip_lookup: false,
             token_ttl: Duration::from_secs(10),
             authorized_ttl: Duration::from_secs(10),
             unauthorized_ttl: Duration::from_secs(10),

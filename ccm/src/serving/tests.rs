@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -14,39 +13,6 @@ use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::testing::apiserver::ApiServer;
-
-/// A CA that signs client certificates.
-struct Ca {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Ca {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "clients");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    fn sign(&self, user: &str, group: &str, usage: ExtendedKeyUsagePurpose) -> Identity {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, user);
-        params.distinguished_name.push(DnType::OrganizationName, group);
-        params.extended_key_usages = vec![usage];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Identity { certificate: certificate.der().clone(), key: key.serialize_pem() }
-    }
-}
-
-struct Identity {
-    certificate: CertificateDer<'static>,
-    key: String,
-}
 
 /// An endpoint that runs, and its API server.
 struct Endpoint {
@@ -63,7 +29,6 @@ struct Endpoint {
 #[derive(Default)]
 struct With<'a> {
     token: Option<&'a str>,
-    identity: Option<&'a Identity>,
     method: Option<&'a str>,
 }
 
@@ -86,17 +51,11 @@ impl Endpoint {
     async fn try_get(&self, path: &str, with: &With<'_>) -> io::Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
-        let builder = ClientConfig::builder_with_provider(tls::provider())
+        let config = ClientConfig::builder_with_provider(tls::provider())
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots);
-        let config = match with.identity {
-            None => builder.with_no_client_auth(),
-            Some(Identity { certificate, key }) => {
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(vec![certificate.clone()], key).unwrap()
-            }
-        };
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         let stream = TcpStream::connect(self.address).await?;
         let name = ServerName::try_from("localhost").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
@@ -139,23 +98,6 @@ fn token(token: &str) -> With<'_> {
     With { token: Some(token), ..With::default() }
 }
 
-fn identity(identity: &Identity) -> With<'_> {
-    With { identity: Some(identity), ..With::default() }
-}
-
-fn skip_lookup() -> AuthOptions {
-    AuthOptions { skip_lookup: true, ..AuthOptions::default() }
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let limit = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), limit).await.unwrap_or_else(|_| panic!("in vain: {what}"));
-}
-
 #[tokio::test]
 async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     let api = ApiServer::default();
@@ -163,7 +105,7 @@ async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     api.add_token("stranger", "jane", &["system:authenticated"]);
     api.add_token("admin", "root", &["system:masters"]);
     api.permit("prometheus", "get", "/metrics");
-    let end = Endpoint::start("who", skip_lookup(), api).await;
+    let end = Endpoint::start("who", AuthOptions::default(), api).await;
 
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(end.get(path, With::default()).await, (200, "ok".to_owned()), "{path}");
@@ -188,7 +130,7 @@ async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
     assert_eq!(end.code("/configz", token("admin")).await, 404);
     assert_eq!(end.code("/healthz/ping", With::default()).await, 401);
     assert_eq!(end.code("/healthz/ping", token("admin")).await, 200);
-    let post = |token| With { method: Some("POST"), token, ..With::default() };
+    let post = |token| With { method: Some("POST"), token };
     assert_eq!(end.code("/metrics", post(Some("scraper"))).await, 403);
     assert_eq!(end.code("/metrics", post(Some("admin"))).await, 405);
     assert_eq!(end.code("/healthz", post(None)).await, 405);
@@ -199,18 +141,13 @@ async fn probes_are_answered_for_anybody_and_the_rest_only_for_those_who_may() {
 async fn reasons_are_withheld_from_strangers() {
     let api = ApiServer::default();
     api.add_token("admin", "root", &["system:masters"]);
-    let end = Endpoint::start("reasons", skip_lookup(), api).await;
+    let end = Endpoint::start("reasons", AuthOptions::default(), api).await;
     end.health.add("lease", Scope::HEALTHZ, || Err("it is old".to_owned()));
     let (code, text) = end.get("/healthz", token("admin")).await;
     assert!(code == 500 && text.contains("[-]lease failed: reason withheld"), "{text}");
     let (code, text) = end.get("/healthz/lease", token("admin")).await;
     assert!(code == 500 && text.contains("it is old"), "{text}");
     assert_eq!(end.code("/healthz?exclude=lease", With::default()).await, 200);
-    assert_eq!(
-        end.api.requests().iter().filter(|call| call.contains("configmaps")).count(),
-        0,
-        "not asked for"
-    );
     end.stop().await;
 }
 
@@ -219,7 +156,7 @@ async fn answers_are_believed_for_a_while() {
     let api = ApiServer::default();
     api.add_token("scraper", "prometheus", &[]);
     api.permit("prometheus", "get", "/metrics");
-    let end = Endpoint::start("cached", skip_lookup(), api).await;
+    let end = Endpoint::start("cached", AuthOptions::default(), api).await;
     for _ in 0..3 {
         assert_eq!(end.code("/metrics", token("scraper")).await, 200);
         assert_eq!(end.code("/metrics", token("wrong")).await, 401);
@@ -229,7 +166,8 @@ async fn answers_are_believed_for_a_while() {
 
     let api = ApiServer::default();
     api.add_token("scraper", "prometheus", &[]);
-    let auth = AuthOptions { token_ttl: Duration::ZERO, unauthorized_ttl: Duration::ZERO, ..skip_lookup() };
+    let auth =
+        AuthOptions { token_ttl: Duration::ZERO, unauthorized_ttl: Duration::ZERO, ..AuthOptions::default() };
     let end = Endpoint::start("not-cached", auth, api).await;
     assert_eq!(end.code("/metrics", token("scraper")).await, 403);
     end.api.permit("prometheus", "get", "/metrics");
@@ -244,7 +182,7 @@ async fn without_an_answer_of_the_api_server_nobody_is_let_in() {
     let api = ApiServer::default();
     api.add_token("scraper", "prometheus", &[]);
     api.permit("prometheus", "get", "/metrics");
-    let end = Endpoint::start("away", skip_lookup(), api).await;
+    let end = Endpoint::start("away", AuthOptions::default(), api).await;
     for code in [403, 500, 429] {
         end.api.fail("create", "tokenreviews", code);
         let (answered, text) = end.get("/metrics", token("scraper")).await;
@@ -257,68 +195,6 @@ async fn without_an_answer_of_the_api_server_nobody_is_let_in() {
     assert_eq!(end.code("/healthz", With::default()).await, 200);
     assert_eq!(end.code("/metrics", token("scraper")).await, 200, "believed for a while");
     end.stop().await;
-}
-
-#[tokio::test]
-async fn client_certificates_of_the_clusters_ca_name_user_and_groups() {
-    let ca = Ca::new();
-    let api = ApiServer::default();
-    let map = |data: serde_json::Value| {
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": data,
-                "metadata": { "namespace": "kube-system", "name": "extension-apiserver-authentication" } })
-    };
-    api.permit("jane", "get", "/metrics");
-    api.permit("system:authenticated", "get", "/metrics/slis");
-    let end = Endpoint::start("certificates", AuthOptions::default(), api).await;
-    let usage = || ExtendedKeyUsagePurpose::ClientAuth;
-    let admin = ca.sign("root", "system:masters", usage());
-    let (code, text) = end.get("/metrics", identity(&admin)).await;
-    assert!(code == 401 && text.contains("no CA of client certificates is known"), "{code} {text}");
-    assert_eq!(end.code("/healthz", identity(&admin)).await, 200);
-
-    end.api.put(map(json!({ "client-ca-file": ca.pem })));
-    until("the CA is known", async || end.code("/metrics", identity(&admin)).await == 200).await;
-    let [jane, joe] = ["jane", "joe"].map(|user| ca.sign(user, "people", usage()));
-    assert_eq!(end.code("/metrics", identity(&jane)).await, 200);
-    let (code, text) = end.get("/metrics", identity(&joe)).await;
-    assert!(code == 403 && text.contains(r#""joe" may not"#), "{code} {text}");
-    assert_eq!(end.code("/metrics/slis", identity(&joe)).await, 200, "by the group of all who are known");
-
-    let server = ca.sign("root", "system:masters", ExtendedKeyUsagePurpose::ServerAuth);
-    let stranger = Ca::new().sign("root", "system:masters", usage());
-    let nobody = ca.sign("", "system:masters", usage());
-    for (who, reason) in [(&server, "extended"), (&stranger, "BadSignature"), (&nobody, "no common name")] {
-        let (code, text) = end.get("/metrics", identity(who)).await;
-        assert!(code == 401 && text.contains("not accepted") && text.contains(reason), "{code} {text}");
-    }
-    // A certificate that is none of ours does not hide a good token.
-    end.api.add_token("admin", "root", &["system:masters"]);
-    let both = With { token: Some("admin"), identity: Some(&stranger), method: None };
-    assert_eq!(end.code("/metrics", both).await, 200);
-
-    end.api.put(map(json!({ "client-ca-file": "nonsense" })));
-    end.api.put(map(json!({})));
-    until("the CA is gone", async || end.code("/metrics", identity(&admin)).await == 401).await;
-    end.stop().await;
-}
-
-#[tokio::test]
-async fn a_file_may_name_the_ca_of_client_certificates() {
-    let ca = Ca::new();
-    let file = std::env::temp_dir().join(format!("windlass-client-ca-{}", std::process::id()));
-    std::fs::write(&file, &ca.pem).unwrap();
-    let auth = AuthOptions { client_ca_file: Some(file.clone()), ..AuthOptions::default() };
-    let end = Endpoint::start("ca-file", auth.clone(), ApiServer::default()).await;
-    let admin = ca.sign("root", "system:masters", ExtendedKeyUsagePurpose::ClientAuth);
-    assert_eq!(end.code("/metrics", identity(&admin)).await, 200);
-    end.stop().await;
-
-    std::fs::write(&file, "nonsense").unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let options = ServingOptions { auth, ..ServingOptions::default() };
-    let error = Server::on(listener, options, ApiServer::default().client()).unwrap_err().to_string();
-    assert!(error.contains("no certificate") && error.contains(file.to_str().unwrap()), "{error}");
-    std::fs::remove_file(file).unwrap();
 }
 
 /// What a TLS client says first.
@@ -336,7 +212,7 @@ fn hello() -> Vec<u8> {
 
 #[tokio::test]
 async fn garbage_and_silence_do_not_hold_up_others() {
-    let end = Endpoint::start("garbage", skip_lookup(), ApiServer::default()).await;
+    let end = Endpoint::start("garbage", AuthOptions::default(), ApiServer::default()).await;
     let mut silent = Vec::new();
     for _ in 0..20 {
         silent.push(TcpStream::connect(end.address).await.unwrap());

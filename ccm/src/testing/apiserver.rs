@@ -479,7 +479,7 @@ impl Inner {
         if let Some(object) = self.objects.get(path) {
             return Ok(object.clone());
         }
-        // `configmaps/kube-system` lists those of one namespace.
+        // `services/ns` lists those of one namespace.
         if path.matches('/').count() > 1 {
             return Err((404, format!("{path} not found")));
         }

@@ -53,20 +53,15 @@ fn metrics_are_for_those_whom_the_api_server_lets_and_health_for_everybody() -> 
         let token = lab.kubectl(&["create", "token", "scraper"]).await?;
         let bearer = format!("Authorization: Bearer {}", token.trim());
         let [scraper, stranger] = [["-H", &*bearer], ["-H", "Authorization: Bearer nonsense"]];
-        let [cert, key] = lab.admin_certificate();
-        let admin = ["--cert", &*cert, "--key", &*key];
+        let admin = lab.admin_bearer()?;
+        let admin = ["-H", &*admin];
         let refused = r#"user "system:serviceaccount:default:scraper" may not get /metrics"#;
         for port in [LEADER, STANDBY] {
             expect(lab, port, "/metrics", &[], (401, "who asks is not known")).await?;
             expect(lab, port, "/metrics", &stranger, (401, "none of this cluster")).await?;
             expect(lab, port, "/metrics", &scraper, (403, refused)).await?;
             expect(lab, port, "/healthz/ping", &[], (401, "")).await?;
-            // The cluster's CA of client certificates is read in the background.
-            await_that("the admin's certificate is accepted", LIMIT, async || {
-                expect(lab, port, "/metrics", &admin, (200, "leader_election_master_status")).await?;
-                Ok(Some(()))
-            })
-            .await?;
+            expect(lab, port, "/metrics", &admin, (200, "leader_election_master_status")).await?;
             expect(lab, port, "/metrics/slis", &admin, (200, "kubernetes_healthcheck{name=\"ping\"")).await?;
             expect(lab, port, "/configz", &admin, (404, "")).await?;
         }
@@ -104,7 +99,6 @@ fn metrics_are_for_those_whom_the_api_server_lets_and_health_for_everybody() -> 
         let unknown = ["-H", "Authorization: Bearer another"];
         expect(lab, STANDBY, "/metrics", &unknown, (503, "could not be asked whose the token is")).await?;
         expect(lab, STANDBY, "/livez", &[], (200, "ok")).await?;
-        expect(lab, STANDBY, "/metrics", &admin, (200, "leader_election_master_status")).await?;
         lab.start_api_server().await?;
         expect(lab, STANDBY, "/metrics", &unknown, (401, "none of this cluster")).await
     })

@@ -192,7 +192,7 @@ fn every_resource_that_the_roles_name_is_on_the_page() {
     assert_eq!(
         column(&page, "resource", 1)
             .into_iter()
-            .filter(|span| !["kube-system", "extension-apiserver-authentication"].contains(&span.as_str()))
+            .filter(|span| span != "kube-system")
             .collect::<BTreeSet<_>>(),
         resources
     );

@@ -120,18 +120,14 @@ fn the_https_port_is_as_the_flags_say() {
     let other = serving(&[
         "--bind-address=::1",
         "--tls-min-version=VersionTLS13",
-        "--client-ca-file=/ca.crt",
         "--authorization-always-allow-paths=/healthz,/metrics*",
-        "--authentication-skip-lookup",
         "--authentication-token-webhook-cache-ttl=1m",
         "--authorization-webhook-cache-authorized-ttl=2m",
         "--authorization-webhook-cache-unauthorized-ttl=3m",
     ]);
     assert!(other.bind_address.is_loopback());
     assert_eq!(other.min_tls_version, TlsVersion::Tls13);
-    assert_eq!(other.auth.client_ca_file, Some("/ca.crt".into()));
     assert_eq!(Ok(other.auth.always_allow_paths), "/healthz,/metrics*".parse());
-    assert!(other.auth.skip_lookup);
     let minutes = [other.auth.token_ttl, other.auth.authorized_ttl, other.auth.unauthorized_ttl];
     assert_eq!(minutes, [1, 2, 3].map(Duration::from_mins));
 }

@@ -1,16 +1,14 @@
 //! Who asks, and whether they may: delegated to the API server, as every part of Kubernetes does it (service-contract
 //! §5.2).
 //!
-//! A client certificate or a bearer token says who asks ([`client_ca`], [`token`]); a SubjectAccessReview says whether
-//! that user may read the path ([`access`]). Answers are believed for a while ([`cache`]).
+//! A bearer token says who asks ([`token`]); a SubjectAccessReview says whether that user may read the path ([`access`]).
+//! Answers are believed for a while ([`cache`]).
 
 mod access;
 mod cache;
-mod client_ca;
 mod paths;
 mod review;
 mod token;
-mod x509;
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +16,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use kube::Client;
-use rustls::pki_types::{CertificateDer, UnixTime};
 
 use self::access::Authorizer;
-pub(crate) use self::client_ca::{ClientCa, follow, follow_file, load};
 pub use self::paths::AllowedPaths;
 use self::review::Reviews;
 use self::token::Tokens;
@@ -48,8 +44,6 @@ pub(crate) struct Question<'a> {
     pub(crate) path: &'a str,
     /// The header `Authorization`.
     pub(crate) authorization: Option<&'a [u8]>,
-    /// The certificates that the caller showed, its own first. It was shown to have the key; nothing else was looked at.
-    pub(crate) certificates: &'a [CertificateDer<'static>],
 }
 
 /// Why a request is not answered. The sentences are for the caller: they give away nothing of the cluster.
@@ -79,17 +73,15 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Gate {
     paths: AllowedPaths,
-    client_ca: ClientCa,
     tokens: Tokens,
     authorizer: Authorizer,
 }
 
 impl Gate {
-    pub(crate) fn new(options: &AuthOptions, client: Client, client_ca: ClientCa) -> Self {
+    pub(crate) fn new(options: &AuthOptions, client: Client) -> Self {
         let reviews = Reviews::new(client);
         Self {
             paths: options.always_allow_paths.clone(),
-            client_ca,
             tokens: Tokens::new(reviews.clone(), options.token_ttl),
             authorizer: Authorizer::new(reviews, options.authorized_ttl, options.unauthorized_ttl),
         }
@@ -116,25 +108,11 @@ impl Gate {
         )))
     }
 
-    /// A certificate that is good is enough; else the token decides.
     async fn authenticate(&self, question: Question<'_>) -> Result<User, Refusal> {
-        let certificate = match question.certificates {
-            [] => None,
-            [own, others @ ..] => match self.client_ca.user(own, others, UnixTime::now()) {
-                Ok(user) => return Ok(user),
-                Err(reason) => Some(reason),
-            },
-        };
-        match (bearer(question.authorization), certificate) {
-            (Some(token), _) => self.tokens.user(token).await,
-            (None, Some(reason)) => {
-                Err(Refusal::Unauthenticated(format!("the client certificate is not accepted: {reason}")))
-            }
-            (None, None) => Err(Refusal::Unauthenticated(
-                "who asks is not known; send a bearer token of this cluster or a client certificate"
-                    .to_owned(),
-            )),
-        }
+        let unknown = "who asks is not known; send a bearer token of this cluster";
+        let token =
+            bearer(question.authorization).ok_or_else(|| Refusal::Unauthenticated(unknown.to_owned()))?;
+        self.tokens.user(token).await
     }
 }
 

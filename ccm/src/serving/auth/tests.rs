@@ -11,14 +11,14 @@ fn gate() -> (ApiServer, Arc<Gate>) {
     let api = ApiServer::default();
     api.add_token("scraper", "prometheus", &[]);
     api.permit("prometheus", "get", "/metrics");
-    let gate = Gate::new(&AuthOptions::default(), api.client(), ClientCa::default());
+    let gate = Gate::new(&AuthOptions::default(), api.client());
     (api, Arc::new(gate))
 }
 
 async fn admit(gate: &Gate, token: &str) -> Result<Admission, Refusal> {
     let authorization = format!("Bearer {token}");
     let authorization = Some(authorization.as_bytes());
-    gate.admit(Question { verb: "get", path: "/metrics", authorization, certificates: &[] }).await
+    gate.admit(Question { verb: "get", path: "/metrics", authorization }).await
 }
 
 /// How often the API server was asked for reviews of this kind.

@@ -167,7 +167,9 @@ impl State {
         let Self { ledger, world, .. } = self;
         for service in world.services.iter() {
             let Some(owner) = owner(service) else { continue };
-            status_addresses(service).for_each(|address| ledger.shown(address, &owner));
+            for address in status_addresses(service) {
+                ledger.shown(address, &owner);
+            }
         }
     }
 
@@ -232,7 +234,9 @@ impl State {
             return None;
         }
         let holder = owner(new)?;
-        shown.iter().for_each(|address| self.ledger.shown(*address, &holder));
+        for address in &shown {
+            self.ledger.shown(*address, &holder);
+        }
         // The service controller may have seen this before there was the pool that makes it wrong.
         let is_paced = self.contests.goes_on(&holder, self.clock.now());
         let wrong = |state: &Self| state.shows_ours(new).filter(|_| !is_paced);
