@@ -104,11 +104,13 @@ impl Picture {
         wrong
     }
 
-    /// Services that show one address and do not share.
+    /// Services that show one address and do not share. What no pool lists and nobody owns may be a stranger's entry in both.
     fn wrong_sharing(&self) -> Vec<String> {
+        let is_owned = |address: IpAddr| self.virtual_ips.iter().any(|claim| claim.spec.address == address);
         let mut by_address: BTreeMap<IpAddr, Vec<&Service>> = BTreeMap::new();
         for service in self.services.iter().filter(|service| is_load_balancer(service)) {
-            for address in shown(service) {
+            let ours = shown(service).into_iter().filter(|one| self.is_listed(*one) || is_owned(*one));
+            for address in ours {
                 by_address.entry(address).or_default().push(service);
             }
         }

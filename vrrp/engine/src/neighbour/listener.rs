@@ -68,14 +68,12 @@ impl Neighbour<'_> {
     }
 
     fn consider(&mut self, link: &Arc<LinkSockets>, heard: &Heard) {
-        if let Some(claim) = heard.claim
-            && self.consider_claim(id_of(link), claim)
-        {
-            return;
-        }
-        if let Some(question) = heard.question
-            && !self.own.is_near(question.asker_mac())
-        {
+        let claimed = heard.claim.filter(|claim| self.consider_claim(id_of(link), *claim));
+        let Some(question) = heard.question else { return };
+        // What it claims of our addresses is reported and answered by the claim. For the others it is a client like any: an ARP
+        // request claims the address from which it asks.
+        let asks_what_it_claims = claimed.is_some_and(|claim| claim.address == question.target());
+        if !asks_what_it_claims && !self.own.is_near(question.asker_mac()) {
             self.consider_question(link, &question);
         }
     }
