@@ -151,9 +151,7 @@ impl Picture {
             addresses
                 .iter()
                 // What is in no pool may be a stranger's entry.
-                .filter(|one| {
-                    !holds(**one) && self.pools.iter().any(|pool| addresses_of(pool).contains(**one))
-                })
+                .filter(|one| !holds(**one) && self.is_listed(**one))
                 .map(|one| format!("{name} shows {one}, not its own")),
         );
         let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());

@@ -46,7 +46,8 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// Makes everything: a CA, the API server's certificate for `service_address` too, the service accounts' key, and a kubeconfig with a token of its own for each account.
+    /// Makes everything: a CA, the API server's certificate for `service_address` too, the service accounts' key, and a
+    /// kubeconfig with a token of its own for each account.
     pub(crate) fn make(folder: PathBuf, hosts: &[Host], service_address: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let pki = Self { folder };

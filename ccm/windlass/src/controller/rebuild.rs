@@ -207,11 +207,12 @@ impl State {
     }
 
     fn title(&self, holder: &ServiceRef, address: IpAddr) -> Title {
-        let wants = |one: &&Arc<Service>| {
-            one.metadata.deletion_timestamp.is_none() && wants_address(one, self.settings)
+        let Some((service, now)) = self.world.service(holder).and_then(|one| Some((one, owner(one)?))) else {
+            return Title::None;
         };
-        let Some(service) = self.world.service(holder).filter(wants) else { return Title::None };
-        let now = ServiceRef { uid: service.metadata.uid.clone().unwrap_or_default(), ..holder.clone() };
+        if !self.is_wanted(&now) {
+            return Title::None;
+        }
         if verdict::says_ours(service, address) {
             return Title::Told;
         }
