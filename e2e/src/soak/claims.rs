@@ -80,12 +80,14 @@ impl Edits<'_> {
         }
     }
 
-    /// The owners of a claim, and one more at the end: a Service that is there, or one that is not.
+    /// The owners of a claim, and one more at the end: a Service that is there and shows all that it has, or one that is not
+    /// there. One that does not show what it has yet would be told by the hand alone what it has.
     fn with_another(&mut self, claim: &VirtualIP, picture: &Picture) -> Value {
         let mut owners = json!(claim.spec.owners);
         let reference = |service: &Service| json!({"namespace": service.namespace(), "name": service.name_any(), "uid": service.uid()});
         let index = self.random.index(2 * picture.services.len());
-        let other = picture.services.get(index).map_or_else(ghost, reference);
+        let is_whole = |service: &&Service| self.scene.oracle.borrow().shows_all(service);
+        let other = picture.services.get(index).filter(is_whole).map_or_else(ghost, reference);
         if let Value::Array(owners) = &mut owners {
             owners.retain(|owner| *owner != other);
             owners.push(other);

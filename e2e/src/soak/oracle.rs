@@ -187,6 +187,13 @@ impl Oracle {
         })
     }
 
+    /// Whether a Service shows all that it had, if it is one that is left alone.
+    pub(crate) fn shows_all(&self, service: &Service) -> bool {
+        let key = Key::of(service);
+        let had = self.had.get(&key);
+        had.is_none_or(|had| had.is_subset(&shown(service)) && !self.hands.contains_key(&key))
+    }
+
     /// Whether both memories of an address are whole, so that one of them may be harmed: each Service that is left alone
     /// and had it shows it and owns its claim, and so with all else that it had; and no other Service shows it or is named an
     /// owner.
@@ -194,8 +201,8 @@ impl Oracle {
         let is_whole = |(key, had): (&Key, &BTreeSet<IpAddr>)| {
             let service = picture.services.iter().find(|service| Key::of(service) == *key);
             service.is_some_and(|service| {
-                had.is_subset(&shown(service)) && had.iter().all(|address| owns(picture, service, *address))
-            }) && !self.hands.contains_key(key)
+                self.shows_all(service) && had.iter().all(|address| owns(picture, service, *address))
+            })
         };
         let shows = |owner: &ServiceRef| {
             let service = picture.services.iter().find(|service| service.uid().as_ref() == Some(&owner.uid));

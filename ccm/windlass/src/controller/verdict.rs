@@ -106,21 +106,26 @@ pub(crate) fn verdict(
         waits = waits.or_else(|| Some([&silent[..], &blocked].concat().join("; ")));
     }
     let works_meanwhile = !shown.is_empty() && shown.iter().all(|one| progress(*one) == Progress::Works);
+    // The condition is a memory also while it waits.
+    let has = has(pool, &kept);
+    let and_has = |message: String| if kept.is_empty() { message } else { format!("{has}; {message}") };
     if let Some(message) = waits {
-        return Ok(Ensured::Pending { works: works_meanwhile, reason, message });
+        return Ok(Ensured::Pending { works: works_meanwhile, reason, message: and_has(message) });
     }
+    let works = mute.is_empty() && silent.is_empty();
+    let ills = [mute, silent, blocked].concat().join("; ");
     let strict = matches!(families, Families::Require(_));
     let missing = kept.len() < plan.addresses.len();
     if missing && (strict || kept.is_empty()) {
-        let message = [mute, silent, blocked].concat().join("; ");
+        let message = and_has(ills);
         return Err(if works_meanwhile {
             ProviderError::Blocked { reason, message }
         } else {
             ProviderError::Rejected { reason, message }
         });
     }
-    let works = mute.is_empty() && silent.is_empty();
-    let (reason, message) = words(plan, pool, &kept, &[mute, silent, blocked].concat());
+    let (reason, message) =
+        if ills.is_empty() { words(plan, pool, &kept, has) } else { (reason, and_has(ills)) };
     let addresses = kept.iter().map(|planned| planned.address);
     Ok(Ensured::Ready { status: status(addresses, foreign), works, reason, message })
 }
@@ -138,33 +143,35 @@ fn ours(service: &Service) -> Option<&Condition> {
 
 /// Whether our condition on the Service says that it has `address` as it asks, which is that it names `pool`.
 pub(crate) fn says_of_pool(service: &Service, address: IpAddr, pool: &str) -> bool {
-    let names = |condition: &Condition| condition.message.contains(&format!("pool {pool:?}"));
-    says_ours(service, address) && ours(service).is_some_and(|one| one.status == "True" && names(one))
+    let of_pool = format!("pool {pool:?}");
+    items(service).any(|item| item.starts_with(&from(address)) && item.contains(&of_pool))
 }
 
 /// Whether our condition on the Service says that it has `address`: a memory of the kind that outlives the object and the
 /// pool.
 pub(crate) fn says_ours(service: &Service, address: IpAddr) -> bool {
-    ours(service).is_some_and(|condition| {
-        let items = condition.message.split("; ").flat_map(|part| part.split(", "));
-        items.into_iter().any(|item| item.starts_with(&from(address)))
-    })
+    items(service).any(|item| item.starts_with(&from(address)))
 }
 
-fn words(
-    plan: &Plan,
-    pool: Option<&str>,
-    working: &[&Planned],
-    blocked: &[String],
-) -> (&'static str, String) {
-    let named = |planned: &&Planned| match &planned.pool {
-        Some(pool) => format!("{}pool {pool:?}", from(planned.address)),
-        None => format!("{}no pool", from(planned.address)),
+/// What our condition on the Service says, piece by piece.
+fn items(service: &Service) -> impl Iterator<Item = &str> {
+    let message = ours(service).map_or("", |condition| &condition.message);
+    message.split("; ").flat_map(|part| part.split(", "))
+}
+
+/// Which of these addresses is from where, for a Service that names `pool`.
+fn has(pool: Option<&str>, kept: &[&Planned]) -> String {
+    let named = |planned: &&Planned| {
+        let its = planned.pool.as_deref();
+        let its_pool = its.map_or_else(|| "no pool".to_owned(), |its| format!("pool {its:?}"));
+        let instead = pool.filter(|pool| its != Some(*pool)).map(|pool| format!(" instead of pool {pool:?}"));
+        format!("{}{its_pool}{}", from(planned.address), instead.unwrap_or_default())
     };
-    let has = working.iter().map(named).collect::<Vec<_>>().join(", ");
-    if !blocked.is_empty() {
-        return (address_allocated::NOT_ANNOUNCED, format!("{has}; {}", blocked.join("; ")));
-    }
+    kept.iter().map(named).collect::<Vec<_>>().join(", ")
+}
+
+/// The reason and the words for addresses that are all announced, beginning with `has`.
+fn words(plan: &Plan, pool: Option<&str>, working: &[&Planned], has: String) -> (&'static str, String) {
     if working.iter().any(|planned| planned.pool.is_none()) {
         return (
             address_allocated::ADDRESS_OUTSIDE_POOLS,
@@ -181,7 +188,7 @@ fn words(
         return (
             address_allocated::ADDRESS_IN_OTHER_POOL,
             format!(
-                "{has}: kept although the Service names pool {pool:?}, which does not hold it any more; name pool {its:?}, \
+                "{has}: kept although pool {pool:?}, which the Service names, does not hold it any more; name pool {its:?}, \
                  or add the address to pool {pool:?}"
             ),
         );

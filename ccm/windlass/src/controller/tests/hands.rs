@@ -110,6 +110,32 @@ async fn the_pool_that_a_service_was_given_its_address_by_is_remembered_until_it
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_pool_that_a_service_names_is_remembered_by_its_condition_while_no_node_announces_its_address() {
+    for reason in ["AgentStopped", "Unguarded"] {
+        let mut rig = Rig::new(&[pool("pa", &["192.0.2.16/29"], &json!({}))]);
+        rig.create("named", &annotated(&json!({ "windlass.dev/pool": "pa" })));
+        let first = rig.controller();
+        rig.settle().await;
+        rig.stop_agent();
+        rig.announced("192.0.2.16", "False", reason, "n1 does not announce it");
+        rig.settle().await;
+        // Once more while it is silent: what is remembered is written again.
+        rig.api.put(pool("pb", &["192.0.2.16/30"], &json!({})));
+        rig.api.edit("virtualippools//pa", &json!({ "spec": { "addresses": ["192.0.2.20/30"] } }));
+        rig.settle().await;
+        first.kill().await;
+        rig.api.edit(&vip_key("192.0.2.16"), &json!({ "spec": { "pool": "pc", "formerPools": null } }));
+        let second = rig.controller();
+        rig.settle().await;
+        rig.announced("192.0.2.16", "True", "Active", "n1 announces it");
+        rig.start_agent();
+        rig.settle().await;
+        assert_eq!(rig.shown("named"), ["192.0.2.16"], "{reason}\n{}", rig.objects());
+        second.kill().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_another_service_has_outside_all_pools_is_no_strangers_entry() {
     for controller_runs in [true, false] {
         let mut rig = Rig::new(&one_pool());

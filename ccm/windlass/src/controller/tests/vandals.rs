@@ -42,6 +42,7 @@ struct World {
     rig: Rig,
     dice: Dice,
     controller: Option<Running>,
+    agent_runs: bool,
     had: BTreeMap<&'static str, Vec<String>>,
     log: Vec<String>,
 }
@@ -68,7 +69,7 @@ impl World {
                 may && uid_of(&name) == owner["uid"] && self.rig.shown(&name).contains(address)
             };
             vip["spec"]["quarantine"].is_null()
-                && vip["spec"]["pool"] != "../.."
+                && !matches!(text(&vip["spec"]["pool"]).as_str(), "../.." | "nowhere")
                 && owners.iter().any(|owner| owner["uid"] == uid_of(name))
                 && owners.iter().all(shows)
         };
@@ -139,7 +140,7 @@ impl World {
             Some(_) | None => ghost.clone(),
         };
         let mut more = owners.as_array().cloned().unwrap_or_default();
-        let spec = match self.dice.below(7) {
+        let spec = match self.dice.below(8) {
             0 => {
                 self.do_it(format!("object of {name} deleted"));
                 self.rig.api.delete(&key_of);
@@ -158,6 +159,7 @@ impl World {
             5 => {
                 json!({ "quarantine": { "reason": "Released", "until": "2026-01-02T01:00:00Z" }, "virtualRouter": "nowhere" })
             }
+            6 => json!({ "pool": "nowhere", "formerPools": null }),
             _ => json!({ "pool": "../..", "virtualRouter": null }),
         };
         self.do_it(format!("object of {name}: {spec}"));
@@ -224,6 +226,18 @@ impl World {
         }
     }
 
+    /// No node announces anything for a while.
+    fn stop_or_start_agent(&mut self) {
+        self.agent_runs = !self.agent_runs;
+        if self.agent_runs {
+            self.do_it("agent started");
+            self.rig.start_agent();
+        } else {
+            self.do_it("agent stopped");
+            self.rig.stop_agent();
+        }
+    }
+
     async fn kill_or_start(&mut self) {
         if let Some(running) = self.controller.take() {
             self.do_it("controller killed");
@@ -264,13 +278,21 @@ async fn nobody_moves(seed: u64) {
     let had: BTreeMap<_, _> = steady().into_iter().map(|(name, _)| (name, rig.shown(name))).collect();
     assert!(had.values().all(|addresses| !addresses.is_empty()), "{had:?}");
     rig.create("guest", &json!({}));
-    let mut world = World { rig, dice: Dice::new(seed), controller: Some(controller), had, log: Vec::new() };
+    let mut world = World {
+        rig,
+        dice: Dice::new(seed),
+        controller: Some(controller),
+        agent_runs: true,
+        had,
+        log: Vec::new(),
+    };
     for _ in 0..60 {
-        match world.dice.below(12) {
+        match world.dice.below(13) {
             0..3 => world.vandalise_status(),
             3..6 => world.vandalise_object(),
             6..8 => world.edit_pools(),
             8..10 => world.edit_guests(),
+            10 => world.stop_or_start_agent(),
             _ => world.kill_or_start().await,
         }
         let pause = world.dice.below(4) * world.dice.below(2000);
@@ -278,6 +300,9 @@ async fn nobody_moves(seed: u64) {
     }
     if world.controller.is_none() {
         world.kill_or_start().await;
+    }
+    if !world.agent_runs {
+        world.stop_or_start_agent();
     }
     world.rig.settle().await;
     let World { rig, had, log, controller, .. } = world;

@@ -102,22 +102,24 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
     let silent = Progress::Silent { message: "gone".into() };
     let mute = Progress::Mute { message: "ill".into() };
     let both = format!("{V4},{V6}");
+    let (v4, v6) = (format!("{V4} from pool \"p\""), format!("{V6} from pool \"p\""));
+    let waits_for_v6 = |works: bool| format!("{works} NotAnnounced pending: {v4}; wait");
     let rows: [Row<'_>; 12] = [
         (&[], [&works, &works], format!("true Allocated {both}"), format!("true Allocated {both}")),
+        (&[], [&works, &waits], waits_for_v6(false), waits_for_v6(false)),
+        (&[V4], [&works, &waits], waits_for_v6(true), waits_for_v6(true)),
         (
             &[],
-            [&works, &waits],
-            "false NotAnnounced pending: wait".into(),
-            "false NotAnnounced pending: wait".into(),
+            [&works, &blocked],
+            format!("true NotAnnounced {V4}"),
+            format!("false NotAnnounced failed: {v4}; no"),
         ),
         (
             &[V4],
-            [&works, &waits],
-            "true NotAnnounced pending: wait".into(),
-            "true NotAnnounced pending: wait".into(),
+            [&works, &blocked],
+            format!("true NotAnnounced {V4}"),
+            format!("true NotAnnounced failed: {v4}; no"),
         ),
-        (&[], [&works, &blocked], format!("true NotAnnounced {V4}"), "false NotAnnounced failed: no".into()),
-        (&[V4], [&works, &blocked], format!("true NotAnnounced {V4}"), "true NotAnnounced failed: no".into()),
         (
             &[],
             [&blocked, &blocked],
@@ -135,13 +137,13 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
             &[V4],
             [&mute, &blocked],
             format!("false NotAnnounced {V4}"),
-            "false NotAnnounced failed: ill; no".into(),
+            format!("false NotAnnounced failed: {v4}; ill; no"),
         ),
         (
             &[V4, V6],
             [&silent, &works],
-            "false NotAnnounced pending: gone".into(),
-            "false NotAnnounced pending: gone".into(),
+            format!("false NotAnnounced pending: {v4}, {v6}; gone"),
+            format!("false NotAnnounced pending: {v4}, {v6}; gone"),
         ),
         // What works now is shown, whether the other one comes back or not.
         (
@@ -153,8 +155,8 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
         (
             &[V4],
             [&silent, &blocked],
-            "false NotAnnounced pending: gone; no".into(),
-            "false NotAnnounced pending: gone; no".into(),
+            format!("false NotAnnounced pending: {v4}; gone; no"),
+            format!("false NotAnnounced pending: {v4}; gone; no"),
         ),
     ];
     for (shown, far, prefers, requires) in rows {
@@ -184,27 +186,42 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
                                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
         serde_json::from_value(json!({ "status": { "conditions": [condition] } })).expect("a Service")
     };
-    let far = |_| Progress::Works;
-    for (pool, its, elsewhere) in
-        [(None, Some("p"), false), (Some("q"), Some("p"), true), (Some("p"), None, false)]
-    {
-        let mut plan = plan();
-        plan.addresses.iter_mut().for_each(|planned| planned.pool = its.map(str::to_owned));
-        let ready = verdict(&plan, Families::Prefer(BOTH), pool, &BTreeSet::new(), far, Vec::new());
-        let Ok(Ensured::Ready { reason, message, .. }) = ready else { panic!("ready") };
-        assert_eq!(reason == address_allocated::ADDRESS_IN_OTHER_POOL, elsewhere, "{message}");
-        let told = service(reason, "True", &message);
-        for address in [V4, V6] {
-            let address = address.parse().expect("an address");
-            assert!(says_ours(&told, address), "{message}");
-            assert_eq!(says_of_pool(&told, address, "p"), its.is_some(), "{message}");
-            assert_eq!(says_of_pool(&told, address, "q"), elsewhere, "{message}");
+    let all: [&dyn Fn(IpAddr) -> Progress; 3] =
+        [&|_| Progress::Works, &|_| Progress::Silent { message: "gone".into() }, &|_| Progress::Mute {
+            message: "ill".into(),
+        }];
+    let shown = [V4, V6].map(|address| address.parse().expect("an address")).into();
+    for far in all {
+        for (pool, its, elsewhere) in
+            [(None, Some("p"), false), (Some("q"), Some("p"), true), (Some("p"), None, false)]
+        {
+            let mut plan = plan();
+            plan.addresses.iter_mut().for_each(|planned| planned.pool = its.map(str::to_owned));
+            let (reason, message) =
+                match verdict(&plan, Families::Prefer(BOTH), pool, &shown, far, Vec::new()) {
+                    Ok(Ensured::Ready { reason, message, .. } | Ensured::Pending { reason, message, .. }) => {
+                        (reason, message)
+                    }
+                    other => panic!("{other:?}"),
+                };
+            if far(V4.parse().expect("an address")) == Progress::Works {
+                assert_eq!(reason == address_allocated::ADDRESS_IN_OTHER_POOL, elsewhere, "{message}");
+            }
+            let told = service(reason, "True", &message);
+            for address in [V4, V6] {
+                let address = address.parse().expect("an address");
+                assert!(says_ours(&told, address), "{message}");
+                for named in ["p", "q"] {
+                    let is_named = pool == Some(named) || its == Some(named);
+                    assert_eq!(says_of_pool(&told, address, named), is_named, "{named}: {message}");
+                }
+            }
+            assert!(
+                !says_ours(&told, other.parse().expect("an address")),
+                "{message}: it begins as one that is told of"
+            );
         }
-        assert!(
-            !says_ours(&told, other.parse().expect("an address")),
-            "{message}: it begins as one that is told of"
-        );
     }
-    let refused = service("NoFreeAddress", "False", "192.0.2.16 from pool \"p\"");
+    let refused = service("NoFreeAddress", "False", "pool \"p\" holds 192.0.2.16 from a hand");
     assert!(!says_of_pool(&refused, V4.parse().expect("an address"), "p"), "that is not how it has it");
 }
