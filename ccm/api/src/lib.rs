@@ -50,6 +50,9 @@ pub const CONDITION_ADDRESS_ALLOCATED: &str = "windlass.dev/AddressAllocated";
 /// `reason` of [`CONDITION_ANNOUNCED`] = `False`: another station of the LAN has the address.
 pub const REASON_ADDRESS_TAKEN: &str = "AddressTaken";
 
+/// `reason` of [`CONDITION_ANNOUNCED`] = `False`: a node's kernel answers for the address, or no host can have it.
+pub const REASON_ADDRESS_REFUSED: &str = "AddressRefused";
+
 /// `reason` of [`CONDITION_ANNOUNCED`] = `False`: not everybody may use the address, and the node that would announce it
 /// cannot keep the others out.
 pub const REASON_UNGUARDED: &str = "Unguarded";

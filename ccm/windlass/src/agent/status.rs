@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use windlass_api::{
-    CONDITION_ANNOUNCED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
-    VirtualRouter,
+    CONDITION_ANNOUNCED, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED,
+    REASON_UNGUARDED, VirtualIP, VirtualRouter,
 };
 use windlass_ccm::conditions::{Saying, find};
 use windlass_engine::RouterKey;
@@ -26,9 +26,6 @@ mod tests;
 const REASON_ACTIVE: &str = "Active";
 /// Reason of the condition `Announced` after the address was put into quarantine.
 const REASON_QUARANTINED: &str = "Quarantined";
-
-/// Reason of the condition `Announced` of an address that a node's kernel answers for, or that no host can have.
-const REASON_REFUSED: &str = "AddressRefused";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -305,7 +302,7 @@ impl Word<'_> {
             Self::Announced(_) => REASON_ACTIVE,
             Self::Taken { .. } => REASON_ADDRESS_TAKEN,
             Self::Unguarded { .. } => REASON_UNGUARDED,
-            Self::Refused { .. } => REASON_REFUSED,
+            Self::Refused { .. } => REASON_ADDRESS_REFUSED,
             Self::Stopped => REASON_AGENT_STOPPED,
             Self::Quarantined => REASON_QUARANTINED,
         }

@@ -68,6 +68,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) carriers: BTreeMap<String, String>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
+    /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
+    pub(crate) deserted: BTreeMap<String, Unplaced>,
     /// A router's VIPs are of pools that name several interfaces, or are where nobody can announce them: one VIP more or
     /// less may then change more than it does elsewhere, see [`revised`].
     pub(crate) delicate: bool,
@@ -85,6 +87,7 @@ struct Planner<'a> {
     spread: Spread<'a>,
     /// VIPs of one kind have one in common.
     venues: HashMap<Kind, Venue<'a>>,
+    deserted: BTreeMap<String, Unplaced>,
     delicate: bool,
 }
 
@@ -98,6 +101,7 @@ impl<'a> Planner<'a> {
             routers: routers.map(|router| work(router)).collect(),
             spread: Spread::default(),
             venues: HashMap::new(),
+            deserted: BTreeMap::new(),
             delicate: false,
         }
     }
@@ -156,7 +160,8 @@ impl<'a> Planner<'a> {
             }
         }
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
-        plan.delicate = self.delicate;
+        plan.delicate = self.delicate || !self.deserted.is_empty();
+        plan.deserted = self.deserted;
         plan
     }
 
@@ -166,10 +171,11 @@ impl<'a> Planner<'a> {
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
             return false;
         }
-        let has_candidates = self.land.segments.has_candidates(segment, pool.interface.as_deref());
-        let clings = !has_candidates && self.segment(vip, pool).is_err();
-        self.delicate |= clings;
-        has_candidates || clings
+        if self.land.segments.has_candidates(segment, pool.interface.as_deref()) {
+            return true;
+        }
+        let other = self.segment(vip, pool);
+        other.map_err(|why| self.deserted.insert(vip.name_any(), why)).is_err()
     }
 
     fn put(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan<'a>) {

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use tokio::sync::SetOnce;
 use windlass_api::{
-    CONDITION_ANNOUNCED, NodeNetwork, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP,
-    VirtualIPPool, VirtualRouter, virtual_ip_name,
+    CONDITION_ANNOUNCED, NodeNetwork, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED,
+    ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter, virtual_ip_name,
 };
 use windlass_ccm::service::is_stable;
 use windlass_ccm::{ServiceKey, conditions, slim};
@@ -211,8 +211,8 @@ impl State {
 struct Said {
     announced: bool,
     unplaced: Option<String>,
-    taken: Option<String>,
-    unguarded: Option<String>,
+    /// Why a node that could announce the address does not.
+    hindrance: Option<String>,
     pool: String,
     may_move: bool,
 }
@@ -224,13 +224,13 @@ impl Said {
     }
 
     fn by(vip: &VirtualIP) -> Self {
-        let taken = announced_condition(vip).filter(|one| one.reason == REASON_ADDRESS_TAKEN);
-        let unguarded = announced_condition(vip).filter(|one| one.reason == REASON_UNGUARDED);
+        let is_hindrance = |one: &&Condition| {
+            matches!(one.reason.as_str(), REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED)
+        };
         Self {
             announced: is_announced(vip),
             unplaced: why_unplaced(vip).map(str::to_owned),
-            taken: taken.map(|one| one.message.clone()),
-            unguarded: unguarded.map(|one| one.message.clone()),
+            hindrance: announced_condition(vip).filter(is_hindrance).map(|one| one.message.clone()),
             pool: vip.spec.pool.clone(),
             may_move: allows_move(vip),
         }

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::{
-    CONDITION_ADDRESS_ALLOCATED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
-    address_allocated,
+    CONDITION_ADDRESS_ALLOCATED, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED,
+    REASON_UNGUARDED, VirtualIP, address_allocated,
 };
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, Planned};
@@ -61,7 +61,7 @@ pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> 
     let said = announced_condition(vip).filter(|_| vip.spec.quarantine.is_none());
     match said.map(|said| (said.reason.as_str(), said.message.clone())) {
         Some((REASON_ADDRESS_TAKEN, message)) if !used => Progress::Taken { message },
-        Some((REASON_ADDRESS_TAKEN | REASON_UNGUARDED, message)) => blocked(message),
+        Some((REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED, message)) => blocked(message),
         // An update of the agent, most of the time.
         Some((REASON_AGENT_STOPPED, message)) => waits(message),
         Some(_) | None => waits(match &vip.spec.virtual_router {

@@ -15,7 +15,7 @@ use super::claim::sources_patch;
 use super::plan::{self, Cargo, Input, Plan, Unplaced};
 use super::pool_pace::PoolPace;
 use super::pools::{self, Findings, Reach, Reviewed};
-use super::state::{State, announced_condition, is_announced};
+use super::state::{State, World, announced_condition, is_announced};
 use super::unsettled::{Outcome, Part, Scope};
 use super::view;
 
@@ -71,7 +71,12 @@ impl Writes {
         writes.add_routers(&input, &plan);
         for vip in &input.vips {
             let name = vip.name_any();
-            writes.add_vip(state, vip, plan.carriers.get(&name), plan.unplaced.get(&name), now);
+            let place = Place {
+                carrier: plan.carriers.get(&name),
+                unplaced: plan.unplaced.get(&name),
+                deserted: plan.deserted.get(&name),
+            };
+            writes.add_vip(state, vip, &place, now);
         }
         state.unsettled.planned(match writes == Self::default() && !plan.delicate {
             false => Outcome::Unsettled,
@@ -98,7 +103,7 @@ impl Writes {
             }
         }
         for vip in vips.iter().filter_map(|name| state.world.vips.get(name)) {
-            writes.add_vip(state, vip, None, None, now);
+            writes.add_vip(state, vip, &Place::default(), now);
         }
         Some(writes)
     }
@@ -159,17 +164,9 @@ impl Writes {
         }
     }
 
-    /// `carrier`: the virtual router that it is to have, if not the one it has. `unplaced`: why it has none.
-    fn add_vip(
-        &mut self,
-        state: &State,
-        vip: &VirtualIP,
-        carrier: Option<&String>,
-        unplaced: Option<&Unplaced>,
-        now: Timestamp,
-    ) {
+    fn add_vip(&mut self, state: &State, vip: &VirtualIP, place: &Place<'_>, now: Timestamp) {
         let mut spec = serde_json::Map::new();
-        if let Some(router) = carrier
+        if let Some(router) = place.carrier
             && vip.spec.virtual_router.as_ref() != Some(router)
         {
             spec.insert("virtualRouter".to_owned(), json!(router));
@@ -185,7 +182,7 @@ impl Writes {
             spec.insert("formerPools".to_owned(), former);
         }
         // In quarantine nobody announces it; only a hand puts it there with a virtual router, or names one.
-        let is_nowhere = unplaced.is_some() || vip.spec.quarantine.is_some();
+        let is_nowhere = place.unplaced.is_some() || vip.spec.quarantine.is_some();
         if is_nowhere && vip.spec.virtual_router.is_some() {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
@@ -199,8 +196,11 @@ impl Writes {
         if !spec.is_empty() {
             let patch = json!({ "metadata": seen(vip), "spec": spec });
             self.vips.push(Write::Vip { name, patch });
-        } else if let Some(conditions) = unplaced.and_then(|why| not_announced(vip, why, now)) {
-            let patch = json!({ "metadata": seen(vip), "status": { "conditions": conditions } });
+        } else if let Some(conditions) =
+            place.silence(&state.world, vip).and_then(|why| not_announced(vip, why, now))
+        {
+            let status = json!({ "activeNode": null, "conditions": conditions });
+            let patch = json!({ "metadata": seen(vip), "status": status });
             self.vips.push(Write::VipStatus { name, patch });
         }
     }
@@ -231,16 +231,36 @@ impl Writes {
     }
 }
 
+/// What the plan says of a VIP; nothing where that is as it was.
+#[derive(Default)]
+struct Place<'a> {
+    carrier: Option<&'a String>,
+    /// Why it has none.
+    unplaced: Option<&'a Unplaced>,
+    /// Why no other one takes it, whose own has no candidate left.
+    deserted: Option<&'a Unplaced>,
+}
+
+impl<'a> Place<'a> {
+    /// Why nobody announces the VIP, unless a node does all the same: one without a report may. One that is gone cannot say
+    /// that it does no more.
+    fn silence(&self, world: &World, vip: &VirtualIP) -> Option<&'a Unplaced> {
+        let active = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
+        let is_gone = || {
+            active.is_none_or(|node| world.networks.get(node).is_none() && world.nodes.get(node).is_none())
+        };
+        let unplaced = self.unplaced.filter(|_| !is_announced(vip));
+        unplaced.or(self.deserted.filter(|_| is_announced(vip) && is_gone()))
+    }
+}
+
 /// The version a patch was decided on.
 fn seen(object: &impl kube::ResourceExt) -> Value {
     json!({ "uid": object.uid(), "resourceVersion": object.resource_version() })
 }
 
-/// The conditions of a VIP that nobody can announce; `None` if they say so already, or a node announces it all the same.
+/// The conditions of a VIP that nobody can announce; `None` if they say so already.
 fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<Condition>> {
-    if is_announced(vip) {
-        return None;
-    }
     let saying = Saying {
         type_: CONDITION_ANNOUNCED,
         holds: false,

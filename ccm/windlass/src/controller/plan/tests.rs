@@ -24,9 +24,9 @@ struct Cluster {
 
 /// The plan by itself, without a word on how it came about.
 fn planned(input: &Input) -> Plan<'static> {
-    let Plan { routers, carriers, unplaced, delicate: _ } = plan(input);
+    let Plan { routers, carriers, unplaced, deserted, delicate: _ } = plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
-    Plan { routers, carriers, unplaced, delicate: false }
+    Plan { routers, carriers, unplaced, deserted, delicate: false }
 }
 
 impl Cluster {
@@ -422,6 +422,11 @@ fn a_missing_report_moves_nobody_and_an_empty_ranking_is_never_written() {
     cluster.vip("192.0.2.100");
     let before = cluster.plan();
     cluster.networks.clear();
+    let deserted = [(
+        "192.0.2.100".to_owned(),
+        Unplaced::Segment { address: "192.0.2.100".parse().expect("an address"), pool: "p".into() },
+    )];
+    let before = Plan { deserted: deserted.into(), ..before };
     assert_eq!(cluster.plan(), before, "agents that do not report may still announce");
     cluster.nodes.clear();
     assert_eq!(cluster.plan(), before, "with no node left there is nobody better either");

@@ -51,7 +51,7 @@ async fn a_service_of_a_pool_that_no_node_can_announce_says_so_until_one_can() {
 async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_said_not_to_work_until_it_does()
 {
     type Change = fn(&Rig);
-    let cases: [(&str, Change, Change); 4] = [
+    let cases: [(&str, Change, Change); 5] = [
         (
             "its virtual router is deleted, and no node could carry another",
             |rig| {
@@ -70,6 +70,14 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
                 rig.announced(ADDRESS, "False", "Unguarded", "no guard");
             },
             |rig| rig.announced(ADDRESS, "True", "Active", "guarded"),
+        ),
+        (
+            "a node's kernel answers for it",
+            |rig| {
+                rig.stop_agent();
+                rig.announced(ADDRESS, "False", "AddressRefused", "the kernel has it");
+            },
+            |rig| rig.announced(ADDRESS, "True", "Active", "taken off there"),
         ),
         ("the only agent is stopped for good", Rig::stop_agent, |rig| {
             rig.announced(ADDRESS, "True", "Active", "started");

@@ -339,7 +339,7 @@ async fn nobody_moves(seed: u64) {
 #[tokio::test(start_paused = true)]
 async fn whatever_is_done_to_pools_objects_and_statuses_no_untouched_service_moves() {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    let (first, runs) = (number("WINDLASS_SEED").unwrap_or(1), number("WINDLASS_RUNS").unwrap_or(60));
+    let (first, runs) = (number("WINDLASS_SEED").unwrap_or(1), number("WINDLASS_RUNS").unwrap_or(90));
     for seed in first..first + runs {
         nobody_moves(seed).await;
     }

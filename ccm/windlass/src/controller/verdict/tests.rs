@@ -57,6 +57,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
             on_its_way(format!("waiting for a virtual router for {V4}")),
         ),
         ("that nobody can guard", Some(vip(on, "False", REASON_UNGUARDED)), blocked()),
+        ("of a node's kernel", Some(vip(on, "False", REASON_ADDRESS_REFUSED)), blocked()),
         ("in no subnet", Some(vip(None, "False", "NoSegment")), blocked()),
         ("on no interface", Some(vip(None, "False", "NoInterface")), blocked()),
         ("of single addresses", Some(vip(None, "False", "NoSubnet")), blocked()),

@@ -192,6 +192,49 @@ fn an_address_in_quarantine_leaves_the_virtual_router_that_a_hand_left_it_in_or_
 }
 
 #[test]
+fn what_the_last_node_announced_before_it_went_is_announced_no_more() {
+    let shared = shared("p", &[vip("192.0.2.8", "p")]);
+    settle(&shared);
+    let announced = || {
+        let mut vip = serde_json::to_value(&**shared.state().world.vips.get("192.0.2.8").expect("known"))
+            .expect("JSON");
+        vip["metadata"]["resourceVersion"] = json!("50");
+        vip["status"] = json!({ "activeNode": "n1", "conditions": [
+            { "type": "Announced", "status": "True", "reason": "Active", "message": "m",
+              "lastTransitionTime": "2026-01-01T00:00:00Z" } ] });
+        shared.learn::<VirtualIP>(serde_json::from_value(vip).expect("a VirtualIP"));
+    };
+    let network =
+        |spec: &Value| serde_json::from_value(custom("NodeNetwork", "n1", 60, spec)).expect("a NodeNetwork");
+    let shown = || {
+        let vip = Arc::clone(shared.state().world.vips.get("192.0.2.8").expect("known"));
+        let condition = announced_condition(&vip).expect("a condition").clone();
+        let active = vip.status.clone().unwrap_or_default().active_node;
+        (condition.status, condition.reason, active, vip.spec.virtual_router.is_some())
+    };
+    announced();
+    // Its agent, which is there, tells of the subnet that it lost.
+    shared.learn::<NodeNetwork>(network(&json!({ "interfaces": [] })));
+    settle(&shared);
+    assert_eq!(
+        shown(),
+        ("True".into(), "Active".into(), Some("n1".into()), true),
+        "the agent speaks for itself"
+    );
+    shared.forget::<NodeNetwork>(&network(&json!({ "interfaces": [] })));
+    settle(&shared);
+    assert_eq!(shown().0, "True", "an agent that does not report may still announce");
+    let node = Arc::clone(shared.state().world.nodes.get("n1").expect("known"));
+    shared.forget::<Node>(&node);
+    assert!(kinds(&settle(&shared)).contains(&"vip status"));
+    assert_eq!(
+        shown(),
+        ("False".into(), "NoSegment".into(), None, true),
+        "it stays for when the node is back"
+    );
+}
+
+#[test]
 fn since_when_nobody_announces_an_address_is_when_that_became_so() {
     let mut lost = vip("203.0.113.1", "p");
     lost["status"] = json!({ "conditions": [{ "type": "Announced", "status": "True", "reason": "R", "message": "m",
