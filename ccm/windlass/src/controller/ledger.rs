@@ -74,6 +74,8 @@ pub(crate) enum Part {
     Read,
     /// Others own the object too; these stay.
     Leave { object: Seen, stay: Vec<ServiceRef> },
+    /// It is the last owner that the object names, but others keep the address: the owners are to be these first.
+    Yield { object: Seen, owners: Vec<ServiceRef> },
     /// It is the last owner.
     Last(Seen),
 }
@@ -194,17 +196,21 @@ impl Ledger {
     }
 
     /// The Service's status shows `address`, and no object says that it has it: it keeps it, if others who have it share it or
-    /// are to give way, and it is not kept back from it. Says whether it does.
+    /// are to give way, and it is not kept back from it. `is_told`: nor is it where our condition tells that it is its own, and
+    /// another one let go of it. Says whether it does.
     pub(crate) fn adopt(
         &mut self,
         address: IpAddr,
         holder: &ServiceRef,
         terms: &Terms,
+        is_told: bool,
         gives_way: impl Fn(&ServiceRef) -> bool,
     ) -> bool {
         match self.allocator.adopt(address, holder, terms) {
             Adopted::New | Adopted::Joined => {}
-            Adopted::Quarantined if self.is_kept_back_for(address, holder) => {
+            Adopted::Quarantined
+                if self.is_kept_back_for(address, holder) || (is_told && self.is_released(address)) =>
+            {
                 self.allocator.adopt_together(address, holder, terms);
             }
             Adopted::Conflict { .. } => {
@@ -233,6 +239,13 @@ impl Ledger {
     /// Whether `address` is kept back so that `holder` may have it again.
     pub(crate) fn is_kept_back_for(&self, address: IpAddr, holder: &ServiceRef) -> bool {
         self.allocator.is_kept_back_for(address, holder)
+    }
+
+    /// Whether `address` is kept back because its owners let go of it.
+    fn is_released(&self, address: IpAddr) -> bool {
+        let object = self.entries.get(&address).and_then(|entry| entry.object.as_ref());
+        let quarantine = object.and_then(|object| object.quarantine.as_ref());
+        quarantine.is_some_and(|quarantine| quarantine.reason == QuarantineReason::Released)
     }
 
     /// Promises `address` to `holder`, together with who has it and whatever their terms: an external IP.
@@ -304,10 +317,13 @@ impl Ledger {
         match &entry.object {
             Some(object) if object.holders().contains(holder) => {
                 let stay: Vec<_> = object.owners.iter().filter(|one| *one != holder).cloned().collect();
-                if stay.is_empty() {
-                    Part::Last(object.clone())
+                let object = object.clone();
+                if !stay.is_empty() {
+                    Part::Leave { object, stay }
+                } else if entry.kept.is_empty() {
+                    Part::Last(object)
                 } else {
-                    Part::Leave { object: object.clone(), stay }
+                    Part::Yield { object, owners: entry.kept.iter().chain([holder]).cloned().collect() }
                 }
             }
             Some(_) | None if entry.is_promised(holder) => Part::Read,

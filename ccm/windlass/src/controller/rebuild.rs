@@ -112,7 +112,7 @@ impl State {
             let is_known = *ready && ledger.is_proven(address);
             let shown = |holder: &ServiceRef| live(world, holder).is_some_and(|one| shows(one, address));
             let gives_way = |holder: &ServiceRef| !is_known && (is_told || !shown(holder));
-            adopted |= ledger.adopt(address, &owner, &terms, gives_way);
+            adopted |= ledger.adopt(address, &owner, &terms, is_told, gives_way);
         }
         if adopted {
             self.served(&owner);

@@ -30,6 +30,9 @@ impl Metal {
                     self.patch(holder, address, &object, json!({ "owners": stay })).await?;
                     tracing::info!(service = %holder, %address, "address left to those it was shared with");
                 }
+                Part::Yield { object, owners } => {
+                    self.patch(holder, address, &object, json!({ "owners": owners })).await?;
+                }
                 Part::Last(object) => {
                     let end = quarantine_end(&self.shared.state(), address, &object);
                     match end {

@@ -230,7 +230,7 @@ fn what_a_status_shows_is_promised_if_it_is_free_or_shared() {
         ("d", "192.0.2.7", &terms(&owner("d"))),
         ("e", "192.0.2.7", &terms(&owner("e"))),
     ] {
-        ledger.adopt(ip(address), &owner(name), terms, |_| false);
+        ledger.adopt(ip(address), &owner(name), terms, false, |_| false);
     }
     assert_eq!(ledger.held_by(&owner("b")), [ip("192.0.2.8")]);
     assert!(ledger.held_by(&owner("c")).is_empty());

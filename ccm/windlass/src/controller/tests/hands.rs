@@ -1,7 +1,10 @@
 //! Several hands at once, at the memories of several Services: each Service has one memory left, and keeps its address.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use windlass_ccm::testing::apiserver::Write;
+use windlass_ccm::testing::faults::Cut;
 
 use super::lives::{annotated_port, ingress};
 use super::memories::{meanwhile, owner, owners, vip_key};
@@ -49,6 +52,55 @@ async fn a_hand_that_adds_an_owner_to_one_address_does_not_cost_it_another() {
             assert_eq!(owners(&rig, address), [name], "{what}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_that_puts_another_in_the_owners_place_costs_nobody_its_address() {
+    for cut in [None, Some(Cut::Before), Some(Cut::After)] {
+        for at in 1..6 {
+            let mut rig = Rig::new(&one_pool());
+            rig.create("a", &shared(80));
+            rig.create("b", &shared(81));
+            rig.create("other", &json!({}));
+            let first = rig.controller();
+            rig.settle().await;
+            if let Some(cut) = cut {
+                rig.cut(&first, at, cut);
+            }
+            set_owners(&rig, "192.0.2.16", &["other"]);
+            rig.until_cut_or_settled(first.number).await;
+            first.kill().await;
+            let second = rig.controller();
+            rig.settle().await;
+            let what = format!("{cut:?} at write {at}\n{}", rig.objects());
+            for (name, address) in [("a", "192.0.2.16"), ("b", "192.0.2.16"), ("other", "192.0.2.17")] {
+                assert_eq!(rig.shown(name), [address], "{what}");
+            }
+            assert_eq!(owners(&rig, "192.0.2.16"), ["a", "b"], "{what}");
+            second.kill().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_hand_or_another_release_put_into_quarantine_under_another_name_stays_with_those_who_have_it()
+{
+    let mut rig = Rig::new(&one_pool());
+    rig.create("a", &shared(80));
+    rig.create("b", &shared(81));
+    rig.create("other", &json!({}));
+    meanwhile(&mut rig, false, |rig| {
+        set_owners(rig, "192.0.2.16", &["other"]);
+        let quarantine = json!({ "reason": "Released", "until": "2026-01-02T01:00:00Z" });
+        let spec = json!({ "quarantine": quarantine, "virtualRouter": null });
+        rig.api.edit(&vip_key("192.0.2.16"), &json!({ "spec": spec }));
+    })
+    .await;
+    for (name, address) in [("a", "192.0.2.16"), ("b", "192.0.2.16"), ("other", "192.0.2.17")] {
+        assert_eq!(rig.shown(name), [address], "{}", rig.objects());
+    }
+    let both: BTreeSet<String> = owners(&rig, "192.0.2.16").into_iter().collect();
+    assert_eq!(both, ["a".to_owned(), "b".to_owned()].into());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windlass_ccm::testing::faults::Dice;
+use windlass_ccm::testing::faults::{Cut, Dice};
 
 use super::lives::{annotated_port, ingress};
 use super::memories::vip_key;
@@ -42,6 +42,8 @@ struct World {
     rig: Rig,
     dice: Dice,
     controller: Option<Running>,
+    /// One that is cut off at one of its next writes.
+    dying: Option<Running>,
     agent_runs: bool,
     had: BTreeMap<&'static str, Vec<String>>,
     log: Vec<String>,
@@ -240,9 +242,21 @@ impl World {
 
     async fn kill_or_start(&mut self) {
         if let Some(running) = self.controller.take() {
+            // As likely as not between two of its writes.
+            if self.dice.below(2) == 0 {
+                let at = 1 + usize::try_from(self.dice.below(4)).expect("small");
+                let cut = self.pick(&[Cut::Before, Cut::After]);
+                self.do_it(format!("controller dies at its write {at}, {cut:?}"));
+                self.rig.cut(&running, at, cut);
+                self.dying = Some(running);
+                return;
+            }
             self.do_it("controller killed");
             running.kill().await;
         } else {
+            if let Some(dying) = self.dying.take() {
+                dying.kill().await;
+            }
             self.do_it("controller started");
             self.controller = Some(self.rig.controller());
         }
@@ -282,6 +296,7 @@ async fn nobody_moves(seed: u64) {
         rig,
         dice: Dice::new(seed),
         controller: Some(controller),
+        dying: None,
         agent_runs: true,
         had,
         log: Vec::new(),
