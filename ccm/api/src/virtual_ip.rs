@@ -8,6 +8,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED};
+
 /// One address, the Services that own it and the virtual router that carries it.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -183,6 +185,26 @@ pub struct VirtualIPStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+impl VirtualIP {
+    /// The condition [`CONDITION_ANNOUNCED`]: what the agents, or the planner, say of whether some node answers for the address.
+    pub fn announced(&self) -> Option<&Condition> {
+        self.status.as_ref()?.conditions.iter().find(|one| one.type_ == CONDITION_ANNOUNCED)
+    }
+
+    /// Whether some node answers for the address. Of one in quarantine, or in no virtual router, that may still be said for a
+    /// moment after it was withdrawn.
+    pub fn is_announced(&self) -> bool {
+        let is_said = || self.announced().is_some_and(|one| one.status == "True");
+        self.spec.quarantine.is_none() && self.spec.virtual_router.is_some() && is_said()
+    }
+
+    /// Whether the admin allows the Services of this very address to be given another ([`ANNOTATION_ALLOW_MOVE`]).
+    pub fn allows_move(&self) -> bool {
+        let annotations = self.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(ANNOTATION_ALLOW_MOVE)).is_some_and(|value| value == "true")
+    }
 }
 
 /// Name of the object that claims `address`: its canonical text with `:` written as `-`, and `x` put where an IPv6

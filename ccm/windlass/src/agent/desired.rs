@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
-use windlass_api::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED, VirtualIP, VirtualRouter};
-use windlass_ccm::conditions::find;
+use windlass_api::{ANNOTATION_ALLOW_MOVE, VirtualIP, VirtualRouter};
 use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
@@ -165,7 +164,7 @@ where
             match checked {
                 Ok(()) => {
                     addresses.insert(address);
-                    if !is_announced(vip) {
+                    if !vip.is_announced() {
                         unproven.insert(address);
                     }
                 }
@@ -226,14 +225,6 @@ where
 /// Whether some Service has it.
 pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
     vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none()
-}
-
-/// Whether a node says that it announces it: it has asked before, and no other station had it.
-fn is_announced(vip: &VirtualIP) -> bool {
-    let status = vip.status.as_ref();
-    status.is_some_and(|status| {
-        find(&status.conditions, CONDITION_ANNOUNCED).is_some_and(|it| it.status == "True")
-    })
 }
 
 /// Whether another candidate's address is one whose adverts this node can hear.

@@ -5,13 +5,12 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use windlass_api::{
     CONDITION_ANNOUNCED, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED,
     REASON_UNGUARDED, VirtualIP, VirtualRouter,
 };
-use windlass_ccm::conditions::{Saying, find};
+use windlass_ccm::conditions::Saying;
 use windlass_engine::RouterKey;
 
 use super::admission::needs_guard;
@@ -191,7 +190,7 @@ fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) 
     };
     let active = active_node(vip);
     let mine = active == Some(here.node);
-    let known = announced(vip);
+    let known = vip.announced();
     let is_true = known.is_some_and(|condition| condition.status == "True");
     let is_known = match word {
         Word::Announced(_) => mine && is_true,
@@ -218,7 +217,7 @@ fn refusal_job(
     let others = active_node(vip).is_some_and(|node| node != here.node);
     let may_say = carried.is_some() || (refused.alone && !others);
     let word = Word::Refused { why: &refused.reason };
-    let is_known = announced(vip).is_some_and(|known| {
+    let is_known = vip.announced().is_some_and(|known| {
         known.status != "True" && known.reason == word.reason() && known.message == refused.reason
     });
     (is_wanted(vip) && may_say && !is_known).then(|| vip_patch(here, vip, word, carried))
@@ -279,10 +278,6 @@ fn job(kind: Kind, object: &impl kube::ResourceExt, carried: Option<&Carried<'_>
 
 fn active_node(vip: &VirtualIP) -> Option<&str> {
     vip.status.as_ref().and_then(|status| status.active_node.as_deref())
-}
-
-fn announced(vip: &VirtualIP) -> Option<&Condition> {
-    find(&vip.status.as_ref()?.conditions, CONDITION_ANNOUNCED)
 }
 
 /// What there is to say of an address.

@@ -1,52 +1,24 @@
 //! The controller: gives addresses to Services and decides which nodes may announce them.
 //!
 //! ```text
-//! watches ──► cache, ledger (state) ◄──── provider ◄── service controller, node controller (windlass-ccm)
-//!                   │                        │
-//!                   ▼                        ▼ creates and deletes VirtualIPs: the claims
-//!             pools, plan ──► writes ──► applier: VirtualRouters, VirtualIP.spec.virtualRouter, VirtualIPPool status
+//! watches ──► stores, allocation (state) ◄── provider ◄── service controller, node controller (windlass-ccm)
+//!                     │                         │             ▲
+//!                     ▼                         ▼             nodes
+//!                 placement                 VirtualIPs: the claims
+//!                     │
+//!                     ▼ VirtualRouters, VirtualIP.spec.virtualRouter, status of VirtualIPPools
 //! ```
 //!
-//! Decisions are pure (`cache`, `ledger`, `plan`, `pools`, `request`, `state`, `writes`); `apply`, `provider` and `watch`
-//! talk to the API server. All of it runs only while this process leads. Nothing is kept outside the cluster: a new
-//! leader lists everything, rebuilds the ledger, and writes nothing if nothing changed.
+//! Decisions are pure; only `placement::apply`, `provider`, `allocation::external` and `state::watch` talk to the API server.
+//! All of it runs only while this process leads. Nothing is kept outside the cluster: a new leader lists everything, rebuilds
+//! the ledger, and writes nothing if nothing changed.
 
-mod apply;
-mod cache;
-mod changes;
-mod claim;
-mod clock;
-mod cloud_config;
-mod concerns;
-mod contest;
-mod external;
-mod ground;
-mod holdings;
-mod instances;
-mod inventory;
-mod ledger;
-mod limited;
-mod loads;
-mod plan;
-mod pool_metrics;
-mod pool_pace;
-mod pools;
+mod allocation;
+mod nodes;
+mod placement;
 mod provider;
-mod rebuild;
-mod refusal;
-mod release;
-mod replan;
-mod request;
-mod serving;
-mod settings;
-mod sources;
 mod state;
-mod unsettled;
-mod verdict;
-mod view;
-mod waiting;
-mod watch;
-mod writes;
+mod stores;
 
 use std::sync::Arc;
 
@@ -57,14 +29,14 @@ use windlass_ccm::app::{BoxError, Capabilities, CloudProvider, Context};
 use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::service::ServiceOptions;
 
-use self::apply::Applier;
-use self::clock::Clock;
-pub(crate) use self::cloud_config::ConfigFile;
-use self::pool_metrics::PoolMetrics;
-use self::provider::Metal;
-pub(crate) use self::settings::Settings;
-use self::state::Shared;
-use self::watch::{watch, watch_if_there};
+use self::allocation::pool_metrics::PoolMetrics;
+pub(crate) use self::allocation::settings::Settings;
+pub(crate) use self::nodes::cloud_config::ConfigFile;
+use self::placement::apply::Applier;
+use self::provider::load_balancer::Metal;
+use self::state::shared::Shared;
+use self::state::watch::{watch, watch_if_there};
+use self::stores::clock::Clock;
 use crate::http;
 
 /// Finalizer of Services of the class that Windlass serves.

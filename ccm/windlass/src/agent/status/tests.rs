@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use windlass_api::{
     Quarantine, QuarantineReason, ServiceRef, VirtualIPSpec, VirtualIPStatus, VirtualRouterSpec,
     VirtualRouterStatus,

@@ -1,9 +1,15 @@
 use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use serde_json::{Value, json};
 
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
+
+use super::shared::Shared;
+use super::watched::Watched;
 use super::*;
-use crate::controller::ledger::Claim;
-use crate::controller::request::owner;
+use crate::controller::allocation::ledger::Claim;
+use crate::controller::allocation::request::owner;
+use crate::controller::placement::replan::Urgency;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")
@@ -44,8 +50,8 @@ fn vip(address: &str, owner: &str, version: u64) -> VirtualIP {
 impl Shared {
     /// A complete list of one kind, as a watch begins with it.
     pub(crate) fn list<K: Watched>(&self, objects: Vec<K>) {
-        self.take_in::<K>(|world| {
-            let cache = K::cache(world);
+        self.take_in::<K>(|stores| {
+            let cache = K::cache(stores);
             cache.list_begins();
             for object in objects {
                 cache.list_item(Arc::new(object));
@@ -291,7 +297,7 @@ fn a_service_is_named_when_its_address_is_announced_or_cannot_be() {
         shared.learn(with(version, status, message));
         assert_eq!(named(&shared), expected, "{status} {message}");
     }
-    assert!(is_announced(&with(9, "True", "")));
+    assert!(with(9, "True", "").is_announced());
     assert_eq!(why_unplaced(&with(9, "False", "no subnet")), Some("no subnet"));
     let mut placed = with(9, "False", "no subnet");
     placed.spec.virtual_router = Some("v4".into());

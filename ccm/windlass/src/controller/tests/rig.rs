@@ -15,7 +15,7 @@ use windlass_ccm::serving::HealthChecks;
 use windlass_ccm::testing::apiserver::{ApiServer, Write};
 use windlass_ccm::testing::faults::Cut;
 
-use crate::controller::clock::Clock;
+use crate::controller::stores::clock::Clock;
 use crate::controller::{Settings, Windlass};
 
 /// When the tests begin.

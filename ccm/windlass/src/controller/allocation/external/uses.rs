@@ -1,0 +1,63 @@
+//! Who uses which external IPs.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::ServiceRef;
+use windlass_ipam::Subject;
+
+use super::{external_ips, judge};
+use crate::controller::allocation::pools::ExternalUse;
+use crate::controller::allocation::request::owner;
+use crate::controller::state::State;
+use crate::controller::stores::cache::News;
+
+impl State {
+    /// Keeps the list of Services with external IPs.
+    pub(crate) fn note_external(&mut self, news: &News<Service>) {
+        if let Some(owner) = news.old.as_ref().and_then(|service| owner(service)) {
+            self.external.remove(&owner);
+        }
+        if let Some(service) = &news.new
+            && !external_ips(service).is_empty()
+        {
+            self.external.extend(owner(service));
+        }
+    }
+
+    /// Who uses which external IPs, in a fixed order.
+    pub(crate) fn external_uses(&self) -> Vec<ExternalUse> {
+        let services = self.external.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
+        let uses = services.map(|(owner, service)| ExternalUse {
+            service: owner.to_string(),
+            subject: self.subject(service),
+            addresses: external_ips(service).into_iter().collect(),
+        });
+        uses.collect()
+    }
+
+    /// Whether the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it
+    /// may have.
+    pub(crate) fn wants_besides(
+        &self,
+        owner: &ServiceRef,
+        service: Option<&Service>,
+        address: IpAddr,
+    ) -> bool {
+        service.is_some_and(|service| {
+            service.metadata.uid.as_ref() == Some(&owner.uid)
+                && judge::wants_external(service, &self.subject(service), address, &self.reviewed())
+        })
+    }
+
+    /// The Service as the selectors of pools see it.
+    pub(super) fn subject(&self, service: &Service) -> Subject {
+        let namespace = service.metadata.namespace.clone().unwrap_or_default();
+        let labels = self.stores.namespaces.get(&namespace).and_then(|one| one.metadata.labels.clone());
+        Subject {
+            namespace,
+            namespace_labels: labels.unwrap_or_default(),
+            labels: service.metadata.labels.clone().unwrap_or_default(),
+        }
+    }
+}

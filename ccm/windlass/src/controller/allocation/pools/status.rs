@@ -1,0 +1,171 @@
+//! What a pool's status says. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use windlass_api::{
+    AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
+    CONDITION_READY, NodeNetwork, QuarantineReason, REASON_ADDRESS_TAKEN, VirtualIP, VirtualIPPoolStatus,
+};
+use windlass_ccm::conditions::Saying;
+use windlass_ipam::{Counts, Family};
+
+use super::{NAMED, Reach, Reviewed, list};
+use crate::controller::allocation::ledger::Ledger;
+use crate::controller::stores::Stores;
+
+/// Reasons of `Ready` besides those of [`Reason`](super::Reason).
+const REASON_USABLE: &str = "Usable";
+const REASON_DISABLED: &str = "Disabled";
+const REASON_NO_ADDRESSES: &str = "NoAddresses";
+/// Reasons of the condition `Announceable`.
+pub(super) const REASON_ALL_ANNOUNCEABLE: &str = "AllAnnounceable";
+pub(super) const REASON_PARTLY_ANNOUNCEABLE: &str = "PartlyAnnounceable";
+pub(super) const REASON_NO_SEGMENT: &str = "NoSegment";
+pub(super) const REASON_NO_INTERFACE: &str = "NoInterface";
+/// Reason of the condition `AddressesKept`.
+const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
+
+/// What VIPs and nodes show of one pool's addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Addresses given from this pool that no pool holds any more, with their Services.
+    kept: BTreeSet<String>,
+    /// Addresses that another station of the LAN has.
+    conflicts: BTreeSet<String>,
+}
+
+impl Findings {
+    /// By name of the pool. `pool_of` says which pool holds an address.
+    pub(super) fn new<'a>(
+        vips: impl IntoIterator<Item = &'a Arc<VirtualIP>>,
+        networks: impl IntoIterator<Item = &'a Arc<NodeNetwork>>,
+        pool_of: impl Fn(std::net::IpAddr) -> Option<&'a str>,
+    ) -> BTreeMap<String, Self> {
+        let mut findings: BTreeMap<String, Self> = BTreeMap::new();
+        for vip in vips {
+            let address = vip.spec.address;
+            let pool = pool_of(address);
+            match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
+                None if pool.is_none() => {
+                    let names: Vec<_> = vip.spec.owners.iter().map(ToString::to_string).collect();
+                    let some = names.get(..NAMED).unwrap_or(&names);
+                    let kept = format!("{address} of {}", list(some, names.len()));
+                    findings.entry(vip.spec.pool.clone()).or_default().kept.insert(kept);
+                }
+                Some(QuarantineReason::AddressTaken) => {
+                    let pool = pool.unwrap_or(&vip.spec.pool).to_owned();
+                    findings.entry(pool).or_default().conflicts.insert(address.to_string());
+                }
+                None | Some(QuarantineReason::Released | QuarantineReason::Unknown) => {}
+            }
+        }
+        for network in networks {
+            for seen in &network.spec.duplicates {
+                if let Some(pool) = pool_of(seen.address) {
+                    let findings = findings.entry(pool.to_owned()).or_default();
+                    let address = seen.address.to_string();
+                    findings.conflicts.remove(&address);
+                    findings.conflicts.insert(format!("{address} (on {})", seen.mac));
+                }
+            }
+        }
+        findings
+    }
+
+    /// What the cluster shows now.
+    pub(crate) fn of(stores: &Stores, ledger: &Ledger) -> BTreeMap<String, Self> {
+        let Stores { vips, networks, .. } = stores;
+        let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
+        Self::new(vips.iter(), networks.iter(), pool_of)
+    }
+
+    /// How many addresses of the pool another station has.
+    pub(crate) fn conflicts(&self) -> usize {
+        self.conflicts.len()
+    }
+}
+
+/// The status of a pool: as `current` where nothing changed, so that nothing is written. Conditions that are not ours stay.
+pub(crate) fn status(
+    current: Option<&VirtualIPPoolStatus>,
+    generation: Option<i64>,
+    reviewed: &Reviewed,
+    reach: &Reach,
+    counts: impl Fn(Family) -> Counts,
+    findings: &Findings,
+    now: Timestamp,
+) -> VirtualIPPoolStatus {
+    let family = |family| {
+        let declared = reviewed.pool.addresses.count(family) > 0;
+        let counts = counts(family);
+        let shown = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);
+        declared.then(|| AddressCounts {
+            total: shown(counts.total - counts.reserved),
+            assigned: shown(counts.assigned),
+            available: shown(available(reviewed, counts)),
+            quarantined: shown(counts.quarantined),
+        })
+    };
+    let mut conditions = current.map_or_else(Vec::new, |status| status.conditions.clone());
+    let mut set = |type_: &str, value: Option<(bool, &str, String)>| match value {
+        Some((holds, reason, message)) => {
+            Saying { type_, holds, reason, message, generation }.put(&mut conditions, now);
+        }
+        None => conditions.retain(|condition| condition.type_ != type_),
+    };
+    set(CONDITION_READY, Some(ready(reviewed)));
+    let announceable = match reach {
+        Reach::Unknown => None,
+        Reach::Known { holds, reason, message } => Some((*holds, *reason, message.clone())),
+    };
+    set(CONDITION_ANNOUNCEABLE, announceable);
+    let some = |all: &BTreeSet<String>| {
+        let named: Vec<_> = all.iter().take(NAMED).cloned().collect();
+        list(&named, all.len())
+    };
+    let kept = (!findings.kept.is_empty()).then(|| {
+        let message = format!(
+            "in no pool any more, and kept by their Services: {}. To give them others, set spec.onRemoval: Move here, or \
+             annotate their VirtualIPs with windlass.dev/allow-move=true",
+            some(&findings.kept)
+        );
+        (true, REASON_OUTSIDE_POOLS, message)
+    });
+    set(CONDITION_ADDRESSES_KEPT, kept);
+    let conflict = (!findings.conflicts.is_empty()).then(|| {
+        let message = format!(
+            "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
+            some(&findings.conflicts)
+        );
+        (true, REASON_ADDRESS_TAKEN, message)
+    });
+    set(CONDITION_ADDRESS_CONFLICT, conflict);
+    VirtualIPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
+}
+
+/// What can be given now: nothing of a pool that gives nothing.
+pub(crate) const fn available(reviewed: &Reviewed, counts: Counts) -> u128 {
+    if reviewed.pool.policy.disabled { 0 } else { counts.available() }
+}
+
+/// Whether the condition `Ready` holds, its reason and its message.
+fn ready(reviewed: &Reviewed) -> (bool, &'static str, String) {
+    let messages: Vec<_> = reviewed.problems.iter().map(|problem| problem.message.as_str()).collect();
+    match reviewed.problems.first() {
+        Some(first) => (false, first.reason.as_str(), messages.join("; ")),
+        None if reviewed.pool.policy.disabled => (
+            true,
+            REASON_DISABLED,
+            "spec.disabled: it gives nothing new, and its Services keep their addresses".to_owned(),
+        ),
+        None if reviewed.pool.addresses.is_empty() => (
+            false,
+            REASON_NO_ADDRESSES,
+            "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer"
+                .to_owned(),
+        ),
+        None => (true, REASON_USABLE, "every address can be given".to_owned()),
+    }
+}

@@ -1,0 +1,253 @@
+//! The ledger as it is built when a controller begins, and what Services are adopted with: the addresses that their status
+//! shows. Decisions on the state, without a call to anybody.
+//!
+//! Of each address there are two memories: the object, which is the claim, and the status of its Service. A hand, or a
+//! predecessor, may have written either or deleted it while nobody looked. What both say holds; where they differ, a Service
+//! that wants an address and shows it outweighs one that only the object names.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::ServiceRef;
+use windlass_ccm::{ServiceKey, slim};
+use windlass_ipam::{Family, Terms};
+
+use super::condition;
+use super::ownership::shows;
+use super::request::{owner, status_addresses, terms, wants_address};
+use crate::controller::state::State;
+use crate::controller::stores::Stores;
+use crate::controller::stores::cache::News;
+use crate::controller::stores::created;
+use crate::controller::stores::service_key;
+
+/// What a Service that an object names as an owner, or one that was made anew under its name, has besides to say for itself,
+/// the best first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Title {
+    /// Our condition on it tells that it has the address.
+    Told,
+    /// Its status shows the address.
+    Shows,
+    /// It has fewer addresses than it wants.
+    Wants,
+    /// It has others.
+    Sated,
+    /// It is gone, or wants none.
+    None,
+}
+
+impl State {
+    /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
+    /// an address no object says they have: those satisfied come before any that wait.
+    pub(crate) fn rebuild_when_complete(&mut self) -> bool {
+        let Stores { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.stores;
+        let complete = pools.is_ready()
+            && vips.is_ready()
+            && routers.is_ready()
+            && networks.is_ready()
+            && services.is_ready()
+            && nodes.is_ready()
+            && namespaces.is_ready();
+        if self.ready || !complete {
+            return false;
+        }
+        self.review_pools();
+        let vips: Vec<_> = self.stores.vips.iter().cloned().collect();
+        for vip in vips {
+            self.note(&vip, None);
+        }
+        self.adopt_all_shown();
+        self.note_all_shown();
+        self.note_all_terms();
+        self.judge_clashes();
+        self.ready = true;
+        self.serve_all();
+        true
+    }
+
+    /// Promises to all Services, the oldest first, what they show and do not hold. Names those that got something, and those
+    /// that show addresses of pools that are not theirs.
+    pub(crate) fn adopt_all_shown(&mut self) -> Vec<ServiceKey> {
+        let unheld = |service: &&Arc<Service>| {
+            let Some(owner) = owner(service) else { return false };
+            status_addresses(service).any(|address| !self.ledger.holders(address).contains(&owner))
+        };
+        let mut by_age: Vec<Arc<Service>> = self.stores.services.iter().filter(unheld).cloned().collect();
+        by_age.sort_by_cached_key(|service| (created(service), owner(service)));
+        by_age
+            .iter()
+            .filter_map(|service| self.adopt_shown(service).or_else(|| self.shows_ours(service)))
+            .collect()
+    }
+
+    /// Names the Service if its status shows an address of a pool, or of another Service, that it does not hold.
+    fn shows_ours(&self, service: &Service) -> Option<ServiceKey> {
+        let owner = owner(service).filter(|owner| self.is_wanted(owner))?;
+        let is_anothers = |address: IpAddr| !self.ledger.holders(address).contains(&owner);
+        let mut shown = status_addresses(service).filter(|address| self.is_ours(*address));
+        shown.any(is_anothers).then(|| service_key(&owner))
+    }
+
+    /// Promises the Service what its status shows and it does not hold, as far as it wants so many: it has it from another
+    /// controller, or its object was lost. Names it if it got something.
+    fn adopt_shown(&mut self, service: &Service) -> Option<ServiceKey> {
+        let owner = owner(service)?;
+        let holds = |address: IpAddr| self.ledger.holders(address).contains(&owner);
+        let unheld: Vec<IpAddr> = status_addresses(service).filter(|address| !holds(*address)).collect();
+        let is_leaving = service.metadata.deletion_timestamp.is_some();
+        if unheld.is_empty() || is_leaving || !wants_address(service, self.settings) {
+            return None;
+        }
+        // What cannot be read of its terms does not cost it its address.
+        let terms = terms(service, self.settings).unwrap_or_else(|_| Terms::alone(&owner.namespace));
+        let mut adopted = false;
+        for address in unheld {
+            let is_told = condition::says_ours(service, address);
+            if !self.lacks(&owner, service, address) || (self.ledger.pool_of(address).is_none() && !is_told) {
+                continue;
+            }
+            let Self { ledger, stores, ready, .. } = self;
+            // As long as it runs the ledger knows whose a working address is; at the start only the objects say so.
+            let is_known = *ready && ledger.is_proven(address);
+            let shown = |holder: &ServiceRef| stores.live(holder).is_some_and(|one| shows(one, address));
+            let gives_way = |holder: &ServiceRef| !is_known && (is_told || !shown(holder));
+            adopted |= ledger.adopt(address, &owner, &terms, is_told, gives_way);
+        }
+        if adopted {
+            self.served(&owner);
+        }
+        adopted.then(|| service_key(&owner))
+    }
+
+    /// Whether the Service, whose status shows `address`, has fewer addresses of its family than it wants, not counting what no
+    /// status could hide: one that works and that its status does not show makes it the status that is wrong.
+    fn lacks(&self, owner: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+        let family = Family::of(address);
+        let held = self.ledger.held_by(owner);
+        let shown = held.iter().filter(|one| Family::of(**one) == family && shows(service, **one)).count();
+        // As long as it runs the ledger knows what hands have put where. At the start our condition tells of what the Service
+        // has; where it tells of neither, an address that another shows was put there by a hand.
+        let is_told = |one: IpAddr| condition::says_ours(service, one);
+        let is_hidden = |one: &IpAddr| {
+            self.ready || is_told(*one) || (!is_told(address) && !self.is_shown_by_another(owner, *one))
+        };
+        let hidden = self.hidden(owner, service, family).into_iter().filter(is_hidden).count();
+        match self.asks(service) {
+            Ok(request) => {
+                request.families.list().contains(&family) && shown + hidden < usize::from(request.count)
+            }
+            // What cannot be read of its request does not cost it its addresses, and gives it no others.
+            Err(_) => hidden == 0,
+        }
+    }
+
+    /// Addresses of the family that the Service has, that were in use or that our condition on it tells of, and that its status
+    /// does not show.
+    fn hidden(&self, owner: &ServiceRef, service: &Service, family: Family) -> Vec<IpAddr> {
+        let was_used = |one: IpAddr| self.ledger.is_proven(one) || condition::says_ours(service, one);
+        let mut held = self.ledger.held_by(owner);
+        held.retain(|one| Family::of(*one) == family && !shows(service, *one) && was_used(*one));
+        held
+    }
+
+    /// Whether a Service that does not share with `owner` shows `address`, and our condition on it tells of it.
+    fn is_shown_by_another(&self, owner: &ServiceRef, address: IpAddr) -> bool {
+        let mine = self.ledger.allocator().terms(owner);
+        let showing = self.stores.services.iter().filter(|other| shows(other, address));
+        showing.filter(|other| condition::says_ours(other, address)).any(|other| {
+            let theirs = terms(other, self.settings).ok();
+            let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
+            !fits && other.metadata.uid.as_ref() != Some(&owner.uid)
+        })
+    }
+
+    /// Notes which addresses the statuses of their Services show.
+    fn note_all_shown(&mut self) {
+        let Self { ledger, stores, .. } = self;
+        for service in stores.services.iter() {
+            let Some(owner) = owner(service) else { continue };
+            for address in status_addresses(service) {
+                ledger.shown(address, &owner);
+            }
+        }
+    }
+
+    /// Notes on which terms Services have what they have.
+    fn note_all_terms(&mut self) {
+        let Self { ledger, stores, settings, .. } = self;
+        for service in stores.services.iter() {
+            if let (Some(owner), Ok(terms)) = (owner(service), terms(service, *settings)) {
+                ledger.set_terms(&owner, &terms);
+            }
+        }
+    }
+
+    /// Of those that share an address and do not fit, some changed while nobody looked, or were put there by a hand: the best
+    /// [`Title`] comes first, and who was edited later gives way.
+    fn judge_clashes(&mut self) {
+        let mut later: BTreeMap<(Title, Option<Timestamp>), Vec<_>> = BTreeMap::new();
+        for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {
+            let allocator = self.ledger.allocator();
+            let clash = |one: &&ServiceRef| {
+                let others = holders.iter().filter(|other| other != one);
+                let pairs = others.filter_map(|other| Some((allocator.terms(one)?, allocator.terms(other)?)));
+                pairs.into_iter().any(|(mine, theirs)| mine.fits(theirs).is_err())
+            };
+            for one in holders.iter().filter(clash) {
+                let service = self.stores.service(one);
+                let edited = service.and_then(|service| slim::edited(service));
+                later.entry((self.title(one, address), edited)).or_default().push((address, one.clone()));
+            }
+        }
+        // Of those edited in one second it is not known who was later: they stay in the order in which they joined.
+        for (address, one) in later.into_values().flatten() {
+            self.ledger.give_way(address, &one);
+        }
+    }
+
+    fn title(&self, holder: &ServiceRef, address: IpAddr) -> Title {
+        let Some((service, now)) = self.stores.service(holder).and_then(|one| Some((one, owner(one)?)))
+        else {
+            return Title::None;
+        };
+        if !self.is_wanted(&now) {
+            return Title::None;
+        }
+        if condition::says_ours(service, address) {
+            return Title::Told;
+        }
+        if shows(service, address) {
+            return Title::Shows;
+        }
+        let others =
+            self.ledger.held_by(&now).into_iter().filter(|one| {
+                *one != address && Family::of(*one) == Family::of(address) && shows(service, *one)
+            });
+        let is_sated = self.asks(service).is_ok_and(|request| others.count() >= usize::from(request.count));
+        if is_sated { Title::Sated } else { Title::Wants }
+    }
+
+    /// A status may show what another hand has written: what its Service waits for, or has, may be another thing now.
+    pub(crate) fn status_changed(&mut self, news: &News<Service>) -> Option<ServiceKey> {
+        let (old, new) = (news.old.as_ref(), news.new.as_ref()?);
+        let shown: Vec<IpAddr> = status_addresses(new).collect();
+        if old.is_some_and(|old| status_addresses(old).eq(shown.iter().copied())) {
+            return None;
+        }
+        let holder = owner(new)?;
+        for address in &shown {
+            self.ledger.shown(*address, &holder);
+        }
+        // The service controller may have seen this before there was the pool that makes it wrong.
+        let is_paced = self.contests.goes_on(&holder, self.clock.now());
+        let wrong = |state: &Self| state.shows_ours(new).filter(|_| !is_paced);
+        let key = self.adopt_shown(new).or_else(|| wrong(self));
+        let Self { waiting, ledger, .. } = self;
+        waiting.shows(ledger.allocator(), &holder, shown);
+        key
+    }
+}

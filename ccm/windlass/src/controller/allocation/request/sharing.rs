@@ -1,0 +1,106 @@
+//! On which terms a Service uses an address, and with whom it shares it.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use kube::ResourceExt as _;
+use windlass_ipam::{Port, Protocol, Sharing, Terms, Traffic};
+
+use super::RequestError;
+use super::annotations::Annotations;
+use super::error::shortened;
+
+/// Longest sharing key, in bytes.
+pub(super) const LONGEST_KEY: usize = 253;
+/// Most namespaces that one Service shares with.
+pub(super) const MOST_NAMESPACES: usize = 64;
+
+/// The terms of a Service.
+///
+/// # Errors
+/// What is wrong with its ports, its sharing key or the namespaces it shares with.
+pub(super) fn terms(service: &Service, annotations: Annotations<'_>) -> Result<Terms, RequestError> {
+    let namespace = service.namespace().unwrap_or_default();
+    let spec = service.spec.as_ref();
+    let mut ports = BTreeSet::new();
+    for port in spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten() {
+        let protocol = match port.protocol.as_deref() {
+            None | Some("TCP") => Protocol::Tcp,
+            Some("UDP") => Protocol::Udp,
+            Some("SCTP") => Protocol::Sctp,
+            Some(other) => return Err(RequestError::UnknownProtocol { value: shortened(other) }),
+        };
+        match u16::try_from(port.port) {
+            Ok(number) if number > 0 => ports.insert(Port { protocol, number }),
+            Ok(_) | Err(_) => return Err(RequestError::Port { value: port.port }),
+        };
+    }
+    let sharing = sharing(&namespace, annotations)?;
+    let traffic = traffic(&namespace, &service.name_any(), spec);
+    Ok(Terms { namespace, ports, traffic, sharing })
+}
+
+/// With `externalTrafficPolicy: Local` only nodes that run pods of the Service take its traffic, so that two Services
+/// can share an address only if they have the same pods: equal selectors in one namespace. Pods of a Service without a
+/// selector are unknown, and equal to nobody's.
+fn traffic(namespace: &str, name: &str, spec: Option<&ServiceSpec>) -> Traffic {
+    if spec.and_then(|spec| spec.external_traffic_policy.as_deref()) != Some("Local") {
+        return Traffic::Cluster;
+    }
+    let labels: Vec<_> = spec
+        .iter()
+        .filter_map(|spec| spec.selector.as_ref())
+        .flatten()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let selector = if labels.is_empty() {
+        format!("the endpoints of {namespace}/{name}")
+    } else {
+        format!("{namespace}: {}", labels.join(","))
+    };
+    Traffic::Local { selector }
+}
+
+fn sharing(namespace: &str, annotations: Annotations<'_>) -> Result<Option<Sharing>, RequestError> {
+    let with = annotations.share_with();
+    let Some(key) = annotations.sharing_key() else {
+        return match with {
+            Some(_) => Err(RequestError::ShareWithoutKey),
+            None => Ok(None),
+        };
+    };
+    if key.text.len() > LONGEST_KEY {
+        return Err(RequestError::LongKey { annotation: key.annotation, length: key.text.len() });
+    }
+    if let Some(character) = key.text.chars().find(|character| !character.is_ascii_graphic()) {
+        return Err(RequestError::KeyCharacter { annotation: key.annotation, character });
+    }
+    let mut others = BTreeSet::new();
+    for item in with.iter().flat_map(|said| said.text.split(',')).map(str::trim) {
+        if !is_label(item) {
+            return Err(RequestError::NoNamespace { value: shortened(item) });
+        }
+        if item != namespace {
+            others.insert(item.to_owned());
+        }
+    }
+    if others.len() > MOST_NAMESPACES {
+        return Err(RequestError::TooManyNamespaces { number: others.len() });
+    }
+    Ok(Some(Sharing { key: key.text.to_owned(), with: others }))
+}
+
+/// Whether a namespace can have this name (RFC 1123 label).
+fn is_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= 63
+        && text.bytes().all(inner)
+        && !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether an object can have this name (RFC 1123 subdomain).
+pub(crate) fn is_object_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}

@@ -1,0 +1,95 @@
+//! Who may send to the ports of an address, as its Services say (service-contract S-37).
+//!
+//! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant. What an owner
+//! that is not known here may have said stays as it is.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{Service, ServicePort};
+use kube::ResourceExt as _;
+use windlass_api::{PortProtocol, PortSources, RestrictedPort, ServiceRef};
+use windlass_ccm::service::SourceRanges;
+
+use super::request::{sources, wants_address};
+use super::settings::Settings;
+use crate::controller::state::State;
+use crate::controller::stores::cache::News;
+
+#[cfg(test)]
+mod tests;
+
+/// kube-proxy leaves a Service with this label to another one (service-contract P-09).
+const LABEL_OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
+
+/// Who may send to the Service's ports at an address of this family. `None`: everybody, or it is no load balancer of ours.
+pub(crate) fn of_service(service: &Service, ipv4: bool, settings: Settings) -> Option<PortSources> {
+    if !wants_address(service, settings) {
+        return None;
+    }
+    let (allowed, by_kube_proxy) = match sources(service) {
+        Ok(ranges) => {
+            let ranges = ranges?;
+            let other_proxy = service.labels().contains_key(LABEL_OTHER_PROXY);
+            (ranges.allowed(ipv4)?, ranges.are_enforced_by_kube_proxy(ipv4) && !other_proxy)
+        }
+        Err(_) => (Vec::new(), false),
+    };
+    let ports = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten();
+    let ports: BTreeSet<RestrictedPort> = ports.filter_map(port).collect();
+    let allowed = allowed.iter().map(ToString::to_string).collect();
+    let ports: Vec<RestrictedPort> = ports.into_iter().collect();
+    (!ports.is_empty()).then_some(PortSources { ports, allowed, by_kube_proxy })
+}
+
+/// `None` for what cannot be a port, which no packet has either.
+fn port(port: &ServicePort) -> Option<RestrictedPort> {
+    let protocol = match port.protocol.as_deref() {
+        None | Some("TCP") => PortProtocol::Tcp,
+        Some("UDP") => PortProtocol::Udp,
+        Some("SCTP") => PortProtocol::Sctp,
+        Some(_) => return None,
+    };
+    let number = u16::try_from(port.port).ok().filter(|number| *number > 0)?;
+    Some(RestrictedPort { protocol, port: number })
+}
+
+/// Whether the change of a Service may change who may send to it: agents are to hear of that soon.
+pub(crate) fn may_differ(news: &News<Service>) -> bool {
+    // Ports matter where there are ranges only.
+    let said = |service: &Service| match SourceRanges::of(service) {
+        Ok(None) => None,
+        ranges => Some((ranges, service.spec.as_ref().and_then(|spec| spec.ports.clone()))),
+    };
+    match (&news.old, &news.new) {
+        (Some(old), Some(new)) => said(old) != said(new),
+        (None, _) | (_, None) => false,
+    }
+}
+
+impl State {
+    /// Who may send to `address` if these Services own it. `asking`: one of them, as it is asked for now; the watch may not
+    /// have it yet.
+    pub(crate) fn sources_of(
+        &self,
+        address: IpAddr,
+        owners: &[ServiceRef],
+        asking: Option<(&ServiceRef, &Service)>,
+    ) -> Vec<PortSources> {
+        let mut all = Vec::new();
+        let mut stranger = false;
+        for owner in owners {
+            let asking = asking.filter(|(asking, _)| *asking == owner).map(|(_, service)| service);
+            match asking.or_else(|| self.stores.live(owner).map(AsRef::as_ref)) {
+                Some(service) => all.extend(of_service(service, address.is_ipv4(), self.settings)),
+                None => stranger = true,
+            }
+        }
+        if stranger {
+            let known = self.vip(address).into_iter().flat_map(|vip| &vip.spec.sources);
+            let unsaid: Vec<PortSources> = known.filter(|one| !all.contains(one)).cloned().collect();
+            all.extend(unsaid);
+        }
+        all
+    }
+}

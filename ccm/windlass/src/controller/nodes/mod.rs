@@ -1,0 +1,8 @@
+//! The machines behind the nodes.
+//!
+//! In: Nodes, what their agents report, and what the admin lists in `--cloud-config`. Out: addresses, labels, and whether a
+//! machine still exists, for the node controllers. Only the file's reader changes the [`inventory`].
+
+pub(crate) mod cloud_config;
+pub(crate) mod instances;
+pub(crate) mod inventory;

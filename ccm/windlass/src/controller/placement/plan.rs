@@ -1,0 +1,331 @@
+//! Which virtual router carries which VIP, and which nodes elect its owner. Pure: the same input gives the same plan, and
+//! a plan made from its own result is that result.
+//!
+//! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
+//!   family by itself.
+//! - A VIP goes to a segment that holds its address (or to the interface its pool names), there to the virtual router
+//!   whose first node has the fewest VIPs of the same Service, of those to the one with the fewest VIPs, and stays for as
+//!   long as that router has candidates.
+//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
+//!   and where a healthy node is first in none while a Service has VIPs on all the others.
+//! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
+//! - A VIP in quarantine is nobody's: it is planned for as if it did not exist, and has no virtual router.
+
+mod ahead;
+mod land;
+mod ranking;
+mod revision;
+mod segment;
+mod spread;
+mod unplaced;
+mod work;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use kube::ResourceExt as _;
+use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, VirtualRouterSpec};
+
+pub(crate) use ahead::{Kind, Offer};
+pub(crate) use land::Land;
+pub(crate) use revision::{Cargo, revised};
+pub(crate) use segment::Segments;
+use spread::Spread;
+pub(crate) use unplaced::{Unplaced, why_unplaced};
+use work::{Choice, Venue, Work, router_name};
+
+/// First VRID tried: low ones are what keepalived examples and routers use.
+const FIRST_VRID: u8 = 64;
+
+/// What a plan needs to know of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PoolPlan {
+    pub(crate) interface: Option<String>,
+    pub(crate) interval_ms: u32,
+}
+
+/// For a pool that is gone.
+static GONE: PoolPlan = PoolPlan { interface: None, interval_ms: DEFAULT_ADVERTISEMENT_INTERVAL_MS };
+
+/// The cluster, as far as it matters here.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Input {
+    /// Pools by name.
+    pub(crate) pools: BTreeMap<String, PoolPlan>,
+    pub(crate) vips: Vec<Arc<VirtualIP>>,
+    pub(crate) routers: Vec<Arc<VirtualRouter>>,
+    pub(crate) land: Arc<Land>,
+}
+
+/// What the cluster should look like.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Plan<'a> {
+    /// Every virtual router that is to be, by name.
+    pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
+    /// Virtual router of each VIP that has one, by the VIP's name.
+    pub(crate) carriers: BTreeMap<String, String>,
+    /// The other VIPs, by name.
+    pub(crate) unplaced: BTreeMap<String, Unplaced>,
+    /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
+    pub(crate) deserted: BTreeMap<String, Unplaced>,
+    /// A router's VIPs are of pools that name several interfaces, or are where nobody can announce them: one VIP more or
+    /// less may then change more than it does elsewhere, see [`revised`].
+    pub(crate) delicate: bool,
+}
+
+/// Makes the plan.
+pub(crate) fn plan(input: &Input) -> Plan<'_> {
+    Planner::new(input).run()
+}
+
+struct Planner<'a> {
+    input: &'a Input,
+    land: &'a Land,
+    routers: BTreeMap<String, Work<'a>>,
+    spread: Spread<'a>,
+    /// VIPs of one kind have one in common.
+    venues: HashMap<Kind, Venue<'a>>,
+    deserted: BTreeMap<String, Unplaced>,
+    delicate: bool,
+}
+
+impl<'a> Planner<'a> {
+    fn new(input: &'a Input) -> Self {
+        let routers = distinct(&input.routers).into_iter();
+        let work = |router: &'a VirtualRouter| (router.name_any(), Work::new(Cow::Borrowed(&router.spec)));
+        Self {
+            input,
+            land: &input.land,
+            routers: routers.map(|router| work(router)).collect(),
+            spread: Spread::default(),
+            venues: HashMap::new(),
+            deserted: BTreeMap::new(),
+            delicate: false,
+        }
+    }
+
+    fn run(mut self) -> Plan<'a> {
+        let mut plan = Plan::default();
+        let is_wanted =
+            |vip: &VirtualIP| vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
+        let mut vips: Vec<&'a VirtualIP> =
+            self.input.vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)).collect();
+        // Oldest first, as they came.
+        vips.sort_by_cached_key(|vip| {
+            (vip.metadata.creation_timestamp.as_ref().map(|time| time.0), vip.spec.address)
+        });
+        let (mut homeless, mut at_home) = (Vec::new(), Vec::new());
+        for vip in vips {
+            let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
+            match vip.spec.virtual_router.as_ref() {
+                Some(router) if self.stays(vip, pool, router) => {
+                    self.put(vip, pool, router.clone(), &mut plan);
+                    at_home.push((vip, router));
+                }
+                Some(_) | None => homeless.push((vip, pool)),
+            }
+        }
+        // Who is at home matters one by one only to those that are not.
+        if !homeless.is_empty() {
+            for (vip, router) in at_home {
+                self.spread.note(vip, router);
+            }
+        }
+        for (vip, pool) in homeless {
+            match self.place(vip, pool) {
+                Ok(router) => {
+                    self.spread.note(vip, &router);
+                    self.put(vip, pool, router, &mut plan);
+                }
+                Err(why) => drop(plan.unplaced.insert(vip.name_any(), why)),
+            }
+        }
+        self.routers.retain(|_, router| router.vips > 0);
+        let mut places = HashMap::new();
+        let Land { nodes, segments, networks: _ } = self.land;
+        for router in self.routers.values_mut() {
+            let interval_ms = router.interval_ms();
+            if router.spec.advertisement_interval_milliseconds != interval_ms {
+                router.spec.to_mut().advertisement_interval_milliseconds = interval_ms;
+            }
+            let Some(segment) = router.segment else { continue };
+            let interface = router.interface.as_deref();
+            let candidates = places
+                .entry((segment, router.interface.clone()))
+                .or_insert_with(|| segments.by_node(segment, interface));
+            if let Some(nodes) = ranking::refreshed(&router.spec, candidates, segments, nodes) {
+                router.spec.to_mut().nodes = nodes;
+            }
+        }
+        plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
+        plan.delicate = self.delicate || !self.deserted.is_empty();
+        plan.deserted = self.deserted;
+        plan
+    }
+
+    /// A VIP stays while its router has a candidate, or no other segment would take it.
+    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlan, router: &str) -> bool {
+        let Some(segment) = self.routers.get(router).and_then(|router| router.segment) else { return false };
+        if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
+            return false;
+        }
+        if self.land.segments.has_candidates(segment, pool.interface.as_deref()) {
+            return true;
+        }
+        let other = self.segment(vip, pool);
+        other.map_err(|why| self.deserted.insert(vip.name_any(), why)).is_err()
+    }
+
+    fn put(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan<'a>) {
+        if let Some(work) = self.routers.get_mut(&router) {
+            work.vips += 1;
+            if work.interface.is_none() {
+                work.interface.clone_from(&pool.interface);
+            }
+            self.delicate |= pool.interface.is_some() && work.interface != pool.interface;
+            // The fastest of its pools, should an admin change one of them. A pool that is gone has no say.
+            if let Some(known) = self.input.pools.get(&vip.spec.pool) {
+                work.interval_ms =
+                    Some(work.interval_ms.map_or(known.interval_ms, |old| old.min(known.interval_ms)));
+            }
+        }
+        plan.carriers.insert(vip.name_any(), router);
+    }
+
+    /// The segment for a VIP without one.
+    fn segment(&self, vip: &VirtualIP, pool: &PoolPlan) -> Result<IpNet, Unplaced> {
+        let address = vip.spec.address;
+        self.land.segment(address, pool).ok_or_else(|| {
+            let pool_name = vip.spec.pool.clone();
+            if let Some(segment) = self.land.segments.find_mute(address) {
+                return Unplaced::LinkLocal { address, segment };
+            }
+            let lone = self.land.segments.find_lone(address, pool.interface.as_deref());
+            match (&pool.interface, lone) {
+                (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
+                (Some(interface), None) => {
+                    Unplaced::Interface { address, interface: interface.clone(), pool: pool_name }
+                }
+                (None, None) => Unplaced::Segment { address, pool: pool_name },
+            }
+        })
+    }
+
+    /// The router for a VIP without one; made if need be.
+    fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlan) -> Result<String, Unplaced> {
+        let segment = self.segment(vip, pool)?;
+        let kind = Kind::new(segment, pool);
+        let mut venue = self.venues.remove(&kind).unwrap_or_else(|| self.venue(segment, pool));
+        let choice = self.choose(vip, pool, &mut venue);
+        self.venues.insert(kind, venue);
+        match choice {
+            Choice::Router(name) => Ok(name),
+            Choice::Made(name) => {
+                if let Some(made) = self.routers.get(&name) {
+                    // It may fit elsewhere, too.
+                    self.venues.values_mut().for_each(|venue| venue.learn(&name, made));
+                }
+                Ok(name)
+            }
+            Choice::NoVrid => Err(Unplaced::Vrid { segment }),
+        }
+    }
+
+    fn venue(&self, segment: IpNet, pool: &PoolPlan) -> Venue<'a> {
+        let candidates = self.land.segments.candidates(segment, pool.interface.as_deref());
+        Venue::new(segment, candidates, pool.interval_ms, &self.routers)
+    }
+
+    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, venue: &mut Venue<'a>) -> Choice {
+        // VIPs of the same Services, by the node that is first where they are: now, and when all nodes are well.
+        let (mut now, mut well) = (BTreeMap::new(), BTreeMap::new());
+        for (router, count) in self.spread.siblings(vip) {
+            let Some(router) = self.routers.get(router) else { continue };
+            if let Some(node) = router.first_healthy(&self.land.nodes) {
+                *now.entry(node).or_insert(0) += count;
+            }
+            if let Some(node) = router.first() {
+                *well.entry(node).or_insert(0) += count;
+            }
+        }
+        let at = |counts: &BTreeMap<&str, usize>, node: Option<&str>| {
+            node.and_then(|node| counts.get(node)).copied().unwrap_or(0)
+        };
+        let siblings = |router: &Work<'_>| {
+            if now.is_empty() {
+                return (0, 0);
+            }
+            (at(&now, router.first_healthy(&self.land.nodes)), at(&well, router.first()))
+        };
+        let fitting = || venue.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
+        let least = fitting().map(|(name, router)| (siblings(router), router.vips, name)).min();
+        if let Some(((siblings, _), vips, name)) = least {
+            let enough =
+                vips == 0 || fitting().filter(|(_, router)| router.vips > 0).count() >= venue.healthy.max(1);
+            let mut healthy = venue.candidates.iter().filter(|one| one.healthy);
+            if enough && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node)))) {
+                return Choice::Router(name.clone());
+            }
+        }
+        let least = least.map(|(_, _, name)| name.clone());
+        let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
+        match (self.add(venue, pool, &siblings), least) {
+            (Some(made), _) => Choice::Made(made),
+            (None, Some(name)) => Choice::Router(name),
+            (None, None) => Choice::NoVrid,
+        }
+    }
+
+    /// Makes a router, if the segment has a VRID left.
+    fn add(
+        &mut self,
+        venue: &mut Venue<'a>,
+        pool: &PoolPlan,
+        siblings: &BTreeMap<String, usize>,
+    ) -> Option<String> {
+        let vrid = self.free_vrid(venue)?;
+        let others: Vec<&VirtualRouterSpec> = self
+            .routers
+            .values()
+            .filter(|router| router.vips > 0 && router.segment == Some(venue.segment))
+            .map(|router| &*router.spec)
+            .collect();
+        let segment = venue.segment.to_string();
+        let spec = VirtualRouterSpec {
+            vrid,
+            advertisement_interval_milliseconds: pool.interval_ms,
+            nodes: ranking::new(vrid, &venue.candidates, &others, siblings),
+            segment,
+        };
+        let name = router_name(venue.segment, vrid);
+        let interface = pool.interface.clone();
+        let work = Work { interface, interval_ms: Some(pool.interval_ms), ..Work::new(Cow::Owned(spec)) };
+        self.routers.insert(name.clone(), work);
+        Some(name)
+    }
+
+    /// The lowest VRID from 64 on, then from 1, that no router of ours and no stranger of the family uses on the same
+    /// links.
+    fn free_vrid(&self, venue: &mut Venue<'a>) -> Option<u8> {
+        let used = venue.used_vrids(&self.routers, &self.land.networks);
+        (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
+    }
+}
+
+/// The routers that count. Of several with one VRID on one segment, which only hands make, agents take part in the oldest
+/// only; the VIPs of the others are placed anew.
+fn distinct(routers: &[Arc<VirtualRouter>]) -> Vec<&Arc<VirtualRouter>> {
+    let mut by_age: Vec<_> =
+        routers.iter().filter(|router| router.metadata.deletion_timestamp.is_none()).collect();
+    by_age.sort_by_cached_key(|router| {
+        (router.metadata.creation_timestamp.as_ref().map(|time| time.0), router.name_any())
+    });
+    let mut seen = BTreeSet::new();
+    by_age.retain(|router| seen.insert((router.spec.segment.as_str(), router.spec.vrid)));
+    by_age
+}
+
+#[cfg(test)]
+mod tests;

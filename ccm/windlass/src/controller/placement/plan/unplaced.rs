@@ -1,0 +1,88 @@
+//! Why no virtual router carries a VIP.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use windlass_api::VirtualIP;
+
+const REASON_SEGMENT: &str = "NoSegment";
+const REASON_INTERFACE: &str = "NoInterface";
+const REASON_SUBNET: &str = "NoSubnet";
+const REASON_LINK_LOCAL: &str = "NoLinkLocalAddress";
+const REASON_VRID: &str = "NoVRID";
+
+/// What a VIP lacks for a virtual router to carry it, in words for its condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unplaced {
+    /// No node's subnet holds the address.
+    #[error(
+        "{address} is in no subnet of any node with a Windlass agent: give pool {pool:?} addresses of the nodes' subnet, \
+         or name the interface in its spec.interface"
+    )]
+    Segment { address: IpAddr, pool: String },
+    /// No node has the interface that the pool names.
+    #[error(
+        "no node with a Windlass agent has an {} subnet on interface {interface:?}, which pool {pool:?} names: correct its \
+         spec.interface",
+        family(*.address)
+    )]
+    Interface { address: IpAddr, interface: String, pool: String },
+    /// The nodes have addresses of the family, each by itself.
+    #[error(
+        "{address} is in no subnet of any node with a Windlass agent, because the nodes' {} addresses are in none, as \
+         {example}: give the nodes their addresses with the length of the subnet's prefix, as /{}",
+        family(*.address), usual_prefix(*.address)
+    )]
+    HostRoutes { address: IpAddr, example: String },
+    /// IPv6 is off on the interfaces, but for addresses that somebody set.
+    #[error(
+        "{address} is in {segment}, where no node's interface has a link-local address, which adverts for IPv6 come from: \
+         let the interfaces have one (sysctl net.ipv6.conf.<interface>.addr_gen_mode)"
+    )]
+    LinkLocal { address: IpAddr, segment: IpNet },
+    /// Every VRID is in use on the segment.
+    #[error("all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment")]
+    Vrid { segment: IpNet },
+}
+
+impl Unplaced {
+    /// Every reason that it gives.
+    pub(crate) const REASONS: [&str; 5] =
+        [REASON_SEGMENT, REASON_INTERFACE, REASON_SUBNET, REASON_LINK_LOCAL, REASON_VRID];
+
+    /// Reason for a condition.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Segment { .. } => REASON_SEGMENT,
+            Self::Interface { .. } => REASON_INTERFACE,
+            Self::HostRoutes { .. } => REASON_SUBNET,
+            Self::LinkLocal { .. } => REASON_LINK_LOCAL,
+            Self::Vrid { .. } => REASON_VRID,
+        }
+    }
+}
+
+const fn usual_prefix(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 24,
+        IpAddr::V6(_) => 64,
+    }
+}
+
+const fn family(address: IpAddr) -> &'static str {
+    match address {
+        IpAddr::V4(_) => "IPv4",
+        IpAddr::V6(_) => "IPv6",
+    }
+}
+
+/// Why no virtual router carries the address, if the planner said so. What an agent said before, say that the address is in
+/// quarantine, is no reason to believe that none will.
+pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
+    if vip.spec.virtual_router.is_some() {
+        return None;
+    }
+    let of_planner = |one: &&Condition| Unplaced::REASONS.contains(&one.reason.as_str());
+    vip.announced().filter(of_planner).map(|one| one.message.as_str())
+}

@@ -1,0 +1,60 @@
+//! What the planner sees of the state.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool};
+
+use super::plan::{Input, Kind, Land, Offer, PoolPlan};
+use crate::controller::state::State;
+use crate::controller::stores::Stores;
+
+#[cfg(test)]
+mod tests;
+
+/// All of it.
+pub(crate) fn input(state: &mut State) -> Input {
+    let land = state.ground.land(&state.stores);
+    Input { vips: state.stores.vips.iter().cloned().collect(), ..surroundings(&state.stores, land) }
+}
+
+/// All but the VIPs.
+fn surroundings(stores: &Stores, land: Arc<Land>) -> Input {
+    let routers = stores.routers.iter().cloned().collect();
+    Input { pools: pools(stores), vips: Vec::new(), routers, land }
+}
+
+/// What plans need to know of pools, by their names.
+pub(crate) fn pools(stores: &Stores) -> BTreeMap<String, PoolPlan> {
+    stores.pools.iter().map(|pool| (pool.name_any(), pool_plan(pool))).collect()
+}
+
+fn pool_plan(pool: &VirtualIPPool) -> PoolPlan {
+    PoolPlan {
+        interface: pool.spec.interface.clone(),
+        interval_ms: pool.spec.advertisement_interval_milliseconds,
+    }
+}
+
+impl State {
+    /// The virtual router that `vip`, which is about to be made for `holder`, can name at once: one write less than to make
+    /// it and then to say who carries it. `None`: the planner decides when the object is there.
+    pub(crate) fn carrier_of_new(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
+        let address = vip.spec.address;
+        let is_sibling = |other: &IpAddr| *other != address && other.is_ipv4() == address.is_ipv4();
+        if self.ledger.held_by(holder).iter().any(is_sibling) {
+            return None;
+        }
+        let Self { ground, stores, loads, .. } = self;
+        let pool = pool_plan(stores.pools.get(&vip.spec.pool)?);
+        let land = ground.land(stores);
+        let segment = land.segment(address, &pool)?;
+        let offer = ground
+            .offer(Kind::new(segment, &pool), || Offer::new(&surroundings(stores, land), segment, &pool));
+        let router = offer.next(|router| loads.of(router))?.to_owned();
+        loads.expect(address, router.clone());
+        Some(router)
+    }
+}

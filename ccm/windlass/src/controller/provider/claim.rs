@@ -1,0 +1,194 @@
+//! Making an address a Service's own: the calls that create its `VirtualIP`, put the Service among its owners, or take
+//! it out of quarantine. Each changes only what was seen; whoever came first is learnt from the API server's answer.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::{Value, json};
+use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_ccm::ProviderError;
+use windlass_ccm::lenient::{Lenient, read, read_opt};
+use windlass_ipam::Planned;
+
+use super::load_balancer::{Metal, failed};
+use crate::controller::allocation::ledger::{Claim, Seen};
+use crate::controller::stores::limited::limited;
+
+impl Metal {
+    /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger
+    /// knows what the API server has, which may be that somebody else was faster.
+    pub(crate) async fn claim(
+        &self,
+        holder: &ServiceRef,
+        service: Option<&Service>,
+        planned: &Planned,
+        claim: Claim,
+    ) -> Result<(), ProviderError> {
+        let address = planned.address;
+        let asking = service.map(|service| (holder, service));
+        // Together with the claim it is written who may use it: no agent announces it to others before.
+        match claim {
+            Claim::Owned => Ok(()),
+            Claim::Create => self.create(holder, service, planned).await,
+            Claim::Join { object, owners } => {
+                let spec = self.with_sources(json!({ "owners": owners }), address, &owners, asking);
+                self.patch(holder, address, &object, spec).await
+            }
+            Claim::Recall(object) if object.owners.contains(holder) => {
+                let owners = std::slice::from_ref(holder);
+                let spec = json!({ "owners": owners, "quarantine": null });
+                let spec = self.with_sources(spec, address, owners, asking);
+                self.patch(holder, address, &object, spec).await
+            }
+            // An object keeps one of its owners: for a Service that was made anew it is made anew.
+            Claim::Recall(object) => self.delete(holder, address, &object).await,
+        }
+    }
+
+    /// A patch of the spec, with who may use the address if that is to be said or to be unsaid.
+    fn with_sources(
+        &self,
+        mut spec: Value,
+        address: IpAddr,
+        owners: &[ServiceRef],
+        asking: Option<(&ServiceRef, &Service)>,
+    ) -> Value {
+        let state = self.shared.state();
+        let wanted = state.sources_of(address, owners, asking);
+        let known = state.vip(address).map_or(&[][..], |vip| &vip.spec.sources);
+        if wanted != known {
+            spec["sources"] = sources_patch(&wanted);
+        }
+        spec
+    }
+
+    async fn create(
+        &self,
+        holder: &ServiceRef,
+        service: Option<&Service>,
+        planned: &Planned,
+    ) -> Result<(), ProviderError> {
+        let Planned { address, pool, .. } = planned;
+        let name = virtual_ip_name(*address);
+        let mut object = VirtualIP::new(&name, new_claim(holder, planned));
+        let asking = service.map(|service| (holder, service));
+        {
+            let mut state = self.shared.state();
+            let owners = std::slice::from_ref(holder);
+            object.spec.sources = state.sources_of(*address, owners, asking);
+            object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
+            object.spec.virtual_router = state.carrier_of_new(holder, &object);
+        }
+        let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
+        match asked(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what).await? {
+            Ok(created) => {
+                tracing::info!(service = %holder, %address, pool, "address claimed");
+                self.shared.answer(created, holder);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => self.read(holder, *address).await,
+            Err(error) => Err(failed(&what(), &error)),
+        }
+    }
+
+    /// Changes the object as it was seen. If it has changed since, what it is now is read instead.
+    pub(crate) async fn patch(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &Seen,
+        spec: Value,
+    ) -> Result<(), ProviderError> {
+        let name = virtual_ip_name(address);
+        let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
+        let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
+        let what = || format!("cannot change VirtualIP {name:?} for Service {holder}");
+        match asked(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what).await? {
+            Ok(changed) => {
+                self.shared.answer(changed, holder);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
+                self.read(holder, address).await
+            }
+            Err(error) => Err(failed(&what(), &error)),
+        }
+    }
+
+    /// Deletes the object as it was seen. If it has changed since, what it is now is read instead.
+    pub(crate) async fn delete(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &Seen,
+    ) -> Result<(), ProviderError> {
+        if self.delete_as_seen(address, object, "").await? {
+            Ok(())
+        } else {
+            self.read(holder, address).await
+        }
+    }
+
+    /// Deletes the object as it was seen, or finds it gone. `false`: it has changed since. `which` it is, the error says.
+    pub(crate) async fn delete_as_seen(
+        &self,
+        address: IpAddr,
+        object: &Seen,
+        which: &str,
+    ) -> Result<bool, ProviderError> {
+        let name = virtual_ip_name(address);
+        let what = || format!("cannot delete VirtualIP {name:?}{which}");
+        match asked(self.vips.delete(&name, &exactly(object)), what).await? {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => return Ok(false),
+            Err(error) => return Err(failed(&what(), &error)),
+        }
+        self.shared.deleted(address, &object.uid);
+        Ok(true)
+    }
+
+    /// Learns from the API server whose `address` is. What `holder` was promised of it is over, unless it owns it.
+    pub(crate) async fn read(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
+        let name = virtual_ip_name(address);
+        let what = || format!("cannot read VirtualIP {name:?}");
+        let known = self.shared.state().vip(address).cloned();
+        match asked(read_opt(self.vips.get_opt(&name)), what).await? {
+            Ok(Some(object)) => self.shared.answer(object, holder),
+            Ok(None) => self.shared.absent(address, holder, known.as_deref()),
+            Err(error) => return Err(failed(&what(), &error)),
+        }
+        Ok(())
+    }
+}
+
+/// [`limited`], whose silence is a failure to try again.
+async fn asked<T>(call: impl Future<Output = T>, what: impl FnOnce() -> String) -> Result<T, ProviderError> {
+    limited(call, what).await.map_err(ProviderError::Transient)
+}
+
+/// The object that claims an address.
+fn new_claim(holder: &ServiceRef, planned: &Planned) -> VirtualIPSpec {
+    VirtualIPSpec {
+        address: planned.address,
+        pool: planned.pool.clone().unwrap_or_default(),
+        former_pools: Vec::new(),
+        owners: vec![holder.clone()],
+        virtual_router: None,
+        sources: Vec::new(),
+        quarantine: None,
+    }
+}
+
+/// What a merge patch says of these.
+pub(crate) fn sources_patch(sources: &[PortSources]) -> Value {
+    if sources.is_empty() { Value::Null } else { json!(sources) }
+}
+
+/// The object in the very version that was seen.
+fn exactly(object: &Seen) -> DeleteParams {
+    let preconditions =
+        Preconditions { uid: Some(object.uid.clone()), resource_version: Some(object.version.to_string()) };
+    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
+}

@@ -1,0 +1,194 @@
+//! What to say of a Service whose addresses are claimed: whether they work, and the words of its condition. Pure.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
+use windlass_api::{
+    REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
+    address_allocated,
+};
+use windlass_ccm::{Ensured, ProviderError};
+use windlass_ipam::{Families, Family, Plan, Planned};
+
+use crate::controller::allocation::condition;
+use crate::controller::placement::plan::why_unplaced;
+
+/// How far one address of a Service is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Some node announces it.
+    Works,
+    /// It is on its way.
+    Waits {
+        /// For what.
+        message: String,
+    },
+    /// It cannot be announced until somebody changes something.
+    Blocked {
+        /// What, and by whom.
+        message: String,
+    },
+    /// Another station of the LAN has it.
+    Taken {
+        /// Which.
+        message: String,
+    },
+    /// The Service's status shows it already, or did, and it stays there, but nobody announces it at the moment.
+    Silent {
+        /// What is waited for.
+        message: String,
+    },
+    /// The Service's status shows it already, and it stays there, but nobody announces it until somebody changes something,
+    /// or another station lets go of it.
+    Mute {
+        /// What, and by whom.
+        message: String,
+    },
+}
+
+/// How far an address is. `used`: the Service's status has it, or had it.
+pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Progress {
+    let waits = |message| if used { Progress::Silent { message } } else { Progress::Waits { message } };
+    let blocked = |message| if used { Progress::Mute { message } } else { Progress::Blocked { message } };
+    let Some(vip) = vip else { return waits(format!("waiting for the VirtualIP of {address}")) };
+    if vip.is_announced() {
+        return Progress::Works;
+    }
+    if let Some(why) = why_unplaced(vip) {
+        return blocked(why.to_owned());
+    }
+    let said = vip.announced().filter(|_| vip.spec.quarantine.is_none());
+    match said.map(|said| (said.reason.as_str(), said.message.clone())) {
+        Some((REASON_ADDRESS_TAKEN, message)) if !used => Progress::Taken { message },
+        Some((REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED, message)) => blocked(message),
+        // An update of the agent, most of the time.
+        Some((REASON_AGENT_STOPPED, message)) => waits(message),
+        Some(_) | None => waits(match &vip.spec.virtual_router {
+            Some(router) => format!("waiting for a node of virtual router {router} to announce {address}"),
+            None => format!("waiting for a virtual router for {address}"),
+        }),
+    }
+}
+
+/// What to answer for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
+/// its own. Of a Service that needs both families, both work or none is shown; of others what works is shown, once it is
+/// known that the rest will not. What was shown stays.
+pub(crate) fn verdict(
+    plan: &Plan,
+    families: Families,
+    pool: Option<&str>,
+    shown: &BTreeSet<IpAddr>,
+    progress: impl Fn(IpAddr) -> Progress,
+    foreign: Vec<LoadBalancerIngress>,
+) -> Result<Ensured, ProviderError> {
+    let reason = address_allocated::NOT_ANNOUNCED;
+    let mut kept: Vec<&Planned> = Vec::new();
+    let (mut waits, mut silent, mut mute, mut blocked) = (None, Vec::new(), Vec::new(), Vec::new());
+    for planned in &plan.addresses {
+        match progress(planned.address) {
+            Progress::Works => kept.push(planned),
+            Progress::Waits { message } => waits = waits.or(Some(message)),
+            Progress::Blocked { message } | Progress::Taken { message } => blocked.push(message),
+            Progress::Silent { message } => {
+                kept.push(planned);
+                silent.push(message);
+            }
+            Progress::Mute { message } => {
+                kept.push(planned);
+                mute.push(message);
+            }
+        }
+    }
+    // Of an address that was announced a moment ago nothing is said, unless there is something to say or to write all the same.
+    let is_old = |kept: &&Planned| shown.contains(&kept.address);
+    if !silent.is_empty() && mute.is_empty() && kept.iter().all(is_old) {
+        waits = waits.or_else(|| Some([&silent[..], &blocked].concat().join("; ")));
+    }
+    let works_meanwhile = !shown.is_empty() && shown.iter().all(|one| progress(*one) == Progress::Works);
+    // The condition is a memory also while it waits.
+    let has = condition::has(pool, &kept);
+    let and_has = |message: String| if kept.is_empty() { message } else { format!("{has}; {message}") };
+    if let Some(message) = waits {
+        return Ok(Ensured::Pending { works: works_meanwhile, reason, message: and_has(message) });
+    }
+    let works = mute.is_empty() && silent.is_empty();
+    let ills = [mute, silent, blocked].concat().join("; ");
+    let strict = matches!(families, Families::Require(_));
+    let missing = kept.len() < plan.addresses.len();
+    if missing && (strict || kept.is_empty()) {
+        let message = and_has(ills);
+        return Err(if works_meanwhile {
+            ProviderError::Blocked { reason, message }
+        } else {
+            ProviderError::Rejected { reason, message }
+        });
+    }
+    let (reason, message) =
+        if ills.is_empty() { words(plan, pool, &kept, has) } else { (reason, and_has(ills)) };
+    let addresses = kept.iter().map(|planned| planned.address);
+    Ok(Ensured::Ready { status: status(addresses, foreign), works, reason, message })
+}
+
+/// The reason and the words for addresses that are all announced, beginning with `has`.
+fn words(plan: &Plan, pool: Option<&str>, working: &[&Planned], has: String) -> (&'static str, String) {
+    if working.iter().any(|planned| planned.pool.is_none()) {
+        return (
+            address_allocated::ADDRESS_OUTSIDE_POOLS,
+            format!(
+                "{has}: kept although no pool holds it any more; add it to a pool, or allow the move by spec.onRemoval: \
+                 Move of its pool or annotation {}=\"true\" on its VirtualIP",
+                windlass_api::ANNOTATION_ALLOW_MOVE
+            ),
+        );
+    }
+    let elsewhere =
+        working.iter().find_map(|planned| planned.pool.as_deref().filter(|its| Some(*its) != pool));
+    if let (Some(pool), Some(its)) = (pool, elsewhere) {
+        return (
+            address_allocated::ADDRESS_IN_OTHER_POOL,
+            format!(
+                "{has}: kept although pool {pool:?}, which the Service names, does not hold it any more; name pool {its:?}, \
+                 or add the address to pool {pool:?}"
+            ),
+        );
+    }
+    if !plan.missing.is_empty() {
+        let missing: BTreeSet<String> = plan.missing.iter().map(Family::to_string).collect();
+        let missing = missing.into_iter().collect::<Vec<_>>().join(" and ");
+        return (
+            address_allocated::FAMILY_MISSING,
+            format!("{has}; no {missing} address can be had from any pool: add some to a pool it may use"),
+        );
+    }
+    (address_allocated::ALLOCATED, has)
+}
+
+/// These addresses, then the entries of others.
+pub(crate) fn status(
+    addresses: impl IntoIterator<Item = IpAddr>,
+    foreign: Vec<LoadBalancerIngress>,
+) -> LoadBalancerStatus {
+    let ingress = |address: IpAddr| LoadBalancerIngress {
+        ip: Some(address.to_string()),
+        // The API server would default it, and every later comparison would find a difference (service-contract §0.7).
+        ip_mode: Some("VIP".to_owned()),
+        ..LoadBalancerIngress::default()
+    };
+    LoadBalancerStatus { ingress: Some(addresses.into_iter().map(ingress).chain(foreign).collect()) }
+}
+
+/// The entries of a Service's status that are not ours: host names, and addresses that `is_ours` disowns.
+pub(crate) fn foreign(service: &Service, is_ours: impl Fn(IpAddr) -> bool) -> Vec<LoadBalancerIngress> {
+    let balancer = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let entries = balancer.into_iter().flat_map(|balancer| balancer.ingress.iter().flatten());
+    entries.filter(|entry| !is_own(entry, &is_ours)).cloned().collect()
+}
+
+/// Whether an entry of a status is ours.
+pub(crate) fn is_own(entry: &LoadBalancerIngress, is_ours: impl Fn(IpAddr) -> bool) -> bool {
+    entry.ip.as_deref().and_then(|ip| ip.parse().ok()).is_some_and(is_ours)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Why a Service is given no address, as the service controller is to say it. Pure.
+
+use std::net::IpAddr;
+
+use windlass_api::{ServiceRef, address_allocated};
+use windlass_ccm::ProviderError;
+use windlass_ipam::{AllocateError, Refusal, Refused};
+
+use crate::controller::allocation::request::RequestError;
+
+/// The Service asks for something that nobody could give.
+pub(crate) fn unserveable(error: &RequestError) -> ProviderError {
+    ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
+}
+
+/// The pools do not give what it asks for. `node_with` says which node has an address itself: no pool has that one, whatever
+/// it lists, and to add it to one would not help.
+pub(crate) fn refused<'a>(
+    error: &AllocateError<ServiceRef>,
+    node_with: impl Fn(IpAddr) -> Option<&'a str>,
+) -> ProviderError {
+    let message = match error {
+        AllocateError::InNoPool { address, .. }
+        | AllocateError::NotInPool { address, belongs_to: None, .. } => node_with(*address).map(|node| {
+            format!(
+                "address {address} is an address of node {node} and is never given: ask for another address"
+            )
+        }),
+        AllocateError::NotInPool { .. }
+        | AllocateError::NoFreeAddress { .. }
+        | AllocateError::NoSuchPool { .. }
+        | AllocateError::PoolRefuses { .. }
+        | AllocateError::Reserved { .. }
+        | AllocateError::Taken { .. }
+        | AllocateError::SharingRefused { .. }
+        | AllocateError::Quarantined { .. }
+        | AllocateError::WrongFamily { .. }
+        | AllocateError::FamilyNotNamed { .. }
+        | AllocateError::NamedTwice { .. }
+        | AllocateError::NothingWanted => None,
+    };
+    ProviderError::Rejected { reason: reason(error), message: message.unwrap_or_else(|| error.to_string()) }
+}
+
+/// `reason` of the condition.
+pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
+    match error {
+        AllocateError::NoFreeAddress { considered, .. } if are_for_others(considered) => {
+            address_allocated::POOL_NOT_ALLOWED
+        }
+        AllocateError::NoFreeAddress { .. } => address_allocated::NO_FREE_ADDRESS,
+        AllocateError::NoSuchPool { .. } => address_allocated::NO_SUCH_POOL,
+        AllocateError::PoolRefuses { .. } | AllocateError::Reserved { .. } => {
+            address_allocated::POOL_NOT_ALLOWED
+        }
+        AllocateError::Taken { .. } | AllocateError::Quarantined { .. } => address_allocated::ADDRESS_IN_USE,
+        AllocateError::SharingRefused { .. } => address_allocated::SHARING_REFUSED,
+        AllocateError::InNoPool { .. }
+        | AllocateError::NotInPool { .. }
+        | AllocateError::WrongFamily { .. }
+        | AllocateError::FamilyNotNamed { .. }
+        | AllocateError::NamedTwice { .. }
+        | AllocateError::NothingWanted => address_allocated::INVALID_REQUEST,
+    }
+}
+
+/// Whether the pools that it could have an address from are for other namespaces or labels, all of them.
+fn are_for_others(considered: &[Refused]) -> bool {
+    let mut for_others = false;
+    for refused in considered {
+        match refused.why {
+            Refusal::OtherNamespace | Refusal::OtherLabels => for_others = true,
+            Refusal::NotNamed | Refusal::OtherFamily => {}
+            Refusal::NotAutoAssign | Refusal::Disabled | Refusal::Full | Refusal::TooFew { .. } => {
+                return false;
+            }
+        }
+    }
+    for_others
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Parting a Service from an address: it leaves those it shared with, or the address goes into quarantine, or is free at
+//! once. And what becomes of addresses that another station of the LAN has.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
+use windlass_ccm::ProviderError;
+
+use super::load_balancer::{Metal, TRIES};
+use crate::controller::allocation::ledger::{Part, Seen};
+use crate::controller::state::State;
+use crate::controller::stores::cache::version;
+
+/// How long an address that another station has is not tried again.
+const TAKEN_FOR: Duration = Duration::from_mins(10);
+
+impl Metal {
+    /// Parts `holder` from `address`, if it has it.
+    pub(crate) async fn withdraw(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
+        for _ in 0..TRIES {
+            let part = self.shared.state().ledger.part(holder, address);
+            match part {
+                Part::None => return Ok(()),
+                Part::Read => self.read(holder, address).await?,
+                Part::Leave { object, stay } => {
+                    self.patch(holder, address, &object, json!({ "owners": stay })).await?;
+                    tracing::info!(service = %holder, %address, "address left to those it was shared with");
+                }
+                Part::Yield { object, owners } => {
+                    self.patch(holder, address, &object, json!({ "owners": owners })).await?;
+                }
+                Part::Last(object) => {
+                    let end = quarantine_end(&self.shared.state(), address, &object);
+                    match end {
+                        None => self.delete(holder, address, &object).await?,
+                        Some(until) => {
+                            let quarantine = Quarantine {
+                                reason: QuarantineReason::Released,
+                                until: Time(until),
+                                message: format!(
+                                    "Service {holder} let go of it: nobody else is given it yet"
+                                ),
+                            };
+                            self.put_away(holder, address, &object, &quarantine).await?;
+                        }
+                    }
+                    tracing::info!(service = %holder, %address, "address released");
+                }
+            }
+            let concerned = self.shared.state().parted(address, holder);
+            self.shared.changes.push(concerned);
+        }
+        Err(ProviderError::Transient(format!(
+            "cannot release {address}: its VirtualIP changed {TRIES} times meanwhile"
+        )))
+    }
+
+    /// Parts `holder` from all that it has and does not want for another reason.
+    pub(crate) async fn withdraw_all(&self, holder: &ServiceRef) -> Result<(), ProviderError> {
+        let held = self.shared.state().to_withdraw(holder);
+        for address in held {
+            self.withdraw(holder, address).await?;
+        }
+        self.shared.state().served(holder);
+        Ok(())
+    }
+
+    /// Another station has `address`: nobody is given it for a while.
+    pub(crate) async fn avoid(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &Seen,
+        why: &str,
+    ) -> Result<(), ProviderError> {
+        let until = self.shared.now() + TAKEN_FOR;
+        let quarantine = Quarantine {
+            reason: QuarantineReason::AddressTaken,
+            until: Time(until),
+            message: why.chars().take(1000).collect(),
+        };
+        tracing::warn!(service = %holder, %address, %until, why, "another station has the address: it is not given for a while");
+        self.put_away(holder, address, object, &quarantine).await
+    }
+
+    async fn put_away(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &Seen,
+        quarantine: &Quarantine,
+    ) -> Result<(), ProviderError> {
+        let spec = json!({ "quarantine": quarantine, "virtualRouter": null });
+        self.patch(holder, address, object, spec).await
+    }
+
+    /// Deletes an object whose quarantine has ended. One that has changed since is left to the next look.
+    pub(crate) async fn end_quarantine(&self, address: IpAddr, object: &Seen) -> Result<(), ProviderError> {
+        if self.delete_as_seen(address, object, ", whose quarantine has ended").await? {
+            tracing::info!(%address, "quarantine ended");
+        }
+        Ok(())
+    }
+}
+
+/// Until when `address` is kept back if its last owner leaves it now. `None`: not at all, because its pool says so, no
+/// pool holds it, or no node ever announced it.
+fn quarantine_end(state: &State, address: IpAddr, object: &Seen) -> Option<Timestamp> {
+    let pool = state.ledger.pool_of(address)?;
+    let vip = state.vip(address).filter(|vip| version(&***vip) == object.version);
+    let untouched = vip.is_some_and(|vip| never_announced(vip));
+    (!untouched && !pool.policy.quarantine.is_zero()).then(|| state.clock.now() + pool.policy.quarantine)
+}
+
+/// No virtual router carries it or ever did, as far as the object tells.
+fn never_announced(vip: &VirtualIP) -> bool {
+    let said = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
+    vip.spec.virtual_router.is_none() && !said
+}

@@ -1,0 +1,75 @@
+//! A contest as the provider sees it: what is put right when, and an event that names the other controller.
+
+use k8s_openapi::api::core::v1::Service;
+use kube::api::Api;
+use kube::{Resource as _, ResourceExt as _};
+use tokio::time::Instant;
+use windlass_api::ServiceRef;
+use windlass_ccm::app::root_cause;
+use windlass_ccm::events::EventKind;
+use windlass_ccm::lenient::{Lenient, read};
+
+use super::Answer;
+use super::leftovers::is_littered;
+use super::writer::Writer;
+use crate::controller::allocation::request::owner;
+use crate::controller::provider::load_balancer::Metal;
+use crate::controller::stores::limited::limited;
+use crate::controller::stores::service_key;
+
+/// Reason of the event that tells of it.
+const CONTESTED: &str = "StatusContested";
+
+impl Metal {
+    /// Whether somebody else has written the Service's status, and it is to be put right at once. What is to be put right
+    /// later names the Service then.
+    pub(crate) fn is_to_be_put_right(&self, old: &Service, new: &Service) -> bool {
+        let Some(holder) = owner(new) else { return false };
+        let mut state = self.shared.state();
+        let is_littered = is_littered(old, new, |address| state.is_ours(address));
+        if !is_littered && !state.is_forged(&holder, old, new) {
+            return false;
+        }
+        let now = state.clock.now();
+        let answer = state.contests.changed(&holder, now);
+        drop(state);
+        match answer {
+            Answer::Now => true,
+            Answer::After(pause) => {
+                self.shared.changes.push_at(service_key(&holder), Instant::now() + pause);
+                false
+            }
+            Answer::Awaited => false,
+        }
+    }
+
+    /// Tells on the Service that another controller writes its status, if that is to be told: whose it is the API server
+    /// knows.
+    pub(crate) async fn tell_of_contest(&self, holder: &ServiceRef, service: &Service) {
+        let is_due = {
+            let mut state = self.shared.state();
+            let now = state.clock.now();
+            state.contests.is_to_be_told(holder, now)
+        };
+        if !is_due {
+            return;
+        }
+        // Without an answer it is told without the name.
+        let who = self.stored(holder).await.ok().and_then(|now| Writer::of(now.managed_fields())?.name);
+        let who = who.map_or_else(|| "another controller".to_owned(), |who| format!("controller {who:?}"));
+        let message = format!(
+            "{who} writes the addresses in the status of this Service, too: they are put right after a pause that grows to \
+             5 minutes. Stop that controller, or let one of them serve the Service by spec.loadBalancerClass"
+        );
+        tracing::warn!(service = %holder, %who, "the status is written by two controllers");
+        self.events.send(service.object_ref(&()), EventKind::Warning, CONTESTED, message);
+    }
+
+    /// The Service as the API server has it, with what is not kept here: who wrote it.
+    pub(super) async fn stored(&self, holder: &ServiceRef) -> Result<Service, String> {
+        let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &holder.namespace);
+        let what = || format!("cannot read Service {holder}");
+        let found = limited(read(api.get(&holder.name)), what).await?;
+        found.map_err(|error| format!("{}: {}", what(), root_cause(&error)))
+    }
+}

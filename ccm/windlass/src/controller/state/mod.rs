@@ -1,0 +1,188 @@
+//! What the controller knows: the cluster as the watches show it, the ledger, and who waits for an address. Decisions
+//! here are synchronous and touch nothing outside; they return the Services to look at again.
+
+pub(crate) mod shared;
+pub(crate) mod watch;
+pub(crate) mod watched;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use windlass_api::{
+    REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP, virtual_ip_name,
+};
+use windlass_ccm::ServiceKey;
+use windlass_ipam::Pool;
+
+use crate::controller::allocation::external::Told;
+use crate::controller::allocation::ledger::Ledger;
+use crate::controller::allocation::pools::{Findings, Reviewed, Reviewer};
+use crate::controller::allocation::settings::Settings;
+use crate::controller::allocation::waiting::{Chance, Waiting};
+use crate::controller::placement::dirty::Unsettled;
+use crate::controller::placement::plan::why_unplaced;
+use crate::controller::placement::router_loads::Loads;
+use crate::controller::placement::topology_cache::Ground;
+use crate::controller::provider::status_conflict::Contests;
+use crate::controller::stores::cache::News;
+use crate::controller::stores::clock::Clock;
+use crate::controller::stores::{Stores, service_key};
+
+/// Everything known.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) settings: Settings,
+    pub(crate) stores: Stores,
+    pub(crate) ledger: Ledger,
+    /// VIPs of each virtual router.
+    pub(crate) loads: Loads,
+    /// Where they can be.
+    pub(crate) ground: Ground,
+    /// What changed since all was as planned.
+    pub(crate) unsettled: Unsettled,
+    /// What pools have to tell of, by their names, unless it is to be looked for anew.
+    pub(crate) findings: Option<Arc<BTreeMap<String, Findings>>>,
+    pub(crate) waiting: Waiting,
+    reviewer: Reviewer,
+    /// Services with external IPs.
+    pub(crate) external: BTreeSet<ServiceRef>,
+    /// What was told of external IPs that are refused.
+    pub(crate) told: Told,
+    /// Services that may have addresses that nobody sees to: changed since they were looked at.
+    pub(crate) suspects: BTreeSet<ServiceRef>,
+    /// The pools that Services named when they were given what they have.
+    pub(crate) named_pools: BTreeMap<ServiceRef, String>,
+    /// Services whose status another controller writes, too.
+    pub(crate) contests: Contests,
+    pub(crate) clock: Clock,
+    /// Nodes whose agents reported other addresses since they were looked at.
+    readdressed: Vec<String>,
+    pools: Vec<Pool>,
+    /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
+    pub(crate) ready: bool,
+}
+
+impl State {
+    /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
+    pub(crate) fn review_pools(&mut self) -> (Arc<[Reviewed]>, Vec<ServiceKey>) {
+        let external = self.external_uses();
+        let changed = self.reviewer.refresh(&self.stores, external);
+        let reviewed = self.reviewer.reviewed();
+        if !changed {
+            return (reviewed, Vec::new());
+        }
+        // Who has external IPs may not have them any more: load balancers are seen to by the service controller.
+        self.suspects.extend(self.external.iter().cloned());
+        let external = self.external.iter().map(service_key).collect::<Vec<_>>();
+        let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
+        if usable == self.pools {
+            return (reviewed, external);
+        }
+        let owners_and_pools = |state: &Self| -> Vec<(IpAddr, Option<String>)> {
+            let held = state.ledger.claims().map(|(address, _)| address);
+            held.map(|address| (address, state.ledger.pool_of(address).map(|pool| pool.name.clone())))
+                .collect()
+        };
+        let before = owners_and_pools(self);
+        self.ledger.set_pools(usable.iter().cloned());
+        self.addresses_concern();
+        let before_pools = std::mem::replace(&mut self.pools, usable);
+        let after = owners_and_pools(self);
+        let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
+        let mut keys: Vec<_> =
+            moved.flat_map(|((address, _), _)| self.ledger.holders(*address)).map(service_key).collect();
+        // What a status shows already is its Service's before anybody is given it who waits.
+        if self.ready {
+            keys.extend(self.adopt_all_shown());
+        }
+        keys.extend(self.serve(&[Chance::Pools(&before_pools)]));
+        keys.extend(external);
+        (reviewed, keys)
+    }
+
+    /// The pools as they were reviewed last.
+    pub(crate) fn reviewed(&self) -> Arc<[Reviewed]> {
+        self.reviewer.reviewed()
+    }
+
+    /// The node that has `address` itself.
+    pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
+        self.reviewer.node_with(address)
+    }
+
+    /// The Service of that name, whatever its UID.
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
+        self.stores.service(owner).map(|service| &**service)
+    }
+
+    /// The object that claims `address`.
+    pub(crate) fn vip(&self, address: IpAddr) -> Option<&Arc<VirtualIP>> {
+        self.stores.vips.get(&virtual_ip_name(address))
+    }
+
+    fn vip_news(&mut self, news: &News<VirtualIP>) -> Vec<ServiceKey> {
+        if !self.ready {
+            return Vec::new();
+        }
+        match (&news.old, &news.new) {
+            (old, Some(new)) => {
+                let mut keys = self.note(new, None);
+                let said = Said::by(new);
+                if old.as_ref().map_or_else(|| said.at_first(), |old| Said::by(old)) != said {
+                    keys.extend(new.spec.owners.iter().map(service_key));
+                }
+                keys
+            }
+            (Some(old), None) => self.gone(old.spec.address, &old.uid().unwrap_or_default(), true),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    fn service_news(&mut self, news: &News<Service>) -> Vec<ServiceKey> {
+        if !self.ready {
+            return Vec::new();
+        }
+        let mut keys = self.wishes_changed(news);
+        keys.extend(self.service_changed(news.old.as_deref(), news.new.as_deref()));
+        keys.extend(self.status_changed(news));
+        keys
+    }
+}
+
+/// What an object says that its Services have to hear of.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    announced: bool,
+    unplaced: Option<String>,
+    /// Why a node that could announce the address does not.
+    hindrance: Option<String>,
+    pool: String,
+    may_move: bool,
+}
+
+impl Said {
+    /// What an object is expected to say when it is new.
+    fn at_first(&self) -> Self {
+        Self { pool: self.pool.clone(), may_move: self.may_move, ..Self::default() }
+    }
+
+    fn by(vip: &VirtualIP) -> Self {
+        let is_hindrance = |one: &&Condition| {
+            matches!(one.reason.as_str(), REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED)
+        };
+        Self {
+            announced: vip.is_announced(),
+            unplaced: why_unplaced(vip).map(str::to_owned),
+            hindrance: vip.announced().filter(is_hindrance).map(|one| one.message.clone()),
+            pool: vip.spec.pool.clone(),
+            may_move: vip.allows_move(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The state under its lock, and who is told of what changed.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::SetOnce;
+use windlass_api::{ServiceRef, VirtualIP};
+use windlass_ccm::ServiceKey;
+
+use super::State;
+use super::watched::Watched;
+use crate::controller::allocation::settings::Settings;
+use crate::controller::nodes::inventory::Inventory;
+use crate::controller::placement::replan::{Replan, Urgency};
+use crate::controller::stores::Stores;
+use crate::controller::stores::cache::News;
+use crate::controller::stores::changes::Changes;
+use crate::controller::stores::clock::Clock;
+
+/// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
+/// something is waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Services for the service controller to look at.
+    pub(crate) changes: Arc<Changes<ServiceKey>>,
+    /// Nodes for the node controller to look at.
+    pub(crate) node_changes: Arc<Changes<String>>,
+    /// The machines as the admin lists them.
+    pub(crate) inventory: Inventory,
+    /// Wishes for another look of the planner.
+    pub(crate) replan: Replan,
+    /// Set once the ledger is built: nobody needs to ask before.
+    pub(crate) ready: SetOnce<()>,
+}
+
+impl Shared {
+    /// Nothing is known yet.
+    pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
+        Self { state: Mutex::new(State { settings, clock, ..State::default() }), ..Self::default() }
+    }
+
+    /// Decides on the state.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object as a watch or the answer to a write shows it.
+    pub(crate) fn learn<K: Watched>(&self, object: K) {
+        let object = Arc::new(object.slimmed());
+        self.take_in(|stores| K::cache(stores).apply(object).into_iter().collect());
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.state().clock.now()
+    }
+
+    /// The API server's answer to a call made for the Service `asked`.
+    pub(crate) fn answer(&self, vip: VirtualIP, asked: &ServiceRef) {
+        let vip = Arc::new(vip.slimmed());
+        self.change(|state| {
+            // The watch was faster: the object is gone again. Ledger and cache learn the same in one step, or news of a
+            // deletion in between would reach only one of them.
+            if state.stores.vips.is_gone(&vip) {
+                return (Vec::new(), state.absent(vip.spec.address, asked));
+            }
+            let keys = state.note(&vip, Some(asked));
+            (state.stores.vips.apply(vip).into_iter().collect(), keys)
+        });
+    }
+
+    /// The API server has no object for `address`.
+    /// `known`: the object as it was known before that call. One that was made since is not gone.
+    pub(crate) fn absent(&self, address: IpAddr, asked: &ServiceRef, known: Option<&VirtualIP>) {
+        if let Some(known) = known {
+            self.forget(known);
+        }
+        let keys = self.state().absent(address, asked);
+        self.changes.push(keys);
+    }
+
+    /// We deleted the object with this UID, and nobody is to make it again.
+    pub(crate) fn deleted(&self, address: IpAddr, uid: &str) {
+        let (keys, known) = {
+            let mut state = self.state();
+            let keys = state.gone(address, uid, false);
+            (keys, state.vip(address).filter(|vip| vip.metadata.uid.as_deref() == Some(uid)).cloned())
+        };
+        self.changes.push(keys);
+        if let Some(known) = known {
+            self.forget(&*known);
+        }
+    }
+
+    /// An object is gone.
+    pub(crate) fn forget<K: Watched>(&self, object: &K) {
+        self.take_in(|stores| K::cache(stores).delete(object).into_iter().collect());
+    }
+
+    /// Changes a cache and lets the state take in what was news.
+    pub(crate) fn take_in<K: Watched>(&self, change: impl FnOnce(&mut Stores) -> Vec<News<K>>) {
+        self.change(|state| (change(&mut state.stores), Vec::new()));
+    }
+
+    /// Changes the state, which takes in what was news. `change` also names Services to look at again.
+    fn change<K: Watched>(&self, change: impl FnOnce(&mut State) -> (Vec<News<K>>, Vec<ServiceKey>)) {
+        let mut state = self.state();
+        let (news, mut keys) = change(&mut state);
+        for one in &news {
+            keys.extend(K::news(&mut state, one));
+        }
+        let rebuilt = state.rebuild_when_complete();
+        let nodes = std::mem::take(&mut state.readdressed);
+        drop(state);
+        if !nodes.is_empty() {
+            self.node_changes.push(nodes);
+        }
+        if rebuilt {
+            tracing::info!("every list is complete; addresses in use are known");
+            // Fails only if it was set before, which comes to the same.
+            drop(self.ready.set(()));
+        }
+        if !keys.is_empty() {
+            self.changes.push(keys);
+        }
+        let urgency = if rebuilt { Some(Urgency::Now) } else { news.iter().map(K::urgency).max() };
+        self.replan.ask(urgency.unwrap_or(Urgency::Never));
+    }
+}

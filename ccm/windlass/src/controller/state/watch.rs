@@ -1,0 +1,101 @@
+//! Watches, one task per kind, that keep the shared state as the API server has it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::lenient::Lenient;
+use windlass_ccm::watch::{self, Event};
+
+use crate::controller::state::shared::Shared;
+use crate::controller::state::watched::Watched;
+
+/// How long the first list of a kind that may not be there is waited for.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known
+/// stays known meanwhile.
+pub(crate) async fn watch<K>(client: Client, shared: Arc<Shared>, token: CancellationToken)
+where
+    K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = ()>,
+{
+    let kind = K::kind(&());
+    let mut events = watch::watch::<K>(&client, watch::Options::default());
+    let mut complained = false;
+    loop {
+        let event = tokio::select! {
+            () = token.cancelled() => return,
+            event = events.next() => event,
+        };
+        match event {
+            Some(Ok(event)) => {
+                complained = false;
+                take(&shared, event);
+            }
+            Some(Err(error)) => {
+                if !std::mem::replace(&mut complained, true) {
+                    tracing::warn!(%kind, %error, "watch interrupted; trying again");
+                }
+            }
+            None => return,
+        }
+    }
+}
+
+/// Watches a kind that an API server may not have. Does nothing more if it has not; else returns when its objects are known,
+/// or cannot be had for now.
+pub(crate) async fn watch_if_there<K>(
+    client: &Client,
+    shared: &Arc<Shared>,
+    tasks: &mut JoinSet<()>,
+    token: &CancellationToken,
+) where
+    K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = ()>,
+{
+    let api = Api::<Lenient<K>>::all(client.clone());
+    match timeout(LIMIT, api.list(&ListParams::default())).await {
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+            tracing::debug!(kind = %K::kind(&()), "the API server has no such kind");
+            return;
+        }
+        Ok(Ok(list)) => shared.take_in::<K>(|stores| {
+            let cache = K::cache(stores);
+            cache.list_begins();
+            let objects = list.items.into_iter().filter_map(|object| object.read().ok());
+            objects.for_each(|object| cache.list_item(Arc::new(object.slimmed())));
+            cache.list_ends()
+        }),
+        // The watch goes on trying, and says why.
+        Ok(Err(_)) | Err(_) => {}
+    }
+    tasks.spawn(watch::<K>(client.clone(), Arc::clone(shared), token.clone()));
+}
+
+fn take<K: Watched>(shared: &Shared, event: Event<K>) {
+    match event {
+        Event::Apply(object) => shared.learn(object),
+        Event::Delete(object) => shared.forget(&object),
+        Event::Init => shared.take_in::<K>(|stores| {
+            K::cache(stores).list_begins();
+            Vec::new()
+        }),
+        Event::InitApply(object) => shared.take_in::<K>(|stores| {
+            K::cache(stores).list_item(Arc::new(object.slimmed()));
+            Vec::new()
+        }),
+        Event::InitUnreadable(metadata) => shared.take_in::<K>(|stores| {
+            K::cache(stores).list_unreadable(&metadata);
+            Vec::new()
+        }),
+        Event::InitDone => shared.take_in::<K>(|stores| K::cache(stores).list_ends()),
+    }
+}
