@@ -33,7 +33,7 @@ use self::allocation::pool_metrics::PoolMetrics;
 pub(crate) use self::allocation::settings::Settings;
 pub(crate) use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;
-use self::provider::load_balancer::Metal;
+use self::provider::load_balancer::Provider;
 use self::state::shared::Shared;
 use self::state::watch::{watch, watch_if_there};
 use self::stores::clock::Clock;
@@ -65,8 +65,8 @@ impl Windlass {
 impl CloudProvider for Windlass {
     const NAME: &'static str = "windlass";
     const CLASS_FINALIZER: Option<&'static str> = Some(CLASS_FINALIZER);
-    type Balancer = Metal;
-    type Instances = Metal;
+    type Balancer = Provider;
+    type Instances = Provider;
 
     fn register(&self, registry: &mut Registry) {
         http::register_build(registry, "controller");
@@ -74,15 +74,15 @@ impl CloudProvider for Windlass {
     }
 
     /// Ready when every list is complete: nothing is given before. What runs beside it ends with it.
-    async fn start(self, context: Context) -> Result<Capabilities<Metal, Metal>, BoxError> {
+    async fn start(self, context: Context) -> Result<Capabilities<Provider, Provider>, BoxError> {
         let Context { client, token, cloud_config, .. } = context;
         let shared = Arc::new(Shared::new(self.settings, self.clock));
         self.pools.show(&shared);
         // What becomes of a Service's addresses is told by the same voice as the rest of what becomes of it.
         let recorder = Recorder::new(client.clone(), &ServiceOptions::default().component);
         let (events, writer) = EventSink::new(recorder, token.clone());
-        let metal = Arc::new(Metal::new(client.clone(), Arc::clone(&shared), events));
-        let applier = Applier::new(client.clone(), Arc::clone(&metal));
+        let provider = Arc::new(Provider::new(client.clone(), Arc::clone(&shared), events));
+        let applier = Applier::new(client.clone(), Arc::clone(&provider));
 
         let mut tasks = JoinSet::new();
         tasks.spawn(writer);
@@ -112,8 +112,8 @@ impl CloudProvider for Windlass {
         }
         tasks.spawn(applier.run(token));
         Ok(Capabilities::new()
-            .with_load_balancer(Arc::clone(&metal))
-            .with_instances(metal)
+            .with_load_balancer(Arc::clone(&provider))
+            .with_instances(provider)
             .with_background("a part of the provider", async move { first_to_end(&mut tasks).await }))
     }
 }

@@ -9,7 +9,7 @@ use windlass_ipam::{AllocateError, Allocator, How, Labels, Plan, Request};
 
 use super::ledger::Ledger;
 use super::request::{self, RequestError, asks_otherwise, owner, wants_address};
-use super::waiting::{Chance, Giver, Waiter};
+use super::waiting::{Giver, Trigger, Waiter};
 use crate::controller::state::State;
 use crate::controller::stores::cache::News;
 use crate::controller::stores::created;
@@ -80,13 +80,13 @@ impl State {
     /// Something happened to these addresses: they were let go, in part or whole, or kept back, or are not kept back any
     /// more, or their holders have other terms. Gives them to those that wait for them, and names their Services.
     pub(crate) fn offer(&mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Vec<ServiceKey> {
-        let chances: Vec<_> = addresses.into_iter().map(Chance::Address).collect();
-        self.serve(&chances)
+        let triggers: Vec<_> = addresses.into_iter().map(Trigger::Address).collect();
+        self.serve(&triggers)
     }
 
-    /// Gives what `chances` have made possible, and names the Services that got it.
-    pub(crate) fn serve(&mut self, chances: &[Chance<'_>]) -> Vec<ServiceKey> {
-        self.waiting.serve(&mut self.ledger, chances).iter().map(service_key).collect()
+    /// Gives what `triggers` have made possible, and names the Services that got it.
+    pub(crate) fn serve(&mut self, triggers: &[Trigger<'_>]) -> Vec<ServiceKey> {
+        self.waiting.serve(&mut self.ledger, triggers).iter().map(service_key).collect()
     }
 
     /// A Service waits no longer.
@@ -111,7 +111,7 @@ impl State {
         for waiter in waiters {
             self.waiting.insert(self.ledger.allocator(), waiter);
         }
-        self.serve(&[Chance::Everything]);
+        self.serve(&[Trigger::Everything]);
     }
 
     /// A Service changed. Names it if it asks for something else, also where the service controller sees no change that
@@ -139,6 +139,6 @@ impl State {
         if !self.ready || before == labels {
             return Vec::new();
         }
-        self.serve(&[Chance::Namespace(name, &labels)])
+        self.serve(&[Trigger::Namespace(name, &labels)])
     }
 }

@@ -243,7 +243,7 @@ impl State {
             self.ledger.shown(*address, &holder);
         }
         // The service controller may have seen this before there was the pool that makes it wrong.
-        let is_paced = self.contests.goes_on(&holder, self.clock.now());
+        let is_paced = self.status_conflicts.goes_on(&holder, self.clock.now());
         let wrong = |state: &Self| state.shows_ours(new).filter(|_| !is_paced);
         let key = self.adopt_shown(new).or_else(|| wrong(self));
         let Self { waiting, ledger, .. } = self;

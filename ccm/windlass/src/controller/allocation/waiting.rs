@@ -1,6 +1,6 @@
 //! Who waits for an address, found by what would change the answer. Pure.
 //!
-//! A Service that could not be served, or only in part, waits here. Something happens ([`Chance`]): an address is let go,
+//! A Service that could not be served, or only in part, waits here. Something happens ([`Trigger`]): an address is let go,
 //! a holder's terms change, a pool or a namespace's labels change. [`Waiting::serve`] then gives addresses at once, in
 //! memory, to those that wait for just that, and names them, so that their Services are looked at and the addresses
 //! claimed. What a Service waits for is given to it before anybody who comes later can ask.
@@ -55,7 +55,7 @@ pub(crate) struct Waiter {
 
 /// Something that may make possible what was not.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Chance<'a> {
+pub(crate) enum Trigger<'a> {
     /// The address was let go, or kept back, or is not kept back any more, or its holders or their terms changed.
     Address(IpAddr),
     /// These were the pools before.
@@ -134,22 +134,22 @@ impl Waiting {
         self.waiters.is_empty()
     }
 
-    /// Gives what can be given after `chances`, and says to whom, in order. Who got only part of it waits on.
-    pub(crate) fn serve(&mut self, giver: &mut impl Giver, chances: &[Chance<'_>]) -> Vec<ServiceRef> {
+    /// Gives what can be given after `triggers`, and says to whom, in order. Who got only part of it waits on.
+    pub(crate) fn serve(&mut self, giver: &mut impl Giver, triggers: &[Trigger<'_>]) -> Vec<ServiceRef> {
         let mut served = Vec::new();
         if self.is_empty() {
             return served;
         }
-        self.look_for_heirs(giver.allocator(), chances);
+        self.look_for_heirs(giver.allocator(), triggers);
         let mut queue = Queue::new();
-        for chance in chances {
-            match chance {
-                Chance::Address(address) => self.on_address(giver.allocator(), *address, &mut queue),
-                Chance::Pools(before) => self.on_pools(giver.allocator(), before, &mut queue),
-                Chance::Namespace(name, labels) => {
+        for trigger in triggers {
+            match trigger {
+                Trigger::Address(address) => self.on_address(giver.allocator(), *address, &mut queue),
+                Trigger::Pools(before) => self.on_pools(giver.allocator(), before, &mut queue),
+                Trigger::Namespace(name, labels) => {
                     self.on_namespace(giver.allocator(), name, labels, &mut queue);
                 }
-                Chance::Everything => {
+                Trigger::Everything => {
                     for group in self.groups.all() {
                         self.enqueue(group, &Why::Always, &mut queue);
                     }
@@ -182,12 +182,12 @@ impl Waiting {
     }
 
     /// What was let go is kept back for those who had it: who waits under their name waits for that too from now on.
-    fn look_for_heirs(&mut self, allocator: &Allocator<ServiceRef>, chances: &[Chance<'_>]) {
+    fn look_for_heirs(&mut self, allocator: &Allocator<ServiceRef>, triggers: &[Trigger<'_>]) {
         let mut heirs = BTreeSet::new();
-        for chance in chances {
-            let address = match chance {
-                Chance::Address(address) => *address,
-                Chance::Pools(_) | Chance::Namespace(..) | Chance::Everything => continue,
+        for trigger in triggers {
+            let address = match trigger {
+                Trigger::Address(address) => *address,
+                Trigger::Pools(_) | Trigger::Namespace(..) | Trigger::Everything => continue,
             };
             let former = allocator.quarantined(address).into_iter().flat_map(|entry| &entry.former);
             heirs.extend(former.flat_map(|former| self.named_as(former)).cloned());

@@ -16,7 +16,7 @@ use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
 use windlass_ccm::{InstanceMetadata, Instances, ProviderError};
 
 use self::addresses::{Addresses, Vip, addresses};
-use crate::controller::provider::load_balancer::Metal;
+use crate::controller::provider::load_balancer::Provider;
 
 /// When to ask again for a node of which nothing is known.
 const UNKNOWN: Duration = Duration::from_secs(2);
@@ -81,7 +81,7 @@ fn nothing_known(node: &Node, refused: Option<String>) -> String {
     )
 }
 
-impl Instances for Metal {
+impl Instances for Provider {
     /// Unless the admin lists it as gone, and it was long enough not ready: a `false` deletes the Node (service-contract
     /// §0.16).
     async fn exists(&self, node: &Node) -> Result<bool, ProviderError> {

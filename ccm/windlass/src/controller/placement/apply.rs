@@ -20,7 +20,7 @@ use super::replan::rest;
 use super::writes::{Write, Writes};
 use crate::controller::allocation::ownership::is_orphaned;
 use crate::controller::allocation::request::is_object_name;
-use crate::controller::provider::load_balancer::Metal;
+use crate::controller::provider::load_balancer::Provider;
 use crate::controller::state::watched::Watched;
 use crate::controller::stores::limited::limited;
 use windlass_ccm::app::root_cause;
@@ -37,7 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The planner's hands.
 pub(crate) struct Applier {
-    metal: Arc<Metal>,
+    provider: Arc<Provider>,
     pools: Api<Lenient<VirtualIPPool>>,
     vips: Api<Lenient<VirtualIP>>,
     routers: Api<Lenient<VirtualRouter>>,
@@ -56,9 +56,9 @@ type Failure = String;
 
 impl Applier {
     /// An applier; nothing happens until [`Applier::run`].
-    pub(crate) fn new(client: Client, metal: Arc<Metal>) -> Self {
+    pub(crate) fn new(client: Client, provider: Arc<Provider>) -> Self {
         Self {
-            metal,
+            provider,
             pools: Api::all(client.clone()),
             vips: Api::all(client.clone()),
             routers: Api::all(client.clone()),
@@ -76,7 +76,7 @@ impl Applier {
             // What failed is not waited for by what is new: one object that cannot be written holds up no other.
             tokio::select! {
                 () = token.cancelled() => return,
-                () = self.metal.shared.replan.due_after(rested) => {}
+                () = self.provider.shared.replan.due_after(rested) => {}
                 () = self.quarantine_ends(), if retry.is_none() => {}
                 () = sleep_until(retry.unwrap_or(rested)), if retry.is_some() => {}
             }
@@ -89,7 +89,7 @@ impl Applier {
                 (pause, retry) = (FIRST_PAUSE, None);
                 continue;
             };
-            self.metal.shared.state().unsettled.everything();
+            self.provider.shared.state().dirty.everything();
             tracing::warn!(failed = failures.len(), error = %first, retry_in = ?pause, "not everything was written");
             let now = Instant::now();
             (rested, retry) = (rested.max(now + FIRST_PAUSE), Some(now + pause));
@@ -99,16 +99,16 @@ impl Applier {
 
     async fn pass(&self, pools: &mut PoolPace) -> Pass {
         let woken = {
-            let mut state = self.metal.shared.state();
+            let mut state = self.provider.shared.state();
             if state.ready { state.review_pools().1 } else { Vec::new() }
         };
-        self.metal.shared.changes.push(woken);
-        let mut failures = self.metal.serve_external().await;
+        self.provider.shared.changes.push(woken);
+        let mut failures = self.provider.serve_external().await;
         failures.extend(self.remove_orphans().await);
         failures.extend(self.end_quarantines().await);
         let began = Instant::now();
         let mut writes = {
-            let mut state = self.metal.shared.state();
+            let mut state = self.provider.shared.state();
             if !state.ready {
                 return Pass { planning: Duration::ZERO, failures };
             }
@@ -117,7 +117,7 @@ impl Applier {
         };
         let planning = began.elapsed();
         if let Some(due) = writes.hold_back(pools, Instant::now()) {
-            self.metal.shared.replan.ask_at(due);
+            self.provider.shared.replan.ask_at(due);
         }
         // Routers before the VIPs that name them; those that carry nothing any more go last.
         for stage in writes.stages() {
@@ -172,7 +172,7 @@ impl Applier {
     ) -> Result<(), Failure> {
         match limited(read(call), || format!("cannot {what}")).await? {
             Ok(object) => {
-                self.metal.shared.learn(object);
+                self.provider.shared.learn(object);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
@@ -187,8 +187,8 @@ impl Applier {
     /// Somebody changed an object meanwhile. The news may be here before, or be one that is no reason for a pass, as that of
     /// a status.
     fn overtaken(&self) {
-        self.metal.shared.state().unsettled.everything();
-        self.metal.shared.replan.ask_at(Instant::now() + NEWS_ARE_HERE);
+        self.provider.shared.state().dirty.everything();
+        self.provider.shared.replan.ask_at(Instant::now() + NEWS_ARE_HERE);
     }
 
     async fn delete_router(&self, router: &VirtualRouter) -> Result<(), Failure> {
@@ -200,11 +200,11 @@ impl Applier {
         match limited(self.routers.delete(&name, &params), || format!("cannot {what}")).await? {
             Ok(_) => {
                 tracing::info!(router = name, "virtual router removed: it carries no VIP");
-                self.metal.shared.forget(router);
+                self.provider.shared.forget(router);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                self.metal.shared.forget(router);
+                self.provider.shared.forget(router);
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.code == 409 => {
@@ -220,14 +220,14 @@ impl Applier {
     /// server first, because the watch of Services may lag behind.
     async fn remove_orphans(&self) -> Vec<Failure> {
         let suspects = {
-            let mut state = self.metal.shared.state();
+            let mut state = self.provider.shared.state();
             if state.ready { state.take_suspects() } else { return Vec::new() }
         };
         let mut failures = Vec::new();
         for owner in suspects {
             if let Err(failure) = self.remove_orphan(&owner).await {
                 failures.push(failure);
-                self.metal.shared.state().suspects.insert(owner);
+                self.provider.shared.state().suspects.insert(owner);
             }
         }
         failures
@@ -235,11 +235,11 @@ impl Applier {
 
     async fn remove_orphan(&self, owner: &ServiceRef) -> Result<(), Failure> {
         let found = self.read_service(owner).await?;
-        if !is_orphaned(owner, found.as_ref(), self.metal.settings) {
+        if !is_orphaned(owner, found.as_ref(), self.provider.settings) {
             return Ok(());
         }
         let orphans = {
-            let state = self.metal.shared.state();
+            let state = self.provider.shared.state();
             let mut held = state.to_withdraw(owner);
             held.retain(|address| !state.wants_besides(owner, found.as_ref(), *address));
             held
@@ -253,7 +253,7 @@ impl Applier {
             "its Service is gone or wants no address: withdrawing it"
         );
         for address in orphans {
-            self.metal.withdraw(owner, address).await.map_err(|error| error.to_string())?;
+            self.provider.withdraw(owner, address).await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Applier {
     /// Returns when the next quarantine ends, or looks again after a while.
     async fn quarantine_ends(&self) {
         let wait = {
-            let state = self.metal.shared.state();
+            let state = self.provider.shared.state();
             state.ledger.next_due().map(|due| due.duration_since(state.clock.now()))
         };
         match wait {
@@ -287,7 +287,7 @@ impl Applier {
     /// Frees the addresses that were kept back long enough.
     async fn end_quarantines(&self) -> Vec<Failure> {
         let due = {
-            let state = self.metal.shared.state();
+            let state = self.provider.shared.state();
             if !state.ready {
                 return Vec::new();
             }
@@ -295,7 +295,7 @@ impl Applier {
         };
         let mut failures = Vec::new();
         for (address, object) in due {
-            if let Err(error) = self.metal.end_quarantine(address, &object).await {
+            if let Err(error) = self.provider.end_quarantine(address, &object).await {
                 failures.push(error.to_string());
             }
         }

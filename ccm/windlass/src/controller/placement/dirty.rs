@@ -30,30 +30,30 @@ pub(crate) struct Part {
 
 /// What a whole plan found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PlanResult {
     /// Something to write, or a cluster in which one change may have others in its train.
-    Unsettled,
+    ToWrite,
     /// The cluster is as planned, but some VIP has no place.
-    Wanting,
+    Incomplete,
     /// The cluster is as planned.
     Settled,
 }
 
 /// The changes.
 #[derive(Debug)]
-pub(crate) struct Unsettled {
+pub(crate) struct Dirty {
     /// Of the last whole plan, if nothing that it takes for granted has changed since.
-    outcome: Outcome,
+    result: PlanResult,
     part: Part,
 }
 
-impl Default for Unsettled {
+impl Default for Dirty {
     fn default() -> Self {
-        Self { outcome: Outcome::Unsettled, part: Part::default() }
+        Self { result: PlanResult::ToWrite, part: Part::default() }
     }
 }
 
-impl Unsettled {
+impl Dirty {
     /// Something changed that concerns all.
     pub(crate) fn everything(&mut self) {
         *self = Self::default();
@@ -61,9 +61,9 @@ impl Unsettled {
 
     /// A VIP changed, or what is to be written into it, but not where it belongs.
     pub(crate) fn vip(&mut self, name: String) {
-        match self.outcome {
-            Outcome::Unsettled => {}
-            Outcome::Wanting | Outcome::Settled => {
+        match self.result {
+            PlanResult::ToWrite => {}
+            PlanResult::Incomplete | PlanResult::Settled => {
                 self.part.vips.insert(name);
             }
         }
@@ -71,37 +71,37 @@ impl Unsettled {
 
     /// A node came, went, became stable or unstable, or has other addresses.
     pub(crate) fn node(&mut self, name: String) {
-        self.ground(|part| {
+        self.affects_rankings(|part| {
             part.nodes.insert(name);
         });
     }
 
     /// The ranking of a virtual router is another one.
     pub(crate) fn router(&mut self, name: String) {
-        self.ground(|part| {
+        self.affects_rankings(|part| {
             part.routers.insert(name);
         });
     }
 
-    fn ground(&mut self, note: impl FnOnce(&mut Part)) {
-        match self.outcome {
-            Outcome::Unsettled => {}
+    fn affects_rankings(&mut self, note: impl FnOnce(&mut Part)) {
+        match self.result {
+            PlanResult::ToWrite => {}
             // It may bring what a VIP lacks.
-            Outcome::Wanting => self.everything(),
-            Outcome::Settled => note(&mut self.part),
+            PlanResult::Incomplete => self.everything(),
+            PlanResult::Settled => note(&mut self.part),
         }
     }
 
     /// What is to be looked at now. Until the next [`Self::planned`] or change, it is taken to have been seen to.
     pub(crate) fn take(&mut self) -> Scope {
-        match self.outcome {
-            Outcome::Unsettled => Scope::Whole,
-            Outcome::Wanting | Outcome::Settled => Scope::Part(std::mem::take(&mut self.part)),
+        match self.result {
+            PlanResult::ToWrite => Scope::Whole,
+            PlanResult::Incomplete | PlanResult::Settled => Scope::Part(std::mem::take(&mut self.part)),
         }
     }
 
     /// A whole plan was made.
-    pub(crate) fn planned(&mut self, outcome: Outcome) {
-        *self = Self { outcome, ..Self::default() };
+    pub(crate) fn planned(&mut self, result: PlanResult) {
+        *self = Self { result, ..Self::default() };
     }
 }

@@ -19,12 +19,12 @@ use crate::controller::state::State;
 use crate::controller::stores::cache::News;
 
 impl State {
-    pub(crate) fn vip_concerns(&mut self, news: &News<VirtualIP>) {
+    pub(crate) fn invalidate_by_vip(&mut self, news: &News<VirtualIP>) {
         match self.loads.note(news) {
-            Concern::Plan => self.unsettled.everything(),
+            Concern::Plan => self.dirty.everything(),
             Concern::Itself => {
                 if let Some(vip) = news.new.as_ref().or(news.old.as_ref()) {
-                    self.unsettled.vip(vip.name_any());
+                    self.dirty.vip(vip.name_any());
                 }
             }
         }
@@ -49,40 +49,40 @@ impl State {
         }
     }
 
-    pub(crate) fn router_concerns(&mut self, news: &News<VirtualRouter>) {
+    pub(crate) fn invalidate_by_router(&mut self, news: &News<VirtualRouter>) {
         match (&news.old, &news.new) {
             (Some(old), Some(new)) if is_same(old, new) => {
                 if old.spec == new.spec {
                     return;
                 }
-                self.unsettled.router(new.name_any());
+                self.dirty.router(new.name_any());
             }
-            (_, _) => self.unsettled.everything(),
+            (_, _) => self.dirty.everything(),
         }
-        self.ground.offers_changed();
+        self.topology_cache.ready_routers_changed();
     }
 
-    pub(crate) fn pool_concerns(&mut self, news: &News<VirtualIPPool>) {
+    pub(crate) fn invalidate_by_pool(&mut self, news: &News<VirtualIPPool>) {
         let [old, new] = [&news.old, &news.new].map(|pool| pool.as_ref().map(|pool| &pool.spec));
         if old != new {
-            self.unsettled.everything();
-            self.ground.offers_changed();
+            self.dirty.everything();
+            self.topology_cache.ready_routers_changed();
         }
     }
 
     /// The pools have other addresses.
-    pub(crate) fn addresses_concern(&mut self) {
-        self.unsettled.everything();
+    pub(crate) fn invalidate_by_addresses(&mut self) {
+        self.dirty.everything();
         self.findings = None;
     }
 
-    pub(crate) fn network_concerns(&mut self, news: &News<NodeNetwork>) {
+    pub(crate) fn invalidate_by_network(&mut self, news: &News<NodeNetwork>) {
         let [old, new] = [&news.old, &news.new].map(|network| network.as_ref().map(|network| &network.spec));
         let [was, is] = [old, new].map(|spec| spec.map(|spec| (&spec.interfaces, &spec.foreign_routers)));
         if was != is {
-            self.ground.land_changed();
+            self.topology_cache.topology_changed();
             if let Some(network) = news.new.as_ref().or(news.old.as_ref()) {
-                self.unsettled.node(network.name_any());
+                self.dirty.node(network.name_any());
             }
         }
         if old.map(|spec| &spec.duplicates) != new.map(|spec| &spec.duplicates) {
@@ -90,22 +90,22 @@ impl State {
         }
     }
 
-    pub(crate) fn node_concerns(&mut self, news: &News<Node>) {
+    pub(crate) fn invalidate_by_node(&mut self, news: &News<Node>) {
         let [was, is] = [&news.old, &news.new].map(|node| node.as_ref().map(|node| is_stable(node)));
         if was != is {
-            self.ground.land_changed();
+            self.topology_cache.topology_changed();
             if let Some(node) = news.new.as_ref().or(news.old.as_ref()) {
-                self.unsettled.node(node.name_any());
+                self.dirty.node(node.name_any());
             }
         }
     }
 
     /// Who may send to its addresses may be others.
-    pub(crate) fn service_concerns(&mut self, news: &News<Service>) {
+    pub(crate) fn invalidate_by_service(&mut self, news: &News<Service>) {
         let owners = [&news.old, &news.new].map(|service| service.as_ref().and_then(|one| owner(one)));
         for owner in owners.into_iter().flatten() {
             for address in self.ledger.held_by(&owner) {
-                self.unsettled.vip(virtual_ip_name(address));
+                self.dirty.vip(virtual_ip_name(address));
             }
         }
     }

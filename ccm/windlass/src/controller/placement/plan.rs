@@ -11,14 +11,14 @@
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
 //! - A VIP in quarantine is nobody's: it is planned for as if it did not exist, and has no virtual router.
 
-mod ahead;
-mod land;
 mod ranking;
+mod ready_routers;
 mod revision;
+mod router_draft;
 mod segment;
 mod spread;
+mod topology;
 mod unplaced;
-mod work;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,13 +28,13 @@ use ipnet::IpNet;
 use kube::ResourceExt as _;
 use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
-pub(crate) use ahead::{Kind, Offer};
-pub(crate) use land::Land;
-pub(crate) use revision::{Cargo, revised};
+pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
+pub(crate) use revision::{CarriedPools, revised};
+use router_draft::{Choice, FeasibleRouters, RouterDraft, router_name};
 pub(crate) use segment::Segments;
 use spread::Spread;
+pub(crate) use topology::Topology;
 pub(crate) use unplaced::{Unplaced, why_unplaced};
-use work::{Choice, Venue, Work, router_name};
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
@@ -56,7 +56,7 @@ pub(crate) struct Input {
     pub(crate) pools: BTreeMap<String, PoolPlan>,
     pub(crate) vips: Vec<Arc<VirtualIP>>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
-    pub(crate) land: Arc<Land>,
+    pub(crate) topology: Arc<Topology>,
 }
 
 /// What the cluster should look like.
@@ -82,11 +82,11 @@ pub(crate) fn plan(input: &Input) -> Plan<'_> {
 
 struct Planner<'a> {
     input: &'a Input,
-    land: &'a Land,
-    routers: BTreeMap<String, Work<'a>>,
+    topology: &'a Topology,
+    routers: BTreeMap<String, RouterDraft<'a>>,
     spread: Spread<'a>,
     /// VIPs of one kind have one in common.
-    venues: HashMap<Kind, Venue<'a>>,
+    feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     deserted: BTreeMap<String, Unplaced>,
     delicate: bool,
 }
@@ -94,13 +94,14 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(input: &'a Input) -> Self {
         let routers = distinct(&input.routers).into_iter();
-        let work = |router: &'a VirtualRouter| (router.name_any(), Work::new(Cow::Borrowed(&router.spec)));
+        let work =
+            |router: &'a VirtualRouter| (router.name_any(), RouterDraft::new(Cow::Borrowed(&router.spec)));
         Self {
             input,
-            land: &input.land,
+            topology: &input.topology,
             routers: routers.map(|router| work(router)).collect(),
             spread: Spread::default(),
-            venues: HashMap::new(),
+            feasible: HashMap::new(),
             deserted: BTreeMap::new(),
             delicate: false,
         }
@@ -144,7 +145,7 @@ impl<'a> Planner<'a> {
         }
         self.routers.retain(|_, router| router.vips > 0);
         let mut places = HashMap::new();
-        let Land { nodes, segments, networks: _ } = self.land;
+        let Topology { nodes, segments, networks: _ } = self.topology;
         for router in self.routers.values_mut() {
             let interval_ms = router.interval_ms();
             if router.spec.advertisement_interval_milliseconds != interval_ms {
@@ -171,7 +172,7 @@ impl<'a> Planner<'a> {
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
             return false;
         }
-        if self.land.segments.has_candidates(segment, pool.interface.as_deref()) {
+        if self.topology.segments.has_candidates(segment, pool.interface.as_deref()) {
             return true;
         }
         let other = self.segment(vip, pool);
@@ -197,12 +198,12 @@ impl<'a> Planner<'a> {
     /// The segment for a VIP without one.
     fn segment(&self, vip: &VirtualIP, pool: &PoolPlan) -> Result<IpNet, Unplaced> {
         let address = vip.spec.address;
-        self.land.segment(address, pool).ok_or_else(|| {
+        self.topology.segment(address, pool).ok_or_else(|| {
             let pool_name = vip.spec.pool.clone();
-            if let Some(segment) = self.land.segments.find_mute(address) {
+            if let Some(segment) = self.topology.segments.find_mute(address) {
                 return Unplaced::LinkLocal { address, segment };
             }
-            let lone = self.land.segments.find_lone(address, pool.interface.as_deref());
+            let lone = self.topology.segments.find_lone(address, pool.interface.as_deref());
             match (&pool.interface, lone) {
                 (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
                 (Some(interface), None) => {
@@ -216,16 +217,16 @@ impl<'a> Planner<'a> {
     /// The router for a VIP without one; made if need be.
     fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlan) -> Result<String, Unplaced> {
         let segment = self.segment(vip, pool)?;
-        let kind = Kind::new(segment, pool);
-        let mut venue = self.venues.remove(&kind).unwrap_or_else(|| self.venue(segment, pool));
-        let choice = self.choose(vip, pool, &mut venue);
-        self.venues.insert(kind, venue);
+        let kind = PlacementClass::new(segment, pool);
+        let mut feasible = self.feasible.remove(&kind).unwrap_or_else(|| self.feasible(segment, pool));
+        let choice = self.choose(vip, pool, &mut feasible);
+        self.feasible.insert(kind, feasible);
         match choice {
             Choice::Router(name) => Ok(name),
             Choice::Made(name) => {
                 if let Some(made) = self.routers.get(&name) {
                     // It may fit elsewhere, too.
-                    self.venues.values_mut().for_each(|venue| venue.learn(&name, made));
+                    self.feasible.values_mut().for_each(|feasible| feasible.learn(&name, made));
                 }
                 Ok(name)
             }
@@ -233,17 +234,17 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn venue(&self, segment: IpNet, pool: &PoolPlan) -> Venue<'a> {
-        let candidates = self.land.segments.candidates(segment, pool.interface.as_deref());
-        Venue::new(segment, candidates, pool.interval_ms, &self.routers)
+    fn feasible(&self, segment: IpNet, pool: &PoolPlan) -> FeasibleRouters<'a> {
+        let candidates = self.topology.segments.candidates(segment, pool.interface.as_deref());
+        FeasibleRouters::new(segment, candidates, pool.interval_ms, &self.routers)
     }
 
-    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, venue: &mut Venue<'a>) -> Choice {
+    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, feasible: &mut FeasibleRouters<'a>) -> Choice {
         // VIPs of the same Services, by the node that is first where they are: now, and when all nodes are well.
         let (mut now, mut well) = (BTreeMap::new(), BTreeMap::new());
         for (router, count) in self.spread.siblings(vip) {
             let Some(router) = self.routers.get(router) else { continue };
-            if let Some(node) = router.first_healthy(&self.land.nodes) {
+            if let Some(node) = router.first_healthy(&self.topology.nodes) {
                 *now.entry(node).or_insert(0) += count;
             }
             if let Some(node) = router.first() {
@@ -253,25 +254,25 @@ impl<'a> Planner<'a> {
         let at = |counts: &BTreeMap<&str, usize>, node: Option<&str>| {
             node.and_then(|node| counts.get(node)).copied().unwrap_or(0)
         };
-        let siblings = |router: &Work<'_>| {
+        let siblings = |router: &RouterDraft<'_>| {
             if now.is_empty() {
                 return (0, 0);
             }
-            (at(&now, router.first_healthy(&self.land.nodes)), at(&well, router.first()))
+            (at(&now, router.first_healthy(&self.topology.nodes)), at(&well, router.first()))
         };
-        let fitting = || venue.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
+        let fitting = || feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let least = fitting().map(|(name, router)| (siblings(router), router.vips, name)).min();
         if let Some(((siblings, _), vips, name)) = least {
-            let enough =
-                vips == 0 || fitting().filter(|(_, router)| router.vips > 0).count() >= venue.healthy.max(1);
-            let mut healthy = venue.candidates.iter().filter(|one| one.healthy);
+            let enough = vips == 0
+                || fitting().filter(|(_, router)| router.vips > 0).count() >= feasible.healthy.max(1);
+            let mut healthy = feasible.candidates.iter().filter(|one| one.healthy);
             if enough && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node)))) {
                 return Choice::Router(name.clone());
             }
         }
         let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
-        match (self.add(venue, pool, &siblings), least) {
+        match (self.add(feasible, pool, &siblings), least) {
             (Some(made), _) => Choice::Made(made),
             (None, Some(name)) => Choice::Router(name),
             (None, None) => Choice::NoVrid,
@@ -281,35 +282,39 @@ impl<'a> Planner<'a> {
     /// Makes a router, if the segment has a VRID left.
     fn add(
         &mut self,
-        venue: &mut Venue<'a>,
+        feasible: &mut FeasibleRouters<'a>,
         pool: &PoolPlan,
         siblings: &BTreeMap<String, usize>,
     ) -> Option<String> {
-        let vrid = self.free_vrid(venue)?;
+        let vrid = self.free_vrid(feasible)?;
         let others: Vec<&VirtualRouterSpec> = self
             .routers
             .values()
-            .filter(|router| router.vips > 0 && router.segment == Some(venue.segment))
+            .filter(|router| router.vips > 0 && router.segment == Some(feasible.segment))
             .map(|router| &*router.spec)
             .collect();
-        let segment = venue.segment.to_string();
+        let segment = feasible.segment.to_string();
         let spec = VirtualRouterSpec {
             vrid,
             advertisement_interval_milliseconds: pool.interval_ms,
-            nodes: ranking::new(vrid, &venue.candidates, &others, siblings),
+            nodes: ranking::new(vrid, &feasible.candidates, &others, siblings),
             segment,
         };
-        let name = router_name(venue.segment, vrid);
+        let name = router_name(feasible.segment, vrid);
         let interface = pool.interface.clone();
-        let work = Work { interface, interval_ms: Some(pool.interval_ms), ..Work::new(Cow::Owned(spec)) };
+        let work = RouterDraft {
+            interface,
+            interval_ms: Some(pool.interval_ms),
+            ..RouterDraft::new(Cow::Owned(spec))
+        };
         self.routers.insert(name.clone(), work);
         Some(name)
     }
 
     /// The lowest VRID from 64 on, then from 1, that no router of ours and no stranger of the family uses on the same
     /// links.
-    fn free_vrid(&self, venue: &mut Venue<'a>) -> Option<u8> {
-        let used = venue.used_vrids(&self.routers, &self.land.networks);
+    fn free_vrid(&self, feasible: &mut FeasibleRouters<'a>) -> Option<u8> {
+        let used = feasible.used_vrids(&self.routers, &self.topology.networks);
         (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
     }
 }

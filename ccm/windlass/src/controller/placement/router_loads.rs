@@ -13,14 +13,14 @@ mod tests;
 
 /// VIPs that a plan treats alike once they are in one virtual router: those of one pool and family.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Lot {
+struct PoolAndFamily {
     pool: String,
     is_ipv4: bool,
 }
 
 /// VIPs of each virtual router.
 #[derive(Debug, Default)]
-pub(crate) struct Loads {
+pub(crate) struct RouterLoads {
     /// Of objects that are known, by the router's name.
     carried: BTreeMap<String, Load>,
     /// Of objects that are being made.
@@ -34,7 +34,7 @@ pub(crate) struct Loads {
 struct Load {
     vips: usize,
     /// Those that a plan is made for: not in quarantine and not being deleted.
-    lots: BTreeMap<Lot, usize>,
+    kinds: BTreeMap<PoolAndFamily, usize>,
 }
 
 /// What a VIP that came, changed or went means for the plan.
@@ -46,14 +46,14 @@ pub(crate) enum Concern {
     Plan,
 }
 
-impl Loads {
+impl RouterLoads {
     /// A VIP came, changed or went.
     pub(crate) fn note(&mut self, news: &News<VirtualIP>) -> Concern {
-        let lots = [&news.old, &news.new].map(|vip| vip.as_ref().and_then(|vip| lot(vip)));
+        let kinds = [&news.old, &news.new].map(|vip| vip.as_ref().and_then(|vip| kind(vip)));
         if let [Some(old), Some(new)] = [&news.old, &news.new]
             && old.spec.virtual_router.is_some()
             && old.spec.virtual_router == new.spec.virtual_router
-            && let [was, is] = &lots
+            && let [was, is] = &kinds
             && was == is
         {
             return Concern::Itself;
@@ -64,12 +64,12 @@ impl Loads {
             && let Some(load) = self.carried.get_mut(router)
         {
             load.vips -= 1;
-            if let [Some(lot), _] = &lots
-                && let Some(count) = load.lots.get_mut(lot)
+            if let [Some(kind), _] = &kinds
+                && let Some(count) = load.kinds.get_mut(kind)
             {
                 *count -= 1;
                 if *count == 0 {
-                    load.lots.remove(lot);
+                    load.kinds.remove(kind);
                     concern = Concern::Plan;
                 }
             }
@@ -79,14 +79,14 @@ impl Loads {
         }
         if let Some(new) = &news.new {
             self.come(new.spec.address);
-            match (&new.spec.virtual_router, &lots) {
+            match (&new.spec.virtual_router, &kinds) {
                 (None, [_, Some(_)]) => concern = Concern::Plan,
                 (None, [_, None]) => {}
-                (Some(router), [_, lot]) => {
+                (Some(router), [_, kind]) => {
                     let load = self.carried.entry(router.clone()).or_default();
                     load.vips += 1;
-                    if let Some(lot) = lot {
-                        let count = load.lots.entry(lot.clone()).or_default();
+                    if let Some(kind) = kind {
+                        let count = load.kinds.entry(kind.clone()).or_default();
                         *count += 1;
                         if *count == 1 {
                             concern = Concern::Plan;
@@ -126,12 +126,12 @@ impl Loads {
 
     /// The pools of the VIPs that the plan leaves with `router`.
     pub(crate) fn pools(&self, router: &str) -> impl Iterator<Item = &str> {
-        self.carried.get(router).into_iter().flat_map(|load| load.lots.keys()).map(|lot| lot.pool.as_str())
+        self.carried.get(router).into_iter().flat_map(|load| load.kinds.keys()).map(|kind| kind.pool.as_str())
     }
 }
 
 /// `None`: it is nobody's, and planned for as if it did not exist.
-fn lot(vip: &VirtualIP) -> Option<Lot> {
+fn kind(vip: &VirtualIP) -> Option<PoolAndFamily> {
     let is_wanted = vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
-    is_wanted.then(|| Lot { pool: vip.spec.pool.clone(), is_ipv4: vip.spec.address.is_ipv4() })
+    is_wanted.then(|| PoolAndFamily { pool: vip.spec.pool.clone(), is_ipv4: vip.spec.address.is_ipv4() })
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use windlass_ccm::service::is_stable;
 
-use super::plan::{Kind, Land, Offer};
+use super::plan::{PlacementClass, ReadyRouters, Topology};
 use crate::controller::allocation::pools::{Reach, Reviewed, reach};
 use crate::controller::stores::Stores;
 
-/// The land, and the offers it makes together with pools and virtual routers. What changes is to be told.
+/// The topology, and what is worked out from it together with pools and virtual routers. What changes is to be told.
 #[derive(Debug, Default)]
-pub(crate) struct Ground {
-    land: Option<Arc<Land>>,
-    offers: HashMap<Kind, Offer>,
+pub(crate) struct TopologyCache {
+    topology: Option<Arc<Topology>>,
+    ready_routers: HashMap<PlacementClass, ReadyRouters>,
     /// What of the pools can be announced, and the pools that it was worked out for.
     reaches: Option<(Arc<[Reviewed]>, Arc<Reaches>)>,
 }
@@ -22,41 +22,45 @@ pub(crate) struct Ground {
 /// What of each pool can be announced, by the pools' names.
 pub(crate) type Reaches = BTreeMap<String, Reach>;
 
-impl Ground {
+impl TopologyCache {
     /// A node came, went, became stable or unstable, or its network is another one.
-    pub(crate) fn land_changed(&mut self) {
-        self.land = None;
-        self.offers.clear();
+    pub(crate) fn topology_changed(&mut self) {
+        self.topology = None;
+        self.ready_routers.clear();
         self.reaches = None;
     }
 
     /// A pool or a virtual router did.
-    pub(crate) fn offers_changed(&mut self) {
-        self.offers.clear();
+    pub(crate) fn ready_routers_changed(&mut self) {
+        self.ready_routers.clear();
     }
 
     /// Nodes and their segments.
-    pub(crate) fn land(&mut self, stores: &Stores) -> Arc<Land> {
-        let land = self.land.get_or_insert_with(|| {
+    pub(crate) fn topology(&mut self, stores: &Stores) -> Arc<Topology> {
+        let topology = self.topology.get_or_insert_with(|| {
             let nodes = stores.nodes.iter().map(|node| (node.name_any(), is_stable(node))).collect();
-            Arc::new(Land::new(nodes, stores.networks.iter().cloned().collect()))
+            Arc::new(Topology::new(nodes, stores.networks.iter().cloned().collect()))
         });
-        Arc::clone(land)
+        Arc::clone(topology)
     }
 
-    /// What of each of the pools can be announced: worked out anew only if they changed, or the land.
+    /// What of each of the pools can be announced: worked out anew only if they changed, or the topology.
     pub(crate) fn reaches(&mut self, stores: &Stores, reviewed: &Arc<[Reviewed]>) -> Arc<Reaches> {
-        let land = self.land(stores);
+        let topology = self.topology(stores);
         let known = self.reaches.take().filter(|(of, _)| Arc::ptr_eq(of, reviewed) || of == reviewed);
         let (_, reaches) = self.reaches.insert(known.unwrap_or_else(|| {
-            let of_pool = |one: &Reviewed| (one.pool.name.clone(), reach(one, land.segments()));
+            let of_pool = |one: &Reviewed| (one.pool.name.clone(), reach(one, topology.segments()));
             (Arc::clone(reviewed), Arc::new(reviewed.iter().map(of_pool).collect()))
         }));
         Arc::clone(reaches)
     }
 
-    /// The offer to VIPs of this kind, `made` if it is not known.
-    pub(crate) fn offer(&mut self, kind: Kind, made: impl FnOnce() -> Offer) -> &Offer {
-        self.offers.entry(kind).or_insert_with(made)
+    /// The virtual routers that are there for new VIPs of this class, `made` if they are not known.
+    pub(crate) fn ready_routers(
+        &mut self,
+        class: PlacementClass,
+        made: impl FnOnce() -> ReadyRouters,
+    ) -> &ReadyRouters {
+        self.ready_routers.entry(class).or_insert_with(made)
     }
 }

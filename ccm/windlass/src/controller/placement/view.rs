@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube::ResourceExt as _;
 use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool};
 
-use super::plan::{Input, Kind, Land, Offer, PoolPlan};
+use super::plan::{Input, PlacementClass, PoolPlan, ReadyRouters, Topology};
 use crate::controller::state::State;
 use crate::controller::stores::Stores;
 
@@ -16,14 +16,14 @@ mod tests;
 
 /// All of it.
 pub(crate) fn input(state: &mut State) -> Input {
-    let land = state.ground.land(&state.stores);
-    Input { vips: state.stores.vips.iter().cloned().collect(), ..surroundings(&state.stores, land) }
+    let topology = state.topology_cache.topology(&state.stores);
+    Input { vips: state.stores.vips.iter().cloned().collect(), ..surroundings(&state.stores, topology) }
 }
 
 /// All but the VIPs.
-fn surroundings(stores: &Stores, land: Arc<Land>) -> Input {
+fn surroundings(stores: &Stores, topology: Arc<Topology>) -> Input {
     let routers = stores.routers.iter().cloned().collect();
-    Input { pools: pools(stores), vips: Vec::new(), routers, land }
+    Input { pools: pools(stores), vips: Vec::new(), routers, topology }
 }
 
 /// What plans need to know of pools, by their names.
@@ -47,13 +47,14 @@ impl State {
         if self.ledger.held_by(holder).iter().any(is_sibling) {
             return None;
         }
-        let Self { ground, stores, loads, .. } = self;
+        let Self { topology_cache, stores, loads, .. } = self;
         let pool = pool_plan(stores.pools.get(&vip.spec.pool)?);
-        let land = ground.land(stores);
-        let segment = land.segment(address, &pool)?;
-        let offer = ground
-            .offer(Kind::new(segment, &pool), || Offer::new(&surroundings(stores, land), segment, &pool));
-        let router = offer.next(|router| loads.of(router))?.to_owned();
+        let topology = topology_cache.topology(stores);
+        let segment = topology.segment(address, &pool)?;
+        let ready = topology_cache.ready_routers(PlacementClass::new(segment, &pool), || {
+            ReadyRouters::new(&surroundings(stores, topology), segment, &pool)
+        });
+        let router = ready.next(|router| loads.of(router))?.to_owned();
         loads.expect(address, router.clone());
         Some(router)
     }

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec};
 use windlass_ccm::conditions::Saying;
 
-use super::dirty::{Outcome, Part, Scope};
-use super::plan::{self, Cargo, Input, Plan, Unplaced};
+use super::dirty::{Part, PlanResult, Scope};
+use super::plan::{self, CarriedPools, Input, Plan, Unplaced};
 use super::pool_pace::PoolPace;
 use super::view;
 use crate::controller::allocation::pools::{self, Findings, Reach, Reviewed};
@@ -56,7 +56,7 @@ pub(crate) struct Writes {
 impl Writes {
     /// Plans what is not known to be as planned, and compares.
     pub(crate) fn new(state: &mut State, reviewed: &[Reviewed], now: Timestamp) -> Self {
-        let mut writes = match state.unsettled.take() {
+        let mut writes = match state.dirty.take() {
             Scope::Part(part) => Self::of_part(state, &part, now),
             Scope::Whole => None,
         }
@@ -79,10 +79,10 @@ impl Writes {
             };
             writes.add_vip(state, vip, &place, now);
         }
-        state.unsettled.planned(match writes == Self::default() && !plan.delicate {
-            false => Outcome::Unsettled,
-            true if plan.unplaced.is_empty() => Outcome::Settled,
-            true => Outcome::Wanting,
+        state.dirty.planned(match writes == Self::default() && !plan.delicate {
+            false => PlanResult::ToWrite,
+            true if plan.unplaced.is_empty() => PlanResult::Settled,
+            true => PlanResult::Incomplete,
         });
         writes
     }
@@ -92,14 +92,16 @@ impl Writes {
         let Part { vips, nodes, routers } = part;
         let mut writes = Self::default();
         if !nodes.is_empty() || !routers.is_empty() {
-            let State { ground, stores, loads, .. } = state;
-            let cargos = stores
+            let State { topology_cache, stores, loads, .. } = state;
+            let carried_pools = stores
                 .routers
                 .iter()
-                .map(|router| Cargo { router, pools: loads.pools(&router.name_any()).collect() });
-            let cargos = cargos.filter(|cargo| !cargo.pools.is_empty());
-            let land = ground.land(stores);
-            for (router, nodes) in plan::revised(&land, &view::pools(stores), cargos, nodes, routers)? {
+                .map(|router| CarriedPools { router, pools: loads.pools(&router.name_any()).collect() });
+            let carried_pools = carried_pools.filter(|carried| !carried.pools.is_empty());
+            let topology = topology_cache.topology(stores);
+            for (router, nodes) in
+                plan::revised(&topology, &view::pools(stores), carried_pools, nodes, routers)?
+            {
                 writes.add_router(router, &VirtualRouterSpec { nodes, ..router.spec.clone() });
             }
         }
@@ -208,7 +210,7 @@ impl Writes {
 
     fn add_pools(&mut self, state: &mut State, reviewed: &[Reviewed], now: Timestamp) {
         let findings = state.findings();
-        let reaches = state.ground.reaches(&state.stores, &state.reviewed());
+        let reaches = state.topology_cache.reaches(&state.stores, &state.reviewed());
         let none = Findings::default();
         for pool in state.stores.pools.iter() {
             let name = pool.name_any();

@@ -11,11 +11,11 @@ use windlass_ccm::ProviderError;
 use windlass_ccm::lenient::{Lenient, read, read_opt};
 use windlass_ipam::Planned;
 
-use super::load_balancer::{Metal, failed};
+use super::load_balancer::{Provider, failed};
 use crate::controller::allocation::ledger::{Claim, Seen};
 use crate::controller::stores::limited::limited;
 
-impl Metal {
+impl Provider {
     /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger
     /// knows what the API server has, which may be that somebody else was faster.
     pub(crate) async fn claim(

@@ -1,4 +1,4 @@
-//! The metal provider: an address from a pool is a load balancer, once some node announces it.
+//! The load balancers: an address from a pool is a load balancer, once some node announces it.
 //!
 //! Order of one address's life: promised by the ledger → claimed in its `VirtualIP` (`claim`) → carried by a virtual router
 //! (planner) → announced (agents) → in the Service's status (service controller) → withdrawn (`release`), and in quarantine
@@ -38,7 +38,7 @@ const MOVING: &str = "AddressMoving";
 const MOVED: &str = "AddressMoved";
 
 /// Load balancers and machines without a cloud.
-pub(crate) struct Metal {
+pub(crate) struct Provider {
     pub(crate) shared: Arc<Shared>,
     pub(crate) client: Client,
     pub(crate) vips: Api<Lenient<VirtualIP>>,
@@ -229,7 +229,7 @@ fn step_of(
     let mut own = shown.clone();
     own.retain(|address| state.ledger.holders(*address).contains(holder));
     let pool = wish.pool.as_deref();
-    let answer = outcome::verdict(plan, wish.families, pool, &own, far, foreign(service, ours));
+    let answer = outcome::answer(plan, wish.families, pool, &own, far, foreign(service, ours));
     let (unused, moved) = match &answer {
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
@@ -258,7 +258,7 @@ fn unused(
     (unused, moved)
 }
 
-impl Metal {
+impl Provider {
     /// A provider over `shared`, which watches keep current.
     pub(crate) fn new(client: Client, shared: Arc<Shared>, events: EventSink) -> Self {
         let settings = shared.state().settings;
@@ -328,7 +328,7 @@ pub(crate) fn failed(what: &str, error: &kube::Error) -> ProviderError {
     ProviderError::Transient(format!("{what}: {}", root_cause(error)))
 }
 
-impl LoadBalancer for Metal {
+impl LoadBalancer for Provider {
     fn serves_class(&self, class: Option<&str>) -> bool {
         self.settings.serves_class(class)
     }
@@ -369,7 +369,7 @@ impl LoadBalancer for Metal {
         _nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         let holder = holder_of(service)?;
-        self.tell_of_contest(&holder, service).await;
+        self.tell_of_conflict(&holder, service).await;
         for _ in 0..TRIES {
             let (step, concerned) = next_step(&mut self.shared.state(), &holder, service);
             self.shared.changes.push(concerned);

@@ -74,7 +74,7 @@ pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> 
 /// What to answer for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
 /// its own. Of a Service that needs both families, both work or none is shown; of others what works is shown, once it is
 /// known that the rest will not. What was shown stays.
-pub(crate) fn verdict(
+pub(crate) fn answer(
     plan: &Plan,
     families: Families,
     pool: Option<&str>,

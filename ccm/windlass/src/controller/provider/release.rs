@@ -10,7 +10,7 @@ use serde_json::json;
 use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
 use windlass_ccm::ProviderError;
 
-use super::load_balancer::{Metal, TRIES};
+use super::load_balancer::{Provider, TRIES};
 use crate::controller::allocation::ledger::{Part, Seen};
 use crate::controller::state::State;
 use crate::controller::stores::cache::version;
@@ -18,7 +18,7 @@ use crate::controller::stores::cache::version;
 /// How long an address that another station has is not tried again.
 const TAKEN_FOR: Duration = Duration::from_mins(10);
 
-impl Metal {
+impl Provider {
     /// Parts `holder` from `address`, if it has it.
     pub(crate) async fn withdraw(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
         for _ in 0..TRIES {

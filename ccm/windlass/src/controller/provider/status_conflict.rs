@@ -49,9 +49,9 @@ struct Contest {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Contests(BTreeMap<ServiceRef, Contest>);
+pub(crate) struct StatusConflicts(BTreeMap<ServiceRef, Contest>);
 
-impl Contests {
+impl StatusConflicts {
     /// Somebody else changed the status of `holder`'s Service.
     pub(crate) fn changed(&mut self, holder: &ServiceRef, now: Timestamp) -> Answer {
         self.0.retain(|_, contest| !contest.is_over(now));

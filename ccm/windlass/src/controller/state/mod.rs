@@ -22,12 +22,12 @@ use crate::controller::allocation::external::Told;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{Findings, Reviewed, Reviewer};
 use crate::controller::allocation::settings::Settings;
-use crate::controller::allocation::waiting::{Chance, Waiting};
-use crate::controller::placement::dirty::Unsettled;
+use crate::controller::allocation::waiting::{Trigger, Waiting};
+use crate::controller::placement::dirty::Dirty;
 use crate::controller::placement::plan::why_unplaced;
-use crate::controller::placement::router_loads::Loads;
-use crate::controller::placement::topology_cache::Ground;
-use crate::controller::provider::status_conflict::Contests;
+use crate::controller::placement::router_loads::RouterLoads;
+use crate::controller::placement::topology_cache::TopologyCache;
+use crate::controller::provider::status_conflict::StatusConflicts;
 use crate::controller::stores::cache::News;
 use crate::controller::stores::clock::Clock;
 use crate::controller::stores::{Stores, service_key};
@@ -39,11 +39,11 @@ pub(crate) struct State {
     pub(crate) stores: Stores,
     pub(crate) ledger: Ledger,
     /// VIPs of each virtual router.
-    pub(crate) loads: Loads,
+    pub(crate) loads: RouterLoads,
     /// Where they can be.
-    pub(crate) ground: Ground,
+    pub(crate) topology_cache: TopologyCache,
     /// What changed since all was as planned.
-    pub(crate) unsettled: Unsettled,
+    pub(crate) dirty: Dirty,
     /// What pools have to tell of, by their names, unless it is to be looked for anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, Findings>>>,
     pub(crate) waiting: Waiting,
@@ -57,7 +57,7 @@ pub(crate) struct State {
     /// The pools that Services named when they were given what they have.
     pub(crate) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
-    pub(crate) contests: Contests,
+    pub(crate) status_conflicts: StatusConflicts,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses since they were looked at.
     readdressed: Vec<String>,
@@ -89,7 +89,7 @@ impl State {
         };
         let before = owners_and_pools(self);
         self.ledger.set_pools(usable.iter().cloned());
-        self.addresses_concern();
+        self.invalidate_by_addresses();
         let before_pools = std::mem::replace(&mut self.pools, usable);
         let after = owners_and_pools(self);
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
@@ -99,7 +99,7 @@ impl State {
         if self.ready {
             keys.extend(self.adopt_all_shown());
         }
-        keys.extend(self.serve(&[Chance::Pools(&before_pools)]));
+        keys.extend(self.serve(&[Trigger::Pools(&before_pools)]));
         keys.extend(external);
         (reviewed, keys)
     }

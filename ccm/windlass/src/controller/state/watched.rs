@@ -44,7 +44,7 @@ impl Watched for VirtualIPPool {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.pool_concerns(news);
+        state.invalidate_by_pool(news);
         if !state.ready {
             return Vec::new();
         }
@@ -80,7 +80,7 @@ impl Watched for VirtualIP {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.vip_concerns(news);
+        state.invalidate_by_vip(news);
         state.vip_news(news)
     }
 
@@ -100,7 +100,7 @@ impl Watched for VirtualRouter {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.router_concerns(news);
+        state.invalidate_by_router(news);
         Vec::new()
     }
 
@@ -119,7 +119,7 @@ impl Watched for NodeNetwork {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.network_concerns(news);
+        state.invalidate_by_network(news);
         let addresses = |network: &Arc<Self>| {
             let spec = &network.spec;
             (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
@@ -153,7 +153,7 @@ impl Watched for Service {
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
         state.note_external(news);
-        state.service_concerns(news);
+        state.invalidate_by_service(news);
         state.service_news(news)
     }
 
@@ -189,7 +189,7 @@ impl Watched for Node {
     }
 
     fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
-        state.node_concerns(news);
+        state.invalidate_by_node(news);
         Vec::new()
     }
 

@@ -14,7 +14,7 @@ use super::judge::{Asker, Holder, REFUSED, Verdict, judge};
 use crate::controller::allocation::ledger::Claim;
 
 use crate::controller::allocation::request::terms;
-use crate::controller::provider::load_balancer::Metal;
+use crate::controller::provider::load_balancer::Provider;
 use crate::controller::state::State;
 
 /// What is to be done about the external IPs of all Services.
@@ -25,7 +25,7 @@ struct Steps {
     refused: Vec<(ObjectReference, String, bool)>,
 }
 
-impl Metal {
+impl Provider {
     /// Claims the external IPs that may be had, and tells of the others, once each. What Services have and may not have any
     /// more is left to those who remove orphans. Returns what could not be done, in words for the log.
     pub(crate) async fn serve_external(&self) -> Vec<String> {

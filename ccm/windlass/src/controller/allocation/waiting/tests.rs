@@ -92,9 +92,9 @@ impl Desk {
         self.waiting.insert(&self.giver.allocator, Waiter { owner, created, request, missing });
     }
 
-    fn serve(&mut self, chance: Chance<'_>) -> Vec<String> {
+    fn serve(&mut self, trigger: Trigger<'_>) -> Vec<String> {
         self.giver.plans.set(0);
-        self.waiting.serve(&mut self.giver, &[chance]).into_iter().map(|owner| owner.name).collect()
+        self.waiting.serve(&mut self.giver, &[trigger]).into_iter().map(|owner| owner.name).collect()
     }
 
     fn release(&mut self, address: &str) -> Vec<String> {
@@ -102,13 +102,13 @@ impl Desk {
         for holder in self.giver.allocator.holders(address).to_vec() {
             self.giver.allocator.release(address, &holder, Moment(0));
         }
-        self.serve(Chance::Address(address))
+        self.serve(Trigger::Address(address))
     }
 
     fn pools(&mut self, pools: Vec<Pool>) -> Vec<String> {
         self.giver.allocator.replace_pools(pools.iter().cloned());
         let before = std::mem::replace(&mut self.pools, pools);
-        self.serve(Chance::Pools(&before))
+        self.serve(Trigger::Pools(&before))
     }
 
     fn plans(&self) -> usize {
@@ -152,7 +152,7 @@ fn who_waits_under_the_name_of_one_that_lets_go_gets_that_and_nobody_else_does_1
     assert_eq!(desk.release("192.0.2.0"), ["web"]);
     assert_eq!((desk.giver.allocator.holders(ip("192.0.2.0")), desk.plans()), (&[anew][..], 1));
     desk.giver.allocator.lift(ip("192.0.2.1"));
-    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.1"))), ["older"]);
+    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.1"))), ["older"]);
     assert_eq!(desk.waiting.len(), 1);
 }
 
@@ -247,9 +247,9 @@ fn a_relabelled_namespace_serves_its_own_and_asks_nobody_else_36() {
     desk.ask("b", 2, v4());
     desk.ask("a", 1, v4());
     desk.ask("by-name", 3, named("192.0.2.3"));
-    assert_eq!(desk.serve(Chance::Namespace("ns", &[("team".to_owned(), "y".to_owned())].into())), [""; 0]);
+    assert_eq!(desk.serve(Trigger::Namespace("ns", &[("team".to_owned(), "y".to_owned())].into())), [""; 0]);
     let labels = [("team".to_owned(), "x".to_owned())].into();
-    assert_eq!(desk.serve(Chance::Namespace("ns", &labels)), ["by-name", "a", "b"]);
+    assert_eq!(desk.serve(Trigger::Namespace("ns", &labels)), ["by-name", "a", "b"]);
     assert!(desk.plans() <= 5, "{} plans", desk.plans());
 }
 
@@ -265,7 +265,7 @@ fn those_that_share_a_key_follow_the_first_of_them() {
     assert_eq!(desk.release("192.0.2.0"), ["y", "x"], "z has the same port as x");
     // A port that is let go.
     desk.giver.allocator.release(ip("192.0.2.0"), &owner("ns", "x"), Moment(0));
-    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), ["z"]);
+    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), ["z"]);
 }
 
 #[test]
@@ -316,9 +316,9 @@ fn an_address_that_is_kept_back_goes_to_its_former_service_made_anew() {
     assert_eq!(desk.giver.allocator.holders(ip("192.0.2.0")), std::slice::from_ref(&anew));
     // A stranger gets it when the time is over.
     desk.giver.allocator.release(ip("192.0.2.0"), &anew, Moment(0));
-    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), [""; 0]);
+    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), [""; 0]);
     desk.giver.allocator.lift(ip("192.0.2.0"));
-    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), ["stranger"]);
+    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), ["stranger"]);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn when_nothing_is_known_everybody_is_tried_in_order() {
     let first =
         Waiter { owner: owner("ns", "first"), created: None, request: keyed("k", 80), missing: Vec::new() };
     desk.waiting.insert(&desk.giver.allocator, first);
-    assert_eq!(desk.serve(Chance::Everything), ["by-name", "first", "joins"]);
+    assert_eq!(desk.serve(Trigger::Everything), ["by-name", "first", "joins"]);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn who_may_not_keep_what_it_shares_is_tried_when_the_other_leaves() {
     );
     assert_eq!(desk.giver.allocator.holders(ip("192.0.2.0")).len(), 2, "it waits with what it has");
     desk.giver.allocator.release(ip("192.0.2.0"), &owner("ns", "first"), Moment(0));
-    assert_eq!(desk.serve(Chance::Address(ip("192.0.2.0"))), ["second"]);
+    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), ["second"]);
 }
 
 #[test]

@@ -7,31 +7,31 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_api::{RankedNode, VirtualRouter};
 
-use super::{GONE, Land, PoolPlan, ranking};
+use super::{GONE, PoolPlan, Topology, ranking};
 
 /// A virtual router and the pools of the VIPs that it carries.
 #[derive(Debug)]
-pub(crate) struct Cargo<'a> {
+pub(crate) struct CarriedPools<'a> {
     pub(crate) router: &'a Arc<VirtualRouter>,
     pub(crate) pools: Vec<&'a str>,
 }
 
 /// The rankings that change because `changed` did: nodes that came, went, became stable or unstable, or have other
 /// addresses; and those of the virtual routers `rewritten`. The last plan was carried out, found a place for every VIP, was not [delicate](super::Plan::delicate), and
-/// `cargos` is what the virtual routers carry since then, each at least one VIP. `None`: VIPs may have to move, and the
+/// `carried_pools` is what the virtual routers carry since then, each at least one VIP. `None`: VIPs may have to move, and the
 /// whole plan has to tell where.
 pub(crate) fn revised<'a>(
-    land: &Land,
+    topology: &Topology,
     pools: &BTreeMap<String, PoolPlan>,
-    cargos: impl IntoIterator<Item = Cargo<'a>>,
+    carried_pools: impl IntoIterator<Item = CarriedPools<'a>>,
     changed: &BTreeSet<String>,
     rewritten: &BTreeSet<String>,
 ) -> Option<Vec<(&'a Arc<VirtualRouter>, Vec<RankedNode>)>> {
-    let Land { nodes, segments, networks: _ } = land;
+    let Topology { nodes, segments, networks: _ } = topology;
     let touched = segments.of_nodes(changed);
     let mut places: HashMap<(IpNet, Option<&str>), BTreeMap<_, _>> = HashMap::new();
     let mut rankings = Vec::new();
-    for Cargo { router, pools: carried } in cargos {
+    for CarriedPools { router, pools: carried } in carried_pools {
         let segment: IpNet = router.spec.segment.parse().ok()?;
         let plans = carried.iter().map(|pool| pools.get(*pool).unwrap_or(&GONE));
         let mut interfaces = plans.map(|pool| pool.interface.as_deref());

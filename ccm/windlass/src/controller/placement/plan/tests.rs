@@ -16,7 +16,7 @@ use super::*;
 /// A cluster that is changed and planned in turn, the plan being carried out each time.
 #[derive(Default)]
 struct Cluster {
-    /// But for the land.
+    /// But for the topology.
     input: Input,
     nodes: BTreeMap<String, bool>,
     networks: Vec<Arc<NodeNetwork>>,
@@ -127,8 +127,8 @@ impl Cluster {
     }
 
     fn input(&self) -> Input {
-        let land = Arc::new(Land::new(self.nodes.clone(), self.networks.clone()));
-        Input { land, ..self.input.clone() }
+        let topology = Arc::new(Topology::new(self.nodes.clone(), self.networks.clone()));
+        Input { topology, ..self.input.clone() }
     }
 
     /// Plans, carries the plan out, and checks that planning again changes nothing.
@@ -154,7 +154,7 @@ impl Cluster {
         let vip = &new.input.vips[0];
         let input = Input { vips: Vec::new(), ..self.input() };
         let pool = input.pools.get(&vip.spec.pool)?;
-        let offer = Offer::new(&input, input.land.segment(vip.spec.address, pool)?, pool);
+        let offer = ReadyRouters::new(&input, input.topology.segment(vip.spec.address, pool)?, pool);
         let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());
         offer.next(|router| carried.clone().filter(|carrier| *carrier == router).count()).map(str::to_owned)
     }

@@ -22,22 +22,22 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
     VirtualIP::new(&virtual_ip_name(address), spec)
 }
 
-fn came(loads: &mut Loads, new: VirtualIP) {
+fn came(loads: &mut RouterLoads, new: VirtualIP) {
     loads.note(&News { old: None, new: Some(Arc::new(new)) });
 }
 
-fn changed(loads: &mut Loads, old: VirtualIP, new: VirtualIP) {
+fn changed(loads: &mut RouterLoads, old: VirtualIP, new: VirtualIP) {
     loads.note(&News { old: Some(Arc::new(old)), new: Some(Arc::new(new)) });
 }
 
-fn counts(loads: &Loads) -> Vec<(String, usize)> {
+fn counts(loads: &RouterLoads) -> Vec<(String, usize)> {
     let counts = ["a", "b"].map(|router| (router.to_owned(), loads.of(router)));
     counts.into_iter().filter(|(_, vips)| *vips > 0).collect()
 }
 
 #[test]
 fn vips_are_counted_where_they_are_and_nowhere_once_they_are_gone() {
-    let mut loads = Loads::default();
+    let mut loads = RouterLoads::default();
     came(&mut loads, vip(1, None));
     assert_eq!(counts(&loads), []);
     changed(&mut loads, vip(1, None), vip(1, Some("a")));
@@ -52,7 +52,7 @@ fn vips_are_counted_where_they_are_and_nowhere_once_they_are_gone() {
 
 #[test]
 fn a_vip_that_is_being_made_counts_once() {
-    let mut loads = Loads::default();
+    let mut loads = RouterLoads::default();
     loads.expect(address(1), "a".into());
     loads.expect(address(1), "b".into());
     assert_eq!(counts(&loads), [("b".to_owned(), 1)]);
@@ -62,7 +62,7 @@ fn a_vip_that_is_being_made_counts_once() {
 
 #[test]
 fn a_plan_is_concerned_by_the_first_and_the_last_of_a_kind_in_a_router_and_by_those_in_none() {
-    let mut loads = Loads::default();
+    let mut loads = RouterLoads::default();
     let news = |old: Option<VirtualIP>, new: Option<VirtualIP>| News {
         old: old.map(Arc::new),
         new: new.map(Arc::new),

@@ -30,7 +30,7 @@ fn plain(name: &str) -> Service {
 }
 
 /// A provider that has seen every list; the pool `p` holds `range`.
-fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
+fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Provider {
     let shared = Arc::new(Shared::default());
     let pool = json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool",
@@ -43,12 +43,17 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Metal {
     shared.list::<Node>(vec![]);
     shared.list::<Namespace>(vec![]);
     shared.list::<Service>(vec![]);
-    metal(api, shared)
+    over(api, shared)
 }
 
-fn metal(api: &Api, shared: Arc<Shared>) -> Metal {
+/// One more over the same cluster.
+fn another(api: &Api) -> Provider {
+    provider(api, "192.0.2.1-192.0.2.9", vec![])
+}
+
+fn over(api: &Api, shared: Arc<Shared>) -> Provider {
     let (events, _) = EventSink::new(Recorder::new(api.client(), "test"), CancellationToken::new());
-    Metal::new(api.client(), shared, events)
+    Provider::new(api.client(), shared, events)
 }
 
 /// `address owner` of every object that is not in quarantine.
@@ -80,8 +85,8 @@ async fn with_a_lost_answer<T>(api: &Api, call: impl Future<Output = T>) -> T {
     answer
 }
 
-async fn ensure(metal: &Metal, service: &Service) -> Result<Ensured, ProviderError> {
-    metal.ensure("kubernetes", service, &[]).await
+async fn ensure(provider: &Provider, service: &Service) -> Result<Ensured, ProviderError> {
+    provider.ensure("kubernetes", service, &[]).await
 }
 
 fn rejected(reason: &'static str, message: &str) -> Result<Ensured, ProviderError> {
@@ -89,7 +94,7 @@ fn rejected(reason: &'static str, message: &str) -> Result<Ensured, ProviderErro
 }
 
 /// The VIP with the condition `Announced`, as an agent or the planner would write it.
-fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
+fn told(provider: &Provider, api: &Api, address: &str, status: &str, message: &str) {
     let address: IpAddr = address.parse().expect(address);
     let key = format!("virtualips//{}", windlass_api::virtual_ip_name(address));
     let (router, reason) = if status == "True" { (Some("v4-r"), "Active") } else { (None, "NoSegment") };
@@ -99,7 +104,7 @@ fn told(metal: &Metal, api: &Api, address: &str, status: &str, message: &str) {
         { "type": "Announced", "status": status, "reason": reason, "message": message,
           "lastTransitionTime": "2026-01-01T00:00:00Z" } ] } }),
     );
-    metal.shared.learn::<VirtualIP>(object(api.get(&key).expect("a VIP")));
+    provider.shared.learn::<VirtualIP>(object(api.get(&key).expect("a VIP")));
 }
 
 fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
@@ -121,15 +126,15 @@ fn addresses(ensured: Result<Ensured, ProviderError>) -> Vec<String> {
 #[tokio::test]
 async fn an_address_is_claimed_at_once_and_ready_when_a_node_announces_it() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    let provider = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     let service = plain("web");
     let message = "waiting for a virtual router for 192.0.2.1".to_owned();
     let waiting = Ensured::Pending { works: false, reason: "NotAnnounced", message };
-    assert_eq!(ensure(&metal, &service).await, Ok(waiting.clone()));
+    assert_eq!(ensure(&provider, &service).await, Ok(waiting.clone()));
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
-    assert_eq!(ensure(&metal, &service).await, Ok(waiting));
-    told(&metal, &api, "192.0.2.1", "True", "");
-    assert_eq!(addresses(ensure(&metal, &service).await), ["192.0.2.1"]);
+    assert_eq!(ensure(&provider, &service).await, Ok(waiting));
+    told(&provider, &api, "192.0.2.1", "True", "");
+    assert_eq!(addresses(ensure(&provider, &service).await), ["192.0.2.1"]);
     assert_eq!(writes(&api), ["create 192.0.2.1"], "and nothing more");
 }
 
@@ -178,10 +183,10 @@ async fn two_controllers_at_once_give_no_address_twice() {
     let names: Vec<String> = (0..30).map(|number| format!("s{number}")).collect();
     let services: Vec<Service> = names.iter().map(|name| plain(name)).collect();
     // Each looks at the Services in its own order, all at the same time.
-    let calls = providers.iter().enumerate().flat_map(|(which, metal)| {
+    let calls = providers.iter().enumerate().flat_map(|(which, provider)| {
         let services = &services;
         (0..services.len()).map(move |index| {
-            ensure(metal, &services[if which == 0 { index } else { services.len() - 1 - index }])
+            ensure(provider, &services[if which == 0 { index } else { services.len() - 1 - index }])
         })
     });
     for ensured in join_all(calls).await {
@@ -194,9 +199,9 @@ async fn two_controllers_at_once_give_no_address_twice() {
     assert_eq!(owners.len(), names.len(), "every Service has one: {owners:?}");
     // A Service that got one from each controller keeps one, once both have heard of both.
     let objects: Vec<VirtualIP> = api.list("virtualips").into_iter().map(object).collect();
-    for metal in &providers {
+    for provider in &providers {
         for vip in &objects {
-            metal.shared.learn(vip.clone());
+            provider.shared.learn(vip.clone());
         }
     }
     for (address, _) in claims(&api) {
@@ -215,47 +220,47 @@ async fn two_controllers_at_once_give_no_address_twice() {
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_is_found_again_and_no_second_address_taken() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
-    let lost = with_a_lost_answer(&api, Box::pin(ensure(&metal, &plain("web")))).await;
+    let provider = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    let lost = with_a_lost_answer(&api, Box::pin(ensure(&provider, &plain("web")))).await;
     let error = lost.expect_err("the answer is lost").to_string();
     assert!(error.starts_with("cannot claim 192.0.2.1: creating VirtualIP \"192.0.2.1\": "), "{error}");
-    ensure(&metal, &plain("web")).await.expect("found");
+    ensure(&provider, &plain("web")).await.expect("found");
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
     // Lost, and the Service deleted before it was looked for: nothing stays behind.
-    assert!(with_a_lost_answer(&api, Box::pin(ensure(&metal, &plain("gone")))).await.is_err());
-    metal.ensure_deleted("kubernetes", &plain("gone")).await.expect("deleted");
+    assert!(with_a_lost_answer(&api, Box::pin(ensure(&provider, &plain("gone")))).await.is_err());
+    provider.ensure_deleted("kubernetes", &plain("gone")).await.expect("deleted");
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
 }
 
 #[tokio::test]
 async fn an_exhausted_pool_is_said_and_a_freed_address_names_who_waits() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.1", vec![]);
-    ensure(&metal, &plain("a")).await.expect("claimed");
+    let provider = provider(&api, "192.0.2.1-192.0.2.1", vec![]);
+    ensure(&provider, &plain("a")).await.expect("claimed");
     let message = "no free IPv4 address; pool \"p\" has no free address (its one is in use): free an address or add \
                    some to a pool";
-    assert_eq!(ensure(&metal, &plain("b")).await, rejected("NoFreeAddress", message));
-    metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
-    let named = futures::StreamExt::next(&mut metal.changes()).await;
+    assert_eq!(ensure(&provider, &plain("b")).await, rejected("NoFreeAddress", message));
+    provider.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
+    let named = futures::StreamExt::next(&mut provider.changes()).await;
     assert_eq!(named, Some(ServiceKey { namespace: "ns".into(), name: "b".into() }));
-    ensure(&metal, &plain("b")).await.expect("claimed");
+    ensure(&provider, &plain("b")).await.expect("claimed");
     assert_eq!(writes(&api), ["create 192.0.2.1", "delete 192.0.2.1", "create 192.0.2.1"]);
 }
 
 #[tokio::test]
 async fn what_is_deleted_is_ones_own_and_deleting_again_is_no_error() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
-    ensure(&metal, &plain("a")).await.expect("claimed");
+    let provider = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&provider, &plain("a")).await.expect("claimed");
     // Meanwhile a's object was deleted and the name taken by b, of which nothing was heard.
     api.delete("virtualips//192.0.2.1");
-    let other = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    let other = another(&api);
     ensure(&other, &plain("b")).await.expect("claimed");
     for _ in 0..2 {
-        metal.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
+        provider.ensure_deleted("kubernetes", &plain("a")).await.expect("deleted");
         assert_eq!(claims(&api), [("192.0.2.1".into(), "b".into())]);
     }
-    assert_eq!(metal.get("kubernetes", &plain("a")).await, Ok(None));
+    assert_eq!(provider.get("kubernetes", &plain("a")).await, Ok(None));
     other.ensure_deleted("kubernetes", &plain("b")).await.expect("deleted");
     assert!(claims(&api).is_empty());
 }
@@ -263,54 +268,54 @@ async fn what_is_deleted_is_ones_own_and_deleting_again_is_no_error() {
 #[tokio::test]
 async fn a_service_made_anew_under_the_same_name_takes_the_address_of_its_former_self_over() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    let provider = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
     let before = plain("web");
     let mut after = plain("web");
     after.metadata.uid = Some("uid-other".into());
-    ensure(&metal, &before).await.expect("claimed");
-    ensure(&metal, &after).await.expect("claimed");
-    metal.ensure_deleted("kubernetes", &before).await.expect("deleted");
+    ensure(&provider, &before).await.expect("claimed");
+    ensure(&provider, &after).await.expect("claimed");
+    provider.ensure_deleted("kubernetes", &before).await.expect("deleted");
     assert_eq!(claims(&api), [("192.0.2.1".into(), "web".into())]);
-    assert!(metal.get("kubernetes", &after).await.expect("known").is_some());
+    assert!(provider.get("kubernetes", &after).await.expect("known").is_some());
 }
 
 #[tokio::test]
 async fn a_changed_wish_withdraws_the_old_address_only_when_the_new_one_works() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
-    ensure(&metal, &plain("web")).await.expect("claimed");
-    told(&metal, &api, "192.0.2.1", "True", "");
+    let provider = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&provider, &plain("web")).await.expect("claimed");
+    told(&provider, &api, "192.0.2.1", "True", "");
     let wish = service("web", &json!({ "windlass.dev/addresses": "192.0.2.5" }), Some("192.0.2.1"));
-    assert!(matches!(ensure(&metal, &wish).await, Ok(Ensured::Pending { works: true, .. })));
+    assert!(matches!(ensure(&provider, &wish).await, Ok(Ensured::Pending { works: true, .. })));
     assert_eq!(claims(&api).len(), 2, "the old one still serves");
-    told(&metal, &api, "192.0.2.5", "False", "no subnet");
+    told(&provider, &api, "192.0.2.5", "False", "no subnet");
     let blocked = ProviderError::Blocked { reason: "NotAnnounced", message: "no subnet".into() };
-    assert_eq!(ensure(&metal, &wish).await, Err(blocked), "clients reach the old one");
-    told(&metal, &api, "192.0.2.5", "True", "");
-    assert_eq!(addresses(ensure(&metal, &wish).await), ["192.0.2.5"]);
+    assert_eq!(ensure(&provider, &wish).await, Err(blocked), "clients reach the old one");
+    told(&provider, &api, "192.0.2.5", "True", "");
+    assert_eq!(addresses(ensure(&provider, &wish).await), ["192.0.2.5"]);
     assert_eq!(claims(&api).len(), 2, "clients are still told to use the old one");
     let written = service("web", &json!({ "windlass.dev/addresses": "192.0.2.5" }), Some("192.0.2.5"));
-    assert_eq!(addresses(ensure(&metal, &written).await), ["192.0.2.5"]);
+    assert_eq!(addresses(ensure(&provider, &written).await), ["192.0.2.5"]);
     assert_eq!(claims(&api), [("192.0.2.5".into(), "web".into())]);
 }
 
 #[tokio::test]
 async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
-    ensure(&metal, &plain("web")).await.expect("claimed");
-    told(&metal, &api, "192.0.2.1", "False", "no subnet");
-    assert_eq!(ensure(&metal, &plain("web")).await, rejected("NotAnnounced", "no subnet"));
+    let provider = provider(&api, "192.0.2.1-192.0.2.9", vec![]);
+    ensure(&provider, &plain("web")).await.expect("claimed");
+    told(&provider, &api, "192.0.2.1", "False", "no subnet");
+    assert_eq!(ensure(&provider, &plain("web")).await, rejected("NotAnnounced", "no subnet"));
     writes(&api);
     let mut six = plain("six");
     six.spec.get_or_insert_default().ip_families = Some(vec!["IPv6".into()]);
     assert!(matches!(
-        ensure(&metal, &six).await,
+        ensure(&provider, &six).await,
         Err(ProviderError::Rejected { reason: "NoFreeAddress", .. })
     ));
     six.spec.get_or_insert_default().load_balancer_ip = Some("192.0.2.1".into());
     assert!(matches!(
-        ensure(&metal, &six).await,
+        ensure(&provider, &six).await,
         Err(ProviderError::Rejected { reason: "InvalidRequest", .. })
     ));
     assert!(writes(&api).is_empty());
@@ -319,20 +324,20 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
 #[tokio::test]
 async fn nothing_is_given_or_taken_before_every_list_is_complete() {
     let api = Api::default();
-    let metal = metal(&api, Arc::new(Shared::default()));
+    let provider = over(&api, Arc::new(Shared::default()));
     let service = plain("web");
     let retry = |error: ProviderError| matches!(error, ProviderError::RetryAfter { .. });
-    assert!(ensure(&metal, &service).await.is_err_and(retry));
-    assert!(metal.get("kubernetes", &service).await.is_err_and(retry));
-    assert!(metal.ensure_deleted("kubernetes", &service).await.is_err_and(retry));
+    assert!(ensure(&provider, &service).await.is_err_and(retry));
+    assert!(provider.get("kubernetes", &service).await.is_err_and(retry));
+    assert!(provider.ensure_deleted("kubernetes", &service).await.is_err_and(retry));
     assert!(writes(&api).is_empty());
 }
 
 #[tokio::test]
 async fn status_that_another_hand_has_written_concerns_us_and_our_own_does_not() {
     let api = Api::default();
-    let metal = provider(&api, "192.0.2.16/30", vec![]);
-    drop(metal.ensure("c", &plain("web"), &[]).await);
+    let provider = provider(&api, "192.0.2.16/30", vec![]);
+    drop(provider.ensure("c", &plain("web"), &[]).await);
     let shows = |address| service("web", &json!({}), address);
     let held = "192.0.2.16";
     assert_eq!(claims(&api), [(held.to_owned(), "web".to_owned())]);
@@ -344,6 +349,6 @@ async fn status_that_another_hand_has_written_concerns_us_and_our_own_does_not()
         (None, Some("198.51.100.1"), false, "a foreign address is added"),
         (Some("192.0.2.17"), None, false, "what is not its own is hidden"),
     ] {
-        assert_eq!(metal.is_concerned(&shows(old), &shows(new)), concerned, "{what}");
+        assert_eq!(provider.is_concerned(&shows(old), &shows(new)), concerned, "{what}");
     }
 }

@@ -82,7 +82,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
 fn outcome(families: Families, shown: &[&str], far: [&Progress; 2]) -> String {
     let shown = shown.iter().map(|address| address.parse().expect("an address")).collect();
     let far = |address: IpAddr| far[usize::from(address.is_ipv6())].clone();
-    match verdict(&plan(), families, None, &shown, far, Vec::new()) {
+    match answer(&plan(), families, None, &shown, far, Vec::new()) {
         Ok(Ensured::Ready { status, works, reason, .. }) => {
             let shown = status.ingress.into_iter().flatten().filter_map(|entry| entry.ip);
             format!("{works} {reason} {}", shown.collect::<Vec<_>>().join(","))
@@ -172,7 +172,7 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
         let shown = [other.parse().expect("an address")].into();
         let far =
             |address: IpAddr| if address.to_string() == other { of_other.clone() } else { waits.clone() };
-        verdict(&plan(), Families::Prefer(BOTH), None, &shown, far, Vec::new())
+        answer(&plan(), Families::Prefer(BOTH), None, &shown, far, Vec::new())
     };
     let pending = |works: bool| {
         Ok(Ensured::Pending { works, reason: address_allocated::NOT_ANNOUNCED, message: "wait".into() })
@@ -200,13 +200,13 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
         {
             let mut plan = plan();
             plan.addresses.iter_mut().for_each(|planned| planned.pool = its.map(str::to_owned));
-            let (reason, message) =
-                match verdict(&plan, Families::Prefer(BOTH), pool, &shown, far, Vec::new()) {
-                    Ok(Ensured::Ready { reason, message, .. } | Ensured::Pending { reason, message, .. }) => {
-                        (reason, message)
-                    }
-                    other => panic!("{other:?}"),
-                };
+            let (reason, message) = match answer(&plan, Families::Prefer(BOTH), pool, &shown, far, Vec::new())
+            {
+                Ok(Ensured::Ready { reason, message, .. } | Ensured::Pending { reason, message, .. }) => {
+                    (reason, message)
+                }
+                other => panic!("{other:?}"),
+            };
             if far(V4.parse().expect("an address")) == Progress::Works {
                 assert_eq!(reason == address_allocated::ADDRESS_IN_OTHER_POOL, elsewhere, "{message}");
             }

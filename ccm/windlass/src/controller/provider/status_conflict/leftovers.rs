@@ -4,7 +4,7 @@
 //!
 //! Whose a Service is:
 //! * one of our class is ours alone, whoever writes its status. How soon what is added is removed again is for
-//!   [`super::Contests`] to say;
+//!   [`super::StatusConflicts`] to say;
 //! * a classless one may have other controllers that write to its status, and to be put right by each other for ever would
 //!   be a fight. What was there before Windlass first said that clients reach the Service is removed once, in the write that
 //!   says so. Whoever writes it again has seen that it is gone: it stays from then on.
@@ -21,7 +21,7 @@ use windlass_ccm::events::EventKind;
 use windlass_ccm::{Ensured, ProviderError, conditions};
 
 use super::writer::Writer;
-use crate::controller::provider::load_balancer::Metal;
+use crate::controller::provider::load_balancer::Provider;
 use crate::controller::provider::outcome::foreign;
 
 /// Reason of the event that tells what was removed.
@@ -76,7 +76,7 @@ fn words(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: b
     )
 }
 
-impl Metal {
+impl Provider {
     /// What is to be shown of a Service that works, without what others have left in its status.
     pub(crate) async fn without_leftovers(
         &self,
@@ -90,7 +90,7 @@ impl Metal {
             let vips = state.ledger.held_by(holder).into_iter().filter_map(|address| state.vip(address));
             let claimed = vips.filter_map(|vip| vip.metadata.creation_timestamp.as_ref().map(|time| time.0));
             let entries = foreign(service, |address| state.is_ours(address));
-            (entries, claimed.min(), state.contests.goes_on(holder, state.clock.now()))
+            (entries, claimed.min(), state.status_conflicts.goes_on(holder, state.clock.now()))
         };
         let ours_alone = is_ours_alone(service);
         if entries.is_empty() || (!ours_alone && said(service) == Some("True")) {

@@ -13,14 +13,14 @@ use super::Answer;
 use super::leftovers::is_littered;
 use super::writer::Writer;
 use crate::controller::allocation::request::owner;
-use crate::controller::provider::load_balancer::Metal;
+use crate::controller::provider::load_balancer::Provider;
 use crate::controller::stores::limited::limited;
 use crate::controller::stores::service_key;
 
 /// Reason of the event that tells of it.
 const CONTESTED: &str = "StatusContested";
 
-impl Metal {
+impl Provider {
     /// Whether somebody else has written the Service's status, and it is to be put right at once. What is to be put right
     /// later names the Service then.
     pub(crate) fn is_to_be_put_right(&self, old: &Service, new: &Service) -> bool {
@@ -31,7 +31,7 @@ impl Metal {
             return false;
         }
         let now = state.clock.now();
-        let answer = state.contests.changed(&holder, now);
+        let answer = state.status_conflicts.changed(&holder, now);
         drop(state);
         match answer {
             Answer::Now => true,
@@ -45,11 +45,11 @@ impl Metal {
 
     /// Tells on the Service that another controller writes its status, if that is to be told: whose it is the API server
     /// knows.
-    pub(crate) async fn tell_of_contest(&self, holder: &ServiceRef, service: &Service) {
+    pub(crate) async fn tell_of_conflict(&self, holder: &ServiceRef, service: &Service) {
         let is_due = {
             let mut state = self.shared.state();
             let now = state.clock.now();
-            state.contests.is_to_be_told(holder, now)
+            state.status_conflicts.is_to_be_told(holder, now)
         };
         if !is_due {
             return;

@@ -3,10 +3,10 @@
 use windlass_api::NodeNetwork;
 
 use super::*;
-use crate::controller::placement::plan::Land;
+use crate::controller::placement::plan::Topology;
 
 /// `(node, interface, addresses)`; interfaces with an IPv6 address have a link-local one.
-fn land(nodes: &[(&str, &str, &[&str])]) -> Land {
+fn topology(nodes: &[(&str, &str, &[&str])]) -> Topology {
     let network = |(name, interface, addresses): &(&str, &str, &[&str])| -> Arc<NodeNetwork> {
         let link_local = addresses.iter().any(|address| address.contains(':')).then_some("fe80::1");
         Arc::new(object(json!({
@@ -17,13 +17,13 @@ fn land(nodes: &[(&str, &str, &[&str])]) -> Land {
         })))
     };
     let names = nodes.iter().map(|(name, ..)| ((*name).to_owned(), true)).collect();
-    Land::new(names, nodes.iter().map(network).collect())
+    Topology::new(names, nodes.iter().map(network).collect())
 }
 
 /// `True Reason: message`.
-fn said(pool: Arc<VirtualIPPool>, land: &Land) -> String {
+fn said(pool: Arc<VirtualIPPool>, topology: &Topology) -> String {
     let reviewed = review(&[pool], &Obstacles::default(), &[], |_| false).remove(0);
-    match reach(&reviewed, land.segments()) {
+    match reach(&reviewed, topology.segments()) {
         Reach::Unknown => "unknown".to_owned(),
         Reach::Known { holds, reason, message } => format!("{holds} {reason}: {message}"),
     }
@@ -36,7 +36,7 @@ const LAN: [(&str, &str, &[&str]); 2] = [
 
 #[test]
 fn a_pool_says_what_share_of_it_can_be_announced_by_whom_and_what_to_do() {
-    let lan = land(&LAN);
+    let lan = topology(&LAN);
     for (addresses, expected) in [
         (
             &["192.0.2.200-192.0.2.250"][..],
@@ -68,7 +68,7 @@ fn a_pool_says_what_share_of_it_can_be_announced_by_whom_and_what_to_do() {
     ] {
         assert_eq!(said(pool("p", EARLY, addresses), &lan), expected);
     }
-    let only_v4 = land(&[("n1", "eth0", &["192.0.2.11/24"])]);
+    let only_v4 = topology(&[("n1", "eth0", &["192.0.2.11/24"])]);
     assert_eq!(
         said(pool("p", EARLY, &["192.0.2.9", "2001:db8::1"]), &only_v4),
         "false PartlyAnnounceable: 1 of 1 IPv4 addresses and 0 of 1 IPv6 addresses can be announced, by node n1: no node \
@@ -78,7 +78,7 @@ fn a_pool_says_what_share_of_it_can_be_announced_by_whom_and_what_to_do() {
 
 #[test]
 fn the_interface_that_a_pool_names_announces_what_is_in_no_subnet_if_a_node_has_it() {
-    let lan = land(&LAN);
+    let lan = topology(&LAN);
     let on = |interface: &str, addresses: &[&str]| {
         said(pool_with("p", EARLY, addresses, &json!({ "interface": interface })), &lan)
     };
@@ -101,9 +101,9 @@ fn the_interface_that_a_pool_names_announces_what_is_in_no_subnet_if_a_node_has_
 
 #[test]
 fn before_an_agent_has_reported_and_of_a_pool_that_gives_nothing_there_is_nothing_to_say() {
-    assert_eq!(said(pool("p", EARLY, &["10.0.0.0/8"]), &land(&[])), "unknown");
+    assert_eq!(said(pool("p", EARLY, &["10.0.0.0/8"]), &topology(&[])), "unknown");
     let empty = pool_with("p", EARLY, &["192.0.2.9"], &json!({ "exclude": ["192.0.2.9"] }));
-    assert_eq!(said(empty, &land(&LAN)), "unknown");
+    assert_eq!(said(empty, &topology(&LAN)), "unknown");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn nodes_that_join_many_change_no_word() {
         let addresses: Vec<[&str; 1]> = nodes.iter().map(|(_, address)| [address.as_str()]).collect();
         let nodes: Vec<_> =
             nodes.iter().zip(&addresses).map(|((name, _), at)| (name.as_str(), "eth0", &at[..])).collect();
-        said(pool("p", EARLY, &["192.0.2.200"]), &land(&nodes))
+        said(pool("p", EARLY, &["192.0.2.200"]), &topology(&nodes))
     };
     let four =
         "true AllAnnounceable: 1 of 1 IPv4 addresses can be announced, by nodes n001, n002, n003 and others";

@@ -199,13 +199,13 @@ impl Model {
         self.waiters.remove(owner);
     }
 
-    /// Serves after `chances` both ways.
-    fn serve(&mut self, chances: &[Chance<'_>]) -> Result<(), TestCaseError> {
+    /// Serves after `triggers` both ways.
+    fn serve(&mut self, triggers: &[Trigger<'_>]) -> Result<(), TestCaseError> {
         let mut other = Counting { allocator: self.desk.giver.allocator.clone(), plans: Cell::new(0) };
         let expected = naive(&mut other, &mut self.waiters);
         self.desk.giver.plans.set(0);
-        let served = self.desk.waiting.serve(&mut self.desk.giver, chances);
-        prop_assert_eq!(&served, &expected, "after {:?}", chances);
+        let served = self.desk.waiting.serve(&mut self.desk.giver, triggers);
+        prop_assert_eq!(&served, &expected, "after {:?}", triggers);
         prop_assert!(self.desk.giver.allocator == other.allocator);
         let still: BTreeMap<ServiceRef, Waiter> = self
             .desk
@@ -243,13 +243,13 @@ impl Model {
                 }
                 let planned = placed.iter().flat_map(|plan| &plan.addresses);
                 let left = placed.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
-                let chances: Vec<_> = planned
+                let triggers: Vec<_> = planned
                     .filter(|planned| !same_terms || planned.how != How::Kept)
                     .map(|planned| planned.address)
                     .chain(left.copied())
-                    .map(Chance::Address)
+                    .map(Trigger::Address)
                     .collect();
-                self.serve(&chances)
+                self.serve(&triggers)
             }
             Event::Release { which, holder } => {
                 let allocator = &self.desk.giver.allocator;
@@ -263,20 +263,20 @@ impl Model {
                 for address in &gone {
                     self.desk.giver.allocator.release(*address, &owner, Moment(0));
                 }
-                let chances: Vec<_> = gone.into_iter().map(Chance::Address).collect();
-                self.serve(&chances)
+                let triggers: Vec<_> = gone.into_iter().map(Trigger::Address).collect();
+                self.serve(&triggers)
             }
             Event::Lift => {
                 let Some(address) = self.desk.giver.allocator.due(Moment(u64::MAX)).next() else {
                     return Ok(());
                 };
                 self.desk.giver.allocator.lift(address);
-                self.serve(&[Chance::Address(address)])
+                self.serve(&[Trigger::Address(address)])
             }
             Event::Pools(pools) => {
                 self.desk.giver.allocator.replace_pools(pools.iter().cloned());
                 let before = std::mem::replace(&mut self.desk.pools, pools);
-                self.serve(&[Chance::Pools(&before)])
+                self.serve(&[Trigger::Pools(&before)])
             }
             Event::Relabel(which, team) => {
                 let labels: Labels =
@@ -287,7 +287,7 @@ impl Model {
                         waiter.request.subject.namespace_labels.clone_from(&labels);
                     }
                 }
-                self.serve(&[Chance::Namespace(NAMESPACES[which], &labels)])
+                self.serve(&[Trigger::Namespace(NAMESPACES[which], &labels)])
             }
             Event::Forget(who) => {
                 self.forget(&party(who));
@@ -314,6 +314,6 @@ proptest! {
             model.apply(event)?;
         }
         // Nothing was forgotten on the way.
-        model.serve(&[Chance::Everything])?;
+        model.serve(&[Trigger::Everything])?;
     }
 }

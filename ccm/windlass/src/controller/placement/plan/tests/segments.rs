@@ -15,7 +15,7 @@ fn what_can_be_announced_of_a_set_is_what_can_be_of_each_address_at_the_same_seg
     ]);
     cluster.node("n4", false);
     cluster.networks("n4", &[("eth1", &["192.0.2.241/28"]), ("eth2", &["2001:db8:1::4/64"])], &[]);
-    let land = Land::new(cluster.nodes.clone(), cluster.networks.clone());
+    let topology = Topology::new(cluster.nodes.clone(), cluster.networks.clone());
     let ranges =
         ["192.0.1.250-192.0.4.9", "2001:db8::fff0-2001:db8::1:5", "2001:db8:1::/124", "203.0.113.0/29"];
     let ranges: Vec<AddressRange> = ranges.map(|range| range.parse().expect("a range")).into();
@@ -33,10 +33,10 @@ fn what_can_be_announced_of_a_set_is_what_can_be_of_each_address_at_the_same_seg
         set.ranges().flat_map(numbers).collect()
     };
     for interface in [None, Some("eth0"), Some("eth1"), Some("eth2"), Some("eth9")] {
-        let (found, segments) = land.segments.find_all(&all, interface);
+        let (found, segments) = topology.segments.find_all(&all, interface);
         let mut expected = (AddressSet::default(), BTreeSet::new());
         for address in each(&all) {
-            if let Some(segment) = land.segments.find(address, interface) {
+            if let Some(segment) = topology.segments.find(address, interface) {
                 expected.0.insert_address(address);
                 expected.1.insert(segment);
             }

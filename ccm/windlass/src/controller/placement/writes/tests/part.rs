@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use windlass_api::{ServiceRef, VirtualIPSpec, virtual_ip_name};
 
 use super::*;
-use crate::controller::placement::topology_cache::Ground;
+use crate::controller::placement::topology_cache::TopologyCache;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -248,8 +248,8 @@ impl Cluster {
                 let now = NOW.parse().expect("a time");
                 let writes = Writes::new(&mut state, &reviewed, now);
                 // A whole plan is the model, made without all that was worked out before.
-                state.unsettled.everything();
-                state.ground = Ground::default();
+                state.dirty.everything();
+                state.topology_cache = TopologyCache::default();
                 state.findings = None;
                 let whole = Writes::new(&mut state, &reviewed, now);
                 assert_eq!(writes, whole, "what changed, and everything");
@@ -306,7 +306,7 @@ fn vips_that_join_others_and_nodes_that_change_need_no_look_at_everything() {
         cluster.take(&Step::Vip { last, service: last, placed: false });
         cluster.settle();
     }
-    let scope = |cluster: &Cluster| cluster.shared.state().unsettled.take();
+    let scope = |cluster: &Cluster| cluster.shared.state().dirty.take();
     for last in 4..10 {
         cluster.take(&Step::Vip { last, service: last, placed: true });
         let name = virtual_ip_name(address(last));

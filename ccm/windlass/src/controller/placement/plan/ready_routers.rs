@@ -6,13 +6,13 @@ use super::{Input, Planner, PoolPlan};
 
 /// What VIPs without siblings have to have in common for the plan to treat them alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct PlacementClass {
     segment: IpNet,
     interface: Option<String>,
     interval_ms: u32,
 }
 
-impl Kind {
+impl PlacementClass {
     /// VIPs of this pool on this segment.
     pub(crate) fn new(segment: IpNet, pool: &PoolPlan) -> Self {
         Self { segment, interface: pool.interface.clone(), interval_ms: pool.interval_ms }
@@ -20,21 +20,22 @@ impl Kind {
 }
 
 /// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family. Good until
-/// the land, a pool or a virtual router changes.
+/// the topology, a pool or a virtual router changes.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub(crate) struct ReadyRouters {
     routers: Vec<String>,
     /// None would be made beside them, as long as each carries something.
     complete: bool,
 }
 
-impl Offer {
+impl ReadyRouters {
     /// What there is for VIPs of `pool` on `segment`. Of `input` the VIPs are not looked at.
     pub(crate) fn new(input: &Input, segment: IpNet, pool: &PoolPlan) -> Self {
         let planner = Planner::new(input);
-        let mut venue = planner.venue(segment, pool);
-        let complete = venue.routers.len() >= venue.healthy.max(1) || planner.free_vrid(&mut venue).is_none();
-        Self { routers: venue.routers, complete }
+        let mut feasible = planner.feasible(segment, pool);
+        let complete =
+            feasible.routers.len() >= feasible.healthy.max(1) || planner.free_vrid(&mut feasible).is_none();
+        Self { routers: feasible.routers, complete }
     }
 
     /// The virtual router that the plan would give to another VIP; `vips` says how many each carries. `None` where one would

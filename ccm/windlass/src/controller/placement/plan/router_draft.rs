@@ -10,7 +10,7 @@ use windlass_api::{NodeNetwork, VirtualRouterSpec};
 use super::segment::Candidate;
 
 /// A router while the plan is made.
-pub(super) struct Work<'a> {
+pub(super) struct RouterDraft<'a> {
     pub(super) spec: Cow<'a, VirtualRouterSpec>,
     /// Its `spec.segment`, unless hands wrote something else there.
     pub(super) segment: Option<IpNet>,
@@ -20,7 +20,7 @@ pub(super) struct Work<'a> {
     pub(super) vips: usize,
 }
 
-impl<'a> Work<'a> {
+impl<'a> RouterDraft<'a> {
     pub(super) fn new(spec: Cow<'a, VirtualRouterSpec>) -> Self {
         let segment = spec.segment.parse().ok();
         Self { spec, segment, interface: None, interval_ms: None, vips: 0 }
@@ -43,7 +43,7 @@ impl<'a> Work<'a> {
 }
 
 /// Where VIPs of one kind can go. It is kept while VIPs are placed, and learns of the routers that are made meanwhile.
-pub(super) struct Venue<'a> {
+pub(super) struct FeasibleRouters<'a> {
     pub(super) segment: IpNet,
     pub(super) candidates: Vec<&'a Candidate>,
     /// How many of the candidates are healthy.
@@ -57,18 +57,18 @@ pub(super) struct Venue<'a> {
     used_vrids: Option<BTreeSet<u8>>,
 }
 
-impl<'a> Venue<'a> {
+impl<'a> FeasibleRouters<'a> {
     /// Of these candidates and these routers, for pools with this interval.
     pub(super) fn new(
         segment: IpNet,
         candidates: Vec<&'a Candidate>,
         interval_ms: u32,
-        routers: &BTreeMap<String, Work<'_>>,
+        routers: &BTreeMap<String, RouterDraft<'_>>,
     ) -> Self {
         let interfaces = candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
         let healthy = candidates.iter().filter(|one| one.healthy).count();
         let (routers_that_fit, used_vrids) = (Vec::new(), None);
-        let mut venue = Self {
+        let mut feasible = Self {
             segment,
             candidates,
             healthy,
@@ -77,12 +77,12 @@ impl<'a> Venue<'a> {
             interfaces,
             used_vrids,
         };
-        let fitting = routers.iter().filter(|(_, router)| venue.fits(router));
-        venue.routers = fitting.map(|(name, _)| name.clone()).collect();
-        venue
+        let fitting = routers.iter().filter(|(_, router)| feasible.fits(router));
+        feasible.routers = fitting.map(|(name, _)| name.clone()).collect();
+        feasible
     }
 
-    fn fits(&self, router: &Work<'_>) -> bool {
+    fn fits(&self, router: &RouterDraft<'_>) -> bool {
         router.segment == Some(self.segment)
             && router.interval_ms() == self.interval_ms
             && router.spec.nodes.iter().all(|node| {
@@ -91,7 +91,7 @@ impl<'a> Venue<'a> {
     }
 
     /// `router` was made.
-    pub(super) fn learn(&mut self, name: &str, router: &Work<'_>) {
+    pub(super) fn learn(&mut self, name: &str, router: &RouterDraft<'_>) {
         if self.fits(router) {
             self.routers.push(name.to_owned());
         }
@@ -103,8 +103,8 @@ impl<'a> Venue<'a> {
     }
 
     /// Whether a router of ours takes its VRID from those that are left here.
-    fn is_beside(&self, router: &Work<'_>) -> bool {
-        let Work { spec, segment, .. } = router;
+    fn is_beside(&self, router: &RouterDraft<'_>) -> bool {
+        let RouterDraft { spec, segment, .. } = router;
         let other_family =
             segment.is_some_and(|segment| segment.addr().is_ipv4() != self.segment.addr().is_ipv4());
         let shares = || {
@@ -117,7 +117,7 @@ impl<'a> Venue<'a> {
     /// VRIDs that no new router can have here.
     pub(super) fn used_vrids(
         &mut self,
-        routers: &BTreeMap<String, Work<'_>>,
+        routers: &BTreeMap<String, RouterDraft<'_>>,
         networks: &[Arc<NodeNetwork>],
     ) -> &BTreeSet<u8> {
         let is_ipv4 = self.segment.addr().is_ipv4();

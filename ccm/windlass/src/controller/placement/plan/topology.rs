@@ -12,14 +12,14 @@ use super::segment::Segments;
 
 /// The nodes, as far as it matters to a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Land {
+pub(crate) struct Topology {
     /// Nodes by name, and whether they are in the stable node set (service-contract S-24): the others rank below.
     pub(super) nodes: BTreeMap<String, bool>,
     pub(super) networks: Vec<Arc<NodeNetwork>>,
     pub(super) segments: Segments,
 }
 
-impl Land {
+impl Topology {
     /// The segments of `nodes`, as their agents report them.
     pub(crate) fn new(nodes: BTreeMap<String, bool>, networks: Vec<Arc<NodeNetwork>>) -> Self {
         let segments = Segments::new(&networks, &nodes);
