@@ -27,7 +27,7 @@ pub mod watch;
 
 // Their types are in the interface: who builds on this crate needs the same versions.
 pub use tokio_util::sync::CancellationToken;
-pub use {k8s_openapi, kube, prometheus_client};
+pub use {k8s_openapi, kube, prometheus};
 
 pub use provider::{Ensured, InstanceMetadata, Instances, LoadBalancer, ProviderError, ServiceKey};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use kube::Client;
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::events::EventSink;
@@ -32,8 +32,11 @@ pub trait CloudProvider: Send + 'static {
     /// Its machines; [`NoInstances`](super::NoInstances) if it never knows any.
     type Instances: Instances;
 
-    /// Registers metrics of its own; called once, before anything else.
-    fn register(&self, _registry: &mut Registry) {}
+    /// Registers metrics of its own; called once, before it is started. An error ends the process: a name that is taken,
+    /// as those of the controllers' own metrics are.
+    fn register(&self, _registry: &Registry) -> prometheus::Result<()> {
+        Ok(())
+    }
 
     /// Gets ready to work; called once, when this process leads (service-contract S-63). The controllers start with what
     /// it returns, so it returns when it can answer them. An error ends the process.

@@ -1,11 +1,11 @@
 //! A cloud-controller-manager from its start to its end: connect, serve, elect, lead (service-contract S-60 to S-63).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Client;
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,11 @@ pub enum RunError {
     /// The HTTPS port cannot be served.
     #[error("{error} ({flags})", error = .0, flags = serving_flags(.0))]
     Serving(#[from] ServingError),
+    /// A name is taken: of the provider's metrics, which are registered last.
+    #[error(
+        "cannot register the provider's metrics: {0}; give each a name that no other metric of the process has"
+    )]
+    Metrics(#[from] prometheus::Error),
     /// The lease was lost (service-contract S-61).
     #[error(transparent)]
     Election(#[from] ElectionError),
@@ -92,10 +97,9 @@ pub async fn run<P: CloudProvider>(
     for warning in &options.warnings {
         tracing::warn!("{warning}");
     }
-    let mut registry = Registry::default();
+    let registry = Registry::new();
     let server = Server::find(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
-    let client = server.client(options.rate, &ClientMetrics::register(&mut registry))?;
-    provider.register(&mut registry);
+    let client = server.client(options.rate, &ClientMetrics::register(&registry)?)?;
     let health = HealthChecks::new();
     let reached = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&reached);
@@ -106,7 +110,8 @@ pub async fn run<P: CloudProvider>(
             .ok_or_else(|| "the API server was not reached yet".to_owned())
     });
     let endpoint = serving::Server::bind(options.serving.clone(), client.clone()).await?;
-    let manager = Manager::new(client.clone(), options, &mut registry, health.clone());
+    let manager = Manager::new(client.clone(), options, &registry, health.clone())?;
+    provider.register(&registry)?;
     let working = async {
         tokio::select! {
             answered = server.reach(&client) => answered?,
@@ -116,7 +121,7 @@ pub async fn run<P: CloudProvider>(
         manager.run(provider, token.clone()).await
     };
     // Served before the election (service-contract S-60), and until the lease is released: not stopped by the token.
-    let serving = endpoint.serve(Arc::new(Mutex::new(registry)), health, CancellationToken::new());
+    let serving = endpoint.serve(registry, health, CancellationToken::new());
     tokio::select! {
         ended = serving => {
             ended?;
@@ -137,10 +142,18 @@ pub struct Manager {
 
 impl Manager {
     /// Registers the metrics; nothing else happens until [`Manager::run`].
-    pub fn new(client: Client, options: Options, registry: &mut Registry, health: HealthChecks) -> Self {
+    ///
+    /// # Errors
+    /// Another metric of the registry has the name of one.
+    pub fn new(
+        client: Client,
+        options: Options,
+        registry: &Registry,
+        health: HealthChecks,
+    ) -> prometheus::Result<Self> {
         let name = options.election.as_ref().map_or("cloud-controller-manager", |election| &election.name);
-        let metrics = Metrics::register(registry, name);
-        Self { client, options, metrics, health }
+        let metrics = Metrics::register(registry, name)?;
+        Ok(Self { client, options, metrics, health })
     }
 
     /// Leads when its turn has come, until `token` is cancelled.

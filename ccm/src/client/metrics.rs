@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus::{
+    HistogramVec, IntCounterVec, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry,
+};
 
 /// Seconds.
 const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -17,82 +16,52 @@ const NO_ANSWER: &str = "<error>";
 /// What the calls of a process to its API server are counted in. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
 pub struct ClientMetrics {
-    requests: Family<RequestLabels, Counter>,
-    seconds: Seconds,
-    waits: Seconds,
-}
-
-type Seconds = Family<TimeLabels, Histogram, fn() -> Histogram>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    code: String,
-    method: String,
-    host: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TimeLabels {
-    verb: String,
-    host: String,
-}
-
-impl Default for ClientMetrics {
-    /// Metrics that count but are shown nowhere.
-    fn default() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(BUCKETS);
-        Self {
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(seconds),
-            waits: Family::new_with_constructor(seconds),
-        }
-    }
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+    waits: HistogramVec,
 }
 
 impl ClientMetrics {
     /// Creates the metrics and registers them.
-    pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        registry.register(
-            "rest_client_requests",
-            "Calls to the API server by method and the status code of the answer",
-            metrics.requests.clone(),
-        );
-        registry.register_with_unit(
-            "rest_client_request_duration",
-            "Time until a call to the API server was answered in full, watches apart",
-            Unit::Seconds,
-            metrics.seconds.clone(),
-        );
-        registry.register_with_unit(
-            "rest_client_rate_limiter_duration",
-            "Time a call to the API server was held back by this process' own limit",
-            Unit::Seconds,
-            metrics.waits.clone(),
-        );
-        metrics
+    ///
+    /// # Errors
+    /// Another metric of the registry has the name of one.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                "rest_client_requests_total",
+                "Calls to the API server by method and the status code of the answer",
+                &["code", "method", "host"],
+                registry
+            )?,
+            seconds: register_histogram_vec_with_registry!(
+                "rest_client_request_duration_seconds",
+                "Time until a call to the API server was answered in full, watches apart",
+                &["verb", "host"],
+                BUCKETS.to_vec(),
+                registry
+            )?,
+            waits: register_histogram_vec_with_registry!(
+                "rest_client_rate_limiter_duration_seconds",
+                "Time a call to the API server was held back by this process' own limit",
+                &["verb", "host"],
+                BUCKETS.to_vec(),
+                registry
+            )?,
+        })
     }
 
     /// `None`: there was no answer.
     pub(super) fn count(&self, host: &str, method: &Method, code: Option<StatusCode>) {
-        let labels = RequestLabels {
-            code: code.map_or_else(|| NO_ANSWER.to_owned(), |code| code.as_str().to_owned()),
-            method: method.as_str().to_owned(),
-            host: host.to_owned(),
-        };
-        self.requests.get_or_create(&labels).inc();
+        let code = code.as_ref().map_or(NO_ANSWER, StatusCode::as_str);
+        self.requests.with_label_values(&[code, method.as_str(), host]).inc();
     }
 
     pub(super) fn answered_after(&self, host: &str, method: &Method, took: Duration) {
-        observe(&self.seconds, host, method, took);
+        self.seconds.with_label_values(&[method.as_str(), host]).observe(took.as_secs_f64());
     }
 
     pub(super) fn waited(&self, host: &str, method: &Method, took: Duration) {
-        observe(&self.waits, host, method, took);
+        self.waits.with_label_values(&[method.as_str(), host]).observe(took.as_secs_f64());
     }
-}
-
-fn observe(family: &Seconds, host: &str, method: &Method, took: Duration) {
-    let labels = TimeLabels { verb: method.as_str().to_owned(), host: host.to_owned() };
-    family.get_or_create(&labels).observe(took.as_secs_f64());
 }

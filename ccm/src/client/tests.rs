@@ -7,8 +7,7 @@ use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::client::Body;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
+use prometheus::{Registry, TextEncoder};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -17,9 +16,7 @@ use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 use super::*;
 
 fn shown(registry: &Registry) -> String {
-    let mut text = String::new();
-    encode(&mut text, registry).expect("text");
-    text
+    TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
 }
 
 fn assert_shows(registry: &Registry, lines: &[&str]) {
@@ -51,8 +48,8 @@ fn request(method: &str, uri: &str) -> Request<Body> {
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_counted_by_code_and_method_and_timed_to_the_end_of_their_answer() {
-    let mut registry = Registry::default();
-    let metrics = ClientMetrics::register(&mut registry);
+    let registry = Registry::new();
+    let metrics = ClientMetrics::register(&registry).expect("metrics");
     let mut service = meter(&metrics, &[200, 409, 200]);
     for method in ["GET", "PATCH"] {
         drop(service.ready().await.expect("ready").call(request(method, "/api/v1/nodes/n1")).await);
@@ -60,48 +57,48 @@ async fn calls_are_counted_by_code_and_method_and_timed_to_the_end_of_their_answ
     let answer = service.ready().await.expect("ready").call(request("GET", "/api/v1/nodes")).await;
     assert_shows(
         &registry,
-        &["rest_client_request_duration_seconds_count{verb=\"GET\",host=\"api:6443\"} 1"],
+        &["rest_client_request_duration_seconds_count{host=\"api:6443\",verb=\"GET\"} 1"],
     );
     tokio::time::sleep(Duration::from_secs(6)).await;
     drop(answer);
     assert_shows(
         &registry,
         &[
-            "rest_client_requests_total{code=\"200\",method=\"GET\",host=\"api:6443\"} 2",
-            "rest_client_requests_total{code=\"409\",method=\"PATCH\",host=\"api:6443\"} 1",
-            "rest_client_request_duration_seconds_sum{verb=\"GET\",host=\"api:6443\"} 8.0",
-            "rest_client_request_duration_seconds_bucket{le=\"1.0\",verb=\"PATCH\",host=\"api:6443\"} 1",
-            "rest_client_request_duration_seconds_bucket{le=\"0.5\",verb=\"PATCH\",host=\"api:6443\"} 0",
+            "rest_client_requests_total{code=\"200\",host=\"api:6443\",method=\"GET\"} 2",
+            "rest_client_requests_total{code=\"409\",host=\"api:6443\",method=\"PATCH\"} 1",
+            "rest_client_request_duration_seconds_sum{host=\"api:6443\",verb=\"GET\"} 8",
+            "rest_client_request_duration_seconds_bucket{host=\"api:6443\",verb=\"PATCH\",le=\"1\"} 1",
+            "rest_client_request_duration_seconds_bucket{host=\"api:6443\",verb=\"PATCH\",le=\"0.5\"} 0",
         ],
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_given_up_counts_as_an_error() {
-    let mut registry = Registry::default();
-    let metrics = ClientMetrics::register(&mut registry);
+    let registry = Registry::new();
+    let metrics = ClientMetrics::register(&registry).expect("metrics");
     let mut service = meter(&metrics, &[0]);
     let call = service.ready().await.expect("ready").call(request("GET", "/api/v1/nodes"));
     assert!(tokio::time::timeout(Duration::from_secs(30), call).await.is_err());
     assert_shows(
         &registry,
         &[
-            "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"api:6443\"} 1",
-            "rest_client_request_duration_seconds_sum{verb=\"GET\",host=\"api:6443\"} 30.0",
+            "rest_client_requests_total{code=\"<error>\",host=\"api:6443\",method=\"GET\"} 1",
+            "rest_client_request_duration_seconds_sum{host=\"api:6443\",verb=\"GET\"} 30",
         ],
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_counts_once_and_is_not_timed() {
-    let mut registry = Registry::default();
-    let metrics = ClientMetrics::register(&mut registry);
+    let registry = Registry::new();
+    let metrics = ClientMetrics::register(&registry).expect("metrics");
     let mut service = meter(&metrics, &[200]);
     let watch = request("GET", "/api/v1/nodes?&watch=true&timeoutSeconds=290");
     let answer = service.ready().await.expect("ready").call(watch).await;
     tokio::time::sleep(Duration::from_secs(290)).await;
     drop(answer);
-    assert_shows(&registry, &["rest_client_requests_total{code=\"200\",method=\"GET\",host=\"api:6443\"} 1"]);
+    assert_shows(&registry, &["rest_client_requests_total{code=\"200\",host=\"api:6443\",method=\"GET\"} 1"]);
     assert!(!shown(&registry).contains("rest_client_request_duration_seconds_sum"), "{}", shown(&registry));
 }
 
@@ -116,8 +113,8 @@ async fn through(layer: &LimiterLayer, uris: &[&str]) -> Vec<u128> {
 
 #[tokio::test(start_paused = true)]
 async fn calls_beyond_the_limit_wait_in_order_and_the_wait_is_shown() {
-    let mut registry = Registry::default();
-    let metrics = ClientMetrics::register(&mut registry);
+    let registry = Registry::new();
+    let metrics = ClientMetrics::register(&registry).expect("metrics");
     let layer = LimiterLayer::new(RateLimit::new(10.0, 2).expect("a limit"), metrics, "api:6443".into());
     let times = through(&layer, &["/api/v1/nodes"; 5]).await;
     for (at, least) in times.iter().zip([0, 0, 100, 200, 300]) {
@@ -126,16 +123,16 @@ async fn calls_beyond_the_limit_wait_in_order_and_the_wait_is_shown() {
     assert_shows(
         &registry,
         &[
-            "rest_client_rate_limiter_duration_seconds_count{verb=\"GET\",host=\"api:6443\"} 5",
-            "rest_client_rate_limiter_duration_seconds_bucket{le=\"0.005\",verb=\"GET\",host=\"api:6443\"} 2",
+            "rest_client_rate_limiter_duration_seconds_count{host=\"api:6443\",verb=\"GET\"} 5",
+            "rest_client_rate_limiter_duration_seconds_bucket{host=\"api:6443\",verb=\"GET\",le=\"0.005\"} 2",
         ],
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_leases_and_reviews_never_wait() {
-    let layer =
-        LimiterLayer::new(RateLimit::new(0.01, 1).expect("a limit"), ClientMetrics::default(), "api".into());
+    let metrics = ClientMetrics::register(&Registry::new()).expect("metrics");
+    let layer = LimiterLayer::new(RateLimit::new(0.01, 1).expect("a limit"), metrics, "api".into());
     let urgent = [
         "/api/v1/nodes?watch=true",
         "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager",
@@ -152,8 +149,8 @@ async fn watches_leases_and_reviews_never_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_given_up_while_it_waits_takes_no_token() {
-    let layer =
-        LimiterLayer::new(RateLimit::new(1.0, 1).expect("a limit"), ClientMetrics::default(), "api".into());
+    let metrics = ClientMetrics::register(&Registry::new()).expect("metrics");
+    let layer = LimiterLayer::new(RateLimit::new(1.0, 1).expect("a limit"), metrics, "api".into());
     layer.token().await;
     for _ in 0..10 {
         let waiting = futures::future::join_all((0..10).map(|_| layer.token()));
@@ -189,8 +186,8 @@ async fn server(answers: &'static [&'static str]) -> String {
 #[tokio::test]
 async fn every_attempt_at_a_busy_server_is_counted() {
     let url = server(&["429 Too Many Requests", "503 Service Unavailable", "200 OK"]).await;
-    let mut registry = Registry::default();
-    let metrics = ClientMetrics::register(&mut registry);
+    let registry = Registry::new();
+    let metrics = ClientMetrics::register(&registry).expect("metrics");
     let config = Config::new(url.parse().expect("a URL"));
     let limit = RateLimit::new(1000.0, 10).expect("a limit");
     let client = client(config, Some(limit), &metrics).expect("a client");
@@ -199,16 +196,16 @@ async fn every_attempt_at_a_busy_server_is_counted() {
     assert_eq!(found.expect("a ConfigMap").metadata.name.as_deref(), Some("a"));
     let host = url.trim_start_matches("http://");
     let count =
-        |code| format!("rest_client_requests_total{{code=\"{code}\",method=\"GET\",host=\"{host}\"}} 1");
+        |code| format!("rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"GET\"}} 1");
     let (busy, away, fine) = (count(429), count(503), count(200));
-    let waits = format!("rest_client_rate_limiter_duration_seconds_count{{verb=\"GET\",host=\"{host}\"}} 3");
+    let waits = format!("rest_client_rate_limiter_duration_seconds_count{{host=\"{host}\",verb=\"GET\"}} 3");
     assert_shows(&registry, &[&busy, &away, &fine, &waits]);
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_counts_as_an_error() {
-    let mut registry = Registry::default();
-    let metrics = ClientMetrics::register(&mut registry);
+    let registry = Registry::new();
+    let metrics = ClientMetrics::register(&registry).expect("metrics");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
@@ -217,7 +214,7 @@ async fn a_server_that_is_not_there_counts_as_an_error() {
     let client = client(config, None, &metrics).expect("a client");
     let maps = Api::<ConfigMap>::default_namespaced(client);
     assert!(maps.get("a").await.is_err());
-    let count = format!("rest_client_requests_total{{code=\"<error>\",method=\"GET\",host=\"{address}\"}} 1");
+    let count = format!("rest_client_requests_total{{code=\"<error>\",host=\"{address}\",method=\"GET\"}} 1");
     assert_shows(&registry, &[&count]);
 }
 

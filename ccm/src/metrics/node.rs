@@ -1,8 +1,7 @@
 //! `node_controller_*` (service-contract N-09).
 
 use jiff::Timestamp;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus::{Histogram, Registry, exponential_buckets, register_histogram_with_registry};
 
 #[derive(Debug, Clone)]
 pub(crate) struct NodeMetrics {
@@ -10,27 +9,23 @@ pub(crate) struct NodeMetrics {
     initial_sync_delay: Histogram,
 }
 
-impl Default for NodeMetrics {
-    fn default() -> Self {
-        let seconds = || Histogram::new(exponential_buckets(1.0, 4.0, 6));
-        Self { taint_removal_delay: seconds(), initial_sync_delay: seconds() }
-    }
-}
-
 impl NodeMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register_with_unit(
-            "node_controller_cloud_provider_taint_removal_delay",
-            "Time from a Node's creation to the removal of its uninitialized taint",
-            Unit::Seconds,
-            self.taint_removal_delay.clone(),
-        );
-        registry.register_with_unit(
-            "node_controller_initial_node_sync_delay",
-            "Time from a Node's creation to the end of its first synchronisation",
-            Unit::Seconds,
-            self.initial_sync_delay.clone(),
-        );
+    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let buckets = exponential_buckets(1.0, 4.0, 6)?;
+        Ok(Self {
+            taint_removal_delay: register_histogram_with_registry!(
+                "node_controller_cloud_provider_taint_removal_delay_seconds",
+                "Time from a Node's creation to the removal of its uninitialized taint",
+                buckets.clone(),
+                registry
+            )?,
+            initial_sync_delay: register_histogram_with_registry!(
+                "node_controller_initial_node_sync_delay_seconds",
+                "Time from a Node's creation to the end of its first synchronisation",
+                buckets,
+                registry
+            )?,
+        })
     }
 
     /// A node that was made at `created` was initialized at `now`.

@@ -1,80 +1,84 @@
 //! The metrics of the work queues, under client-go's names and with its buckets (service-contract S-51).
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
 use tokio::time::Instant;
+
+/// The label of every metric: the queue's name.
+const LABELS: &[&str] = &["name"];
+/// Seconds. Written out: `exponential_buckets` makes 0.000009999999999999999 of 1e-5.
+const BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0];
 
 /// All queues of a process, by name.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueMetrics {
-    depth: Family<QueueLabels, Gauge>,
-    adds: Family<QueueLabels, Counter>,
-    retries: Family<QueueLabels, Counter>,
-    queue_seconds: Family<QueueLabels, Histogram, fn() -> Histogram>,
-    work_seconds: Family<QueueLabels, Histogram, fn() -> Histogram>,
+    depth: IntGaugeVec,
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+    queue_seconds: HistogramVec,
+    work_seconds: HistogramVec,
     under_way: UnderWay,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueLabels {
-    name: &'static str,
-}
-
-impl Default for QueueMetrics {
-    fn default() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(1e-8, 10.0, 10));
-        Self {
-            depth: Family::default(),
-            adds: Family::default(),
-            retries: Family::default(),
-            queue_seconds: Family::new_with_constructor(seconds),
-            work_seconds: Family::new_with_constructor(seconds),
-            under_way: UnderWay::default(),
-        }
-    }
-}
-
 impl QueueMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("workqueue_depth", "Items waiting", self.depth.clone());
-        registry.register("workqueue_adds", "Items added", self.adds.clone());
-        registry.register("workqueue_retries", "Items added again after a failure", self.retries.clone());
-        registry.register_with_unit(
-            "workqueue_queue_duration",
-            "Time one item waited after it was due",
-            Unit::Seconds,
-            self.queue_seconds.clone(),
-        );
-        registry.register_with_unit(
-            "workqueue_work_duration",
-            "Time one item took",
-            Unit::Seconds,
-            self.work_seconds.clone(),
-        );
-        registry.register_collector(Box::new(self.under_way.clone()));
+    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let under_way = UnderWay::new()?;
+        registry.register(Box::new(under_way.clone()))?;
+        Ok(Self {
+            depth: register_int_gauge_vec_with_registry!(
+                "workqueue_depth",
+                "Items waiting",
+                LABELS,
+                registry
+            )?,
+            adds: register_int_counter_vec_with_registry!(
+                "workqueue_adds_total",
+                "Items added",
+                LABELS,
+                registry
+            )?,
+            retries: register_int_counter_vec_with_registry!(
+                "workqueue_retries_total",
+                "Items added again after a failure",
+                LABELS,
+                registry
+            )?,
+            queue_seconds: register_histogram_vec_with_registry!(
+                "workqueue_queue_duration_seconds",
+                "Time one item waited after it was due",
+                LABELS,
+                BUCKETS.to_vec(),
+                registry
+            )?,
+            work_seconds: register_histogram_vec_with_registry!(
+                "workqueue_work_duration_seconds",
+                "Time one item took",
+                LABELS,
+                BUCKETS.to_vec(),
+                registry
+            )?,
+            under_way,
+        })
     }
 
     pub(crate) fn of(&self, name: &'static str) -> QueueGauges {
-        let labels = QueueLabels { name };
         self.under_way.queues().entry(name).or_default();
         QueueGauges {
             name,
-            depth: self.depth.get_or_create(&labels).clone(),
-            adds: self.adds.get_or_create(&labels).clone(),
-            retries: self.retries.get_or_create(&labels).clone(),
-            queue_seconds: self.queue_seconds.get_or_create(&labels).clone(),
-            work_seconds: self.work_seconds.get_or_create(&labels).clone(),
+            depth: self.depth.with_label_values(&[name]),
+            adds: self.adds.with_label_values(&[name]),
+            retries: self.retries.with_label_values(&[name]),
+            queue_seconds: self.queue_seconds.with_label_values(&[name]),
+            work_seconds: self.work_seconds.with_label_values(&[name]),
             under_way: self.under_way.clone(),
         }
     }
@@ -84,9 +88,9 @@ impl QueueMetrics {
 #[derive(Debug, Clone)]
 pub(crate) struct QueueGauges {
     name: &'static str,
-    pub(crate) depth: Gauge,
-    pub(crate) adds: Counter,
-    pub(crate) retries: Counter,
+    pub(crate) depth: IntGauge,
+    pub(crate) adds: IntCounter,
+    pub(crate) retries: IntCounter,
     queue_seconds: Histogram,
     work_seconds: Histogram,
     under_way: UnderWay,
@@ -137,8 +141,12 @@ impl Drop for Work {
 }
 
 /// Work that has not ended, read when the metrics are asked for: what hangs is in no histogram.
-#[derive(Debug, Clone, Default)]
-struct UnderWay(Arc<Mutex<BTreeMap<&'static str, Queue>>>);
+#[derive(Debug, Clone)]
+struct UnderWay {
+    queues: Arc<Mutex<BTreeMap<&'static str, Queue>>>,
+    unfinished: GaugeVec,
+    longest: GaugeVec,
+}
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -153,32 +161,36 @@ impl Queue {
 }
 
 impl UnderWay {
+    fn new() -> prometheus::Result<Self> {
+        let gauge = |name, help| GaugeVec::new(Opts::new(name, help), LABELS);
+        Ok(Self {
+            queues: Arc::default(),
+            unfinished: gauge("workqueue_unfinished_work_seconds", "Age of all work under way, summed up")?,
+            longest: gauge(
+                "workqueue_longest_running_processor_seconds",
+                "Age of the oldest work under way",
+            )?,
+        })
+    }
+
     fn queues(&self) -> MutexGuard<'_, BTreeMap<&'static str, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Collector for UnderWay {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.unfinished.desc(), self.longest.desc()].concat()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
         let now = Instant::now();
-        let ages: Vec<(QueueLabels, Duration, Duration)> = {
-            let queues = self.queues();
-            let ages = queues.iter().map(|(name, queue)| {
-                (QueueLabels { name }, queue.ages(now).sum(), queue.ages(now).max().unwrap_or_default())
-            });
-            ages.collect()
-        };
-        let mut gauge =
-            |name: &str, help: &str, value: fn(&(QueueLabels, Duration, Duration)) -> Duration| {
-                let mut family =
-                    encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-                for row in &ages {
-                    ConstGauge::new(value(row).as_secs_f64()).encode(family.encode_family(&row.0)?)?;
-                }
-                fmt::Result::Ok(())
-            };
-        gauge("workqueue_unfinished_work", "Age of all work under way, summed up", |row| row.1)?;
-        gauge("workqueue_longest_running_processor", "Age of the oldest work under way", |row| row.2)
+        for (name, queue) in self.queues().iter() {
+            let (sum, most) = (queue.ages(now).sum::<Duration>(), queue.ages(now).max().unwrap_or_default());
+            self.unfinished.with_label_values(&[name]).set(sum.as_secs_f64());
+            self.longest.with_label_values(&[name]).set(most.as_secs_f64());
+        }
+        [self.unfinished.collect(), self.longest.collect()].concat()
     }
 }
 

@@ -1,36 +1,27 @@
 //! `running_managed_controllers` (service-contract S-51).
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus::{IntGauge, IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 
 /// `manager` of every controller.
 const MANAGER: &str = "cloud-controller-manager";
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RunningMetrics {
-    controllers: Family<RunningLabels, Gauge>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RunningLabels {
-    manager: &'static str,
-    name: &'static str,
-}
+#[derive(Debug, Clone)]
+pub(crate) struct RunningMetrics(IntGaugeVec);
 
 impl RunningMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
+    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let controllers = register_int_gauge_vec_with_registry!(
             "running_managed_controllers",
             "Whether the controller of this name runs (1) or has stopped (0)",
-            self.controllers.clone(),
-        );
+            &["manager", "name"],
+            registry
+        )?;
+        Ok(Self(controllers))
     }
 
     /// The controller of this name runs until the guard is dropped.
     pub(crate) fn started(&self, name: &'static str) -> Running {
-        let gauge = self.controllers.get_or_create(&RunningLabels { manager: MANAGER, name }).clone();
+        let gauge = self.0.with_label_values(&[MANAGER, name]);
         gauge.set(1);
         Running(gauge)
     }
@@ -38,7 +29,7 @@ impl RunningMetrics {
 
 /// A controller that runs.
 #[derive(Debug)]
-pub(crate) struct Running(Gauge);
+pub(crate) struct Running(IntGauge);
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -1,14 +1,14 @@
 use jiff::Timestamp;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
+use prometheus::{Registry, TextEncoder};
 use tokio::time::Instant;
 
 use super::{Controller, Metrics, SyncResult};
 
 #[test]
 fn every_metric_is_shown_under_its_name() {
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry, "cloud-controller-manager");
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry, "cloud-controller-manager").expect("metrics");
+    let shown = || TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
     let queue = metrics.queues.of("service");
     queue.depth.set(3);
     queue.adds.inc();
@@ -29,12 +29,10 @@ fn every_metric_is_shown_under_its_name() {
     metrics.node.initialized(None, second(99));
     let running = metrics.running.started("cloud-node");
     drop(metrics.running.started("service"));
-    let mut text = String::new();
-    encode(&mut text, &registry).expect("text");
+    let text = shown();
     assert!(text.contains("leader_election_master_status{name=\"cloud-controller-manager\"} 0"), "{text}");
     metrics.election.set_master(true);
-    text.clear();
-    encode(&mut text, &registry).expect("text");
+    let text = shown();
     for line in [
         "leader_election_master_status{name=\"cloud-controller-manager\"} 1",
         "leader_election_slowpath_total{name=\"cloud-controller-manager\"} 1",
@@ -47,17 +45,19 @@ fn every_metric_is_shown_under_its_name() {
         "workqueue_retries_total{name=\"service\"} 1",
         "workqueue_queue_duration_seconds_count{name=\"service\"} 1",
         "workqueue_work_duration_seconds_count{name=\"service\"} 1",
-        "workqueue_unfinished_work_seconds{name=\"service\"} 0.0",
-        "workqueue_longest_running_processor_seconds{name=\"service\"} 0.0",
+        "workqueue_work_duration_seconds_bucket{name=\"service\",le=\"0.00001\"} 1",
+        "workqueue_work_duration_seconds_bucket{name=\"service\",le=\"0.0001\"} 1",
+        "workqueue_unfinished_work_seconds{name=\"service\"} 0",
+        "workqueue_longest_running_processor_seconds{name=\"service\"} 0",
         "windlass_ccm_syncs_total{controller=\"service\",result=\"pending\"} 1",
         "windlass_ccm_syncs_total{controller=\"node\",result=\"error\"} 1",
         "windlass_ccm_syncs_total{controller=\"node-lifecycle\",result=\"success\"} 1",
         "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"cloud-node\"} 1",
         "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"service\"} 0",
-        "node_controller_initial_node_sync_delay_seconds_sum 3.0",
-        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"1.0\"} 1",
-        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"4.0\"} 2",
-        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"1024.0\"} 2",
+        "node_controller_initial_node_sync_delay_seconds_sum 3",
+        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"1\"} 1",
+        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"4\"} 2",
+        "node_controller_cloud_provider_taint_removal_delay_seconds_bucket{le=\"1024\"} 2",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
     }

@@ -1,18 +1,14 @@
 //! Requests and their answers.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
-use prometheus_client::encoding::text;
-use prometheus_client::registry::Registry;
+use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 
 use super::auth::{Admission, Gate, Question, Refusal};
 use super::health::{Asked, HealthChecks, Probe};
 
 const PLAIN: &str = "text/plain; charset=utf-8";
-const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What there is to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +37,7 @@ pub(crate) struct Answers {
     /// `None`: whoever can connect may ask everything.
     pub(crate) gate: Option<Gate>,
     pub(crate) health: HealthChecks,
-    pub(crate) registry: Arc<Mutex<Registry>>,
+    pub(crate) registry: Registry,
 }
 
 impl Answers {
@@ -77,8 +73,8 @@ impl Answers {
                 let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 respond(code, PLAIN, text)
             }
-            Page::Metrics => metrics(&self.registry.lock().unwrap_or_else(PoisonError::into_inner)),
-            Page::Slis => metrics(&self.health.slis()),
+            Page::Metrics => metrics(&self.registry),
+            Page::Slis => metrics(self.health.slis()),
         }
     }
 }
@@ -98,9 +94,8 @@ fn refuse(path: &str, refusal: &Refusal) -> Response<Full<Bytes>> {
 }
 
 fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
-    let mut body = String::new();
-    match text::encode(&mut body, registry) {
-        Ok(()) => respond(StatusCode::OK, METRICS, body),
+    match TextEncoder::new().encode_to_string(&registry.gather()) {
+        Ok(body) => respond(StatusCode::OK, TEXT_FORMAT, body),
         Err(_) => respond(
             StatusCode::INTERNAL_SERVER_ERROR,
             PLAIN,

@@ -10,7 +10,7 @@ mod slis;
 #[cfg(test)]
 mod tests;
 
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 
 pub(crate) use self::report::{Asked, Report};
 use self::report::{Line, Outcome};
@@ -170,8 +170,8 @@ impl HealthChecks {
     }
 
     /// The metrics of `/metrics/slis`.
-    pub(crate) fn slis(&self) -> Registry {
-        self.slis.registry()
+    pub(crate) fn slis(&self) -> &Registry {
+        &self.slis.registry
     }
 
     fn checks(&self) -> Vec<Arc<Check>> {

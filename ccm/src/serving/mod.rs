@@ -25,10 +25,10 @@ mod tests;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use kube::Client;
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -144,7 +144,7 @@ impl Server {
     /// None so far: nothing that arrives from outside ends it.
     pub async fn serve(
         self,
-        registry: Arc<Mutex<Registry>>,
+        registry: Registry,
         health: HealthChecks,
         token: CancellationToken,
     ) -> Result<(), ServingError> {

@@ -1,9 +1,9 @@
 //! The same pages over plain HTTP and for everybody who can connect: for loopback.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ impl PlainServer {
     }
 
     /// Answers until `token` is cancelled. Failed checks are told with their reasons.
-    pub async fn serve(self, registry: Arc<Mutex<Registry>>, health: HealthChecks, token: CancellationToken) {
+    pub async fn serve(self, registry: Registry, health: HealthChecks, token: CancellationToken) {
         let answers = Arc::new(Answers { gate: None, health, registry });
         accept(self.0, Speech::Plain, answers, token).await;
     }

@@ -42,9 +42,9 @@ impl Endpoint {
         let address = server.local_addr().unwrap();
         let certificate = CertificateDer::from_pem_file(folder.join("cloud-controller-manager.crt")).unwrap();
         let (health, token) = (HealthChecks::new(), CancellationToken::new());
-        let mut registry = Registry::default();
-        registry.register("things", "Things", prometheus_client::metrics::counter::Counter::<u64>::default());
-        let serving = server.serve(Arc::new(Mutex::new(registry)), health.clone(), token.clone());
+        let registry = Registry::new();
+        prometheus::register_int_counter_with_registry!("things_total", "Things", registry).unwrap();
+        let serving = server.serve(registry, health.clone(), token.clone());
         Self { api, address, certificate, folder, health, token, serving: tokio::spawn(serving) }
     }
 
@@ -286,7 +286,7 @@ async fn port_0_serves_nothing_and_a_port_in_use_is_named() {
     assert_eq!(server.local_addr(), None);
     let token = CancellationToken::new();
     token.cancel();
-    server.serve(Arc::default(), HealthChecks::new(), token).await.unwrap();
+    server.serve(Registry::new(), HealthChecks::new(), token).await.unwrap();
 
     let busy = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let _held = TcpListener::bind(busy).await.unwrap();
@@ -302,7 +302,7 @@ async fn the_plain_endpoint_answers_everybody() {
     let address = server.local_addr().unwrap();
     let (health, token) = (HealthChecks::new(), CancellationToken::new());
     health.add("state", Scope::READY, || Err("not read yet".to_owned()));
-    let serving = tokio::spawn(server.serve(Arc::default(), health, token.clone()));
+    let serving = tokio::spawn(server.serve(Registry::new(), health, token.clone()));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

@@ -167,7 +167,7 @@ fn run_agent(args: AgentArgs) -> Result<(), BoxError> {
 
 async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {
     let AgentArgs { log: _, kubeconfig, node_name, state_dir, http_address, realtime, guard } = args;
-    let (registry, calls) = http::registry();
+    let (registry, calls) = http::registry()?;
     let client = Server::find(kubeconfig.as_deref(), None).await?.client(None, &calls)?;
     let options = agent::Options { node_name, state_dir, http_address, realtime, guard };
     agent::run(client, options, registry, token).await

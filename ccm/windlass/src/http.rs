@@ -1,12 +1,9 @@
 //! What every role serves: its metrics, and whether it does its work.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus::{Registry, labels, opts, register_int_gauge_with_registry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::client::ClientMetrics;
@@ -15,30 +12,23 @@ use windlass_ccm::serving::{HealthChecks, PlainServer, Scope};
 #[cfg(test)]
 mod tests;
 
-/// The metrics of the process, registered by its parts.
-pub(crate) type SharedRegistry = Arc<Mutex<Registry>>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-    role: &'static str,
-}
-
 /// Registers `windlass_build_info`.
-pub(crate) fn register_build(registry: &mut Registry, role: &'static str) {
-    registry.register(
-        "windlass_build",
+pub(crate) fn register_build(registry: &Registry, role: &str) -> prometheus::Result<()> {
+    let build = opts!(
+        "windlass_build_info",
         "Version and role of this process; the value is always 1",
-        Info::new(BuildLabels { version: env!("CARGO_PKG_VERSION"), role }),
+        labels! { "version" => env!("CARGO_PKG_VERSION"), "role" => role }
     );
+    register_int_gauge_with_registry!(build, registry)?.set(1);
+    Ok(())
 }
 
 /// The agent's registry: `windlass_build_info` and the metrics of the process' client.
-pub(crate) fn registry() -> (SharedRegistry, ClientMetrics) {
-    let mut registry = Registry::default();
-    register_build(&mut registry, "agent");
-    let client = ClientMetrics::register(&mut registry);
-    (Arc::new(Mutex::new(registry)), client)
+pub(crate) fn registry() -> prometheus::Result<(Registry, ClientMetrics)> {
+    let registry = Registry::new();
+    register_build(&registry, "agent")?;
+    let client = ClientMetrics::register(&registry)?;
+    Ok((registry, client))
 }
 
 /// Whether the process does its work, shown in `/readyz` as the check `started`.
@@ -69,7 +59,7 @@ impl Server {
     /// Answers until `token` is cancelled.
     pub(crate) async fn serve(
         self,
-        registry: SharedRegistry,
+        registry: Registry,
         health: Health,
         token: CancellationToken,
     ) -> anyhow::Result<()> {

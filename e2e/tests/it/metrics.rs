@@ -65,10 +65,5 @@ fn table(role: &str) -> anyhow::Result<BTreeSet<String>> {
 /// The names of what is shown; a histogram has one.
 fn shown(text: &str) -> BTreeSet<String> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let name = |(name, kind): (&str, &str)| match kind {
-        "counter" => format!("{name}_total"),
-        "info" => format!("{name}_info"),
-        _ => name.to_owned(),
-    };
-    kinds.map(name).collect()
+    kinds.map(|(name, _)| name.to_owned()).collect()
 }

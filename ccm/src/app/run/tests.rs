@@ -59,8 +59,8 @@ fn start<B: LoadBalancer, I: Instances>(
     start: impl FnOnce() -> Result<Capabilities<B, I>, BoxError> + Send + 'static,
 ) -> Rig {
     let (health, token) = (HealthChecks::new(), CancellationToken::new());
-    let (options, mut registry) = (options(flags, identity), Registry::default());
-    let manager = Manager::new(api.client(), options, &mut registry, health.clone());
+    let (options, registry) = (options(flags, identity), Registry::new());
+    let manager = Manager::new(api.client(), options, &registry, health.clone()).unwrap();
     let started = Arc::default();
     let provider = Plain { start: Box::new(start), started: Arc::clone(&started) };
     let task = tokio::spawn(manager.run(provider, token.clone()));
@@ -131,8 +131,7 @@ async fn a_provider_of_everything_serves_services_and_nodes_and_lets_the_lease_g
     rig.until("served", |rig| rig.served() && rig.initialized()).await;
     let api = rig.api.clone();
     assert_eq!(holder(&api), "one");
-    let mut metrics = String::new();
-    prometheus_client::encoding::text::encode(&mut metrics, &rig.registry).unwrap();
+    let metrics = prometheus::TextEncoder::new().encode_to_string(&rig.registry.gather()).unwrap();
     // The names of service-contract S-51.
     for line in [
         "workqueue_adds_total{name=\"service\"} ",
@@ -330,4 +329,34 @@ async fn services_with_a_class_carry_the_finalizer_of_their_provider_s_07() {
     let finalizers = api.get("services/default/web").unwrap()["metadata"]["finalizers"].clone();
     assert_eq!(finalizers, json!(["plain/load-balancer-cleanup"]));
     rig.stop().await.unwrap();
+}
+
+struct Taken;
+
+impl CloudProvider for Taken {
+    const NAME: &'static str = "taken";
+    type Balancer = NoLoadBalancer;
+    type Instances = NoInstances;
+
+    fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        prometheus::register_int_gauge_with_registry!("workqueue_depth", "Things", registry).map(drop)
+    }
+
+    async fn start(self, _: Context) -> Result<Capabilities<NoLoadBalancer, NoInstances>, BoxError> {
+        Err("it was started".into())
+    }
+}
+
+#[tokio::test]
+async fn a_provider_whose_metric_has_a_taken_name_is_not_started() {
+    let file = std::env::temp_dir().join(format!("windlass-taken-{}", std::process::id()));
+    let kubeconfig = json!({
+        "clusters": [{ "name": "c", "cluster": { "server": "http://127.0.0.1:1" } }],
+        "contexts": [{ "name": "c", "context": { "cluster": "c" } }], "current-context": "c",
+    });
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let flags = [&*format!("--kubeconfig={}", file.display()), "--secure-port=0"];
+    let error = run(Taken, options(&flags, "one"), CancellationToken::new()).await.unwrap_err().to_string();
+    std::fs::remove_file(&file).unwrap();
+    assert!(error.contains("metrics") && error.contains("name that no other metric"), "{error}");
 }

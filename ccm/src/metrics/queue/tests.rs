@@ -1,19 +1,16 @@
-use prometheus_client::encoding::text::encode;
+use prometheus::TextEncoder;
 use tokio::time::advance;
 
 use super::*;
 
 fn shown(registry: &Registry) -> String {
-    let mut text = String::new();
-    encode(&mut text, registry).expect("text");
-    text
+    TextEncoder::new().encode_to_string(&registry.gather()).expect("text")
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_under_way_is_shown_while_it_lasts_and_timed_when_it_is_done() {
-    let mut registry = Registry::default();
-    let metrics = QueueMetrics::default();
-    metrics.register(&mut registry);
+    let registry = Registry::new();
+    let metrics = QueueMetrics::register(&registry).expect("metrics");
     let queue = metrics.of("service");
     let due = Instant::now();
     advance(Duration::from_secs(2)).await;
@@ -23,10 +20,10 @@ async fn work_under_way_is_shown_while_it_lasts_and_timed_when_it_is_done() {
     advance(Duration::from_secs(1)).await;
     let text = shown(&registry);
     for line in [
-        "workqueue_queue_duration_seconds_sum{name=\"service\"} 2.0",
+        "workqueue_queue_duration_seconds_sum{name=\"service\"} 2",
         "workqueue_queue_duration_seconds_count{name=\"service\"} 2",
-        "workqueue_unfinished_work_seconds{name=\"service\"} 5.0",
-        "workqueue_longest_running_processor_seconds{name=\"service\"} 4.0",
+        "workqueue_unfinished_work_seconds{name=\"service\"} 5",
+        "workqueue_longest_running_processor_seconds{name=\"service\"} 4",
         "workqueue_work_duration_seconds_count{name=\"service\"} 0",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
@@ -35,9 +32,9 @@ async fn work_under_way_is_shown_while_it_lasts_and_timed_when_it_is_done() {
     drop(second);
     let text = shown(&registry);
     for line in [
-        "workqueue_unfinished_work_seconds{name=\"service\"} 0.0",
-        "workqueue_longest_running_processor_seconds{name=\"service\"} 0.0",
-        "workqueue_work_duration_seconds_sum{name=\"service\"} 4.0",
+        "workqueue_unfinished_work_seconds{name=\"service\"} 0",
+        "workqueue_longest_running_processor_seconds{name=\"service\"} 0",
+        "workqueue_work_duration_seconds_sum{name=\"service\"} 4",
         "workqueue_work_duration_seconds_count{name=\"service\"} 1",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
+use prometheus::{Registry, TextEncoder};
 use tokio_util::sync::CancellationToken;
 
 use super::rig::{ENSURED, ENSURING, Rig, WEB};
@@ -74,8 +73,8 @@ async fn a_failed_update_is_followed_by_an_ensure_at_once_or_when_the_provider_s
 async fn updates_are_counted_and_ensures_are_not_s_50() {
     let mut rig = Rig::new([]);
     rig.stop().await;
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry, "lease");
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry, "lease").expect("metrics");
     let (client, provider) = (rig.api.client(), Arc::clone(&rig.provider));
     let controller = ServiceController::new(client, provider, ServiceOptions::default(), metrics);
     tokio::spawn(controller.run(CancellationToken::new()));
@@ -86,8 +85,7 @@ async fn updates_are_counted_and_ensures_are_not_s_50() {
     rig.provider.fail_next(Method::UpdateNodes, [ProviderError::Transient("busy".to_owned())]);
     rig.api.put(node("n3"));
     rig.until_event(&failed("n1 n2 n3", "busy")).await;
-    let mut shown = String::new();
-    encode(&mut shown, &registry).expect("text");
+    let shown = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
     for line in [
         "service_controller_loadbalancer_sync_total 2",
         "service_controller_nodesync_error_total 1",

@@ -1,7 +1,4 @@
-use std::sync::Mutex;
-
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus::{Registry, register_int_gauge_with_registry};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::Instant;
 
@@ -10,12 +7,11 @@ use crate::serving::HealthChecks;
 
 /// What becomes of a connection whose client does this and then waits, and after how long. In virtual time.
 async fn ended_after(said: &str, buffer: usize) -> (Result<(), String>, Duration, DuplexStream) {
-    let mut registry = Registry::default();
+    let registry = Registry::new();
     for index in 0..1000 {
-        registry.register(format!("gauge_{index}"), "One of many", Gauge::<i64>::default());
+        register_int_gauge_with_registry!(format!("gauge_{index}"), "One of many", registry).unwrap();
     }
-    let answers =
-        Answers { gate: None, health: HealthChecks::new(), registry: Arc::new(Mutex::new(registry)) };
+    let answers = Answers { gate: None, health: HealthChecks::new(), registry };
     let (mut client, server) = duplex(buffer);
     let begin = Instant::now();
     client.write_all(said.as_bytes()).await.unwrap();

@@ -1,53 +1,44 @@
 //! Health as metrics: `kubernetes_healthcheck` and `kubernetes_healthchecks_total` (service-contract S-51).
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus::{
+    IntCounterVec, IntGaugeVec, Registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
 
 use super::Probe;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Latest {
-    name: String,
-    r#type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Counted {
-    name: String,
-    r#type: &'static str,
-    status: &'static str,
-}
-
 /// How checks went, the last time and in all.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Slis {
-    latest: Family<Latest, Gauge>,
-    counted: Family<Counted, Counter>,
+    pub(super) registry: Registry,
+    latest: IntGaugeVec,
+    counted: IntCounterVec,
+}
+
+impl Default for Slis {
+    fn default() -> Self {
+        let registry = Registry::new();
+        let latest = register_int_gauge_vec_with_registry!(
+            "kubernetes_healthcheck",
+            "How a health check went the last time: 1 passed, 0 failed",
+            &["name", "type"],
+            registry
+        );
+        let counted = register_int_counter_vec_with_registry!(
+            "kubernetes_healthchecks_total",
+            "Health checks that were run, by how they went",
+            &["name", "type", "status"],
+            registry
+        );
+        let alone = "no other metric is in the registry";
+        Self { registry, latest: latest.expect(alone), counted: counted.expect(alone) }
+    }
 }
 
 impl Slis {
     pub(super) fn count(&self, name: &str, probe: Probe, ok: bool) {
-        let (name, r#type) = (name.to_owned(), probe.name());
         let status = if ok { "success" } else { "error" };
-        self.latest.get_or_create(&Latest { name: name.clone(), r#type }).set(i64::from(ok));
-        self.counted.get_or_create(&Counted { name, r#type, status }).inc();
-    }
-
-    pub(super) fn registry(&self) -> Registry {
-        let mut registry = Registry::default();
-        registry.register(
-            "kubernetes_healthcheck",
-            "How a health check went the last time: 1 passed, 0 failed",
-            self.latest.clone(),
-        );
-        registry.register(
-            "kubernetes_healthchecks",
-            "Health checks that were run, by how they went",
-            self.counted.clone(),
-        );
-        registry
+        self.latest.with_label_values(&[name, probe.name()]).set(i64::from(ok));
+        self.counted.with_label_values(&[name, probe.name(), status]).inc();
     }
 }

@@ -54,13 +54,12 @@ fn checks_that_ran_are_counted_and_excluded_ones_are_not() {
     health.add("synced", Scope::HEALTHZ, || Err("not yet".to_owned()));
     ask(&health, "/healthz", false);
     ask(&health, "/healthz?exclude=synced", false);
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &health.slis()).unwrap();
+    let text = prometheus::TextEncoder::new().encode_to_string(&health.slis().gather()).unwrap();
     for line in [
         r#"kubernetes_healthcheck{name="ping",type="healthz"} 1"#,
         r#"kubernetes_healthcheck{name="synced",type="healthz"} 0"#,
-        r#"kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 2"#,
-        r#"kubernetes_healthchecks_total{name="synced",type="healthz",status="error"} 1"#,
+        r#"kubernetes_healthchecks_total{name="ping",status="success",type="healthz"} 2"#,
+        r#"kubernetes_healthchecks_total{name="synced",status="error",type="healthz"} 1"#,
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }

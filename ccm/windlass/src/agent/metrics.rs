@@ -1,177 +1,160 @@
 //! The engine's counters as metrics, read when they are asked for.
 
-use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus::Registry;
+use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use windlass_engine::{Engine, Family, Lateness, LinkStatus, RouterStatus, State};
 
 use super::board::Board;
-use crate::samples::{counters, gauges};
+use crate::samples::{self, counters, family, gauges};
 
 #[cfg(test)]
 mod tests;
 
-/// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.
-pub(crate) struct EngineMetrics {
-    pub(crate) engine: Weak<Engine>,
-    pub(crate) board: Arc<Board>,
-}
-
-impl fmt::Debug for EngineMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EngineMetrics")
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouterLabels {
-    vrid: u8,
-    family: &'static str,
-    interface: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InterfaceLabels {
-    interface: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RejectedLabels {
-    interface: String,
-    reason: String,
-}
+/// Labels of a virtual router.
+const ROUTER: [&str; 3] = ["vrid", "family", "interface"];
 
 /// Reads one counter.
 type Read = fn(&RouterStatus) -> u64;
 
-impl Collector for EngineMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(engine) = self.engine.upgrade() else { return Ok(()) };
-        encode_routers(&mut encoder, &engine.snapshot())?;
-        encode_links(&mut encoder, &engine.links())?;
-        encode_lateness(&mut encoder, &engine.lateness())?;
-        let conflicts = self.board.conflicts();
-        counters(
-            &mut encoder,
-            "windlass_address_conflicts",
+/// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.
+pub(crate) fn register(
+    registry: &Registry,
+    engine: &Arc<Engine>,
+    board: &Arc<Board>,
+) -> prometheus::Result<()> {
+    let (engine, board) = (Arc::downgrade(engine), Arc::clone(board));
+    samples::register(registry, move || {
+        let Some(engine) = engine.upgrade() else { return Vec::new() };
+        let conflicts = counters(
+            "windlass_address_conflicts_total",
             "Times another station was seen to have a virtual IP of this node (at most one a minute each)",
-            conflicts.into_iter().map(|(interface, count)| (InterfaceLabels { interface }, count)),
-        )
-    }
+            ["interface"],
+            board.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
+        );
+        let families = [routers(&engine.snapshot()), links(&engine.links()), lateness(&engine.lateness())];
+        families.into_iter().flatten().chain([conflicts]).collect()
+    })
 }
 
-fn encode_routers(encoder: &mut DescriptorEncoder<'_>, routers: &[RouterStatus]) -> fmt::Result {
-    let labels = |router: &RouterStatus| RouterLabels {
-        vrid: router.key.vrid.get(),
-        family: match router.key.family {
+fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
+    let labels = |router: &RouterStatus| {
+        let family = match router.key.family {
             Family::V4 => "ipv4",
             Family::V6 => "ipv6",
-        },
-        interface: router.key.interface.clone(),
+        };
+        [router.key.vrid.get().to_string(), family.to_owned(), router.key.interface.clone()]
     };
-    gauges(
-        encoder,
-        "windlass_vrrp_state",
-        "State of the virtual router on this node: 0 initialize, 1 backup, 2 active",
-        routers.iter().map(|router| (labels(router), state(router.state))),
-    )?;
-    gauges(
-        encoder,
-        "windlass_vrrp_addresses",
-        "Virtual IPs that the virtual router carries",
-        routers
-            .iter()
-            .map(|router| (labels(router), i64::try_from(router.addresses.len()).unwrap_or(i64::MAX))),
-    )?;
-    gauges(
-        encoder,
-        "windlass_vrrp_failed",
-        "1 while the virtual router cannot run on this node, as the agent's log says why",
-        routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
-    )?;
+    let mut families = vec![
+        gauges(
+            "windlass_vrrp_state",
+            "State of the virtual router on this node: 0 initialize, 1 backup, 2 active",
+            ROUTER,
+            routers.iter().map(|router| (labels(router), state(router.state))),
+        ),
+        gauges(
+            "windlass_vrrp_addresses",
+            "Virtual IPs that the virtual router carries",
+            ROUTER,
+            routers
+                .iter()
+                .map(|router| (labels(router), i64::try_from(router.addresses.len()).unwrap_or(i64::MAX))),
+        ),
+        gauges(
+            "windlass_vrrp_failed",
+            "1 while the virtual router cannot run on this node, as the agent's log says why",
+            ROUTER,
+            routers.iter().map(|router| (labels(router), i64::from(router.error.is_some()))),
+        ),
+    ];
     let each: [(&str, &str, Read); 9] = [
-        ("windlass_vrrp_transitions", "Times this node became Active", |r| r.counters.became_active),
-        ("windlass_vrrp_adverts_sent", "Adverts sent", |r| r.counters.adverts_sent),
-        ("windlass_vrrp_adverts_received", "Valid adverts received from the other candidates", |r| {
+        ("windlass_vrrp_transitions_total", "Times this node became Active", |r| r.counters.became_active),
+        ("windlass_vrrp_adverts_sent_total", "Adverts sent", |r| r.counters.adverts_sent),
+        ("windlass_vrrp_adverts_received_total", "Valid adverts received from the other candidates", |r| {
             r.counters.adverts_received
         }),
-        ("windlass_vrrp_send_errors", "Adverts and ARP packets that the kernel refused to send", |r| {
+        ("windlass_vrrp_send_errors_total", "Adverts and ARP packets that the kernel refused to send", |r| {
             r.counters.send_errors
         }),
-        ("windlass_vrrp_contentions", "Adverts of a lesser Active received while Active", |r| {
+        ("windlass_vrrp_contentions_total", "Adverts of a lesser Active received while Active", |r| {
             r.counters.contentions
         }),
         (
-            "windlass_vrrp_interval_mismatches",
+            "windlass_vrrp_interval_mismatches_total",
             "Accepted adverts with another interval than configured",
             |r| r.counters.interval_mismatches,
         ),
         (
-            "windlass_vrrp_stranger_adverts",
+            "windlass_vrrp_stranger_adverts_total",
             "Ignored adverts with the virtual router's VRID from no candidate",
             |r| r.counters.strangers,
         ),
-        ("windlass_vrrp_replies", "ARP requests and neighbour solicitations answered", |r| {
+        ("windlass_vrrp_replies_total", "ARP requests and neighbour solicitations answered", |r| {
             r.counters.replies
         }),
         (
-            "windlass_vrrp_announcements",
+            "windlass_vrrp_announcements_total",
             "Gratuitous ARP and unsolicited neighbour advertisements sent",
             |r| r.counters.announcements,
         ),
     ];
-    for (name, help, read) in each {
-        counters(encoder, name, help, routers.iter().map(|router| (labels(router), read(router))))?;
-    }
-    Ok(())
+    families.extend(each.map(|(name, help, read)| {
+        counters(name, help, ROUTER, routers.iter().map(|router| (labels(router), read(router))))
+    }));
+    families
 }
 
-fn encode_links(encoder: &mut DescriptorEncoder<'_>, links: &[LinkStatus]) -> fmt::Result {
-    counters(
-        encoder,
-        "windlass_vrrp_rejected",
-        "Packets refused, by reason",
-        links.iter().flat_map(|link| {
-            link.rejected.iter().map(|(reason, count)| {
-                (RejectedLabels { interface: link.interface.clone(), reason: (*reason).to_owned() }, *count)
-            })
-        }),
-    )?;
-    counters(
-        encoder,
-        "windlass_vrrp_strangers",
-        "Adverts heard from VRRP and CARP routers that are no candidates",
-        links.iter().map(|link| (InterfaceLabels { interface: link.interface.clone() }, link.strangers)),
-    )
+fn links(links: &[LinkStatus]) -> Vec<MetricFamily> {
+    let rejected = links.iter().flat_map(|link| {
+        let counts = link.rejected.iter();
+        counts.map(|(reason, count)| ([link.interface.clone(), (*reason).to_owned()], *count))
+    });
+    vec![
+        counters(
+            "windlass_vrrp_rejected_total",
+            "Packets refused, by reason",
+            ["interface", "reason"],
+            rejected,
+        ),
+        counters(
+            "windlass_vrrp_strangers_total",
+            "Adverts heard from VRRP and CARP routers that are no candidates",
+            ["interface"],
+            links.iter().map(|link| ([link.interface.clone()], link.strangers)),
+        ),
+    ]
 }
 
-fn encode_lateness(encoder: &mut DescriptorEncoder<'_>, lateness: &Lateness) -> fmt::Result {
-    let bounds = lateness.bounds_seconds.iter().copied().chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(lateness.counts.iter().copied()).collect();
-    encoder
-        .encode_descriptor(
+fn lateness(lateness: &Lateness) -> Vec<MetricFamily> {
+    let mut count = 0;
+    let buckets = lateness.bounds_seconds.iter().zip(&lateness.counts).map(|(bound, timers)| {
+        count += timers;
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(*bound);
+        bucket.set_cumulative_count(count);
+        bucket
+    });
+    let mut histogram = Histogram::default();
+    histogram.set_bucket(buckets.collect());
+    histogram.set_sample_count(lateness.counts.iter().sum());
+    histogram.set_sample_sum(lateness.sum.as_secs_f64());
+    let mut metric = Metric::default();
+    metric.set_histogram(histogram);
+    vec![
+        family(
             "windlass_engine_lateness_seconds",
             "How late the timers of the virtual routers were acted on",
-            None,
-            MetricType::Histogram,
-        )?
-        .encode_histogram::<NoLabelSet>(
-            lateness.sum.as_secs_f64(),
-            lateness.counts.iter().sum(),
-            &buckets,
-            None,
-        )?;
-    encoder
-        .encode_descriptor(
+            MetricType::HISTOGRAM,
+            vec![metric],
+        ),
+        gauges(
             "windlass_engine_lateness_max_seconds",
             "The latest of them since the agent started",
-            None,
-            MetricType::Gauge,
-        )?
-        .encode_gauge(&lateness.max.as_secs_f64())
+            [],
+            [([], lateness.max.as_secs_f64())],
+        ),
+    ]
 }
 
 fn state(state: State) -> i64 {

@@ -33,14 +33,15 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use kube::Client;
 use kube::runtime::reflector::Store;
+use prometheus::Registry;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
@@ -51,7 +52,7 @@ use self::board::Board;
 use self::desired::{Assignment, Desired, Problem, desired};
 use self::pace::Pace;
 use self::state::StateFile;
-use crate::http::{self, Health, SharedRegistry};
+use crate::http::{self, Health};
 
 /// Field manager of what the agents write with server-side apply.
 const FIELD_MANAGER: &str = "windlass-agent";
@@ -81,7 +82,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(
     client: Client,
     options: Options,
-    registry: SharedRegistry,
+    registry: Registry,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let Options { node_name: node, state_dir, http_address, realtime, guard } = options;
@@ -107,8 +108,7 @@ pub(crate) async fn run(
     // Before anything is decided; from then on the publisher looks.
     let machine = Engine::machine().context("cannot list the interfaces")?;
     board.set_answered(addresses::answered(&machine));
-    let metrics = metrics::EngineMetrics { engine: Arc::downgrade(&engine), board: Arc::clone(&board) };
-    registry.lock().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(metrics));
+    metrics::register(&registry, &engine, &board)?;
 
     // First of all what was in force before: it may be long until the API server answers.
     let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);

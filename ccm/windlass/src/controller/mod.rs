@@ -23,7 +23,7 @@ mod stores;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 use tokio::task::JoinSet;
 use windlass_ccm::app::{BoxError, Capabilities, CloudProvider, Context};
 use windlass_ccm::events::{EventSink, Recorder};
@@ -68,9 +68,9 @@ impl CloudProvider for Windlass {
     type Balancer = Provider;
     type Instances = Provider;
 
-    fn register(&self, registry: &mut Registry) {
-        http::register_build(registry, "controller");
-        registry.register_collector(Box::new(self.pools.clone()));
+    fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        http::register_build(registry, "controller")?;
+        self.pools.register(registry)
     }
 
     /// Ready when every list is complete: nothing is given before. What runs beside it ends with it.

@@ -18,7 +18,7 @@ async fn health_readiness_and_metrics_are_served_and_a_port_in_use_is_named() {
     let address = server.0.local_addr().unwrap();
     let (health, sender) = Health::starting("the state was not read yet");
     let token = CancellationToken::new();
-    let serving = tokio::spawn(server.serve(registry().0, health, token.clone()));
+    let serving = tokio::spawn(server.serve(registry().unwrap().0, health, token.clone()));
 
     assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
     assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
@@ -28,8 +28,8 @@ async fn health_readiness_and_metrics_are_served_and_a_port_in_use_is_named() {
     sender.send(Ok(())).unwrap();
     assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
     let metrics = fetch(address, "/metrics").await;
-    assert!(metrics.contains(r#"windlass_build_info{version="0.1.0",role="agent"} 1"#), "{metrics}");
-    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(metrics.contains(r#"windlass_build_info{role="agent",version="0.1.0"} 1"#), "{metrics}");
+    assert!(metrics.contains("content-type: text/plain; version=0.0.4\r\n"), "{metrics}");
 
     let error = format!("{:#}", Server::bind(address).await.unwrap_err());
     assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");

@@ -91,15 +91,15 @@ mod tests {
 
     #[test]
     fn watches_are_the_reads_that_are_not_timed() -> anyhow::Result<()> {
-        let text = r#"# TYPE rest_client_requests counter
-rest_client_requests_total{code="200",method="GET",host="192.0.2.10:6443"} 12
-rest_client_requests_total{code="404",method="GET",host="192.0.2.10:6443"} 1
-rest_client_requests_total{code="200",method="PUT",host="192.0.2.10:6443"} 30
-rest_client_requests_total{code="201",method="POST",host="192.0.2.10:6443"} 4
-rest_client_requests_total{code="409",method="PATCH",host="192.0.2.10:6443"} 2
-rest_client_request_duration_seconds_sum{verb="GET",host="192.0.2.10:6443"} 0.1
-rest_client_request_duration_seconds_count{verb="GET",host="192.0.2.10:6443"} 5
-rest_client_request_duration_seconds_count{verb="PUT",host="192.0.2.10:6443"} 30
+        let text = r#"# TYPE rest_client_requests_total counter
+rest_client_requests_total{code="200",host="192.0.2.10:6443",method="GET"} 12
+rest_client_requests_total{code="404",host="192.0.2.10:6443",method="GET"} 1
+rest_client_requests_total{code="200",host="192.0.2.10:6443",method="PUT"} 30
+rest_client_requests_total{code="201",host="192.0.2.10:6443",method="POST"} 4
+rest_client_requests_total{code="409",host="192.0.2.10:6443",method="PATCH"} 2
+rest_client_request_duration_seconds_sum{host="192.0.2.10:6443",verb="GET"} 0.1
+rest_client_request_duration_seconds_count{host="192.0.2.10:6443",verb="GET"} 5
+rest_client_request_duration_seconds_count{host="192.0.2.10:6443",verb="PUT"} 30
 "#;
         let calls = parse(text)?;
         assert_eq!(calls, Calls { watches: 8, reads: 5, renewals: 30, writes: 6 });

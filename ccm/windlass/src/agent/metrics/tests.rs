@@ -1,20 +1,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prometheus_client::encoding::text;
-use prometheus_client::registry::Registry;
+use prometheus::TextEncoder;
 
 use super::*;
 
-/// Encodes what the real types give, through the real registry.
-#[derive(Debug)]
-struct Links(Vec<LinkStatus>);
-
-impl Collector for Links {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        encode_routers(&mut encoder, &[])?;
-        encode_links(&mut encoder, &self.0)
-    }
+/// The page with the families that the real types give, through the real registry.
+fn page(families: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) -> String {
+    let registry = Registry::new();
+    samples::register(&registry, families).unwrap();
+    TextEncoder::new().encode_to_string(&registry.gather()).unwrap()
 }
 
 #[test]
@@ -23,12 +18,9 @@ fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_le
     link.interface = "eth0".to_owned();
     link.rejected = BTreeMap::from([("ttl", 3), ("checksum", 1)]);
     link.strangers = 5;
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Links(vec![link])));
-    let mut body = String::new();
-    text::encode(&mut body, &registry).unwrap();
+    let body = page(move || [routers(&[]), links(std::slice::from_ref(&link))].concat());
     for line in [
-        "# TYPE windlass_vrrp_rejected counter",
+        "# TYPE windlass_vrrp_rejected_total counter",
         r#"windlass_vrrp_rejected_total{interface="eth0",reason="ttl"} 3"#,
         r#"windlass_vrrp_rejected_total{interface="eth0",reason="checksum"} 1"#,
         r#"windlass_vrrp_strangers_total{interface="eth0"} 5"#,
@@ -38,25 +30,13 @@ fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_le
     assert!(!body.contains("windlass_vrrp_state"), "{body}");
 }
 
-#[derive(Debug)]
-struct Late(Lateness);
-
-impl Collector for Late {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        encode_lateness(&mut encoder, &self.0)
-    }
-}
-
 #[test]
 fn lateness_is_a_histogram_of_cumulative_buckets() {
     let mut lateness = Lateness::default();
     lateness.bounds_seconds = &[0.001, 0.01];
     lateness.counts = vec![5, 2, 1];
     (lateness.sum, lateness.max) = (Duration::from_millis(250), Duration::from_millis(200));
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Late(lateness)));
-    let mut body = String::new();
-    text::encode(&mut body, &registry).unwrap();
+    let body = page(move || super::lateness(&lateness));
     for line in [
         "# TYPE windlass_engine_lateness_seconds histogram",
         "windlass_engine_lateness_seconds_sum 0.25",

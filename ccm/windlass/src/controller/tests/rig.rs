@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use prometheus_client::registry::Registry;
+use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -120,7 +120,7 @@ impl Rig {
         let (client, number) = self.api.numbered_client();
         let services = ServiceOptions { workers: 4, ..ServiceOptions::default() };
         let options = Options { services, ..Options::default() };
-        let manager = Manager::new(client, options, &mut Registry::default(), HealthChecks::new());
+        let manager = Manager::new(client, options, &Registry::new(), HealthChecks::new()).expect("metrics");
         let provider = Windlass::new(Settings::default()).with_clock(self.clock.clone());
         let task = tokio::spawn(async move {
             let ended = manager.run(provider, CancellationToken::new()).await;

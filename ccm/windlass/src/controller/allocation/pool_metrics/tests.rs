@@ -1,5 +1,4 @@
-use prometheus_client::encoding::text;
-use prometheus_client::registry::Registry;
+use prometheus::TextEncoder;
 use serde_json::{Value, json};
 use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 
@@ -18,16 +17,15 @@ fn pool(name: &str, addresses: &[&str], exclude: &[&str]) -> VirtualIPPool {
 }
 
 fn shown(registry: &Registry) -> Vec<String> {
-    let mut body = String::new();
-    text::encode(&mut body, registry).expect("text");
+    let body = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
     body.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
 #[test]
 fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     let metrics = PoolMetrics::default();
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(metrics.clone()));
+    let registry = Registry::new();
+    metrics.register(&registry).expect("metrics");
     assert_eq!(shown(&registry), Vec::<String>::new(), "a standby has nothing to show");
     let shared = Arc::new(Shared::default());
     metrics.show(&shared);
@@ -53,14 +51,14 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     shared.list::<k8s_openapi::api::core::v1::Node>(vec![]);
     shared.list::<k8s_openapi::api::core::v1::Namespace>(vec![]);
     let expected = [
-        r#"windlass_pool_addresses{pool="p",family="ipv4",state="total"} 5"#,
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="assigned"} 1"#,
-        r#"windlass_pool_addresses{pool="p",family="ipv4",state="quarantined"} 0"#,
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="available"} 4"#,
-        r#"windlass_pool_addresses{pool="p",family="ipv6",state="total"} 1"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv4",state="quarantined"} 0"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv4",state="total"} 5"#,
         r#"windlass_pool_addresses{pool="p",family="ipv6",state="assigned"} 0"#,
-        r#"windlass_pool_addresses{pool="p",family="ipv6",state="quarantined"} 0"#,
         r#"windlass_pool_addresses{pool="p",family="ipv6",state="available"} 1"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv6",state="quarantined"} 0"#,
+        r#"windlass_pool_addresses{pool="p",family="ipv6",state="total"} 1"#,
         r#"windlass_pool_conflicts{pool="p"} 1"#,
         "windlass_services_waiting 0",
     ];
