@@ -19,7 +19,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, ensure};
@@ -43,6 +43,14 @@ const CALM: Duration = Duration::from_mins(2);
 const LIMIT: Duration = Duration::from_mins(1);
 /// How often the Services are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// A seed that nobody tried.
+///
+/// # Errors
+/// The machine's clock is before 1970.
+pub fn new_seed() -> anyhow::Result<u64> {
+    Ok(u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos()))
+}
 
 /// What came of it; a row of `target/bench/soak.json`.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -1,9 +1,6 @@
 //! `make soak`: storms of random edits and faults, in the light lab with a real etcd, API server, controllers and agents.
 
-use std::{
-    process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::process::ExitCode;
 
 use anyhow::ensure;
 use clap::Parser;
@@ -31,7 +28,7 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<()> {
     let Arguments { seconds, seed: mut seeds } = Arguments::parse();
     if seeds.is_empty() {
-        seeds.push(u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos()));
+        seeds.push(soak::new_seed()?);
     }
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for seed in seeds {

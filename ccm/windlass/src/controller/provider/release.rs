@@ -52,7 +52,7 @@ impl Provider {
                 }
             }
             let concerned = self.shared.state().parted(address, holder);
-            self.shared.changes.push(concerned);
+            self.shared.promises_changed(concerned);
         }
         Err(ProviderError::Transient(format!(
             "cannot release {address}: its VirtualIP changed {TRIES} times meanwhile"

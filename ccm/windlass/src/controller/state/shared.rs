@@ -69,6 +69,14 @@ impl Shared {
             let keys = state.note(&vip, Some(asked));
             (state.stores.vips.apply(vip).into_iter().collect(), keys)
         });
+        self.promises_changed(Vec::new());
+    }
+
+    /// What Services are promised is another thing now, of which no object may tell: pools count it. Names the Services to look
+    /// at again.
+    pub(crate) fn promises_changed(&self, keys: Vec<ServiceKey>) {
+        self.changes.push(keys);
+        self.replan.ask(Urgency::Soon);
     }
 
     /// The API server has no object for `address`.
@@ -78,7 +86,7 @@ impl Shared {
             self.forget(known);
         }
         let keys = self.state().absent(address, asked);
-        self.changes.push(keys);
+        self.promises_changed(keys);
     }
 
     /// We deleted the object with this UID, and nobody is to make it again.
@@ -88,7 +96,7 @@ impl Shared {
             let keys = state.gone(address, uid, false);
             (keys, state.vip(address).filter(|vip| vip.metadata.uid.as_deref() == Some(uid)).cloned())
         };
-        self.changes.push(keys);
+        self.promises_changed(keys);
         if let Some(known) = known {
             self.forget(&*known);
         }

@@ -1,7 +1,8 @@
-use k8s_openapi::api::core::v1::LoadBalancerStatus;
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Namespace, Node};
+use serde_json::{Value, json};
+use tokio::time::Instant;
 use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
 
 use super::shared::Shared;
@@ -90,6 +91,21 @@ fn wait(shared: &Shared, service: &Service) {
     let mut state = shared.state();
     let wanted = state.asks(service).expect("a request");
     assert!(state.place(&owner, service, wanted).0.is_err(), "there must be no address left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promise_that_comes_to_nothing_brings_a_pass_that_counts_it_no_more() {
+    let shared = started(vec![pool("p", &["192.0.2.1/32"])], vec![], vec![service("a", 0, None)]);
+    let pass =
+        async || tokio::time::timeout(Duration::from_secs(9), shared.replan.due_after(Instant::now())).await;
+    while pass().await.is_ok() {}
+    let (owner, address) =
+        (owner(&service("a", 0, None)).expect("an owner"), "192.0.2.1".parse().expect("an address"));
+    let wanted = shared.state().asks(&service("a", 0, None)).expect("a request");
+    assert!(shared.state().place(&owner, &service("a", 0, None), wanted).0.is_ok());
+    shared.absent(address, &owner, None);
+    assert!(shared.state().ledger.held_by(&owner).is_empty());
+    assert!(pass().await.is_ok());
 }
 
 fn claims(shared: &Shared) -> Vec<String> {
