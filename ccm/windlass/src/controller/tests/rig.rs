@@ -265,9 +265,10 @@ impl Rig {
     /// A controller that starts in a settled cluster finds nothing to do.
     pub(super) async fn check_that_a_restart_writes_nothing(&self, what: &str) {
         self.api.take_writes();
+        let before = self.objects();
         let controller = self.controller();
         sleep(QUIET).await;
-        assert_eq!(self.writes(), [], "{what}: a restart writes nothing");
+        assert_eq!(self.writes(), [], "{what}: a restart writes nothing\n{before}");
         controller.kill().await;
     }
 
