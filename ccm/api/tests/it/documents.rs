@@ -129,11 +129,11 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     assert_eq!(column(&services, "status", 2), reasons);
 
     let page = read("docs/pools.md");
-    let review = read("ccm/windlass/src/controller/pools.rs");
+    let review = read("ccm/windlass/src/controller/allocation/pools.rs");
     let ready =
         review.split("fn as_str(").nth(1).and_then(|rest| rest.split("\n    }\n").next()).expect("as_str");
     // What the review does not know of is among the words of the status, all of them constants.
-    let status = read("ccm/windlass/src/controller/pools/status.rs");
+    let status = read("ccm/windlass/src/controller/allocation/pools/status.rs");
     let words = constants(&status, |name| name.starts_with("REASON_"));
     assert_eq!(reasons_in(&status), words);
     let mut known = arms(ready);
@@ -151,7 +151,7 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
 
     let reasons = |path| constants(&read(path), |name| name.starts_with("REASON_"));
     let agent = reasons("ccm/windlass/src/agent/status.rs");
-    let mut announced = reasons("ccm/windlass/src/controller/plan/unplaced.rs");
+    let mut announced = reasons("ccm/windlass/src/controller/placement/plan/unplaced.rs");
     announced.extend(agent.into_iter().filter(|reason| reason != "Active"));
     announced.extend(reasons("ccm/api/src/lib.rs"));
     assert_eq!(column(&page, "reason", 1), announced);
@@ -164,15 +164,18 @@ fn the_page_has_every_event_of_a_service_and_no_other() {
     let words = read("ccm/src/service/words.rs");
     let mut events = constants(&words, is_reason);
     events.retain(|event| !event.contains(' '));
-    let provider = read("ccm/windlass/src/controller/provider.rs");
+    let provider = read("ccm/windlass/src/controller/provider/load_balancer.rs");
     events.extend(constants(&provider, |name| ["MOVING", "MOVED"].contains(&name)));
-    events
-        .extend(constants(&read("ccm/windlass/src/controller/external/judge.rs"), |name| name == "REFUSED"));
-    events
-        .extend(constants(&read("ccm/windlass/src/controller/contest/told.rs"), |name| name == "CONTESTED"));
-    events.extend(constants(&read("ccm/windlass/src/controller/contest/leftovers.rs"), |name| {
-        name == "REMOVED"
+    events.extend(constants(&read("ccm/windlass/src/controller/allocation/external/judge.rs"), |name| {
+        name == "REFUSED"
     }));
+    events.extend(constants(&read("ccm/windlass/src/controller/provider/status_conflict/told.rs"), |name| {
+        name == "CONTESTED"
+    }));
+    events.extend(constants(
+        &read("ccm/windlass/src/controller/provider/status_conflict/leftovers.rs"),
+        |name| name == "REMOVED",
+    ));
     assert_eq!(column(&read("docs/services.md"), "event", 1), events);
 }
 
