@@ -15,8 +15,8 @@ use kube::{
 /// Resources that Windlass writes, leases apart: those are the election's, a fixed number per second.
 const RESOURCES: [&str; 7] =
     ["services", "events", "virtualips", "virtualrouters", "virtualippools", "nodenetworks", "nodes"];
-/// Nothing is written any more when nothing was for this long.
-const QUIET: Duration = Duration::from_secs(4);
+/// Nothing is written any more when nothing was for this long: a pool's counts may be held back for 5 seconds.
+const QUIET: Duration = Duration::from_secs(7);
 const LOOK: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_mins(15);
 
