@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::CONDITION_ADDRESS_ALLOCATED;
+use windlass_ccm::conditions::find;
 use windlass_ipam::Planned;
 
 /// What a condition says of an address that a Service has, as far as it does not depend on its pool.
@@ -15,8 +16,7 @@ fn from(address: IpAddr) -> String {
 
 /// Our condition on the Service.
 fn ours(service: &Service) -> Option<&Condition> {
-    let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().find(|one| one.type_ == CONDITION_ADDRESS_ALLOCATED)
+    find(service.status.as_ref()?.conditions.as_ref()?, CONDITION_ADDRESS_ALLOCATED)
 }
 
 /// Whether our condition on the Service says that it has `address` as it asks, which is that it names `pool`.

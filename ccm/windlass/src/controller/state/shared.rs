@@ -69,7 +69,7 @@ impl Shared {
             let keys = state.note(&vip, Some(asked));
             (state.stores.vips.apply(vip).into_iter().collect(), keys)
         });
-        self.promises_changed(Vec::new());
+        self.replan.ask(Urgency::Soon);
     }
 
     /// What Services are promised is another thing now, of which no object may tell: pools count it. Names the Services to look
