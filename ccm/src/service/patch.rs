@@ -1,5 +1,6 @@
 //! The writes to a Service, all strategic-merge patches of `services/status` without a resourceVersion
-//! (service-contract S-19).
+//! (service-contract S-19), but with the UID: what was meant for one Service is not written to another one that took its
+//! name.
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
 use serde_json::{Value, json};
@@ -57,6 +58,14 @@ pub(crate) fn shows_any(service: &Service) -> bool {
 fn shown(service: &Service) -> &[LoadBalancerIngress] {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     status.map_or(&[][..], ingress)
+}
+
+/// The patch, which the API server refuses with 409 if another Service has taken the name of this one.
+pub(crate) fn only_to(service: &Service, mut patch: Value) -> Value {
+    if let Some(uid) = &service.metadata.uid {
+        patch["metadata"]["uid"] = json!(uid);
+    }
+    patch
 }
 
 /// Two patches of the status in one, if there is any.

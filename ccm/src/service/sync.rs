@@ -126,10 +126,7 @@ impl<P: LoadBalancer> Context<P> {
                 progress.latest = Some(written);
                 Ok(())
             }
-            Err(error) if error.is_not_found() => Err(superseded(&error)),
-            Err(error) if error.is_invalid() && self.no_longer_wanted(service).await => {
-                Err(superseded(&error))
-            }
+            Err(error) if self.is_explained(&error, service).await => Err(superseded(&error)),
             Err(error) => Err(call_failure(words::ADDING_FINALIZER, &error)),
         }
     }
@@ -147,31 +144,41 @@ impl<P: LoadBalancer> Context<P> {
                 progress.latest = Some(written);
                 Ok(())
             }
-            Err(error) if error.is_not_found() => Ok(()),
-            Err(error) if error.is_invalid() && self.no_longer_wanted(service).await => {
-                Err(superseded(&error))
-            }
+            Err(error) if self.is_gone(&error, service).await => Ok(()),
+            Err(error) if self.is_explained(&error, service).await => Err(superseded(&error)),
             Err(error) => Err(call_failure(words::UPDATING_STATUS, &error)),
         }
     }
 
-    async fn no_longer_wanted(&self, service: &Service) -> bool {
+    /// Whether a write to `service` failed because it is gone or wants no load balancer any more.
+    async fn is_explained(&self, error: &CallError, service: &Service) -> bool {
+        let wants = |now: &Service| {
+            wants_lb(now, |class| self.provider.serves_class(class))
+                && now.metadata.deletion_timestamp.is_none()
+        };
+        error.is_not_found()
+            || (error.is_invalid() || error.is_conflict())
+                && self.current(service).await.is_ok_and(|now| !now.as_ref().is_some_and(wants))
+    }
+
+    /// Whether a write to `service` failed because it is gone, or another one has its name.
+    async fn is_gone(&self, error: &CallError, service: &Service) -> bool {
+        error.is_not_found()
+            || error.is_conflict() && self.current(service).await.is_ok_and(|now| now.is_none())
+    }
+
+    /// The Service as the API server has it. `None`: it is gone, or another one has its name.
+    async fn current(&self, service: &Service) -> Result<Option<Service>, CallError> {
         let key = ServiceKey::of(service);
         let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
-        match call(read_opt(api.get_opt(&key.name))).await {
-            Ok(Some(now)) => {
-                let wants = wants_lb(&now, |class| self.provider.serves_class(class));
-                !wants || now.metadata.deletion_timestamp.is_some()
-            }
-            Ok(None) => true,
-            Err(_) => false,
-        }
+        let now = call(read_opt(api.get_opt(&key.name))).await?;
+        Ok(now.filter(|now| now.metadata.uid == service.metadata.uid))
     }
 
     async fn patch_status(&self, service: &Service, patch: Value) -> Result<Service, CallError> {
         let key = ServiceKey::of(service);
         let api = Api::<Lenient<Service>>::namespaced(self.client.clone(), &key.namespace);
-        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(patch::only_to(service, patch)));
         call(read(api.patch_status(&key.name, &params, &patch))).await
     }
 

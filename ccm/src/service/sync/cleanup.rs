@@ -40,8 +40,12 @@ impl<P: LoadBalancer> Context<P> {
             match self.patch_status(service, patch).await {
                 Ok(written) => progress.latest = Some(written),
                 // Whoever let it go told its end.
-                Err(error) if error.is_not_found() && !exists => return Ok(Done::Removed),
-                Err(error) if error.is_not_found() => {}
+                Err(error) if self.is_gone(&error, service).await => {
+                    if exists {
+                        self.say(service, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+                    }
+                    return Ok(Done::Removed);
+                }
                 Err(error) => return Err(call_failure(words::REMOVING_FINALIZER, &error)),
             }
         }

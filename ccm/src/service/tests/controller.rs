@@ -24,10 +24,13 @@ async fn a_new_service_gets_finalizer_then_load_balancer_then_status_2_to_4() {
         let rig = Rig::new([service]);
         rig.until_served(WEB, "192.0.2.1").await;
         rig.until_event(ENSURED).await;
-        let finalizer =
-            json!({ "metadata": { "$setElementOrder/finalizers": [FINALIZER], "finalizers": [FINALIZER] } });
-        let status =
-            json!({ "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1", "ipMode": "VIP" }] } } });
+        let finalizer = json!({ "metadata": {
+            "uid": "uid-web", "$setElementOrder/finalizers": [FINALIZER], "finalizers": [FINALIZER],
+        } });
+        let status = json!({
+            "metadata": { "uid": "uid-web" },
+            "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.1", "ipMode": "VIP" }] } },
+        });
         assert_eq!(rig.writes(), [(patch_of_status(), finalizer), (patch_of_status(), status)]);
         assert_eq!(rig.api.events(), [ENSURING, ENSURED]);
         assert_eq!(rig.provider.calls(), [Call::Ensure("web".to_owned(), vec!["n1".to_owned()])]);
@@ -105,7 +108,9 @@ async fn a_deleted_service_is_let_go_after_its_load_balancer_7() {
     assert!(!rig.provider.has("uid-web"));
     assert_eq!(rig.api.events(), [DELETING, DELETED]);
     let writes = rig.writes();
-    assert_eq!(writes[0].1, json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [FINALIZER] } }));
+    let finalizer =
+        json!({ "metadata": { "uid": "uid-web", "$deleteFromPrimitiveList/finalizers": [FINALIZER] } });
+    assert_eq!(writes[0].1, finalizer);
     rig.idle().await;
     assert_eq!(rig.writes().len(), 1, "nothing is written to what is gone");
 }

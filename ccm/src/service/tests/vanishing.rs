@@ -146,3 +146,38 @@ async fn an_attempt_that_is_due_waits_for_a_worker() {
     let calls = rig.provider.timed_calls();
     assert_eq!((calls[2].0 - calls[1].0).as_secs(), 60, "{calls:?}");
 }
+
+/// The Service goes, and another controller's takes its name.
+fn replace_by_a_foreign_one(rig: &Rig) {
+    rig.api.edit(WEB, &json!({ "metadata": { "finalizers": null } }));
+    if rig.api.get(WEB).is_some() {
+        rig.api.delete(WEB);
+    }
+    let foreign = json!({
+        "metadata": { "uid": "uid-foreign", "finalizers": [FINALIZER] },
+        "spec": { "loadBalancerClass": "example.com/lb" },
+    });
+    rig.api.put(with(lb("web"), &foreign));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_meant_for_a_service_is_not_written_to_one_that_took_its_name() {
+    for (step, method) in [("ensured", Method::Ensure), ("deleted", Method::Delete)] {
+        let provider = FakeProvider::default();
+        provider.delay(method, Duration::from_secs(1));
+        let rig = Rig::with_provider(provider, [lb("web")]);
+        if method == Method::Delete {
+            rig.until_event(ENSURED).await;
+            rig.api.delete(WEB);
+        }
+        let asks = |rig: &Rig| rig.provider.calls().iter().any(|call| call.method() == method);
+        rig.api.until("the provider to be asked", |_| asks(&rig)).await;
+        replace_by_a_foreign_one(&rig);
+        let before = rig.api.get(WEB);
+        rig.idle().await;
+        let written = rig.api.get(WEB);
+        assert_eq!(written, before, "while the one before was {step}");
+        assert!(!rig.provider.has("uid-web"), "while it was {step}");
+        assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());
+    }
+}
