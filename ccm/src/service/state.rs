@@ -451,10 +451,12 @@ impl<R: Rules> State<R> {
 
     /// The predecessor's load balancer is gone: remember the Service that took its name, if it was handed over.
     fn replace(&mut self, key: &ServiceKey, task: &Task) {
-        self.memory.remove(key);
+        let predecessor = self.memory.remove(key);
         if let Task::Ensure { service, nodes, .. } = task {
             let mut entry = Entry::new(Arc::clone(service), Round::Open { said: false });
             entry.nodes = self.shared_ids(nodes);
+            // What the provider told of this name meanwhile concerns the one that has it now.
+            entry.forced = predecessor.is_some_and(|predecessor| predecessor.forced);
             self.memory.insert(key.clone(), entry);
         }
     }

@@ -250,3 +250,18 @@ fn a_service_that_is_back_before_its_clean_up_began_is_ensured_for_the_status_it
     rig.finish(&job, Ok(Done::Ensured));
     assert!(rig.job().is_none());
 }
+
+#[test]
+fn news_of_the_provider_while_a_predecessor_is_taken_away_concern_the_successor() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    rig.apply(&with(lb("web"), &json!({ "metadata": { "uid": "another" } })));
+    let job = rig.must_job();
+    assert!(job.predecessor.is_some());
+    rig.state.provider_change(&key("web"));
+    rig.finish(&job, Ok(Done::Ensured));
+    let again = rig.must_job();
+    assert!(matches!(again.task, Task::Ensure { .. }), "{again:?}");
+    rig.finish(&again, Ok(Done::Ensured));
+    assert!(rig.job().is_none(), "once is enough");
+}
