@@ -9,6 +9,7 @@
 //! use windlass_ccm::fake::{FakeProvider, Method};
 //! use windlass_ccm::metrics::Metrics;
 //! use windlass_ccm::node::{NodeController, NodeOptions, TAINT_UNINITIALIZED};
+//! use windlass_ccm::store::with_informers;
 //! use windlass_ccm::testing::{apiserver::ApiServer, node, with};
 //! use windlass_ccm::{InstanceMetadata, ProviderError};
 //!
@@ -22,8 +23,11 @@
 //! provider.fail_next(Method::Metadata, [ProviderError::Transient("the inventory is away".to_owned())]);
 //!
 //! let metrics = Metrics::unregistered("example");
-//! let nodes = NodeController::new(api.client(), Arc::clone(&provider), NodeOptions::default(), metrics);
-//! tokio::spawn(nodes.run(CancellationToken::new()));
+//! let (client, machines) = (api.client(), Arc::clone(&provider));
+//! tokio::spawn(with_informers(client.clone(), |informers| {
+//!     NodeController::new(client, informers, machines, NodeOptions::default(), metrics)
+//!         .run(CancellationToken::new())
+//! }));
 //!
 //! api.until("the zone", |api| {
 //!     let node = api.get("nodes//n1").unwrap_or_default();

@@ -19,7 +19,7 @@ pub mod service;
 #[cfg(feature = "serving")]
 pub mod serving;
 pub mod slim;
-mod store;
+pub mod store;
 #[cfg(any(test, feature = "fake"))]
 pub mod testing;
 mod text;

@@ -74,6 +74,20 @@ pub enum Event<K> {
     Delete(K),
 }
 
+impl<K> Event<K> {
+    /// The same of another form of the object.
+    pub fn map<T>(self, form: impl FnOnce(K) -> T) -> Event<T> {
+        match self {
+            Self::Init => Event::Init,
+            Self::InitApply(object) => Event::InitApply(form(object)),
+            Self::InitUnreadable(metadata) => Event::InitUnreadable(metadata),
+            Self::InitDone => Event::InitDone,
+            Self::Apply(object) => Event::Apply(form(object)),
+            Self::Delete(object) => Event::Delete(form(object)),
+        }
+    }
+}
+
 /// Why a watch does not show all that there is, for now. It goes on by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::EventSink;
 use crate::provider::{Instances, LoadBalancer};
+use crate::store::Informers;
 
 /// Any error.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -51,6 +52,8 @@ pub trait CloudProvider: Send + 'static {
 pub struct Context {
     /// The API server.
     pub client: Client,
+    /// What is known of the cluster's objects, as the controllers know it.
+    pub informers: Informers,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// `--cloud-config`: the file with the provider's settings.

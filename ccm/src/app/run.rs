@@ -24,6 +24,7 @@ use crate::node::NodeController;
 use crate::node::lifecycle::{LifecycleOptions, NodeLifecycleController};
 use crate::service::ServiceController;
 use crate::serving::{self, HealthChecks, Scope, ServingError};
+use crate::store::Informers;
 
 #[cfg(test)]
 mod tests;
@@ -183,8 +184,11 @@ impl Manager {
             // It ends with its last sender, which a provider without events drops at once.
             ("the writer of events", Ok(()), Ending::Expected)
         });
+        let (informers, watches) = Informers::new(self.client.clone());
+        parts.background("the watches", async move { Err(watches.await.into()) });
         let context = Context {
             client: self.client.clone(),
+            informers: informers.clone(),
             cluster_name: self.options.services.cluster_name.clone(),
             cloud_config: self.options.cloud_config,
             events,
@@ -209,28 +213,28 @@ impl Manager {
         for controller in self.options.controllers {
             match (controller, &load_balancer, &instances) {
                 (ControllerName::Service, Some(balancer), _) => {
-                    let (client, metrics) = (client.clone(), metrics.clone());
-                    let work =
-                        ServiceController::new(client, Arc::clone(balancer), services.clone(), metrics);
+                    let (client, informers, metrics) = (client.clone(), informers.clone(), metrics.clone());
+                    let balancer = Arc::clone(balancer);
+                    let work = ServiceController::new(client, informers, balancer, services.clone(), metrics);
                     parts.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::Service, None, _) => skipped::<P>(controller, "load balancers"),
                 (ControllerName::CloudNode, _, Some(instances)) => {
-                    let (client, metrics) = (client.clone(), metrics.clone());
+                    let (client, informers, metrics) = (client.clone(), informers.clone(), metrics.clone());
                     let options = self.options.nodes.clone();
-                    let work = NodeController::new(client, Arc::clone(instances), options, metrics);
+                    let work = NodeController::new(client, informers, Arc::clone(instances), options, metrics);
                     parts.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::CloudNode | ControllerName::CloudNodeLifecycle, _, None) => {
                     skipped::<P>(controller, "machines");
                 }
                 (ControllerName::CloudNodeLifecycle, _, Some(instances)) => {
-                    let (client, metrics) = (client.clone(), metrics.clone());
+                    let (client, informers, metrics) = (client.clone(), informers.clone(), metrics.clone());
                     let options = LifecycleOptions {
                         monitor_period: self.options.node_monitor_period,
                         ..LifecycleOptions::default()
                     };
-                    let work = NodeLifecycleController::new(client, Arc::clone(instances), options, metrics);
+                    let work = NodeLifecycleController::new(client, informers, Arc::clone(instances), options, metrics);
                     parts.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::Route, _, _) => {}

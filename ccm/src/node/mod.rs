@@ -22,6 +22,7 @@ use kube::Client;
 
 use crate::metrics::Metrics;
 use crate::provider::Instances;
+use crate::store::Informers;
 
 pub use addresses::ANNOTATION_PROVIDED_NODE_IP;
 pub use decide::{TAINT_UNINITIALIZED, is_kubernetes_own};
@@ -54,6 +55,7 @@ impl Default for NodeOptions {
 /// Initializes nodes and keeps their addresses.
 pub struct NodeController<P> {
     client: Client,
+    informers: Informers,
     instances: Arc<P>,
     options: NodeOptions,
     metrics: Metrics,
@@ -63,8 +65,14 @@ pub struct NodeController<P> {
 
 impl<P: Instances> NodeController<P> {
     /// A controller; nothing happens until [`NodeController::run`].
-    pub fn new(client: Client, instances: Arc<P>, options: NodeOptions, metrics: Metrics) -> Self {
-        Self { client, instances, options, metrics, clock: Timestamp::now }
+    pub fn new(
+        client: Client,
+        informers: Informers,
+        instances: Arc<P>,
+        options: NodeOptions,
+        metrics: Metrics,
+    ) -> Self {
+        Self { client, informers, instances, options, metrics, clock: Timestamp::now }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The loop of the node controller: one watch, a queue, a look at every node now and then.
+//! The loop of the node controller: changes of nodes, a queue, a look at every node now and then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use crate::events::{EventKind, EventSink, Recorder, beside_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
-use crate::store::{Change, Store};
-use crate::watch::{self, Event, watch};
+use crate::store::{Change, Informer, Informers};
 
 #[cfg(test)]
 mod tests;
@@ -41,9 +40,9 @@ impl<P: Instances> NodeController<P> {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
         let gauges = self.metrics.queues.of("Nodes");
         let _running = self.metrics.running.started("cloud-node");
-        let Self { client, instances, options, metrics, clock } = self;
+        let Self { client, informers, instances, options, metrics, clock } = self;
         beside_events(recorder, token, |events| async move {
-            Edge { client, instances, options, events, metrics, clock }.reconcile(gauges).await;
+            Edge { client, instances, options, events, metrics, clock }.reconcile(&informers, gauges).await;
         })
         .await;
     }
@@ -51,7 +50,7 @@ impl<P: Instances> NodeController<P> {
 
 /// What the node controller knows; no clock, no I/O.
 struct State {
-    nodes: Store<String, Node>,
+    nodes: Informer<Node>,
     queue: Queue<String>,
     /// The last failure told of, by node that is there.
     told: HashMap<String, Failure>,
@@ -76,27 +75,23 @@ enum News {
 }
 
 impl State {
-    fn new(gauges: QueueGauges) -> Self {
-        Self {
-            nodes: Store::of_nodes(),
-            queue: Queue::new(BACKOFF, gauges),
-            told: HashMap::new(),
-            refused: HashMap::new(),
-        }
+    fn new(nodes: Informer<Node>, gauges: QueueGauges) -> Self {
+        Self { nodes, queue: Queue::new(BACKOFF, gauges), told: HashMap::new(), refused: HashMap::new() }
     }
 
-    fn event(&mut self, event: Event<Node>) {
-        for change in self.nodes.apply(event) {
-            match change {
-                Change::Applied { old, new } => {
+    fn changed(&mut self, changes: &[Change<Node>]) {
+        for change in changes {
+            match (&change.old, &change.new) {
+                (old, Some(new)) => {
                     if old.as_ref().is_some_and(|old| old.metadata.uid != new.metadata.uid) {
-                        self.forget(&new);
+                        self.forget(new);
                     }
-                    if old.is_none_or(|old| node_matters(&old, &new)) {
+                    if old.as_ref().is_none_or(|old| node_matters(old, new)) {
                         self.queue.add(&new.metadata.name.clone().unwrap_or_default());
                     }
                 }
-                Change::Deleted(gone) => self.forget(&gone),
+                (Some(gone), None) => self.forget(gone),
+                (None, None) => {}
             }
         }
     }
@@ -110,13 +105,13 @@ impl State {
 
     /// Looks at every node again (service-contract N-10).
     fn refresh(&mut self) {
-        for name in self.nodes.keys() {
-            self.queue.add(name);
+        for node in self.nodes.list() {
+            self.queue.add(&node.metadata.name.clone().unwrap_or_default());
         }
     }
 
     fn next(&mut self, now: Instant) -> Option<(String, Arc<Node>)> {
-        self.queue.pop_known(now, |name| self.nodes.get(name).cloned())
+        self.queue.pop_known(now, |name| self.nodes.get(name))
     }
 
     /// Takes in how it went with `node`; returns what is to be told of it.
@@ -189,9 +184,9 @@ struct Edge<P> {
 }
 
 impl<P: Instances> Edge<P> {
-    async fn reconcile(&self, gauges: QueueGauges) {
-        let mut state = State::new(gauges);
-        let mut nodes = watch::<Node>(&self.client, watch::Options::default());
+    async fn reconcile(&self, informers: &Informers, gauges: QueueGauges) {
+        let (nodes, mut changes) = informers.nodes().subscribe();
+        let mut state = State::new(nodes, gauges);
         let mut machines = self.instances.node_changes();
         let mut running = FuturesUnordered::new();
         let period = self.options.refresh_period.max(Duration::from_secs(1));
@@ -215,10 +210,7 @@ impl<P: Instances> Edge<P> {
                         self.tell(&name, &node, news);
                     }
                 }
-                Some(event) = nodes.next() => match event {
-                    Ok(event) => state.event(event),
-                    Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
-                },
+                changed = changes.next() => state.changed(&changed),
                 Some(name) = machines.next() => state.queue.add(&name),
                 _ = refresh.tick() => state.refresh(),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}

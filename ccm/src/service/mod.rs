@@ -48,6 +48,7 @@ pub use source_ranges::{ANNOTATION_SOURCE_RANGES, RangesPlace, SourceRanges, Sou
 
 use crate::metrics::Metrics;
 use crate::provider::LoadBalancer;
+use crate::store::Informers;
 
 /// How the service controller runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +82,7 @@ impl Default for ServiceOptions {
 /// Keeps load balancers as the Services ask.
 pub struct ServiceController<P> {
     client: Client,
+    informers: Informers,
     provider: Arc<P>,
     options: ServiceOptions,
     metrics: Metrics,
@@ -88,7 +90,13 @@ pub struct ServiceController<P> {
 
 impl<P: LoadBalancer> ServiceController<P> {
     /// A controller; nothing happens until [`ServiceController::run`].
-    pub fn new(client: Client, provider: Arc<P>, options: ServiceOptions, metrics: Metrics) -> Self {
-        Self { client, provider, options, metrics }
+    pub fn new(
+        client: Client,
+        informers: Informers,
+        provider: Arc<P>,
+        options: ServiceOptions,
+        metrics: Metrics,
+    ) -> Self {
+        Self { client, informers, provider, options, metrics }
     }
 }

@@ -1,8 +1,7 @@
-//! The loop of the service controller: watches in, jobs out. One task holds all state, so there is nothing to lock;
+//! The loop of the service controller: changes in, jobs out. One task holds all state, so there is nothing to lock;
 //! jobs run concurrently within it and end with it.
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use k8s_openapi::api::core::v1::{Node, Service};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +11,7 @@ use crate::events::{Recorder, beside_events};
 use crate::metrics::QueueGauges;
 use crate::provider::LoadBalancer;
 use crate::service::ServiceController;
-use crate::watch::{self, watch};
+use crate::store::Informers;
 
 impl<P: LoadBalancer> ServiceController<P> {
     /// Runs until `token` is cancelled. Jobs that are under way then are dropped at their next await: what they did is
@@ -21,19 +20,19 @@ impl<P: LoadBalancer> ServiceController<P> {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
         let gauges = self.metrics.queues.of("service");
         let _running = self.metrics.running.started("service");
-        let Self { client, provider, options, metrics } = self;
+        let Self { client, informers, provider, options, metrics } = self;
         beside_events(recorder, token, |events| async move {
-            reconcile(&Context { client, provider, options, events, metrics }, gauges).await;
+            reconcile(&Context { client, provider, options, events, metrics }, &informers, gauges).await;
         })
         .await;
     }
 }
 
-async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
+async fn reconcile<P: LoadBalancer>(context: &Context<P>, informers: &Informers, gauges: QueueGauges) {
     let rules = ProviderRules(&*context.provider);
-    let mut state = State::new(context.options.clone(), rules, gauges);
-    let mut services = watch::<Service>(&context.client, watch::Options::default());
-    let mut nodes = watch::<Node>(&context.client, watch::Options::default());
+    let (services, mut service_changes) = informers.services().subscribe();
+    let (nodes, mut node_changes) = informers.nodes().subscribe();
+    let mut state = State::new(services, nodes, context.options.clone(), rules, gauges);
     let mut changes = context.provider.changes();
     let mut changes_ended = false;
     let mut running = FuturesUnordered::new();
@@ -54,14 +53,8 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, gauges: QueueGauges) {
             Some((job, report)) = running.next() => {
                 finish(context, &mut state, &job, report);
             }
-            Some(event) = services.next() => match event {
-                Ok(event) => state.service_event(event),
-                Err(error) => tracing::warn!(%error, "watching Services fails, trying again"),
-            },
-            Some(event) = nodes.next() => match event {
-                Ok(event) => state.node_event(event, Instant::now()),
-                Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
-            },
+            changed = service_changes.next() => state.services_changed(&changed),
+            changed = node_changes.next() => state.nodes_changed(&changed, Instant::now()),
             change = changes.next(), if !changes_ended => match change {
                 Some(key) => state.provider_change(&key),
                 None => changes_ended = true,

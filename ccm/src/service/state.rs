@@ -17,9 +17,7 @@ use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
 use crate::metrics::QueueGauges;
 use crate::provider::{LoadBalancer, ServiceKey};
 use crate::queue::{Backoff, Queue};
-use crate::slim;
-use crate::store::{Change, Store};
-use crate::watch::Event;
+use crate::store::{Change, Informer};
 
 /// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
@@ -192,8 +190,10 @@ impl<P: LoadBalancer> Rules for ProviderRules<'_, P> {
 pub(crate) struct State<R> {
     options: ServiceOptions,
     rules: R,
-    services: Store<ServiceKey, Service>,
-    nodes: Store<String, Node>,
+    services: Informer<Service>,
+    nodes: Informer<Node>,
+    /// All Services were seen, and all Nodes.
+    seen: (bool, bool),
     /// The stable node set, until a node changes.
     node_set: Option<Vec<Arc<Node>>>,
     /// What was its identity last.
@@ -210,12 +210,19 @@ impl<R> fmt::Debug for State<R> {
 }
 
 impl<R: Rules> State<R> {
-    pub(crate) fn new(options: ServiceOptions, rules: R, gauges: QueueGauges) -> Self {
+    pub(crate) fn new(
+        services: Informer<Service>,
+        nodes: Informer<Node>,
+        options: ServiceOptions,
+        rules: R,
+        gauges: QueueGauges,
+    ) -> Self {
         Self {
             options,
             rules,
-            services: Store::new(ServiceKey::of_metadata, slim::service),
-            nodes: Store::of_nodes(),
+            services,
+            nodes,
+            seen: (false, false),
             node_set: None,
             node_ids: Arc::default(),
             memory: BTreeMap::new(),
@@ -224,13 +231,19 @@ impl<R: Rules> State<R> {
         }
     }
 
-    /// The watch of Services saw something.
-    pub(crate) fn service_event(&mut self, event: Event<Service>) {
-        for change in self.services.apply(event) {
-            match change {
-                Change::Applied { old, new } => self.service_applied(old.as_deref(), &new),
-                Change::Deleted(gone) => self.queue.add_urgent(&ServiceKey::of(&gone)),
-            }
+    /// Services changed.
+    pub(crate) fn services_changed(&mut self, changes: &[Change<Service>]) {
+        for change in changes {
+            self.service_changed(change);
+        }
+        self.seen.0 |= self.services.is_synced();
+    }
+
+    fn service_changed(&mut self, change: &Change<Service>) {
+        match (&change.old, &change.new) {
+            (old, Some(new)) => self.service_applied(old.as_deref(), new),
+            (Some(gone), None) => self.queue.add_urgent(&ServiceKey::of(gone)),
+            (None, None) => {}
         }
     }
 
@@ -263,16 +276,16 @@ impl<R: Rules> State<R> {
         }
     }
 
-    /// The watch of Nodes saw something: every load balancer may have another node set now (service-contract S-22).
-    pub(crate) fn node_event(&mut self, event: Event<Node>, now: Instant) {
-        let mut matters = false;
-        for change in self.nodes.apply(event) {
+    /// Nodes changed: every load balancer may have another node set now (service-contract S-22).
+    pub(crate) fn nodes_changed(&mut self, changes: &[Change<Node>], now: Instant) {
+        let matters = changes.iter().any(|change| match (&change.old, &change.new) {
+            (Some(old), Some(new)) => node_matters(old, new),
+            (None, _) | (_, None) => true,
+        });
+        if !changes.is_empty() {
             self.node_set = None;
-            matters |= match change {
-                Change::Applied { old: Some(old), new } => node_matters(&old, &new),
-                Change::Applied { old: None, .. } | Change::Deleted(_) => true,
-            };
         }
+        self.seen.1 |= self.nodes.is_synced();
         if matters && self.rules.depends_on_nodes() {
             self.fan_out.begin(self.memory.keys(), now);
             for key in self.memory.keys() {
@@ -301,7 +314,7 @@ impl<R: Rules> State<R> {
 
     /// The next job, if there is one. Nothing is done before all Services and Nodes have been seen.
     pub(crate) fn next_job(&mut self, now: Instant) -> Option<Job> {
-        if !self.services.is_synced() || !self.nodes.is_synced() {
+        if self.seen != (true, true) {
             return None;
         }
         while let Some(key) = self.queue.pop(now) {
@@ -317,7 +330,7 @@ impl<R: Rules> State<R> {
     }
 
     fn job(&mut self, key: &ServiceKey, now: Instant) -> Option<Job> {
-        let service = self.services.get(key).cloned();
+        let service = self.services.get(&key.to_string());
         let known = self.memory.get(key);
         let predecessor = known
             .map(|entry| &entry.service)
@@ -355,7 +368,7 @@ impl<R: Rules> State<R> {
         if let Some(nodes) = &self.node_set {
             return (nodes.clone(), Arc::clone(&self.node_ids));
         }
-        let nodes = stable_node_set(self.nodes.values());
+        let nodes = stable_node_set(&self.nodes.list());
         self.node_ids = self.shared_ids(&nodes);
         self.node_set = Some(nodes.clone());
         (nodes, Arc::clone(&self.node_ids))
@@ -419,10 +432,8 @@ impl<R: Rules> State<R> {
     /// Takes in how a job went. Returns whether its failure is to be told (the same one is not told over and over).
     pub(crate) fn finish(&mut self, job: &Job, report: Report, now: Instant) -> bool {
         // The answer to our write may hold a change that the watch has not shown yet: it must not be missed.
-        if let Some(Change::Applied { old, new }) =
-            report.latest.and_then(|latest| self.services.learn(latest))
-        {
-            self.service_applied(old.as_deref(), &new);
+        if let Some(change) = report.latest.and_then(|latest| self.services.learn(latest)) {
+            self.service_changed(&change);
         }
         let kept = matches!(&report.outcome, Err(failure) if failure.kind == FailureKind::Delete);
         if job.predecessor.is_some() && !kept {

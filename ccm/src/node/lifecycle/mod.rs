@@ -17,6 +17,7 @@ use kube::Client;
 
 use crate::metrics::Metrics;
 use crate::provider::Instances;
+use crate::store::Informers;
 
 /// Taint of a node whose machine is shut down, with effect `NoSchedule` and no value (service-contract L-02, L-04).
 pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
@@ -49,6 +50,7 @@ impl Default for LifecycleOptions {
 /// Deletes Nodes whose machine is gone, and taints those that are shut down.
 pub struct NodeLifecycleController<P> {
     client: Client,
+    informers: Informers,
     instances: Arc<P>,
     options: LifecycleOptions,
     metrics: Metrics,
@@ -56,7 +58,13 @@ pub struct NodeLifecycleController<P> {
 
 impl<P: Instances> NodeLifecycleController<P> {
     /// A controller; nothing happens until [`NodeLifecycleController::run`].
-    pub fn new(client: Client, instances: Arc<P>, options: LifecycleOptions, metrics: Metrics) -> Self {
-        Self { client, instances, options, metrics }
+    pub fn new(
+        client: Client,
+        informers: Informers,
+        instances: Arc<P>,
+        options: LifecycleOptions,
+        metrics: Metrics,
+    ) -> Self {
+        Self { client, informers, instances, options, metrics }
     }
 }

@@ -1,4 +1,4 @@
-//! The loop of the node-lifecycle controller: one watch, a look at every node each period, a queue of those that need one.
+//! The loop of the node-lifecycle controller: changes of nodes, a look at every node each period, a queue of those that need one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use crate::events::{EventKind, EventSink, Recorder, beside_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
 use crate::queue::{Backoff, Queue};
-use crate::store::{Change, Store};
-use crate::watch::{self, Event, watch};
+use crate::store::{Change, Informer, Informers};
 
 #[cfg(test)]
 mod tests;
@@ -37,9 +36,9 @@ impl<P: Instances> NodeLifecycleController<P> {
         let recorder = Recorder::new(self.client.clone(), &self.options.component);
         let gauges = self.metrics.queues.of("node-lifecycle");
         let _running = self.metrics.running.started("cloud-node-lifecycle");
-        let Self { client, instances, options, metrics } = self;
+        let Self { client, informers, instances, options, metrics } = self;
         beside_events(recorder, token, |events| async move {
-            Edge { client, instances, options, events, metrics }.reconcile(gauges).await;
+            Edge { client, instances, options, events, metrics }.reconcile(&informers, gauges).await;
         })
         .await;
     }
@@ -47,7 +46,7 @@ impl<P: Instances> NodeLifecycleController<P> {
 
 /// What the controller knows; no clock, no I/O.
 struct State {
-    nodes: Store<String, Node>,
+    nodes: Informer<Node>,
     queue: Queue<String>,
     /// What last went wrong with a node that is there, or that was deleted; some of them are then looked at when the queue
     /// says so, not each period.
@@ -62,19 +61,16 @@ struct Trouble {
 }
 
 impl State {
-    fn new(gauges: QueueGauges) -> Self {
-        Self { nodes: Store::of_nodes(), queue: Queue::new(BACKOFF, gauges), troubles: HashMap::new() }
+    fn new(nodes: Informer<Node>, gauges: QueueGauges) -> Self {
+        Self { nodes, queue: Queue::new(BACKOFF, gauges), troubles: HashMap::new() }
     }
 
-    fn event(&mut self, event: Event<Node>) {
-        for change in self.nodes.apply(event) {
-            match change {
-                Change::Applied { old, new } => {
-                    if old.is_some_and(|old| old.metadata.uid != new.metadata.uid) {
-                        self.forget(&new);
-                    }
-                }
-                Change::Deleted(gone) => self.forget(&gone),
+    fn changed(&mut self, changes: &[Change<Node>]) {
+        for change in changes {
+            match (&change.old, &change.new) {
+                (Some(old), Some(new)) if old.metadata.uid != new.metadata.uid => self.forget(new),
+                (_, Some(_)) | (None, None) => {}
+                (Some(gone), None) => self.forget(gone),
             }
         }
     }
@@ -87,18 +83,19 @@ impl State {
 
     /// Looks at every node (service-contract L-01).
     fn look(&mut self) {
-        for (name, node) in self.nodes.iter() {
-            let waits = self.troubles.get(name).is_some_and(|trouble| trouble.waits);
-            match look(node) {
+        for node in self.nodes.list() {
+            let name = node.metadata.name.clone().unwrap_or_default();
+            let waits = self.troubles.get(&name).is_some_and(|trouble| trouble.waits);
+            match look(&node) {
                 Look::Leave => {}
                 Look::Untaint(_) | Look::Ask if waits => {}
-                Look::Untaint(_) | Look::Ask => self.queue.add(name),
+                Look::Untaint(_) | Look::Ask => self.queue.add(&name),
             }
         }
     }
 
     fn next(&mut self, now: Instant) -> Option<(String, Arc<Node>)> {
-        self.queue.pop_known(now, |name| self.nodes.get(name).cloned())
+        self.queue.pop_known(now, |name| self.nodes.get(name))
     }
 
     /// Takes in how it went with `node`; returns what went wrong if that is news.
@@ -165,9 +162,9 @@ struct Edge<P> {
 }
 
 impl<P: Instances> Edge<P> {
-    async fn reconcile(&self, gauges: QueueGauges) {
-        let mut state = State::new(gauges);
-        let mut nodes = watch::<Node>(&self.client, watch::Options::default());
+    async fn reconcile(&self, informers: &Informers, gauges: QueueGauges) {
+        let (nodes, mut changes) = informers.nodes().subscribe();
+        let mut state = State::new(nodes, gauges);
         let mut running = FuturesUnordered::new();
         let mut period = interval(self.options.monitor_period.max(Duration::from_millis(100)));
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -188,10 +185,7 @@ impl<P: Instances> Edge<P> {
                         tracing::warn!(node = %name, "{message}");
                     }
                 }
-                Some(event) = nodes.next() => match event {
-                    Ok(event) => state.event(event),
-                    Err(error) => tracing::warn!(%error, "watching Nodes fails, trying again"),
-                },
+                changed = changes.next() => state.changed(&changed),
                 _ = period.tick() => state.look(),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

@@ -15,6 +15,7 @@ use super::{LifecycleOptions, NodeLifecycleController, TAINT_SHUTDOWN};
 use crate::fake::{Call, FakeProvider, Method};
 use crate::metrics::Metrics;
 use crate::provider::ProviderError;
+use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{node, node_object, with};
 
@@ -60,8 +61,10 @@ impl Rig {
     fn start(self) -> Self {
         let (client, provider) = (self.api.client(), Arc::clone(&self.provider));
         let metrics = Metrics::unregistered("lease");
-        let controller = NodeLifecycleController::new(client, provider, LifecycleOptions::default(), metrics);
-        tokio::spawn(controller.run(self.token.clone()));
+        let (options, token) = (LifecycleOptions::default(), self.token.clone());
+        tokio::spawn(with_informers(client.clone(), |informers| {
+            NodeLifecycleController::new(client, informers, provider, options, metrics).run(token)
+        }));
         self
     }
 

@@ -3,8 +3,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::provider::ProviderError;
 use crate::testing::{node, node_object, with};
+use crate::watch::Event;
 
 const N1: &str = "n1";
+
+fn event(state: &mut State, event: Event<Node>) {
+    let changes = state.nodes.handle(event);
+    state.changed(&changes);
+}
 
 fn n1(uid: &str, uninitialized: bool) -> Node {
     let taint = json!({ "key": super::super::TAINT_UNINITIALIZED, "effect": "NoSchedule" });
@@ -14,9 +20,9 @@ fn n1(uid: &str, uninitialized: bool) -> Node {
 
 /// A state that has seen this node and no other, and works on it.
 fn working_on(node: &Node, now: Instant) -> State {
-    let mut state = State::new(Metrics::unregistered("lease").queues.of("Nodes"));
-    for event in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
-        state.event(event);
+    let mut state = State::new(Informer::default(), Metrics::unregistered("lease").queues.of("Nodes"));
+    for shown in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
+        event(&mut state, shown);
     }
     assert!(state.next(now).is_some());
     state
@@ -40,12 +46,13 @@ fn a_failure_is_news_until_it_is_told_and_again_for_a_node_that_was_made_again()
     assert!(told(&mut state, &one, "x"));
     assert!(!told(&mut state, &one, "x"), "told before");
     assert!(told(&mut state, &one, "y"));
-    state.event(Event::Apply(other.clone()));
+    event(&mut state, Event::Apply(other.clone()));
     assert!(told(&mut state, &other, "y"), "of another node");
     assert!(!told(&mut state, &one, "z"), "of one that is gone");
-    state.event(Event::Delete(other.clone()));
-    state.event(Event::Apply(other.clone()));
-    assert!(told(&mut state, &other, "y"), "of one that came back");
+    event(&mut state, Event::Delete(other));
+    let third = n1("c", false);
+    event(&mut state, Event::Apply(third.clone()));
+    assert!(told(&mut state, &third, "y"), "of one that was made after it was gone for a while");
 }
 
 #[test]
@@ -53,7 +60,7 @@ fn a_node_that_is_gone_is_not_tried_again() {
     let now = Instant::now();
     let node = n1("a", false);
     let mut state = working_on(&node, now);
-    state.event(Event::Delete(node.clone()));
+    event(&mut state, Event::Delete(node.clone()));
     let refused = Synced { standing: Standing::InOrder, latest: None, node_ip_refused: Some("x".to_owned()) };
     assert_eq!(state.finish(&N1.to_owned(), &node, Ok(refused), now), []);
     assert_eq!(state.finish(&N1.to_owned(), &node, failed("x"), now), []);

@@ -12,6 +12,7 @@ use crate::fake::{Call, FakeProvider, Method};
 use crate::metrics::Metrics;
 use crate::node::{NodeController, NodeOptions};
 use crate::provider::{InstanceMetadata, ProviderError};
+use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{node, with};
 
@@ -30,9 +31,12 @@ impl Rig {
     fn start(self) -> Self {
         let provider = Arc::clone(&self.provider);
         let metrics = Metrics::register(&self.registry, "lease").expect("metrics");
-        let mut controller = NodeController::new(self.api.client(), provider, self.options.clone(), metrics);
-        controller.clock = || Timestamp::from_second(BEGIN + 20).expect("a time");
-        tokio::spawn(controller.run(self.token.clone()));
+        let (client, options, token) = (self.api.client(), self.options.clone(), self.token.clone());
+        tokio::spawn(with_informers(client.clone(), |informers| {
+            let mut controller = NodeController::new(client, informers, provider, options, metrics);
+            controller.clock = || Timestamp::from_second(BEGIN + 20).expect("a time");
+            controller.run(token)
+        }));
         self
     }
 

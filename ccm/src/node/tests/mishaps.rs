@@ -16,6 +16,7 @@ use crate::fake::{FakeProvider, Method};
 use crate::metrics::Metrics;
 use crate::node::{NodeController, NodeOptions};
 use crate::provider::ProviderError;
+use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::faults::{Cut, Dice, Mishap};
 use crate::testing::with;
@@ -31,7 +32,13 @@ const TIME_OF_A_MISHAP: Duration = Duration::from_mins(1);
 
 fn start(client: Client, provider: Arc<FakeProvider>, token: CancellationToken) -> JoinHandle<()> {
     let metrics = Metrics::unregistered("lease");
-    tokio::spawn(NodeController::new(client, provider, NodeOptions::default(), metrics).run(token))
+    tokio::spawn(async move {
+        let run = |informers| {
+            NodeController::new(client.clone(), informers, provider, NodeOptions::default(), metrics)
+                .run(token)
+        };
+        with_informers(client.clone(), run).await.expect("watches");
+    })
 }
 
 /// Node `other` waits to be initialized, and the controller runs.

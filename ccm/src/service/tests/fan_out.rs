@@ -104,8 +104,7 @@ fn a_node_that_is_about_to_go_is_left_out_of_the_next_set_20_24() {
 #[test]
 fn nodes_that_come_and_go_are_told_with_the_set_as_it_is_23_26_to_28() {
     let heard = updates(Rig::new(&[lb("web")], &["n1", "n2"]), |rig| {
-        let now = rig.now;
-        rig.state.node_event(Event::Delete(node_object(node("n1"))), now);
+        rig.node_event(Event::Delete(node_object(node("n1"))));
     });
     assert_eq!(heard, [("web".to_owned(), "n2".to_owned())], "23");
     for (at_first, added, all) in

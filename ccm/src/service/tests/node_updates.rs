@@ -12,6 +12,7 @@ use crate::fake::{Call, Method};
 use crate::metrics::Metrics;
 use crate::provider::{LoadBalancer as _, ProviderError};
 use crate::service::{ServiceController, ServiceOptions};
+use crate::store::with_informers;
 use crate::testing::{lb, node, service};
 
 const UPDATED: &str = "Normal UpdatedLoadBalancer Updated load balancer with new hosts";
@@ -76,8 +77,10 @@ async fn updates_are_counted_and_ensures_are_not_s_50() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, "lease").expect("metrics");
     let (client, provider) = (rig.api.client(), Arc::clone(&rig.provider));
-    let controller = ServiceController::new(client, provider, ServiceOptions::default(), metrics);
-    tokio::spawn(controller.run(CancellationToken::new()));
+    tokio::spawn(with_informers(client.clone(), |informers| {
+        ServiceController::new(client, informers, provider, ServiceOptions::default(), metrics)
+            .run(CancellationToken::new())
+    }));
     rig.api.put(lb("web"));
     rig.until_event(ENSURED).await;
     rig.api.put(node("n2"));

@@ -11,6 +11,7 @@ use crate::fake::FakeProvider;
 use crate::metrics::Metrics;
 use crate::provider::{Ensured, ProviderError, ServiceKey};
 use crate::service::{ServiceController, ServiceOptions};
+use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::node;
 
@@ -61,8 +62,14 @@ impl Rig {
         let metrics = Metrics::unregistered("lease");
         let (client, number) = self.api.numbered_client();
         self.client = number;
-        let controller = ServiceController::new(client, Arc::clone(&self.provider), options, metrics);
-        self.running = Some((token.clone(), tokio::spawn(controller.run(token))));
+        let (provider, stop) = (Arc::clone(&self.provider), token.clone());
+        let task = tokio::spawn(async move {
+            let run = |informers| {
+                ServiceController::new(client.clone(), informers, provider, options, metrics).run(stop)
+            };
+            with_informers(client.clone(), run).await.expect("watches");
+        });
+        self.running = Some((token, task));
     }
 
     pub(super) async fn stop(&mut self) {

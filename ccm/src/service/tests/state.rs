@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Node, Service};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -11,6 +11,7 @@ use crate::service::ServiceOptions;
 use crate::service::state::{
     Done, Failure, FailureKind, Job, PATIENCE, Report, Retry, Rules, State, Task, Voice,
 };
+use crate::store::Informer;
 use crate::testing::{lb, node, node_object, service, with};
 use crate::watch::Event;
 
@@ -35,6 +36,8 @@ impl Rules for Classless {
 
 pub(super) struct Rig {
     pub(super) state: State<Classless>,
+    services: Informer<Service>,
+    nodes: Informer<Node>,
     pub(super) now: Instant,
 }
 
@@ -44,20 +47,34 @@ impl Rig {
     }
 
     pub(super) fn with(rules: Classless, services: &[Value], nodes: &[&str]) -> Self {
-        let gauges = Metrics::unregistered("lease").queues.of("service");
-        let state = State::new(ServiceOptions::default(), rules, gauges);
-        let mut rig = Self { state, now: Instant::now() };
-        rig.state.service_event(Event::Init);
+        let mut rig = Self::unsynced(rules);
+        rig.service_event(Event::Init);
         for value in services {
-            rig.state.service_event(Event::InitApply(service(value.clone())));
+            rig.service_event(Event::InitApply(service(value.clone())));
         }
-        rig.state.service_event(Event::InitDone);
-        rig.state.node_event(Event::Init, rig.now);
+        rig.service_event(Event::InitDone);
+        rig.node_event(Event::Init);
         for name in nodes {
-            rig.state.node_event(Event::InitApply(node_object(node(name))), rig.now);
+            rig.node_event(Event::InitApply(node_object(node(name))));
         }
-        rig.state.node_event(Event::InitDone, rig.now);
+        rig.node_event(Event::InitDone);
         rig
+    }
+
+    pub(super) fn unsynced(rules: Classless) -> Self {
+        let gauges = Metrics::unregistered("lease").queues.of("service");
+        let (services, nodes) = (Informer::default(), Informer::default());
+        let options = ServiceOptions::default();
+        let state = State::new(services.clone(), nodes.clone(), options, rules, gauges);
+        Self { state, services, nodes, now: Instant::now() }
+    }
+
+    pub(super) fn service_event(&mut self, event: Event<Service>) {
+        self.state.services_changed(&self.services.handle(event));
+    }
+
+    pub(super) fn node_event(&mut self, event: Event<Node>) {
+        self.state.nodes_changed(&self.nodes.handle(event), self.now);
     }
 
     pub(super) fn job(&mut self) -> Option<Job> {
@@ -69,7 +86,7 @@ impl Rig {
     }
 
     pub(super) fn apply(&mut self, value: &Value) {
-        self.state.service_event(Event::Apply(service(value.clone())));
+        self.service_event(Event::Apply(service(value.clone())));
     }
 
     pub(super) fn add_node(&mut self, name: &str) {
@@ -77,7 +94,7 @@ impl Rig {
     }
 
     pub(super) fn change_node(&mut self, node: Value) {
-        self.state.node_event(Event::Apply(node_object(node)), self.now);
+        self.node_event(Event::Apply(node_object(node)));
     }
 
     pub(super) fn finish(&mut self, job: &Job, outcome: Result<Done, Failure>) -> bool {
@@ -135,22 +152,20 @@ pub(super) fn key(name: &str) -> ServiceKey {
 #[test]
 fn nothing_is_done_before_all_services_and_nodes_are_known() {
     let mut rig = Rig::new(&[], &[]);
-    rig.state.service_event(Event::Apply(service(lb("web"))));
+    rig.service_event(Event::Apply(service(lb("web"))));
     assert!(rig.job().is_some());
 
-    let gauges = Metrics::unregistered("lease").queues.of("service");
-    let mut state = State::new(ServiceOptions::default(), Classless { depends_on_nodes: true }, gauges);
-    state.service_event(Event::Init);
-    state.service_event(Event::InitApply(service(lb("web"))));
-    state.service_event(Event::InitDone);
-    assert!(state.next_job(Instant::now()).is_none(), "the nodes are not known yet");
+    let mut rig = Rig::unsynced(Classless { depends_on_nodes: true });
+    rig.service_event(Event::Init);
+    rig.service_event(Event::InitApply(service(lb("web"))));
+    rig.service_event(Event::InitDone);
+    assert!(rig.job().is_none(), "the nodes are not known yet");
 
-    let gauges = Metrics::unregistered("lease").queues.of("service");
-    let mut state = State::new(ServiceOptions::default(), Classless { depends_on_nodes: true }, gauges);
-    state.node_event(Event::Init, Instant::now());
-    state.node_event(Event::InitDone, Instant::now());
-    state.service_event(Event::Apply(service(lb("web"))));
-    assert!(state.next_job(Instant::now()).is_none(), "not all Services are known yet");
+    let mut rig = Rig::unsynced(Classless { depends_on_nodes: true });
+    rig.node_event(Event::Init);
+    rig.node_event(Event::InitDone);
+    rig.service_event(Event::Apply(service(lb("web"))));
+    assert!(rig.job().is_none(), "not all Services are known yet");
 }
 
 #[test]
@@ -317,7 +332,7 @@ fn node_changes_cost_nothing_where_load_balancers_do_not_depend_on_nodes() {
         rig.finish(&job, Ok(Done::Ensured));
     }
     rig.add_node("n2");
-    rig.state.node_event(Event::Delete(node_object(node("n1"))), rig.now);
+    rig.node_event(Event::Delete(node_object(node("n1"))));
     assert!(rig.job().is_none());
     assert_eq!(rig.state.fan_out_took(), None, "nothing to time");
     rig.apply(&with(lb("a"), &json!({ "spec": { "loadBalancerIP": "192.0.2.7" } })));
@@ -363,7 +378,7 @@ fn an_older_node_set_never_follows_a_newer_one_47() {
 fn a_service_gone_without_finalizer_is_taken_away_from_memory_39_41_42() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     rig.settle();
-    rig.state.service_event(Event::Delete(service(lb("web"))));
+    rig.service_event(Event::Delete(service(lb("web"))));
     let job = rig.must_job();
     assert!(matches!(job.task, Task::Forget) && job.predecessor.is_some());
     rig.finish(&job, Err(failure(FailureKind::Delete, Retry::Backoff)));
@@ -371,7 +386,7 @@ fn a_service_gone_without_finalizer_is_taken_away_from_memory_39_41_42() {
     let job = rig.must_job();
     assert!(job.predecessor.is_some(), "41: still remembered");
     rig.finish(&job, Ok(Done::Removed));
-    rig.state.service_event(Event::Delete(service(lb("web"))));
+    rig.service_event(Event::Delete(service(lb("web"))));
     assert!(rig.job().is_none(), "40, 42");
 }
 
@@ -416,7 +431,7 @@ fn a_cleaned_up_service_leaves_nothing_to_do() {
     let job = rig.must_job();
     assert!(matches!(job.task, Task::Cleanup { .. }));
     rig.finish(&job, Ok(Done::Removed));
-    rig.state.service_event(Event::Delete(service(lb("web"))));
+    rig.service_event(Event::Delete(service(lb("web"))));
     assert!(rig.job().is_none());
     assert_eq!(rig.state.next_due(true), None);
 }
@@ -436,7 +451,7 @@ fn news_of_a_service_that_our_answer_showed_gone_make_no_second_clean_up() {
     assert!(rig.job().is_none());
     rig.apply(&going);
     assert!(rig.job().is_none(), "the watch lags behind");
-    rig.state.service_event(Event::Delete(service(going)));
+    rig.service_event(Event::Delete(service(going)));
     assert!(rig.job().is_none());
 }
 

@@ -9,6 +9,7 @@ use super::rig::{
 };
 use crate::fake::{FakeProvider, Method};
 use crate::provider::ProviderError;
+use crate::testing::faults::Weather;
 use crate::testing::{lb, with};
 
 /// The Service goes without its finalizer, as by the hand of a user.
@@ -54,7 +55,10 @@ async fn a_service_that_goes_before_it_has_a_finalizer_is_no_failure_s_08() {
     for service in [lb("web"), with(lb("web"), &hold)] {
         let rig = Rig::new([]);
         rig.idle().await;
+        // The finalizer is on its way when the Service goes.
+        rig.api.set_weather(Weather { delay_ms: 10_000, ..Weather::default() }, 1);
         rig.api.put(service.clone());
+        tokio::time::sleep(Duration::from_millis(1)).await;
         rig.api.delete(WEB);
         rig.idle().await;
         assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());

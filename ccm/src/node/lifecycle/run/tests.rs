@@ -4,21 +4,28 @@ use super::*;
 use crate::apiserver::CallError;
 use crate::provider::ProviderError;
 use crate::testing::{node, node_object, with};
+use crate::watch::Event;
 
 const N1: &str = "n1";
 
-/// A node that is not ready.
+fn event(state: &mut State, event: Event<Node>) {
+    let changes = state.nodes.handle(event);
+    state.changed(&changes);
+}
+
+/// A node that is not ready; a later one than those whose UID comes before.
 fn n1(uid: &str) -> Node {
-    let change =
-        json!({ "metadata": { "uid": uid, "resourceVersion": "1" }, "status": { "conditions": [] } });
+    let version: u32 = uid.bytes().map(u32::from).sum();
+    let metadata = json!({ "uid": uid, "resourceVersion": version.to_string() });
+    let change = json!({ "metadata": metadata, "status": { "conditions": [] } });
     node_object(with(node(N1), &change))
 }
 
 /// A state that has seen this node and no other.
 fn knowing(node: &Node) -> State {
-    let mut state = State::new(Metrics::unregistered("lease").queues.of("node-lifecycle"));
-    for event in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
-        state.event(event);
+    let mut state = State::new(Informer::default(), Metrics::unregistered("lease").queues.of("node-lifecycle"));
+    for shown in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
+        event(&mut state, shown);
     }
     state
 }
@@ -55,7 +62,7 @@ fn a_node_that_was_made_again_does_not_wait_for_the_one_before() {
     let (mut state, now) = (knowing(&n1("a")), Instant::now());
     assert!(turn(&mut state, refused(), now).is_some());
     assert!(!is_due(&mut state, now));
-    state.event(Event::Apply(n1("b")));
+    event(&mut state, Event::Apply(n1("b")));
     assert!(is_due(&mut state, now));
     // What became of the one before is nothing to it.
     let name = N1.to_owned();
@@ -76,7 +83,7 @@ fn the_same_trouble_is_told_once() {
 #[test]
 fn what_was_written_is_known_before_the_watch_shows_it() {
     let (mut state, now) = (knowing(&n1("a")), Instant::now());
-    let change = json!({ "metadata": { "uid": "a", "resourceVersion": "2" } });
+    let change = json!({ "metadata": { "uid": "a", "resourceVersion": "1000" } });
     let ready = node_object(with(node(N1), &change));
     assert_eq!(turn(&mut state, Outcome::Written(Box::new(ready)), now), None);
     assert!(!is_due(&mut state, now), "it is ready");

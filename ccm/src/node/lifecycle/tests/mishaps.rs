@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::node::lifecycle::{LifecycleOptions, NodeLifecycleController, TAINT_SHUTDOWN};
 use crate::node::tests::rig::Rig;
 use crate::provider::ProviderError;
+use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::faults::{Carried, Cut, Dice, Mishap};
 use crate::testing::with;
@@ -31,9 +32,13 @@ const TIME_OF_A_MISHAP: Duration = Duration::from_mins(2);
 
 fn start(client: Client, provider: Arc<FakeProvider>, token: CancellationToken) -> JoinHandle<()> {
     let metrics = Metrics::unregistered("lease");
-    tokio::spawn(
-        NodeLifecycleController::new(client, provider, LifecycleOptions::default(), metrics).run(token),
-    )
+    let options = LifecycleOptions::default();
+    tokio::spawn(async move {
+        let run = |informers| {
+            NodeLifecycleController::new(client.clone(), informers, provider, options, metrics).run(token)
+        };
+        with_informers(client.clone(), run).await.expect("watches");
+    })
 }
 
 /// Node `other` is not ready, its machine is there, and the controller runs.

@@ -1,0 +1,124 @@
+//! The informers of a process, each with the one watch that feeds it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::StreamExt as _;
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::Informer;
+use crate::slim;
+use crate::watch::{self, watch};
+
+/// One informer per kind, as client-go's `SharedInformerFactory`: whoever asks for a kind gets the same. It is watched from
+/// the first time that it is asked for.
+#[derive(Clone)]
+pub struct Informers(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    started: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
+    watches: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+}
+
+/// A watch ended, which none may: what it feeds would stand still.
+#[derive(Debug, thiserror::Error)]
+#[error("a watch ended{}", .0.as_ref().map(|panic| format!(": {panic}")).unwrap_or_default())]
+pub struct Ended(#[source] Option<tokio::task::JoinError>);
+
+impl Debug for Informers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner).len();
+        f.debug_struct("Informers").field("started", &started).finish_non_exhaustive()
+    }
+}
+
+impl Informers {
+    /// The informers, and what runs their watches: it ends only if one of them does, and stops them all when it is dropped.
+    pub fn new(client: Client) -> (Self, impl Future<Output = Ended> + Send + 'static) {
+        let (watches, mut new) = mpsc::unbounded_channel::<BoxFuture<'static, ()>>();
+        let informers = Self(Arc::new(Inner { client, started: Mutex::default(), watches }));
+        let run = async move {
+            let mut running = JoinSet::new();
+            loop {
+                tokio::select! {
+                    Some(watch) = new.recv() => drop(running.spawn(watch)),
+                    Some(ended) = running.join_next() => return Ended(ended.err()),
+                    else => std::future::pending().await,
+                }
+            }
+        };
+        (informers, run)
+    }
+
+    /// All Services, without what nobody reads ([`slim::service`]).
+    pub fn services(&self) -> Informer<Service> {
+        self.with(slim::service)
+    }
+
+    /// All Nodes, without what nobody reads ([`slim::node`]).
+    pub fn nodes(&self) -> Informer<Node> {
+        self.with(slim::node)
+    }
+
+    /// All objects of a kind. `slim` drops what nobody reads of an object that is kept; that of the first who asks counts.
+    pub fn with<K>(&self, slim: fn(&mut K)) -> Informer<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let mut started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = started.get(&TypeId::of::<K>()).and_then(|one| one.downcast_ref::<Informer<K>>());
+        if let Some(informer) = known {
+            return informer.clone();
+        }
+        let informer = Informer::new(slim);
+        started.insert(TypeId::of::<K>(), Box::new(informer.clone()));
+        // Nobody runs watches any more when the process is about to end.
+        drop(self.0.watches.send(feed(self.0.client.clone(), informer.clone()).boxed()));
+        informer
+    }
+}
+
+/// Does work that has informers, and runs their watches beside it.
+///
+/// # Errors
+/// A watch ended before the work did.
+pub async fn with_informers<T, W: Future<Output = T>>(
+    client: Client,
+    work: impl FnOnce(Informers) -> W,
+) -> Result<T, Ended> {
+    let (informers, watches) = Informers::new(client);
+    tokio::select! {
+        done = work(informers) => Ok(done),
+        ended = watches => Err(ended),
+    }
+}
+
+/// Keeps an informer as the API server has it. What goes wrong is said once until it goes well again.
+async fn feed<K>(client: Client, informer: Informer<K>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let kind = K::kind(&());
+    let mut events = watch::<K>(&client, watch::Options::default());
+    let mut told = false;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                told = false;
+                drop(informer.handle(event));
+            }
+            Err(error) if !std::mem::replace(&mut told, true) => {
+                tracing::warn!(%kind, %error, "watch interrupted, trying again");
+            }
+            Err(error) => tracing::debug!(%kind, %error, "watch interrupted, trying again"),
+        }
+    }
+}
