@@ -222,7 +222,8 @@ impl Manager {
                 (ControllerName::CloudNode, _, Some(instances)) => {
                     let (client, informers, metrics) = (client.clone(), informers.clone(), metrics.clone());
                     let options = self.options.nodes.clone();
-                    let work = NodeController::new(client, informers, Arc::clone(instances), options, metrics);
+                    let work =
+                        NodeController::new(client, informers, Arc::clone(instances), options, metrics);
                     parts.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::CloudNode | ControllerName::CloudNodeLifecycle, _, None) => {
@@ -234,7 +235,13 @@ impl Manager {
                         monitor_period: self.options.node_monitor_period,
                         ..LifecycleOptions::default()
                     };
-                    let work = NodeLifecycleController::new(client, informers, Arc::clone(instances), options, metrics);
+                    let work = NodeLifecycleController::new(
+                        client,
+                        informers,
+                        Arc::clone(instances),
+                        options,
+                        metrics,
+                    );
                     parts.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::Route, _, _) => {}

@@ -63,13 +63,7 @@ struct Listing<K> {
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            listing: None,
-            gone: Gone::default(),
-            synced: false,
-            revision: 0,
-        }
+        Self { objects: BTreeMap::new(), listing: None, gone: Gone::default(), synced: false, revision: 0 }
     }
 }
 
@@ -134,7 +128,8 @@ impl<K: Resource> Store<K> {
     /// Takes in what the API server has, whatever is known: its database may be a restored one. `None`: it is the same.
     fn replace(&mut self, key: &str, object: Arc<K>) -> Option<Change<K>> {
         let is_same = |known: &K| {
-            known.meta().uid == object.meta().uid && known.meta().resource_version == object.meta().resource_version
+            known.meta().uid == object.meta().uid
+                && known.meta().resource_version == object.meta().resource_version
         };
         if version(&*object) > 0 && self.get(key).is_some_and(|known| is_same(known)) {
             return None;

@@ -108,7 +108,11 @@ fn a_late_answer_does_not_bring_back_what_is_gone() {
     store.handle(Event::Apply(made("n", "a", "10")));
     assert_eq!(told(store.handle(Event::Delete(made("n", "a", "12")))), ["-n"]);
     assert_eq!(told(store.learn(made("n", "a", "11"))), [""; 0]);
-    assert_eq!(told(store.learn(made("n", "b", "13"))), ["+n"], "another object of that name is another object");
+    assert_eq!(
+        told(store.learn(made("n", "b", "13"))),
+        ["+n"],
+        "another object of that name is another object"
+    );
 }
 
 #[test]

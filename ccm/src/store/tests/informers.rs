@@ -30,7 +30,10 @@ fn each_subscriber_is_told_of_everything_known_and_every_change_but_of_its_own_w
     assert!(one.learn(node_at("2")).is_some());
     assert_eq!((next(&mut told_one), next(&mut told_two)), (None, Some(vec!["~a".to_owned()])));
     assert!(informer.learn(node_at("3")).is_some());
-    assert_eq!((next(&mut told_one), next(&mut told_two)), (Some(vec!["~a".to_owned()]), Some(vec!["~a".to_owned()])));
+    assert_eq!(
+        (next(&mut told_one), next(&mut told_two)),
+        (Some(vec!["~a".to_owned()]), Some(vec!["~a".to_owned()]))
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;
 use self::provider::load_balancer::Provider;
 use self::state::shared::Shared;
-use self::state::watch::{watch, watch_if_there};
+use self::state::watch::{follow, watch, watch_if_there};
 use self::stores::clock::Clock;
 use crate::http;
 
@@ -75,8 +75,10 @@ impl CloudProvider for Windlass {
 
     /// Ready when every list is complete: nothing is given before. What runs beside it ends with it.
     async fn start(self, context: Context) -> Result<Capabilities<Provider, Provider>, BoxError> {
-        let Context { client, token, cloud_config, .. } = context;
-        let shared = Arc::new(Shared::new(self.settings, self.clock));
+        let Context { client, informers, token, cloud_config, .. } = context;
+        let (services, service_changes) = informers.services().subscribe();
+        let (nodes, node_changes) = informers.nodes().subscribe();
+        let shared = Arc::new(Shared::new(self.settings, self.clock, services, nodes));
         self.pools.show(&shared);
         // What becomes of a Service's addresses is told by the same voice as the rest of what becomes of it.
         let recorder = Recorder::new(client.clone(), &ServiceOptions::default().component);
@@ -103,9 +105,9 @@ impl CloudProvider for Windlass {
         watch!(windlass_api::VirtualIP);
         watch!(windlass_api::VirtualRouter);
         watch!(windlass_api::NodeNetwork);
-        watch!(k8s_openapi::api::core::v1::Service);
-        watch!(k8s_openapi::api::core::v1::Node);
         watch!(k8s_openapi::api::core::v1::Namespace);
+        tasks.spawn(follow(service_changes, Arc::clone(&shared)));
+        tasks.spawn(follow(node_changes, Arc::clone(&shared)));
         tokio::select! {
             () = shared.ready.wait() => {}
             ended = first_to_end(&mut tasks) => ended?,

@@ -23,7 +23,8 @@ fn n1(uid: &str) -> Node {
 
 /// A state that has seen this node and no other.
 fn knowing(node: &Node) -> State {
-    let mut state = State::new(Informer::default(), Metrics::unregistered("lease").queues.of("node-lifecycle"));
+    let mut state =
+        State::new(Informer::default(), Metrics::unregistered("lease").queues.of("node-lifecycle"));
     for shown in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
         event(&mut state, shown);
     }

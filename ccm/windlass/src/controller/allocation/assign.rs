@@ -11,9 +11,9 @@ use super::ledger::Ledger;
 use super::request::{self, RequestError, asks_otherwise, owner, wants_address};
 use super::waiting::{Giver, Trigger, Waiter};
 use crate::controller::state::State;
-use crate::controller::stores::cache::News;
 use crate::controller::stores::created;
 use crate::controller::stores::service_key;
+use windlass_ccm::store::Change;
 
 impl Giver for Ledger {
     fn allocator(&self) -> &Allocator<ServiceRef> {
@@ -98,14 +98,14 @@ impl State {
     /// are looked at would decide.
     pub(crate) fn serve_all(&mut self) {
         let mut waiters = Vec::new();
-        for service in self.stores.services.iter() {
-            let Some(owner) = owner(service).filter(|owner| self.ledger.held_by(owner).is_empty()) else {
+        for service in self.stores.services.list() {
+            let Some(owner) = owner(&service).filter(|owner| self.ledger.held_by(owner).is_empty()) else {
                 continue;
             };
             let wants =
-                wants_address(service, self.settings) && service.metadata.deletion_timestamp.is_none();
-            if let (true, Ok(request)) = (wants, self.wishes(&owner, service)) {
-                waiters.push(Waiter { owner, created: created(service), request, missing: Vec::new() });
+                wants_address(&service, self.settings) && service.metadata.deletion_timestamp.is_none();
+            if let (true, Ok(request)) = (wants, self.wishes(&owner, &service)) {
+                waiters.push(Waiter { owner, created: created(&service), request, missing: Vec::new() });
             }
         }
         for waiter in waiters {
@@ -116,7 +116,7 @@ impl State {
 
     /// A Service changed. Names it if it asks for something else, also where the service controller sees no change that
     /// concerns it: labels, and the selector of `externalTrafficPolicy: Local`.
-    pub(crate) fn wishes_changed(&mut self, news: &News<Service>) -> Vec<ServiceKey> {
+    pub(crate) fn wishes_changed(&mut self, news: &Change<Service>) -> Vec<ServiceKey> {
         let Some(owner) = news.old.as_ref().and_then(|service| owner(service)) else { return Vec::new() };
         if !self.is_wanted(&owner) {
             self.served(&owner);
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// A namespace changed.
-    pub(crate) fn namespace_changed(&mut self, news: &News<Namespace>) -> Vec<ServiceKey> {
+    pub(crate) fn namespace_changed(&mut self, news: &Change<Namespace>) -> Vec<ServiceKey> {
         let (Some(name), labels) = (
             news.new.as_ref().or(news.old.as_ref()).and_then(|one| one.metadata.name.as_deref()),
             news.new.as_ref().and_then(|new| new.metadata.labels.clone()).unwrap_or_default(),

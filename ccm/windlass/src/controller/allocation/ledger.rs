@@ -15,8 +15,8 @@ use windlass_ipam::{
     Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
 };
 
-use crate::controller::stores::cache::version;
 use crate::controller::stores::clock::moment;
+use windlass_ccm::store::version;
 
 /// The object behind an address, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]

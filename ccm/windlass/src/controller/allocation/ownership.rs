@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::{OnRemoval, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec};
@@ -78,7 +77,7 @@ impl State {
     /// What is wrong with it.
     pub(crate) fn wishes(&self, holder: &ServiceRef, service: &Service) -> Result<Request, RequestError> {
         let mut request = self.asks(service)?;
-        request.preferred = self.in_order_of_status(holder, service);
+        request.preferred = status_addresses(service).collect();
         let held = self.ledger.held_by(holder);
         let mut outside =
             held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
@@ -104,7 +103,7 @@ impl State {
         };
         let is_lost = !is_object_name(its);
         let is_told =
-            || self.stores.live(holder).is_some_and(|one| condition::says_of_pool(one, address, pool));
+            || self.stores.live(holder).is_some_and(|one| condition::says_of_pool(&one, address, pool));
         is_lost || its == pool || former_pools.iter().any(|former| former == pool) || is_told()
     }
 
@@ -131,9 +130,9 @@ impl State {
     pub(crate) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
         let named = vip.owners.iter().chain(self.ledger.holders(vip.address)).filter_map(|owner| {
             let service = self.stores.live(owner)?;
-            let named = named_pool(service, self.settings).filter(|named| named != pool)?;
+            let named = named_pool(&service, self.settings).filter(|named| named != pool)?;
             let is_recorded = vip.pool == named || vip.former_pools.contains(&named);
-            let is_known = || shows(service, vip.address) && self.was_given_by(owner, &named, vip.address);
+            let is_known = || shows(&service, vip.address) && self.was_given_by(owner, &named, vip.address);
             (is_recorded || is_known()).then_some(named)
         });
         named.collect::<BTreeSet<_>>().into_iter().collect()
@@ -146,26 +145,10 @@ impl State {
         vip.allows_move() || pool.is_some_and(|pool| pool.spec.on_removal == OnRemoval::Move)
     }
 
-    /// The addresses that the Service's status shows: as the caller has it, and as the watch has it.
-    pub(crate) fn shown(&self, holder: &ServiceRef, service: &Service) -> BTreeSet<IpAddr> {
-        self.in_order_of_status(holder, service).into_iter().collect()
-    }
-
-    fn in_order_of_status(&self, holder: &ServiceRef, service: &Service) -> Vec<IpAddr> {
-        let watched = self.stores.live(holder).map(Arc::as_ref);
-        let mut addresses = Vec::new();
-        for address in status_addresses(service).chain(watched.into_iter().flat_map(status_addresses)) {
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
-        }
-        addresses
-    }
-
     /// Whether the status of some Service that owns `address` shows it.
     pub(crate) fn is_shown_by_any_owner(&self, address: IpAddr) -> bool {
         let holders = self.ledger.holders(address).iter();
-        holders.filter_map(|holder| self.stores.live(holder)).any(|service| shows(service, address))
+        holders.filter_map(|holder| self.stores.live(holder)).any(|service| shows(&service, address))
     }
 
     /// Services that hold an address that is in no pool.
@@ -206,9 +189,9 @@ impl State {
 
     /// What `holder` has as a load balancer, and loses when it is none any more.
     pub(crate) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
-        let service = self.stores.live(holder).map(Arc::as_ref);
+        let service = self.stores.live(holder);
         let mut held = self.ledger.held_by(holder);
-        held.retain(|address| !self.wants_besides(holder, service, *address));
+        held.retain(|address| !self.wants_besides(holder, service.as_deref(), *address));
         held
     }
 
@@ -216,7 +199,8 @@ impl State {
     pub(crate) fn take_suspects(&mut self) -> BTreeSet<ServiceRef> {
         let mut suspects = std::mem::take(&mut self.suspects);
         suspects.retain(|suspect| {
-            let service = self.service(suspect);
+            let service = self.stores.service(suspect);
+            let service = service.as_deref();
             let unwanted = |address| !self.wants_besides(suspect, service, address);
             is_orphaned(suspect, service, self.settings)
                 && self.ledger.held_by(suspect).into_iter().any(unwanted)
@@ -285,21 +269,21 @@ fn keeps_in_spite_of(
     };
     let is_taken =
         vip.spec.quarantine.as_ref().is_some_and(|one| one.reason == QuarantineReason::AddressTaken);
-    let shows_none = || !status_addresses(service).any(|shown| shown.is_ipv4() == address.is_ipv4());
-    !is_taken && (shows(service, address) || (proven && shows_none()))
+    let shows_none = || !status_addresses(&service).any(|shown| shown.is_ipv4() == address.is_ipv4());
+    !is_taken && (shows(&service, address) || (proven && shows_none()))
 }
 
 /// Whether the Service exists, is not being deleted and wants an address.
 fn is_wanted(stores: &Stores, holder: &ServiceRef, settings: Settings) -> bool {
     stores.live(holder).is_some_and(|service| {
-        service.metadata.deletion_timestamp.is_none() && wants_address(service, settings)
+        service.metadata.deletion_timestamp.is_none() && wants_address(&service, settings)
     })
 }
 
 /// On which terms a Service shares what it has, or the one that was made anew under its name; with nobody, as long as nothing
 /// is known of it.
 fn terms_of(stores: &Stores, holder: &ServiceRef, settings: Settings) -> Terms {
-    let known = stores.service(holder).and_then(|service| terms(service, settings).ok());
+    let known = stores.service(holder).and_then(|service| terms(&service, settings).ok());
     known.unwrap_or_else(|| Terms::alone(&holder.namespace))
 }
 

@@ -20,9 +20,9 @@ use super::ownership::shows;
 use super::request::{owner, status_addresses, terms, wants_address};
 use crate::controller::state::State;
 use crate::controller::stores::Stores;
-use crate::controller::stores::cache::News;
 use crate::controller::stores::created;
 use crate::controller::stores::service_key;
+use windlass_ccm::store::Change;
 
 /// What a Service that an object names as an owner, or one that was made anew under its name, has besides to say for itself,
 /// the best first.
@@ -45,13 +45,13 @@ impl State {
     /// an address no object says they have: those satisfied come before any that wait.
     pub(crate) fn rebuild_when_complete(&mut self) -> bool {
         let Stores { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.stores;
-        let complete = pools.is_ready()
-            && vips.is_ready()
-            && routers.is_ready()
-            && networks.is_ready()
-            && services.is_ready()
-            && nodes.is_ready()
-            && namespaces.is_ready();
+        let complete = pools.is_synced()
+            && vips.is_synced()
+            && routers.is_synced()
+            && networks.is_synced()
+            && services.is_synced()
+            && nodes.is_synced()
+            && namespaces.is_synced();
         if self.ready || !complete {
             return false;
         }
@@ -72,11 +72,11 @@ impl State {
     /// Promises to all Services, the oldest first, what they show and do not hold. Names those that got something, and those
     /// that show addresses of pools that are not theirs.
     pub(crate) fn adopt_all_shown(&mut self) -> Vec<ServiceKey> {
-        let unheld = |service: &&Arc<Service>| {
+        let unheld = |service: &Arc<Service>| {
             let Some(owner) = owner(service) else { return false };
             status_addresses(service).any(|address| !self.ledger.holders(address).contains(&owner))
         };
-        let mut by_age: Vec<Arc<Service>> = self.stores.services.iter().filter(unheld).cloned().collect();
+        let mut by_age: Vec<Arc<Service>> = self.stores.services.list().into_iter().filter(unheld).collect();
         by_age.sort_by_cached_key(|service| (created(service), owner(service)));
         by_age
             .iter()
@@ -113,7 +113,7 @@ impl State {
             let Self { ledger, stores, ready, .. } = self;
             // As long as it runs the ledger knows whose a working address is; at the start only the objects say so.
             let is_known = *ready && ledger.is_proven(address);
-            let shown = |holder: &ServiceRef| stores.live(holder).is_some_and(|one| shows(one, address));
+            let shown = |holder: &ServiceRef| stores.live(holder).is_some_and(|one| shows(&one, address));
             let gives_way = |holder: &ServiceRef| !is_known && (is_told || !shown(holder));
             adopted |= ledger.adopt(address, &owner, &terms, is_told, gives_way);
         }
@@ -157,9 +157,9 @@ impl State {
     /// Whether a Service that does not share with `owner` shows `address`, and our condition on it tells of it.
     fn is_shown_by_another(&self, owner: &ServiceRef, address: IpAddr) -> bool {
         let mine = self.ledger.allocator().terms(owner);
-        let showing = self.stores.services.iter().filter(|other| shows(other, address));
+        let showing = self.stores.services.list().into_iter().filter(|other| shows(other, address));
         showing.filter(|other| condition::says_ours(other, address)).any(|other| {
-            let theirs = terms(other, self.settings).ok();
+            let theirs = terms(&other, self.settings).ok();
             let fits = mine.zip(theirs.as_ref()).is_some_and(|(mine, theirs)| mine.fits(theirs).is_ok());
             !fits && other.metadata.uid.as_ref() != Some(&owner.uid)
         })
@@ -168,9 +168,9 @@ impl State {
     /// Notes which addresses the statuses of their Services show.
     fn note_all_shown(&mut self) {
         let Self { ledger, stores, .. } = self;
-        for service in stores.services.iter() {
-            let Some(owner) = owner(service) else { continue };
-            for address in status_addresses(service) {
+        for service in stores.services.list() {
+            let Some(owner) = owner(&service) else { continue };
+            for address in status_addresses(&service) {
                 ledger.shown(address, &owner);
             }
         }
@@ -179,8 +179,8 @@ impl State {
     /// Notes on which terms Services have what they have.
     fn note_all_terms(&mut self) {
         let Self { ledger, stores, settings, .. } = self;
-        for service in stores.services.iter() {
-            if let (Some(owner), Ok(terms)) = (owner(service), terms(service, *settings)) {
+        for service in stores.services.list() {
+            if let (Some(owner), Ok(terms)) = (owner(&service), terms(&service, *settings)) {
                 ledger.set_terms(&owner, &terms);
             }
         }
@@ -199,7 +199,7 @@ impl State {
             };
             for one in holders.iter().filter(clash) {
                 let service = self.stores.service(one);
-                let edited = service.and_then(|service| slim::edited(service));
+                let edited = service.as_deref().and_then(slim::edited);
                 later.entry((self.title(one, address), edited)).or_default().push((address, one.clone()));
             }
         }
@@ -210,10 +210,9 @@ impl State {
     }
 
     fn title(&self, holder: &ServiceRef, address: IpAddr) -> Title {
-        let Some((service, now)) = self.stores.service(holder).and_then(|one| Some((one, owner(one)?)))
-        else {
-            return Title::None;
-        };
+        let Some(service) = self.stores.service(holder) else { return Title::None };
+        let service = &*service;
+        let Some(now) = owner(service) else { return Title::None };
         if !self.is_wanted(&now) {
             return Title::None;
         }
@@ -232,7 +231,7 @@ impl State {
     }
 
     /// A status may show what another hand has written: what its Service waits for, or has, may be another thing now.
-    pub(crate) fn status_changed(&mut self, news: &News<Service>) -> Option<ServiceKey> {
+    pub(crate) fn status_changed(&mut self, news: &Change<Service>) -> Option<ServiceKey> {
         let (old, new) = (news.old.as_ref(), news.new.as_ref()?);
         let shown: Vec<IpAddr> = status_addresses(new).collect();
         if old.is_some_and(|old| status_addresses(old).eq(shown.iter().copied())) {

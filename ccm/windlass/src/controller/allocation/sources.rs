@@ -14,7 +14,7 @@ use windlass_ccm::service::SourceRanges;
 use super::request::{sources, wants_address};
 use super::settings::Settings;
 use crate::controller::state::State;
-use crate::controller::stores::cache::News;
+use windlass_ccm::store::Change;
 
 #[cfg(test)]
 mod tests;
@@ -55,7 +55,7 @@ fn port(port: &ServicePort) -> Option<RestrictedPort> {
 }
 
 /// Whether the change of a Service may change who may send to it: agents are to hear of that soon.
-pub(crate) fn may_differ(news: &News<Service>) -> bool {
+pub(crate) fn may_differ(news: &Change<Service>) -> bool {
     // Ports matter where there are ranges only.
     let said = |service: &Service| match SourceRanges::of(service) {
         Ok(None) => None,
@@ -68,20 +68,13 @@ pub(crate) fn may_differ(news: &News<Service>) -> bool {
 }
 
 impl State {
-    /// Who may send to `address` if these Services own it. `asking`: one of them, as it is asked for now; the watch may not
-    /// have it yet.
-    pub(crate) fn sources_of(
-        &self,
-        address: IpAddr,
-        owners: &[ServiceRef],
-        asking: Option<(&ServiceRef, &Service)>,
-    ) -> Vec<PortSources> {
+    /// Who may send to `address` if these Services own it.
+    pub(crate) fn sources_of(&self, address: IpAddr, owners: &[ServiceRef]) -> Vec<PortSources> {
         let mut all = Vec::new();
         let mut stranger = false;
         for owner in owners {
-            let asking = asking.filter(|(asking, _)| *asking == owner).map(|(_, service)| service);
-            match asking.or_else(|| self.stores.live(owner).map(AsRef::as_ref)) {
-                Some(service) => all.extend(of_service(service, address.is_ipv4(), self.settings)),
+            match self.stores.live(owner) {
+                Some(service) => all.extend(of_service(&service, address.is_ipv4(), self.settings)),
                 None => stranger = true,
             }
         }

@@ -16,10 +16,10 @@ use super::router_loads::Concern;
 use crate::controller::allocation::pools::Findings;
 use crate::controller::allocation::request::owner;
 use crate::controller::state::State;
-use crate::controller::stores::cache::News;
+use windlass_ccm::store::Change;
 
 impl State {
-    pub(crate) fn invalidate_by_vip(&mut self, news: &News<VirtualIP>) {
+    pub(crate) fn invalidate_by_vip(&mut self, news: &Change<VirtualIP>) {
         match self.loads.note(news) {
             Concern::Plan => self.dirty.everything(),
             Concern::Itself => {
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    pub(crate) fn invalidate_by_router(&mut self, news: &News<VirtualRouter>) {
+    pub(crate) fn invalidate_by_router(&mut self, news: &Change<VirtualRouter>) {
         match (&news.old, &news.new) {
             (Some(old), Some(new)) if is_same(old, new) => {
                 if old.spec == new.spec {
@@ -62,7 +62,7 @@ impl State {
         self.topology_cache.ready_routers_changed();
     }
 
-    pub(crate) fn invalidate_by_pool(&mut self, news: &News<VirtualIPPool>) {
+    pub(crate) fn invalidate_by_pool(&mut self, news: &Change<VirtualIPPool>) {
         let [old, new] = [&news.old, &news.new].map(|pool| pool.as_ref().map(|pool| &pool.spec));
         if old != new {
             self.dirty.everything();
@@ -76,7 +76,7 @@ impl State {
         self.findings = None;
     }
 
-    pub(crate) fn invalidate_by_network(&mut self, news: &News<NodeNetwork>) {
+    pub(crate) fn invalidate_by_network(&mut self, news: &Change<NodeNetwork>) {
         let [old, new] = [&news.old, &news.new].map(|network| network.as_ref().map(|network| &network.spec));
         let [was, is] = [old, new].map(|spec| spec.map(|spec| (&spec.interfaces, &spec.foreign_routers)));
         if was != is {
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    pub(crate) fn invalidate_by_node(&mut self, news: &News<Node>) {
+    pub(crate) fn invalidate_by_node(&mut self, news: &Change<Node>) {
         let [was, is] = [&news.old, &news.new].map(|node| node.as_ref().map(|node| is_stable(node)));
         if was != is {
             self.topology_cache.topology_changed();
@@ -101,7 +101,7 @@ impl State {
     }
 
     /// Who may send to its addresses may be others.
-    pub(crate) fn invalidate_by_service(&mut self, news: &News<Service>) {
+    pub(crate) fn invalidate_by_service(&mut self, news: &Change<Service>) {
         let owners = [&news.old, &news.new].map(|service| service.as_ref().and_then(|one| owner(one)));
         for owner in owners.into_iter().flatten() {
             for address in self.ledger.held_by(&owner) {

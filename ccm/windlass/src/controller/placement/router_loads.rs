@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use windlass_api::VirtualIP;
 
-use crate::controller::stores::cache::News;
+use windlass_ccm::store::Change;
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +48,7 @@ pub(crate) enum Concern {
 
 impl RouterLoads {
     /// A VIP came, changed or went.
-    pub(crate) fn note(&mut self, news: &News<VirtualIP>) -> Concern {
+    pub(crate) fn note(&mut self, news: &Change<VirtualIP>) -> Concern {
         let kinds = [&news.old, &news.new].map(|vip| vip.as_ref().and_then(|vip| kind(vip)));
         if let [Some(old), Some(new)] = [&news.old, &news.new]
             && old.spec.virtual_router.is_some()

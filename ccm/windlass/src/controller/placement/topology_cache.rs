@@ -38,7 +38,7 @@ impl TopologyCache {
     /// Nodes and their segments.
     pub(crate) fn topology(&mut self, stores: &Stores) -> Arc<Topology> {
         let topology = self.topology.get_or_insert_with(|| {
-            let nodes = stores.nodes.iter().map(|node| (node.name_any(), is_stable(node))).collect();
+            let nodes = stores.nodes.list().iter().map(|node| (node.name_any(), is_stable(node))).collect();
             Arc::new(Topology::new(nodes, stores.networks.iter().cloned().collect()))
         });
         Arc::clone(topology)

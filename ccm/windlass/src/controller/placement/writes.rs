@@ -190,7 +190,7 @@ impl Writes {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
         if vip.spec.quarantine.is_none() {
-            let sources = state.sources_of(vip.spec.address, &vip.spec.owners, None);
+            let sources = state.sources_of(vip.spec.address, &vip.spec.owners);
             if vip.spec.sources != sources {
                 spec.insert("sources".to_owned(), sources_patch(&sources));
             }

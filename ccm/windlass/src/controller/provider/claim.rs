@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::Service;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
@@ -16,29 +15,27 @@ use crate::controller::allocation::ledger::{Claim, Seen};
 use crate::controller::stores::limited::limited;
 
 impl Provider {
-    /// Takes one step towards `holder` owning the address. `service`: as it is asked for, where it is. Afterwards the ledger
-    /// knows what the API server has, which may be that somebody else was faster.
+    /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may be
+    /// that somebody else was faster.
     pub(crate) async fn claim(
         &self,
         holder: &ServiceRef,
-        service: Option<&Service>,
         planned: &Planned,
         claim: Claim,
     ) -> Result<(), ProviderError> {
         let address = planned.address;
-        let asking = service.map(|service| (holder, service));
         // Together with the claim it is written who may use it: no agent announces it to others before.
         match claim {
             Claim::Owned => Ok(()),
-            Claim::Create => self.create(holder, service, planned).await,
+            Claim::Create => self.create(holder, planned).await,
             Claim::Join { object, owners } => {
-                let spec = self.with_sources(json!({ "owners": owners }), address, &owners, asking);
+                let spec = self.with_sources(json!({ "owners": owners }), address, &owners);
                 self.patch(holder, address, &object, spec).await
             }
             Claim::Recall(object) if object.owners.contains(holder) => {
                 let owners = std::slice::from_ref(holder);
                 let spec = json!({ "owners": owners, "quarantine": null });
-                let spec = self.with_sources(spec, address, owners, asking);
+                let spec = self.with_sources(spec, address, owners);
                 self.patch(holder, address, &object, spec).await
             }
             // An object keeps one of its owners: for a Service that was made anew it is made anew.
@@ -47,15 +44,9 @@ impl Provider {
     }
 
     /// A patch of the spec, with who may use the address if that is to be said or to be unsaid.
-    fn with_sources(
-        &self,
-        mut spec: Value,
-        address: IpAddr,
-        owners: &[ServiceRef],
-        asking: Option<(&ServiceRef, &Service)>,
-    ) -> Value {
+    fn with_sources(&self, mut spec: Value, address: IpAddr, owners: &[ServiceRef]) -> Value {
         let state = self.shared.state();
-        let wanted = state.sources_of(address, owners, asking);
+        let wanted = state.sources_of(address, owners);
         let known = state.vip(address).map_or(&[][..], |vip| &vip.spec.sources);
         if wanted != known {
             spec["sources"] = sources_patch(&wanted);
@@ -63,20 +54,14 @@ impl Provider {
         spec
     }
 
-    async fn create(
-        &self,
-        holder: &ServiceRef,
-        service: Option<&Service>,
-        planned: &Planned,
-    ) -> Result<(), ProviderError> {
+    async fn create(&self, holder: &ServiceRef, planned: &Planned) -> Result<(), ProviderError> {
         let Planned { address, pool, .. } = planned;
         let name = virtual_ip_name(*address);
         let mut object = VirtualIP::new(&name, new_claim(holder, planned));
-        let asking = service.map(|service| (holder, service));
         {
             let mut state = self.shared.state();
             let owners = std::slice::from_ref(holder);
-            object.spec.sources = state.sources_of(*address, owners, asking);
+            object.spec.sources = state.sources_of(*address, owners);
             object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
             object.spec.virtual_router = state.carrier_of_new(holder, &object);
         }

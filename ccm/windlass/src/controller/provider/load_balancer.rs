@@ -65,6 +65,11 @@ struct Wish {
     pool: Option<String>,
 }
 
+/// The addresses that the Service's status shows.
+fn shown(service: &Service) -> BTreeSet<IpAddr> {
+    status_addresses(service).collect()
+}
+
 /// What is next, and the other Services concerned by it.
 fn next_step(
     state: &mut State,
@@ -74,6 +79,9 @@ fn next_step(
     if !state.ready {
         return (Err(not_ready()), Vec::new());
     }
+    // Since this was asked for it may have changed: what is decided now is decided by what is known now.
+    let latest = state.stores.live(holder);
+    let service = latest.as_deref().unwrap_or(service);
     let request = match state.wishes(holder, service) {
         Ok(request) => request,
         Err(error) => {
@@ -103,7 +111,7 @@ fn next_step(
 /// A Service that cannot have what it asks for keeps what it shows, and the object too: one that a hand deleted, or put into
 /// quarantine, is made anew.
 fn reclaim(state: &State, holder: &ServiceRef, service: &Service) -> Option<Step> {
-    let shown = state.shown(holder, service);
+    let shown = shown(service);
     let kept = state.to_withdraw(holder).into_iter().filter(|address| shown.contains(address));
     kept.into_iter().find_map(|address| match state.ledger.claim(holder, address) {
         claim @ (Claim::Create | Claim::Join { .. } | Claim::Recall(_)) => {
@@ -141,7 +149,7 @@ fn give_back(
     lost: &[Unshared<ServiceRef>],
     error: ProviderError,
 ) -> Step {
-    let shown = state.shown(holder, service);
+    let shown = shown(service);
     let mut addresses = state.to_withdraw(holder);
     addresses.retain(|address| {
         !shown.contains(address) && (is_among(lost, *address) || !state.ledger.is_proven(*address))
@@ -159,7 +167,7 @@ fn put_right(
     lost: &[Unshared<ServiceRef>],
     (reason, message): (&'static str, String),
 ) -> Option<Step> {
-    let shown = state.shown(holder, service);
+    let shown = shown(service);
     let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared);
     let mut keeps = state.to_withdraw(holder);
     keeps.retain(|address| {
@@ -203,7 +211,7 @@ fn step_of(
     plan: &Plan,
     lost: &[Unshared<ServiceRef>],
 ) -> Step {
-    let shown = state.shown(holder, service);
+    let shown = shown(service);
     for planned in &plan.addresses {
         let claim = state.ledger.claim(holder, planned.address);
         if claim != Claim::Owned {
@@ -278,7 +286,7 @@ impl Provider {
         match step {
             Step::Claim { planned, claim, instead } => {
                 let makes = claim == Claim::Create;
-                self.claim(holder, Some(service), &planned, claim).await?;
+                self.claim(holder, &planned, claim).await?;
                 let address = planned.address;
                 if let Some((old, why)) = instead.filter(|_| makes) {
                     let message =

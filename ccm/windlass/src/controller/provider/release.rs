@@ -13,7 +13,7 @@ use windlass_ccm::ProviderError;
 use super::load_balancer::{Provider, TRIES};
 use crate::controller::allocation::ledger::{Part, Seen};
 use crate::controller::state::State;
-use crate::controller::stores::cache::version;
+use windlass_ccm::store::version;
 
 /// How long an address that another station has is not tried again.
 const TAKEN_FOR: Duration = Duration::from_mins(10);

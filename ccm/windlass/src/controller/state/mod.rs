@@ -28,9 +28,9 @@ use crate::controller::placement::plan::why_unplaced;
 use crate::controller::placement::router_loads::RouterLoads;
 use crate::controller::placement::topology_cache::TopologyCache;
 use crate::controller::provider::status_conflict::StatusConflicts;
-use crate::controller::stores::cache::News;
 use crate::controller::stores::clock::Clock;
 use crate::controller::stores::{Stores, service_key};
+use windlass_ccm::store::Change;
 
 /// Everything known.
 #[derive(Debug, Default)]
@@ -115,8 +115,8 @@ impl State {
     }
 
     /// The Service of that name, whatever its UID.
-    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Service> {
-        self.stores.service(owner).map(|service| &**service)
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
+        self.stores.service(owner)
     }
 
     /// The object that claims `address`.
@@ -124,7 +124,7 @@ impl State {
         self.stores.vips.get(&virtual_ip_name(address))
     }
 
-    fn vip_news(&mut self, news: &News<VirtualIP>) -> Vec<ServiceKey> {
+    fn vip_news(&mut self, news: &Change<VirtualIP>) -> Vec<ServiceKey> {
         if !self.ready {
             return Vec::new();
         }
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    fn service_news(&mut self, news: &News<Service>) -> Vec<ServiceKey> {
+    fn service_news(&mut self, news: &Change<Service>) -> Vec<ServiceKey> {
         if !self.ready {
             return Vec::new();
         }

@@ -4,19 +4,21 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Service};
 use tokio::sync::SetOnce;
 use windlass_api::{ServiceRef, VirtualIP};
 use windlass_ccm::ServiceKey;
+use windlass_ccm::store::{Change, Informer};
+use windlass_ccm::watch::Event;
 
 use super::State;
 use super::watched::Watched;
 use crate::controller::allocation::settings::Settings;
 use crate::controller::nodes::inventory::Inventory;
 use crate::controller::placement::replan::{Replan, Urgency};
-use crate::controller::stores::Stores;
-use crate::controller::stores::cache::News;
 use crate::controller::stores::changes::Changes;
 use crate::controller::stores::clock::Clock;
+use crate::controller::stores::{Objects as _, Stores};
 
 /// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
 /// something is waited for.
@@ -36,9 +38,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Nothing is known yet.
-    pub(crate) fn new(settings: Settings, clock: Clock) -> Self {
-        Self { state: Mutex::new(State { settings, clock, ..State::default() }), ..Self::default() }
+    /// Nothing is known yet but what these informers know.
+    pub(crate) fn new(
+        settings: Settings,
+        clock: Clock,
+        services: Informer<Service>,
+        nodes: Informer<Node>,
+    ) -> Self {
+        let stores = Stores { services, nodes, ..Stores::default() };
+        Self { state: Mutex::new(State { settings, clock, stores, ..State::default() }), ..Self::default() }
     }
 
     /// Decides on the state.
@@ -46,10 +54,21 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An object as a watch or the answer to a write shows it.
+    /// What a watch shows.
+    pub(crate) fn handle<K: Watched>(&self, event: Event<K>) {
+        let event = event.map(K::slimmed);
+        self.change(|state| (K::objects(&mut state.stores).handle(event), Vec::new()));
+    }
+
+    /// The API server's answer to a write.
     pub(crate) fn learn<K: Watched>(&self, object: K) {
-        let object = Arc::new(object.slimmed());
-        self.take_in(|stores| K::cache(stores).apply(object).into_iter().collect());
+        let object = object.slimmed();
+        self.change(|state| (K::objects(&mut state.stores).learn(object).into_iter().collect(), Vec::new()));
+    }
+
+    /// What changed in a store that is shared: it has it already.
+    pub(crate) fn changed<K: Watched>(&self, changes: &[Change<K>]) {
+        self.change(|_| (changes.to_vec(), Vec::new()));
     }
 
     /// The time.
@@ -59,7 +78,7 @@ impl Shared {
 
     /// The API server's answer to a call made for the Service `asked`.
     pub(crate) fn answer(&self, vip: VirtualIP, asked: &ServiceRef) {
-        let vip = Arc::new(vip.slimmed());
+        let vip = vip.slimmed();
         self.change(|state| {
             // The watch was faster: the object is gone again. Ledger and cache learn the same in one step, or news of a
             // deletion in between would reach only one of them.
@@ -67,7 +86,7 @@ impl Shared {
                 return (Vec::new(), state.absent(vip.spec.address, asked));
             }
             let keys = state.note(&vip, Some(asked));
-            (state.stores.vips.apply(vip).into_iter().collect(), keys)
+            (state.stores.vips.learn(Arc::new(vip)).into_iter().collect(), keys)
         });
         self.replan.ask(Urgency::Soon);
     }
@@ -103,17 +122,12 @@ impl Shared {
     }
 
     /// An object is gone.
-    pub(crate) fn forget<K: Watched>(&self, object: &K) {
-        self.take_in(|stores| K::cache(stores).delete(object).into_iter().collect());
-    }
-
-    /// Changes a cache and lets the state take in what was news.
-    pub(crate) fn take_in<K: Watched>(&self, change: impl FnOnce(&mut Stores) -> Vec<News<K>>) {
-        self.change(|state| (change(&mut state.stores), Vec::new()));
+    pub(crate) fn forget<K: Watched + Clone>(&self, object: &K) {
+        self.handle(Event::Delete(object.clone()));
     }
 
     /// Changes the state, which takes in what was news. `change` also names Services to look at again.
-    fn change<K: Watched>(&self, change: impl FnOnce(&mut State) -> (Vec<News<K>>, Vec<ServiceKey>)) {
+    fn change<K: Watched>(&self, change: impl FnOnce(&mut State) -> (Vec<Change<K>>, Vec<ServiceKey>)) {
         let mut state = self.state();
         let (news, mut keys) = change(&mut state);
         for one in &news {

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{LoadBalancerStatus, Namespace, Node};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
+use windlass_ccm::watch::Event;
 
 use super::shared::Shared;
 use super::watched::Watched;
@@ -51,14 +52,9 @@ fn vip(address: &str, owner: &str, version: u64) -> VirtualIP {
 impl Shared {
     /// A complete list of one kind, as a watch begins with it.
     pub(crate) fn list<K: Watched>(&self, objects: Vec<K>) {
-        self.take_in::<K>(|stores| {
-            let cache = K::cache(stores);
-            cache.list_begins();
-            for object in objects {
-                cache.list_item(Arc::new(object));
-            }
-            cache.list_ends()
-        });
+        self.handle(Event::<K>::Init);
+        objects.into_iter().for_each(|object| self.handle(Event::InitApply(object)));
+        self.handle(Event::<K>::InitDone);
     }
 }
 
@@ -409,9 +405,9 @@ fn only_what_the_planner_looks_at_of_a_node_calls_for_a_pass() {
         ),
     ];
     for (what, path, value, expected) in rows {
-        let news = News { old: Some(node(1, &[])), new: Some(node(2, &[(path, value)])) };
+        let news = Change { old: Some(node(1, &[])), new: Some(node(2, &[(path, value)])) };
         assert_eq!(Node::urgency(&news), expected, "{what}");
     }
-    assert_eq!(Node::urgency(&News { old: None, new: Some(node(1, &[])) }), Urgency::Now, "it joins");
-    assert_eq!(Node::urgency(&News { old: Some(node(1, &[])), new: None }), Urgency::Now, "it leaves");
+    assert_eq!(Node::urgency(&Change { old: None, new: Some(node(1, &[])) }), Urgency::Now, "it joins");
+    assert_eq!(Node::urgency(&Change { old: Some(node(1, &[])), new: None }), Urgency::Now, "it leaves");
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::lenient::Lenient;
+use windlass_ccm::store::Changes;
 use windlass_ccm::watch::{self, Event};
 
 use crate::controller::state::shared::Shared;
@@ -38,7 +39,7 @@ where
         match event {
             Some(Ok(event)) => {
                 complained = false;
-                take(&shared, event);
+                shared.handle(event);
             }
             Some(Err(error)) => {
                 if !std::mem::replace(&mut complained, true) {
@@ -47,6 +48,14 @@ where
             }
             None => return,
         }
+    }
+}
+
+/// Lets the state take in the changes of a kind that the controllers of `windlass-ccm` work on, too.
+pub(crate) async fn follow<K: Watched>(mut changes: Changes<K>, shared: Arc<Shared>) {
+    loop {
+        let changed = changes.next().await;
+        shared.changed(&changed);
     }
 }
 
@@ -67,35 +76,14 @@ pub(crate) async fn watch_if_there<K>(
             tracing::debug!(kind = %K::kind(&()), "the API server has no such kind");
             return;
         }
-        Ok(Ok(list)) => shared.take_in::<K>(|stores| {
-            let cache = K::cache(stores);
-            cache.list_begins();
+        Ok(Ok(list)) => {
+            shared.handle(Event::<K>::Init);
             let objects = list.items.into_iter().filter_map(|object| object.read().ok());
-            objects.for_each(|object| cache.list_item(Arc::new(object.slimmed())));
-            cache.list_ends()
-        }),
+            objects.for_each(|object| shared.handle(Event::InitApply(object)));
+            shared.handle(Event::<K>::InitDone);
+        }
         // The watch goes on trying, and says why.
         Ok(Err(_)) | Err(_) => {}
     }
     tasks.spawn(watch::<K>(client.clone(), Arc::clone(shared), token.clone()));
-}
-
-fn take<K: Watched>(shared: &Shared, event: Event<K>) {
-    match event {
-        Event::Apply(object) => shared.learn(object),
-        Event::Delete(object) => shared.forget(&object),
-        Event::Init => shared.take_in::<K>(|stores| {
-            K::cache(stores).list_begins();
-            Vec::new()
-        }),
-        Event::InitApply(object) => shared.take_in::<K>(|stores| {
-            K::cache(stores).list_item(Arc::new(object.slimmed()));
-            Vec::new()
-        }),
-        Event::InitUnreadable(metadata) => shared.take_in::<K>(|stores| {
-            K::cache(stores).list_unreadable(&metadata);
-            Vec::new()
-        }),
-        Event::InitDone => shared.take_in::<K>(|stores| K::cache(stores).list_ends()),
-    }
 }

@@ -6,20 +6,20 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_ccm::ServiceKey;
 use windlass_ccm::service::is_stable;
-use windlass_ccm::{ServiceKey, slim};
+use windlass_ccm::store::Change;
 
 use super::State;
 use crate::controller::allocation::pools::Obstacles;
 use crate::controller::allocation::sources;
 use crate::controller::placement::replan::Urgency;
-use crate::controller::stores::Stores;
-use crate::controller::stores::cache::{Cache, News};
+use crate::controller::stores::{Objects, Stores};
 
 /// A kind that the controller watches.
 pub(crate) trait Watched: kube::Resource + std::fmt::Debug + Sized {
-    /// Its cache.
-    fn cache(stores: &mut Stores) -> &mut Cache<Self>;
+    /// Those that are known.
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self>;
 
     /// As it is kept: without what nobody reads.
     fn slimmed(mut self) -> Self {
@@ -28,22 +28,22 @@ pub(crate) trait Watched: kube::Resource + std::fmt::Debug + Sized {
     }
 
     /// Takes in what changed, and names the Services to look at again.
-    fn news(_state: &mut State, _news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(_state: &mut State, _news: &Change<Self>) -> Vec<ServiceKey> {
         Vec::new()
     }
 
     /// How soon the planner has to look at what changed.
-    fn urgency(_news: &News<Self>) -> Urgency {
+    fn urgency(_news: &Change<Self>) -> Urgency {
         Urgency::Now
     }
 }
 
 impl Watched for VirtualIPPool {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.pools
     }
 
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.invalidate_by_pool(news);
         if !state.ready {
             return Vec::new();
@@ -57,7 +57,7 @@ impl Watched for VirtualIPPool {
     }
 
     /// Its status is what the planner itself wrote last.
-    fn urgency(news: &News<Self>) -> Urgency {
+    fn urgency(news: &Change<Self>) -> Urgency {
         match (&news.old, &news.new) {
             (Some(old), Some(new)) if old.spec == new.spec => Urgency::Soon,
             (_, _) => Urgency::Now,
@@ -66,7 +66,7 @@ impl Watched for VirtualIPPool {
 }
 
 impl Watched for VirtualIP {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.vips
     }
 
@@ -79,13 +79,13 @@ impl Watched for VirtualIP {
         self
     }
 
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.invalidate_by_vip(news);
         state.vip_news(news)
     }
 
     /// What has no virtual router waits for one. A status that changed does not concern the plan.
-    fn urgency(news: &News<Self>) -> Urgency {
+    fn urgency(news: &Change<Self>) -> Urgency {
         match (&news.old, &news.new) {
             (Some(old), Some(new)) if old.spec == new.spec => Urgency::Soon,
             (_, Some(new)) if new.spec.virtual_router.is_none() => Urgency::Now,
@@ -95,17 +95,17 @@ impl Watched for VirtualIP {
 }
 
 impl Watched for VirtualRouter {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.routers
     }
 
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.invalidate_by_router(news);
         Vec::new()
     }
 
     /// Agents write the status for people to read.
-    fn urgency(news: &News<Self>) -> Urgency {
+    fn urgency(news: &Change<Self>) -> Urgency {
         match (&news.old, &news.new) {
             (Some(old), Some(new)) if old.spec == new.spec => Urgency::Never,
             (_, _) => Urgency::Now,
@@ -114,11 +114,11 @@ impl Watched for VirtualRouter {
 }
 
 impl Watched for NodeNetwork {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.networks
     }
 
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.invalidate_by_network(news);
         let addresses = |network: &Arc<Self>| {
             let spec = &network.spec;
@@ -133,7 +133,7 @@ impl Watched for NodeNetwork {
     }
 
     /// Nobody here looks at its metadata.
-    fn urgency(news: &News<Self>) -> Urgency {
+    fn urgency(news: &Change<Self>) -> Urgency {
         match (&news.old, &news.new) {
             (Some(old), Some(new)) if old.spec == new.spec => Urgency::Never,
             (_, _) => Urgency::Now,
@@ -142,60 +142,50 @@ impl Watched for NodeNetwork {
 }
 
 impl Watched for Service {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.services
     }
 
-    fn slimmed(mut self) -> Self {
-        slim::service(&mut self);
-        self
-    }
-
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.note_external(news);
         state.invalidate_by_service(news);
         state.service_news(news)
     }
 
     /// It may have left an address behind, for which nobody waits. Who is to be kept out is kept out at once.
-    fn urgency(news: &News<Self>) -> Urgency {
+    fn urgency(news: &Change<Self>) -> Urgency {
         if sources::may_differ(news) { Urgency::Now } else { Urgency::Soon }
     }
 }
 
 impl Watched for Namespace {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.namespaces
     }
 
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.namespace_changed(news)
     }
 
     /// Only pools look at its labels, for what is new.
-    fn urgency(_: &News<Self>) -> Urgency {
+    fn urgency(_: &Change<Self>) -> Urgency {
         Urgency::Soon
     }
 }
 
 impl Watched for Node {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.nodes
     }
 
-    fn slimmed(mut self) -> Self {
-        slim::node(&mut self);
-        self
-    }
-
-    fn news(state: &mut State, news: &News<Self>) -> Vec<ServiceKey> {
+    fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.invalidate_by_node(news);
         Vec::new()
     }
 
     /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
     /// looks at whether they are stable, the pools at their addresses and those of their pods.
-    fn urgency(news: &News<Self>) -> Urgency {
+    fn urgency(news: &Change<Self>) -> Urgency {
         let obstacles = |node: &Self| Obstacles::new(&[node], &[], &[]);
         match (&news.old, &news.new) {
             (Some(old), Some(new))
@@ -209,7 +199,7 @@ impl Watched for Node {
 }
 
 impl Watched for ServiceCIDR {
-    fn cache(stores: &mut Stores) -> &mut Cache<Self> {
+    fn objects(stores: &mut Stores) -> &mut impl Objects<Self> {
         &mut stores.service_cidrs
     }
 }

@@ -1,9 +1,9 @@
 //! What is known of the cluster.
 //!
 //! In: what the watches and the answers to our own writes show. Out: the newest version of each object, by kind. Only the watches
-//! and the answers change it; everybody reads it under the lock of [`Shared`](super::state::Shared).
+//! and the answers change it. Services and Nodes are those that the controllers of `windlass-ccm` read and write, too; what is
+//! the provider's alone is under the lock of [`Shared`](super::state::Shared), changed in one step with the ledger.
 
-pub(crate) mod cache;
 pub(crate) mod changes;
 pub(crate) mod clock;
 pub(crate) mod limited;
@@ -13,32 +13,62 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::Resource;
 use windlass_api::{NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::ServiceKey;
-
-use self::cache::{Cache, key};
+use windlass_ccm::store::{Change, Informer, Store, key};
+use windlass_ccm::watch::Event;
 
 /// The newest version of each object that is known.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
-    pub(crate) pools: Cache<VirtualIPPool>,
-    pub(crate) vips: Cache<VirtualIP>,
-    pub(crate) routers: Cache<VirtualRouter>,
-    pub(crate) networks: Cache<NodeNetwork>,
-    pub(crate) services: Cache<Service>,
-    pub(crate) nodes: Cache<Node>,
-    pub(crate) namespaces: Cache<Namespace>,
-    pub(crate) service_cidrs: Cache<ServiceCIDR>,
+    pub(crate) pools: Store<VirtualIPPool>,
+    pub(crate) vips: Store<VirtualIP>,
+    pub(crate) routers: Store<VirtualRouter>,
+    pub(crate) networks: Store<NodeNetwork>,
+    pub(crate) services: Informer<Service>,
+    pub(crate) nodes: Informer<Node>,
+    pub(crate) namespaces: Store<Namespace>,
+    pub(crate) service_cidrs: Store<ServiceCIDR>,
+}
+
+/// The objects of a kind, shared or not.
+pub(crate) trait Objects<K> {
+    /// Takes in an event of the watch.
+    fn handle(&mut self, event: Event<K>) -> Vec<Change<K>>;
+
+    /// Takes in the answer to a write of ours.
+    fn learn(&mut self, object: K) -> Option<Change<K>>;
+}
+
+impl<K: Resource> Objects<K> for Store<K> {
+    fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        Self::handle(self, event.map(Arc::new))
+    }
+
+    fn learn(&mut self, object: K) -> Option<Change<K>> {
+        Self::learn(self, Arc::new(object))
+    }
+}
+
+impl<K: Resource> Objects<K> for Informer<K> {
+    fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        Self::handle(self, event)
+    }
+
+    fn learn(&mut self, object: K) -> Option<Change<K>> {
+        Self::learn(self, object)
+    }
 }
 
 impl Stores {
     /// The Service of that name, whatever its UID.
-    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<&Arc<Service>> {
+    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
         self.services.get(&key(Some(&owner.namespace), &owner.name))
     }
 
     /// The Service, if it is the same and not just one of that name.
-    pub(crate) fn live(&self, owner: &ServiceRef) -> Option<&Arc<Service>> {
+    pub(crate) fn live(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
         self.service(owner).filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid))
     }
 }

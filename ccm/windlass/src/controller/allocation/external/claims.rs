@@ -41,7 +41,7 @@ impl Provider {
         }
         let mut failures = Vec::new();
         for (owner, planned, claim) in steps.claims {
-            let claimed = self.claim(&owner, None, &planned, claim).await;
+            let claimed = self.claim(&owner, &planned, claim).await;
             failures.extend(claimed.err().map(|error| error.to_string()));
         }
         failures
@@ -55,7 +55,7 @@ impl State {
         self.told.keep_only(&owners);
         let first = self.told.begin();
         for owner in owners {
-            let Some(service) = self.stores.live(&owner).cloned() else { continue };
+            let Some(service) = self.stores.live(&owner) else { continue };
             if service.metadata.deletion_timestamp.is_some() {
                 continue;
             }

@@ -10,11 +10,11 @@ use super::{external_ips, judge};
 use crate::controller::allocation::pools::ExternalUse;
 use crate::controller::allocation::request::owner;
 use crate::controller::state::State;
-use crate::controller::stores::cache::News;
+use windlass_ccm::store::Change;
 
 impl State {
     /// Keeps the list of Services with external IPs.
-    pub(crate) fn note_external(&mut self, news: &News<Service>) {
+    pub(crate) fn note_external(&mut self, news: &Change<Service>) {
         if let Some(owner) = news.old.as_ref().and_then(|service| owner(service)) {
             self.external.remove(&owner);
         }
@@ -30,8 +30,8 @@ impl State {
         let services = self.external.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
         let uses = services.map(|(owner, service)| ExternalUse {
             service: owner.to_string(),
-            subject: self.subject(service),
-            addresses: external_ips(service).into_iter().collect(),
+            subject: self.subject(&service),
+            addresses: external_ips(&service).into_iter().collect(),
         });
         uses.collect()
     }

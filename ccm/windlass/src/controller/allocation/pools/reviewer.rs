@@ -38,7 +38,8 @@ impl Reviewer {
         self.seen = Some(revisions);
         let mut changed = pools_changed || claims_changed || external != self.external;
         if others_changed {
-            let nodes: Vec<_> = stores.nodes.iter().map(|node| &**node).collect();
+            let nodes = stores.nodes.list();
+            let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
             let networks: Vec<_> = stores.networks.iter().map(|network| &**network).collect();
             let service_cidrs: Vec<_> = stores.service_cidrs.iter().map(|cidr| &**cidr).collect();
             let obstacles = Obstacles::new(&nodes, &networks, &service_cidrs);

@@ -119,7 +119,7 @@ fn agents_are_to_hear_soon_of_what_changes_who_may_send() {
         (four(), service(&[], Some("10.0.0.0/8"), &none), true),
     ];
     for (old, new, expected) in table {
-        let news = News { old: Some(old.into()), new: Some(new.into()) };
+        let news = Change { old: Some(old.into()), new: Some(new.into()) };
         assert_eq!(may_differ(&news), expected, "{news:?}");
     }
 }

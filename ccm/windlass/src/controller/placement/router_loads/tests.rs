@@ -23,11 +23,11 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
 }
 
 fn came(loads: &mut RouterLoads, new: VirtualIP) {
-    loads.note(&News { old: None, new: Some(Arc::new(new)) });
+    loads.note(&Change { old: None, new: Some(Arc::new(new)) });
 }
 
 fn changed(loads: &mut RouterLoads, old: VirtualIP, new: VirtualIP) {
-    loads.note(&News { old: Some(Arc::new(old)), new: Some(Arc::new(new)) });
+    loads.note(&Change { old: Some(Arc::new(old)), new: Some(Arc::new(new)) });
 }
 
 fn counts(loads: &RouterLoads) -> Vec<(String, usize)> {
@@ -45,7 +45,7 @@ fn vips_are_counted_where_they_are_and_nowhere_once_they_are_gone() {
     assert_eq!(counts(&loads), [("a".to_owned(), 2)]);
     changed(&mut loads, vip(2, Some("a")), vip(2, Some("b")));
     assert_eq!(counts(&loads), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    loads.note(&News { old: Some(Arc::new(vip(1, Some("a")))), new: None });
+    loads.note(&Change { old: Some(Arc::new(vip(1, Some("a")))), new: None });
     changed(&mut loads, vip(2, Some("b")), vip(2, None));
     assert_eq!(counts(&loads), []);
 }
@@ -63,7 +63,7 @@ fn a_vip_that_is_being_made_counts_once() {
 #[test]
 fn a_plan_is_concerned_by_the_first_and_the_last_of_a_kind_in_a_router_and_by_those_in_none() {
     let mut loads = RouterLoads::default();
-    let news = |old: Option<VirtualIP>, new: Option<VirtualIP>| News {
+    let news = |old: Option<VirtualIP>, new: Option<VirtualIP>| Change {
         old: old.map(Arc::new),
         new: new.map(Arc::new),
     };

@@ -7,19 +7,17 @@ use windlass_api::{NodeNetwork, VirtualIPPool};
 use super::*;
 use crate::controller::state::shared::Shared;
 use crate::controller::state::watched::Watched;
-use crate::controller::stores::cache::version;
+use windlass_ccm::store::version;
+use windlass_ccm::watch::Event;
 
 const NOW: &str = "2026-01-02T00:00:00Z";
 
 fn list<K: Watched + serde::de::DeserializeOwned>(shared: &Shared, objects: &[Value]) {
-    shared.take_in::<K>(|stores| {
-        let cache = K::cache(stores);
-        cache.list_begins();
-        for object in objects {
-            cache.list_item(Arc::new(serde_json::from_value(object.clone()).expect("an object")));
-        }
-        cache.list_ends()
-    });
+    shared.handle(Event::<K>::Init);
+    for object in objects {
+        shared.handle(Event::<K>::InitApply(serde_json::from_value(object.clone()).expect("an object")));
+    }
+    shared.handle(Event::<K>::InitDone);
 }
 
 fn custom(kind: &str, name: &str, version: u64, spec: &Value) -> Value {
@@ -225,7 +223,7 @@ fn what_the_last_node_announced_before_it_went_is_announced_no_more() {
     shared.forget::<NodeNetwork>(&network(&json!({ "interfaces": [] })));
     settle(&shared);
     assert_eq!(shown().0, "True", "an agent that does not report may still announce");
-    let node = Arc::clone(shared.state().stores.nodes.get("n1").expect("known"));
+    let node = shared.state().stores.nodes.get("n1").expect("known");
     shared.forget::<Node>(&node);
     assert!(kinds(&settle(&shared)).contains(&"vip status"));
     assert_eq!(

@@ -148,7 +148,7 @@ impl Cluster {
                 self.shared.learn::<Node>(node);
             }
             Step::NodeGone(number) => {
-                let known = self.shared.state().stores.nodes.get(&format!("n{number}")).cloned();
+                let known = self.shared.state().stores.nodes.get(&format!("n{number}"));
                 if let Some(node) = known {
                     self.shared.forget(&*node);
                 }
@@ -177,7 +177,7 @@ impl Cluster {
                 self.shared.learn::<Service>(service);
             }
             Step::ServiceGone(number) => {
-                let known = self.shared.state().stores.services.get(&format!("ns/s{number}")).cloned();
+                let known = self.shared.state().stores.services.get(&format!("ns/s{number}"));
                 // Not by its UID, by which it could not come back.
                 let gone = known.map(|known| Service {
                     metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
@@ -229,7 +229,7 @@ impl Cluster {
         let mut vip = VirtualIP::new(&virtual_ip_name(spec.address), spec);
         {
             let mut state = self.shared.state();
-            vip.spec.sources = state.sources_of(vip.spec.address, &vip.spec.owners, None);
+            vip.spec.sources = state.sources_of(vip.spec.address, &vip.spec.owners);
             if placed {
                 vip.spec.virtual_router = state.carrier_of_new(&holder, &vip);
             }
