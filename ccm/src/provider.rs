@@ -171,11 +171,11 @@ pub trait LoadBalancer: Send + Sync + 'static {
         true
     }
 
-    /// Whether a change of a Service concerns this provider although it concerns no load balancer in general
-    /// (service-contract S-11: labels, selector, order of families, a status that somebody else emptied …). By default none
-    /// does.
-    fn is_concerned(&self, _old: &Service, _new: &Service) -> bool {
-        false
+    /// When a Service is to be ensured again because of a change that concerns no load balancer in general
+    /// (service-contract S-11: labels, selector, order of families, a status that somebody else emptied …). Told of each such
+    /// change once. `None`: it does not concern this provider, as by default.
+    fn concerned_after(&self, _old: &Service, _new: &Service) -> Option<Duration> {
+        None
     }
 
     /// Whether what a load balancer is depends on which nodes there are. Where it does not, no change of a node is a reason

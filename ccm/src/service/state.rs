@@ -162,8 +162,8 @@ pub(crate) trait Rules {
     /// [`LoadBalancer::serves_class`].
     fn serves_class(&self, class: Option<&str>) -> bool;
 
-    /// [`LoadBalancer::is_concerned`].
-    fn is_concerned(&self, old: &Service, new: &Service) -> bool;
+    /// [`LoadBalancer::concerned_after`].
+    fn concerned_after(&self, old: &Service, new: &Service) -> Option<Duration>;
 
     /// [`LoadBalancer::depends_on_nodes`].
     fn depends_on_nodes(&self) -> bool;
@@ -177,8 +177,8 @@ impl<P: LoadBalancer> Rules for ProviderRules<'_, P> {
         self.0.serves_class(class)
     }
 
-    fn is_concerned(&self, old: &Service, new: &Service) -> bool {
-        self.0.is_concerned(old, new)
+    fn concerned_after(&self, old: &Service, new: &Service) -> Option<Duration> {
+        self.0.concerned_after(old, new)
     }
 
     fn depends_on_nodes(&self) -> bool {
@@ -232,23 +232,23 @@ impl<R: Rules> State<R> {
     }
 
     /// Services changed.
-    pub(crate) fn services_changed(&mut self, changes: &[Change<Service>]) {
+    pub(crate) fn services_changed(&mut self, changes: &[Change<Service>], now: Instant) {
         for change in changes {
-            self.service_changed(change);
+            self.service_changed(change, now);
         }
         self.seen.0 |= self.services.is_synced();
     }
 
-    fn service_changed(&mut self, change: &Change<Service>) {
+    fn service_changed(&mut self, change: &Change<Service>, now: Instant) {
         match (&change.old, &change.new) {
-            (old, Some(new)) => self.service_applied(old.as_deref(), new),
+            (old, Some(new)) => self.service_applied(old.as_deref(), new, now),
             (Some(gone), None) => self.queue.add_urgent(&ServiceKey::of(gone)),
             (None, None) => {}
         }
     }
 
     /// Queues what concerns us (service-contract S-03, S-04). Clean-ups come first: the address must go at once.
-    fn service_applied(&mut self, old: Option<&Service>, new: &Arc<Service>) {
+    fn service_applied(&mut self, old: Option<&Service>, new: &Arc<Service>, now: Instant) {
         let serves = |class: Option<&str>| self.rules.serves_class(class);
         let wants = |service: &Service| wants_lb(service, serves);
         let key = ServiceKey::of(new);
@@ -271,8 +271,11 @@ impl<R: Rules> State<R> {
             // A new wish starts with the shortest back-off.
             self.queue.forget(&key);
             self.queue.add(&key);
-        } else if old.is_some_and(|old| wants(new) && self.rules.is_concerned(old, new)) {
-            self.provider_change(&key);
+        } else if let Some(old) = old.filter(|_| wants(new))
+            && let Some(delay) = self.rules.concerned_after(old, new)
+        {
+            self.force(&key);
+            if delay.is_zero() { self.queue.add(&key) } else { self.queue.add_at(&key, now + delay) }
         }
     }
 
@@ -296,10 +299,14 @@ impl<R: Rules> State<R> {
 
     /// The provider has news of a Service.
     pub(crate) fn provider_change(&mut self, key: &ServiceKey) {
+        self.force(key);
+        self.queue.add(key);
+    }
+
+    fn force(&mut self, key: &ServiceKey) {
         if let Some(entry) = self.memory.get_mut(key) {
             entry.forced = true;
         }
-        self.queue.add(key);
     }
 
     /// How long the nodes' last changes took to reach every load balancer; told once.
@@ -433,7 +440,7 @@ impl<R: Rules> State<R> {
     pub(crate) fn finish(&mut self, job: &Job, report: Report, now: Instant) -> bool {
         // The answer to our write may hold a change that the watch has not shown yet: it must not be missed.
         if let Some(change) = report.latest.and_then(|latest| self.services.learn(latest)) {
-            self.service_changed(&change);
+            self.service_changed(&change, now);
         }
         let kept = matches!(&report.outcome, Err(failure) if failure.kind == FailureKind::Delete);
         if job.predecessor.is_some() && !kept {

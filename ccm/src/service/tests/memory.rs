@@ -265,3 +265,14 @@ fn news_of_the_provider_while_a_predecessor_is_taken_away_concern_the_successor(
     rig.finish(&again, Ok(Done::Ensured));
     assert!(rig.job().is_none(), "once is enough");
 }
+
+#[test]
+fn a_change_that_concerns_the_provider_later_is_looked_at_then() {
+    let mut rig = Rig::new(&[lb("web")], &["n1"]);
+    rig.settle();
+    rig.apply(&with(lb("web"), &json!({ "metadata": { "labels": { "after": "40" } } })));
+    assert!(rig.job().is_none(), "not before");
+    assert_eq!(rig.state.next_due(true), Some(rig.now + Duration::from_secs(40)));
+    rig.pass(40);
+    assert_eq!(voice(&rig.must_job()), Voice::Quiet);
+}

@@ -1,6 +1,7 @@
 //! What a provider says of itself is what the state goes by.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
 
@@ -16,8 +17,8 @@ impl LoadBalancer for Unlike {
         class == Some("example.com/lb")
     }
 
-    fn is_concerned(&self, _: &Service, _: &Service) -> bool {
-        true
+    fn concerned_after(&self, _: &Service, _: &Service) -> Option<Duration> {
+        Some(Duration::from_secs(7))
     }
 
     fn depends_on_nodes(&self) -> bool {
@@ -45,6 +46,6 @@ impl LoadBalancer for Unlike {
 fn the_provider_is_asked_and_not_its_defaults() {
     let (rules, web) = (ProviderRules(&Unlike), service(lb("web")));
     assert!(rules.serves_class(Some("example.com/lb")) && !rules.serves_class(None));
-    assert!(rules.is_concerned(&web, &web));
+    assert_eq!(rules.concerned_after(&web, &web), Some(Duration::from_secs(7)));
     assert!(!rules.depends_on_nodes());
 }

@@ -15,7 +15,7 @@ use crate::store::Informer;
 use crate::testing::{lb, node, node_object, service, with};
 use crate::watch::Event;
 
-/// A provider of classless Services that looks at their labels.
+/// A provider of classless Services that looks at their labels, one of which tells when.
 pub(super) struct Classless {
     pub(super) depends_on_nodes: bool,
 }
@@ -25,8 +25,9 @@ impl Rules for Classless {
         class.is_none()
     }
 
-    fn is_concerned(&self, old: &Service, new: &Service) -> bool {
-        old.metadata.labels != new.metadata.labels
+    fn concerned_after(&self, old: &Service, new: &Service) -> Option<Duration> {
+        let after = |service: &Service| service.metadata.labels.as_ref()?.get("after")?.parse().ok();
+        (old.metadata.labels != new.metadata.labels).then(|| Duration::from_secs(after(new).unwrap_or(0)))
     }
 
     fn depends_on_nodes(&self) -> bool {
@@ -70,7 +71,7 @@ impl Rig {
     }
 
     pub(super) fn service_event(&mut self, event: Event<Service>) {
-        self.state.services_changed(&self.services.handle(event));
+        self.state.services_changed(&self.services.handle(event), self.now);
     }
 
     pub(super) fn node_event(&mut self, event: Event<Node>) {

@@ -347,8 +347,11 @@ impl LoadBalancer for Provider {
 
     /// Labels, selector and order of families are part of a request, too. And a status that somebody else has written is
     /// put right, though not as often as somebody writes it.
-    fn is_concerned(&self, old: &Service, new: &Service) -> bool {
-        asks_otherwise(old, new, self.settings) || self.is_to_be_put_right(old, new)
+    fn concerned_after(&self, old: &Service, new: &Service) -> Option<Duration> {
+        if asks_otherwise(old, new, self.settings) {
+            return Some(Duration::ZERO);
+        }
+        self.put_right_after(old, new)
     }
 
     fn is_own_ingress(&self, _service: &Service, entry: &LoadBalancerIngress) -> bool {

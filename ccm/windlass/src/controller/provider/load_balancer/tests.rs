@@ -349,6 +349,7 @@ async fn status_that_another_hand_has_written_concerns_us_and_our_own_does_not()
         (None, Some("198.51.100.1"), false, "a foreign address is added"),
         (Some("192.0.2.17"), None, false, "what is not its own is hidden"),
     ] {
-        assert_eq!(provider.is_concerned(&shows(old), &shows(new)), concerned, "{what}");
+        let after = provider.concerned_after(&shows(old), &shows(new));
+        assert_eq!(after, concerned.then_some(Duration::ZERO), "{what}");
     }
 }

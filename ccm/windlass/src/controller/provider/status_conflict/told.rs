@@ -1,9 +1,10 @@
-//! A contest as the provider sees it: what is put right when, and an event that names the other controller.
+//! A status conflict as the provider sees it: what is put right when, and an event that names the other controller.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use kube::{Resource as _, ResourceExt as _};
-use tokio::time::Instant;
 use windlass_api::ServiceRef;
 use windlass_ccm::app::root_cause;
 use windlass_ccm::events::EventKind;
@@ -15,31 +16,25 @@ use super::writer::Writer;
 use crate::controller::allocation::request::owner;
 use crate::controller::provider::load_balancer::Provider;
 use crate::controller::stores::limited::limited;
-use crate::controller::stores::service_key;
 
 /// Reason of the event that tells of it.
 const CONTESTED: &str = "StatusContested";
 
 impl Provider {
-    /// Whether somebody else has written the Service's status, and it is to be put right at once. What is to be put right
-    /// later names the Service then.
-    pub(crate) fn is_to_be_put_right(&self, old: &Service, new: &Service) -> bool {
-        let Some(holder) = owner(new) else { return false };
+    /// When the Service's status is to be put right, because somebody else has written it. `None`: nobody has, or it will be
+    /// already.
+    pub(crate) fn put_right_after(&self, old: &Service, new: &Service) -> Option<Duration> {
+        let holder = owner(new)?;
         let mut state = self.shared.state();
         let is_littered = is_littered(old, new, |address| state.is_ours(address));
         if !is_littered && !state.is_forged(&holder, old, new) {
-            return false;
+            return None;
         }
         let now = state.clock.now();
-        let answer = state.status_conflicts.changed(&holder, now);
-        drop(state);
-        match answer {
-            Answer::Now => true,
-            Answer::After(pause) => {
-                self.shared.changes.push_at(service_key(&holder), Instant::now() + pause);
-                false
-            }
-            Answer::Awaited => false,
+        match state.status_conflicts.changed(&holder, now) {
+            Answer::Now => Some(Duration::ZERO),
+            Answer::After(pause) => Some(pause),
+            Answer::Awaited => None,
         }
     }
 
