@@ -210,7 +210,7 @@ impl<P: Instances> Edge<P> {
                         self.tell(&name, &node, news);
                     }
                 }
-                changed = changes.next() => state.changed(&changed),
+                those = changes.next() => state.changed(&those),
                 Some(name) = machines.next() => state.queue.add(&name),
                 _ = refresh.tick() => state.refresh(),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}

@@ -53,8 +53,8 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, informers: &Informers,
             Some((job, report)) = running.next() => {
                 finish(context, &mut state, &job, report);
             }
-            changed = service_changes.next() => state.services_changed(&changed, Instant::now()),
-            changed = node_changes.next() => state.nodes_changed(&changed, Instant::now()),
+            those = service_changes.next() => state.services_changed(&those, Instant::now()),
+            those = node_changes.next() => state.nodes_changed(&those, Instant::now()),
             change = changes.next(), if !changes_ended => match change {
                 Some(key) => state.provider_change(&key),
                 None => changes_ended = true,

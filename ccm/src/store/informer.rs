@@ -1,13 +1,17 @@
 //! A store that all who work on a kind share, and who is told of its changes.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use kube::Resource;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use super::{Change, Store};
 use crate::watch::Event;
+
+/// So far a subscriber may lag behind before the watch waits for it.
+const LAG: usize = 1024;
 
 /// The objects of one kind, as client-go's `SharedInformer` has them: everybody reads the same copy, and each subscriber is
 /// told of every change in order. When somebody is told of a change, the store may know of later ones already.
@@ -32,11 +36,19 @@ struct Known<K> {
 
 struct Subscriber<K> {
     number: u64,
-    changes: mpsc::UnboundedSender<Vec<Change<K>>>,
+    queue: Weak<Queue<K>>,
+}
+
+/// What a subscriber was not told yet.
+struct Queue<K> {
+    waiting: Mutex<VecDeque<Vec<Change<K>>>>,
+    news: Notify,
+    /// It is shorter.
+    room: Notify,
 }
 
 /// The changes of one kind, for one subscriber.
-pub struct Changes<K>(mpsc::UnboundedReceiver<Vec<Change<K>>>);
+pub struct Changes<K>(Arc<Queue<K>>);
 
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
@@ -52,7 +64,7 @@ impl<K> fmt::Debug for Informer<K> {
 
 impl<K> fmt::Debug for Changes<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes").field("waiting", &self.0.len()).finish()
+        f.debug_struct("Changes").field("waiting", &self.0.waiting().len()).finish()
     }
 }
 
@@ -97,18 +109,29 @@ impl<K> Informer<K> {
     /// Everything that is known, and then every change; and a handle of which these changes do not tell what it learns, because
     /// its owner knows.
     pub fn subscribe(&self) -> (Self, Changes<K>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let queue = Arc::new(Queue::default());
         let mut known = self.known();
         let new = known.store.iter().map(|object| Change { old: None, new: Some(Arc::clone(object)) });
         let new: Vec<_> = new.collect();
         if known.store.is_synced() || !new.is_empty() {
-            // The receiver is here.
-            drop(sender.send(new));
+            queue.push(new);
         }
         known.numbered += 1;
         let number = known.numbered;
-        known.subscribers.push(Subscriber { number, changes: sender });
-        (Self { inner: Arc::clone(&self.inner), subscriber: Some(number) }, Changes(receiver))
+        known.subscribers.push(Subscriber { number, queue: Arc::downgrade(&queue) });
+        (Self { inner: Arc::clone(&self.inner), subscriber: Some(number) }, Changes(queue))
+    }
+
+    /// Returns when no subscriber lags far behind: the watch goes on as fast as the slowest of them.
+    pub(super) async fn has_room(&self) {
+        loop {
+            let queues: Vec<_> =
+                self.known().subscribers.iter().filter_map(|one| one.queue.upgrade()).collect();
+            match queues.into_iter().find(|queue| queue.waiting().len() >= LAG) {
+                None => return,
+                Some(queue) => queue.room.notified().await,
+            }
+        }
     }
 }
 
@@ -146,23 +169,59 @@ impl<K> Known<K> {
     /// Tells all but one; who listens no more is told no more.
     fn tell(&mut self, changes: &[Change<K>], except: Option<u64>) {
         self.subscribers.retain(|subscriber| {
-            except == Some(subscriber.number) || subscriber.changes.send(changes.to_vec()).is_ok()
+            let Some(queue) = subscriber.queue.upgrade() else { return false };
+            if except != Some(subscriber.number) {
+                queue.push(changes.to_vec());
+            }
+            true
         });
     }
 }
 
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), news: Notify::new(), room: Notify::new() }
+    }
+}
+
+impl<K> Queue<K> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Vec<Change<K>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, changes: Vec<Change<K>>) {
+        self.waiting().push_back(changes);
+        self.news.notify_one();
+    }
+
+    fn pop(&self) -> Option<Vec<Change<K>>> {
+        let changes = self.waiting().pop_front();
+        self.room.notify_one();
+        changes
+    }
+}
+
 impl<K> Changes<K> {
-    /// The next changes, which may be none at the end of a list. Waits for ever where nobody can make one any more. Nothing
-    /// is lost where it is dropped.
+    /// The next changes, which may be none at the end of a list. Nothing is lost where this is dropped.
     pub async fn next(&mut self) -> Vec<Change<K>> {
-        match self.0.recv().await {
-            Some(changes) => changes,
-            None => std::future::pending().await,
+        loop {
+            if let Some(changes) = self.0.pop() {
+                return changes;
+            }
+            self.0.news.notified().await;
         }
     }
 
     /// The next changes, if there are some already.
     pub fn try_next(&mut self) -> Option<Vec<Change<K>>> {
-        self.0.try_recv().ok()
+        self.0.pop()
+    }
+}
+
+/// Who waits for room waits for nobody who is gone.
+impl<K> Drop for Changes<K> {
+    fn drop(&mut self) {
+        self.0.waiting().clear();
+        self.0.room.notify_one();
     }
 }

@@ -10,7 +10,7 @@ use futures::stream::StreamExt as _;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::Informer;
@@ -25,7 +25,9 @@ pub struct Informers(Arc<Inner>);
 struct Inner {
     client: Client,
     started: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
-    watches: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+    /// Watches that are to run; never more than there are kinds.
+    new: Mutex<Vec<BoxFuture<'static, ()>>>,
+    news: Notify,
 }
 
 /// A watch ended, which none may: what it feeds would stand still.
@@ -43,15 +45,18 @@ impl Debug for Informers {
 impl Informers {
     /// The informers, and what runs their watches: it ends only if one of them does, and stops them all when it is dropped.
     pub fn new(client: Client) -> (Self, impl Future<Output = Ended> + Send + 'static) {
-        let (watches, mut new) = mpsc::unbounded_channel::<BoxFuture<'static, ()>>();
-        let informers = Self(Arc::new(Inner { client, started: Mutex::default(), watches }));
+        let inner = Inner { client, started: Mutex::default(), new: Mutex::default(), news: Notify::new() };
+        let informers = Self(Arc::new(inner));
+        let inner = Arc::clone(&informers.0);
         let run = async move {
             let mut running = JoinSet::new();
             loop {
+                for watch in std::mem::take(&mut *inner.new.lock().unwrap_or_else(PoisonError::into_inner)) {
+                    running.spawn(watch);
+                }
                 tokio::select! {
-                    Some(watch) = new.recv() => drop(running.spawn(watch)),
+                    () = inner.news.notified() => {}
                     Some(ended) = running.join_next() => return Ended(ended.err()),
-                    else => std::future::pending().await,
                 }
             }
         };
@@ -80,8 +85,9 @@ impl Informers {
         }
         let informer = Informer::new(slim);
         started.insert(TypeId::of::<K>(), Box::new(informer.clone()));
-        // Nobody runs watches any more when the process is about to end.
-        drop(self.0.watches.send(feed(self.0.client.clone(), informer.clone()).boxed()));
+        let watch = feed(self.0.client.clone(), informer.clone()).boxed();
+        self.0.new.lock().unwrap_or_else(PoisonError::into_inner).push(watch);
+        self.0.news.notify_one();
         informer
     }
 }
@@ -114,6 +120,7 @@ where
             Ok(event) => {
                 told = false;
                 drop(informer.handle(event));
+                informer.has_room().await;
             }
             Err(error) if !std::mem::replace(&mut told, true) => {
                 tracing::warn!(%kind, %error, "watch interrupted, trying again");

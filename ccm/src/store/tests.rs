@@ -71,7 +71,9 @@ fn what_was_learnt_while_a_list_was_under_way_outweighs_it() {
     let listed = || [versioned("a", "1"), versioned("c", "2"), versioned("d", "3")];
     list(&mut store, listed());
     store.handle(Event::Init);
-    listed().into_iter().for_each(|node| drop(store.handle(Event::InitApply(node))));
+    for node in listed() {
+        store.handle(Event::InitApply(node));
+    }
     assert_eq!(told(store.learn(versioned("b", "9"))), ["+b"]);
     assert_eq!(told(store.learn(versioned("c", "10"))), ["~c"]);
     assert_eq!(told(store.forget(&versioned("d", "3"))), ["-d"]);

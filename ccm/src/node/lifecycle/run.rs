@@ -185,7 +185,7 @@ impl<P: Instances> Edge<P> {
                         tracing::warn!(node = %name, "{message}");
                     }
                 }
-                changed = changes.next() => state.changed(&changed),
+                those = changes.next() => state.changed(&those),
                 _ = period.tick() => state.look(),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

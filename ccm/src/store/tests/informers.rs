@@ -86,3 +86,30 @@ async fn a_kind_is_watched_once_however_many_ask_for_it_and_not_before() {
     .await
     .expect("watches");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_waits_for_a_subscriber_that_lags_and_not_for_one_that_is_gone() {
+    let informer = Informer::<Node>::default();
+    let (_handle, mut changes) = informer.subscribe();
+    let (_other, mut prompt) = informer.subscribe();
+    let has_room = || futures::FutureExt::now_or_never(informer.has_room()).is_some();
+    let mut version = 0;
+    while has_room() {
+        version += 1;
+        informer.handle(Event::Apply(node_at(&version.to_string())));
+        assert_eq!(prompt.next().await.len(), 1);
+        assert!(version < 1_000_000, "it would fill the memory");
+    }
+    let waits = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.has_room().await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waits.is_finished());
+    assert_eq!(changes.next().await.len(), 1);
+    waits.await.expect("room");
+    informer.handle(Event::Apply(node_at(&(version + 1).to_string())));
+    assert!(!has_room());
+    drop(changes);
+    assert!(has_room());
+}

@@ -46,7 +46,7 @@ impl Shared {
         nodes: Informer<Node>,
     ) -> Self {
         let stores = Stores { services, nodes, ..Stores::default() };
-        Self { state: Mutex::new(State { settings, clock, stores, ..State::default() }), ..Self::default() }
+        Self { state: Mutex::new(State { settings, stores, clock, ..State::default() }), ..Self::default() }
     }
 
     /// Decides on the state.

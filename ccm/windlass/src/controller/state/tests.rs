@@ -53,7 +53,9 @@ impl Shared {
     /// A complete list of one kind, as a watch begins with it.
     pub(crate) fn list<K: Watched>(&self, objects: Vec<K>) {
         self.handle(Event::<K>::Init);
-        objects.into_iter().for_each(|object| self.handle(Event::InitApply(object)));
+        for object in objects {
+            self.handle(Event::InitApply(object));
+        }
         self.handle(Event::<K>::InitDone);
     }
 }

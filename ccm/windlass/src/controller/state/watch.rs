@@ -54,8 +54,7 @@ where
 /// Lets the state take in the changes of a kind that the controllers of `windlass-ccm` work on, too.
 pub(crate) async fn follow<K: Watched>(mut changes: Changes<K>, shared: Arc<Shared>) {
     loop {
-        let changed = changes.next().await;
-        shared.changed(&changed);
+        shared.changed(&changes.next().await);
     }
 }
 
