@@ -13,36 +13,36 @@ const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// Why a call to the API server failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CallError {
+pub enum CallError {
     /// The API server, or the way to it, said no.
     #[error("{}", describe(.0))]
     Kube(#[from] kube::Error),
     /// No answer.
-    #[error("no answer from the API server within {CALL_TIMEOUT:?}")]
-    Timeout,
+    #[error("no answer from the API server within {0:?}")]
+    Timeout(Duration),
 }
 
 impl CallError {
     /// The HTTP status code, if the API server answered.
-    pub(crate) fn code(&self) -> Option<u16> {
+    pub fn code(&self) -> Option<u16> {
         match self {
             Self::Kube(kube::Error::Api(status)) => Some(status.code),
-            Self::Kube(_) | Self::Timeout => None,
+            Self::Kube(_) | Self::Timeout(_) => None,
         }
     }
 
     /// The object is not there.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
     /// The object changed since it was read.
-    pub(crate) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
     /// The API server refused what was written as invalid.
-    pub(crate) fn is_invalid(&self) -> bool {
+    pub fn is_invalid(&self) -> bool {
         self.code() == Some(422)
     }
 }
@@ -56,14 +56,25 @@ pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
 
 /// Makes one call, at most [`CALL_TIMEOUT`] long.
 pub(crate) async fn call<T>(request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
-    match tokio::time::timeout(CALL_TIMEOUT, request).await {
+    call_within(CALL_TIMEOUT, request).await
+}
+
+/// Makes one call, which takes at most `limit`.
+///
+/// # Errors
+/// The API server, or the way to it, said no, or nothing.
+pub async fn call_within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(limit, request).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(CallError::Timeout),
+        Err(_) => Err(CallError::Timeout(limit)),
     }
 }
 
 /// The API server's own words, or the chain of causes when it could not be asked.
-pub(crate) fn describe(error: &kube::Error) -> String {
+pub fn describe(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return if status.message.is_empty() {
             format!("the API server answered {} {}", status.code, status.reason)

@@ -1,6 +1,6 @@
 //! `k8s.io/cloud-provider` for Rust: provider traits and the controllers that keep Kubernetes' contract with them.
 
-mod apiserver;
+pub mod apiserver;
 #[cfg(feature = "app")]
 pub mod app;
 pub mod client;

@@ -87,7 +87,7 @@ fn the_delay_starts_over_after_a_success() {
 
 #[test]
 fn an_initialization_whose_answer_was_lost_is_told_when_it_is_seen() {
-    let lost = || Err(SyncError::Write(crate::apiserver::CallError::Timeout));
+    let lost = || Err(SyncError::Write(crate::apiserver::CallError::Timeout(Duration::ZERO)));
     let table = [
         ("the answer was lost", true, vec![lost()], vec![News::Initialized]),
         ("and then something else failed", true, vec![lost(), failed("x")], vec![News::Initialized]),

@@ -34,7 +34,9 @@ pub(crate) use self::allocation::settings::Settings;
 pub(crate) use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;
 use self::provider::load_balancer::Provider;
+use self::provider::upkeep::Upkeep;
 use self::state::shared::Shared;
+use self::state::wakeup;
 use self::state::watch::{follow, watch, watch_if_there};
 use self::stores::clock::Clock;
 use crate::http;
@@ -84,7 +86,7 @@ impl CloudProvider for Windlass {
         let recorder = Recorder::new(client.clone(), &ServiceOptions::default().component);
         let (events, writer) = EventSink::new(recorder, token.clone());
         let provider = Arc::new(Provider::new(client.clone(), Arc::clone(&shared), events));
-        let applier = Applier::new(client.clone(), Arc::clone(&provider));
+        let applier = Applier::new(client.clone(), Arc::clone(&shared));
 
         let mut tasks = JoinSet::new();
         tasks.spawn(writer);
@@ -112,7 +114,8 @@ impl CloudProvider for Windlass {
             () = shared.ready.wait() => {}
             ended = first_to_end(&mut tasks) => ended?,
         }
-        tasks.spawn(applier.run(token));
+        tasks.spawn(wakeup::run(Upkeep(Arc::clone(&provider)), token.clone()));
+        tasks.spawn(wakeup::run(applier, token));
         Ok(Capabilities::new()
             .with_load_balancer(Arc::clone(&provider))
             .with_instances(provider)

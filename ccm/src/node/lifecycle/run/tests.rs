@@ -39,7 +39,7 @@ fn turn(state: &mut State, outcome: Outcome, now: Instant) -> Option<String> {
 }
 
 fn refused() -> Outcome {
-    Outcome::DeleteFailed(CallError::Timeout)
+    Outcome::DeleteFailed(CallError::Timeout(Duration::ZERO))
 }
 
 /// Whether there is something to do at `now`, after a look.

@@ -2,14 +2,12 @@
 //!
 //! In: VIPs, pools, virtual routers, nodes and the networks that their agents report. Out: writes to VirtualRouters, to
 //! `VirtualIP.spec.virtualRouter` and to the status of VIPs and pools. [`plan`] decides, [`writes`] compares, [`apply`] is the one
-//! task that writes; [`invalidation`] notes in [`dirty`] what a change of the cluster leaves to be planned again.
+//! task that writes; [`invalidation`] forgets what was worked out from what has changed.
 
 pub(crate) mod apply;
-pub(crate) mod dirty;
 pub(crate) mod invalidation;
 pub(crate) mod plan;
 pub(crate) mod pool_pace;
-pub(crate) mod replan;
 pub(crate) mod router_loads;
 pub(crate) mod topology_cache;
 pub(crate) mod view;

@@ -13,7 +13,6 @@
 
 mod ranking;
 mod ready_routers;
-mod revision;
 mod router_draft;
 mod segment;
 mod spread;
@@ -29,7 +28,6 @@ use kube::ResourceExt as _;
 use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
-pub(crate) use revision::{CarriedPools, revised};
 use router_draft::{Choice, FeasibleRouters, RouterDraft, router_name};
 pub(crate) use segment::Segments;
 use spread::Spread;
@@ -70,9 +68,6 @@ pub(crate) struct Plan<'a> {
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
     pub(crate) deserted: BTreeMap<String, Unplaced>,
-    /// A router's VIPs are of pools that name several interfaces, or are where nobody can announce them: one VIP more or
-    /// less may then change more than it does elsewhere, see [`revised`].
-    pub(crate) delicate: bool,
 }
 
 /// Makes the plan.
@@ -88,7 +83,6 @@ struct Planner<'a> {
     /// VIPs of one kind have one in common.
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     deserted: BTreeMap<String, Unplaced>,
-    delicate: bool,
 }
 
 impl<'a> Planner<'a> {
@@ -103,7 +97,6 @@ impl<'a> Planner<'a> {
             spread: Spread::default(),
             feasible: HashMap::new(),
             deserted: BTreeMap::new(),
-            delicate: false,
         }
     }
 
@@ -161,7 +154,6 @@ impl<'a> Planner<'a> {
             }
         }
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
-        plan.delicate = self.delicate || !self.deserted.is_empty();
         plan.deserted = self.deserted;
         plan
     }
@@ -185,7 +177,6 @@ impl<'a> Planner<'a> {
             if work.interface.is_none() {
                 work.interface.clone_from(&pool.interface);
             }
-            self.delicate |= pool.interface.is_some() && work.interface != pool.interface;
             // The fastest of its pools, should an admin change one of them. A pool that is gone has no say.
             if let Some(known) = self.input.pools.get(&vip.spec.pool) {
                 work.interval_ms =

@@ -11,14 +11,17 @@ use tokio::time::Instant;
 use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec};
 use windlass_ccm::conditions::Saying;
 
-use super::dirty::{Part, PlanResult, Scope};
-use super::plan::{self, CarriedPools, Input, Plan, Unplaced};
+use super::plan::{self, Input, Plan, Unplaced};
 use super::pool_pace::PoolPace;
 use super::view;
 use crate::controller::allocation::pools::{self, Findings, Reach, Reviewed};
 use crate::controller::provider::claim::sources_patch;
 use crate::controller::state::State;
+use crate::controller::state::shared::Shared;
 use crate::controller::stores::Stores;
+
+/// VIPs compared in one go, in which nobody else can decide: less than a millisecond.
+const AT_ONCE: usize = 256;
 
 /// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,60 +57,34 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// Plans what is not known to be as planned, and compares.
-    pub(crate) fn new(state: &mut State, reviewed: &[Reviewed], now: Timestamp) -> Self {
-        let mut writes = match state.dirty.take() {
-            Scope::Part(part) => Self::of_part(state, &part, now),
-            Scope::Whole => None,
-        }
-        .unwrap_or_else(|| Self::of_all(state, now));
-        writes.add_pools(state, reviewed, now);
-        writes
-    }
-
-    fn of_all(state: &mut State, now: Timestamp) -> Self {
-        let input = view::input(state);
+    /// Plans, and compares what is with the plan. Nobody is kept from deciding meanwhile: the plan is made of a snapshot, and
+    /// the writes of what has changed since are refused by their versions. `None`: not all is known yet.
+    pub(crate) fn new(shared: &Shared) -> Option<Self> {
+        let (input, now) = {
+            let mut state = shared.state();
+            if !state.ready {
+                return None;
+            }
+            (view::input(&mut state), state.clock.now())
+        };
         let plan = plan::plan(&input);
         let mut writes = Self::default();
         writes.add_routers(&input, &plan);
-        for vip in &input.vips {
-            let name = vip.name_any();
-            let place = Place {
-                carrier: plan.carriers.get(&name),
-                unplaced: plan.unplaced.get(&name),
-                deserted: plan.deserted.get(&name),
-            };
-            writes.add_vip(state, vip, &place, now);
-        }
-        state.dirty.planned(match writes == Self::default() && !plan.delicate {
-            false => PlanResult::ToWrite,
-            true if plan.unplaced.is_empty() => PlanResult::Settled,
-            true => PlanResult::Incomplete,
-        });
-        writes
-    }
-
-    /// `None`: VIPs may have to move, and the whole plan has to tell where.
-    fn of_part(state: &mut State, part: &Part, now: Timestamp) -> Option<Self> {
-        let Part { vips, nodes, routers } = part;
-        let mut writes = Self::default();
-        if !nodes.is_empty() || !routers.is_empty() {
-            let State { topology_cache, stores, loads, .. } = state;
-            let carried_pools = stores
-                .routers
-                .iter()
-                .map(|router| CarriedPools { router, pools: loads.pools(&router.name_any()).collect() });
-            let carried_pools = carried_pools.filter(|carried| !carried.pools.is_empty());
-            let topology = topology_cache.topology(stores);
-            for (router, nodes) in
-                plan::revised(&topology, &view::pools(stores), carried_pools, nodes, routers)?
-            {
-                writes.add_router(router, &VirtualRouterSpec { nodes, ..router.spec.clone() });
+        for vips in input.vips.chunks(AT_ONCE) {
+            let state = shared.state();
+            for vip in vips {
+                let name = vip.name_any();
+                let place = Place {
+                    carrier: plan.carriers.get(&name),
+                    unplaced: plan.unplaced.get(&name),
+                    deserted: plan.deserted.get(&name),
+                };
+                writes.add_vip(&state, vip, &place, now);
             }
         }
-        for vip in vips.iter().filter_map(|name| state.stores.vips.get(name)) {
-            writes.add_vip(state, vip, &Place::default(), now);
-        }
+        let mut state = shared.state();
+        let reviewed = state.reviewed();
+        writes.add_pools(&mut state, &reviewed, now);
         Some(writes)
     }
 

@@ -10,9 +10,9 @@ use windlass_ccm::ProviderError;
 use windlass_ccm::lenient::{Lenient, read, read_opt};
 use windlass_ipam::Planned;
 
-use super::load_balancer::{Provider, failed};
+use super::load_balancer::Provider;
 use crate::controller::allocation::ledger::{Claim, Seen};
-use crate::controller::stores::limited::limited;
+use crate::controller::stores::call::call;
 
 impl Provider {
     /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may be
@@ -65,15 +65,15 @@ impl Provider {
             object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
             object.spec.virtual_router = state.carrier_of_new(holder, &object);
         }
-        let what = || format!("cannot claim {address}: creating VirtualIP {name:?}");
-        match asked(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what).await? {
+        let what = || format!("claim {address}: creating VirtualIP {name:?}");
+        match call(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what).await {
             Ok(created) => {
                 tracing::info!(service = %holder, %address, pool, "address claimed");
                 self.shared.answer(created, holder);
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.code == 409 => self.read(holder, *address).await,
-            Err(error) => Err(failed(&what(), &error)),
+            Err(failed) if failed.error.is_conflict() => self.read(holder, *address).await,
+            Err(failed) => Err(failed.into()),
         }
     }
 
@@ -88,16 +88,16 @@ impl Provider {
         let name = virtual_ip_name(address);
         let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
-        let what = || format!("cannot change VirtualIP {name:?} for Service {holder}");
-        match asked(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what).await? {
+        let what = || format!("change VirtualIP {name:?} for Service {holder}");
+        match call(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what).await {
             Ok(changed) => {
                 self.shared.answer(changed, holder);
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
+            Err(failed) if failed.error.is_not_found() || failed.error.is_conflict() => {
                 self.read(holder, address).await
             }
-            Err(error) => Err(failed(&what(), &error)),
+            Err(failed) => Err(failed.into()),
         }
     }
 
@@ -123,12 +123,12 @@ impl Provider {
         which: &str,
     ) -> Result<bool, ProviderError> {
         let name = virtual_ip_name(address);
-        let what = || format!("cannot delete VirtualIP {name:?}{which}");
-        match asked(self.vips.delete(&name, &exactly(object)), what).await? {
+        let what = || format!("delete VirtualIP {name:?}{which}");
+        match call(self.vips.delete(&name, &exactly(object)), what).await {
             Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => return Ok(false),
-            Err(error) => return Err(failed(&what(), &error)),
+            Err(failed) if failed.error.is_not_found() => {}
+            Err(failed) if failed.error.is_conflict() => return Ok(false),
+            Err(failed) => return Err(failed.into()),
         }
         self.shared.deleted(address, &object.uid);
         Ok(true)
@@ -137,20 +137,13 @@ impl Provider {
     /// Learns from the API server whose `address` is. What `holder` was promised of it is over, unless it owns it.
     pub(crate) async fn read(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
         let name = virtual_ip_name(address);
-        let what = || format!("cannot read VirtualIP {name:?}");
         let known = self.shared.state().vip(address).cloned();
-        match asked(read_opt(self.vips.get_opt(&name)), what).await? {
-            Ok(Some(object)) => self.shared.answer(object, holder),
-            Ok(None) => self.shared.absent(address, holder, known.as_deref()),
-            Err(error) => return Err(failed(&what(), &error)),
+        match call(read_opt(self.vips.get_opt(&name)), || format!("read VirtualIP {name:?}")).await? {
+            Some(object) => self.shared.answer(object, holder),
+            None => self.shared.absent(address, holder, known.as_deref()),
         }
         Ok(())
     }
-}
-
-/// [`limited`], whose silence is a failure to try again.
-async fn asked<T>(call: impl Future<Output = T>, what: impl FnOnce() -> String) -> Result<T, ProviderError> {
-    limited(call, what).await.map_err(ProviderError::Transient)
 }
 
 /// The object that claims an address.

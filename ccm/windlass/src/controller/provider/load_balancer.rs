@@ -15,7 +15,6 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, 
 use kube::api::Api;
 use kube::{Client, Resource as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_allocated};
-use windlass_ccm::app::root_cause;
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
@@ -329,11 +328,6 @@ fn holder_of(service: &Service) -> Result<ServiceRef, ProviderError> {
     owner(service).ok_or_else(|| {
         ProviderError::Transient("the Service has no namespace, name or UID: it was never stored".to_owned())
     })
-}
-
-/// A call that failed.
-pub(crate) fn failed(what: &str, error: &kube::Error) -> ProviderError {
-    ProviderError::Transient(format!("{what}: {}", root_cause(error)))
 }
 
 impl LoadBalancer for Provider {

@@ -2,6 +2,7 @@
 //! here are synchronous and touch nothing outside; they return the Services to look at again.
 
 pub(crate) mod shared;
+pub(crate) mod wakeup;
 pub(crate) mod watch;
 pub(crate) mod watched;
 
@@ -23,7 +24,6 @@ use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{Findings, Reviewed, Reviewer};
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
-use crate::controller::placement::dirty::Dirty;
 use crate::controller::placement::plan::why_unplaced;
 use crate::controller::placement::router_loads::RouterLoads;
 use crate::controller::placement::topology_cache::TopologyCache;
@@ -42,8 +42,6 @@ pub(crate) struct State {
     pub(crate) loads: RouterLoads,
     /// Where they can be.
     pub(crate) topology_cache: TopologyCache,
-    /// What changed since all was as planned.
-    pub(crate) dirty: Dirty,
     /// What pools have to tell of, by their names, unless it is to be looked for anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, Findings>>>,
     pub(crate) waiting: Waiting,
@@ -89,7 +87,7 @@ impl State {
         };
         let before = owners_and_pools(self);
         self.ledger.set_pools(usable.iter().cloned());
-        self.invalidate_by_addresses();
+        self.findings = None;
         let before_pools = std::mem::replace(&mut self.pools, usable);
         let after = owners_and_pools(self);
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);

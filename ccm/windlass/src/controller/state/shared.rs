@@ -15,7 +15,7 @@ use super::State;
 use super::watched::Watched;
 use crate::controller::allocation::settings::Settings;
 use crate::controller::nodes::inventory::Inventory;
-use crate::controller::placement::replan::{Replan, Urgency};
+use crate::controller::state::wakeup::{Urgency, Wakeup};
 use crate::controller::stores::changes::Changes;
 use crate::controller::stores::clock::Clock;
 use crate::controller::stores::{Objects as _, Stores};
@@ -32,7 +32,9 @@ pub(crate) struct Shared {
     /// The machines as the admin lists them.
     pub(crate) inventory: Inventory,
     /// Wishes for another look of the planner.
-    pub(crate) replan: Replan,
+    pub(crate) replan: Wakeup,
+    /// Wishes for another look of the upkeep.
+    pub(crate) upkeep: Wakeup,
     /// Set once the ledger is built: nobody needs to ask before.
     pub(crate) ready: SetOnce<()>,
 }
@@ -88,14 +90,14 @@ impl Shared {
             let keys = state.note(&vip, Some(asked));
             (state.stores.vips.learn(Arc::new(vip)).into_iter().collect(), keys)
         });
-        self.replan.ask(Urgency::Soon);
+        self.ask(Urgency::Soon);
     }
 
     /// What Services are promised is another thing now, of which no object may tell: pools count it. Names the Services to look
     /// at again.
     pub(crate) fn promises_changed(&self, keys: Vec<ServiceKey>) {
         self.changes.push(keys);
-        self.replan.ask(Urgency::Soon);
+        self.ask(Urgency::Soon);
     }
 
     /// The API server has no object for `address`.
@@ -148,6 +150,24 @@ impl Shared {
             self.changes.push(keys);
         }
         let urgency = if rebuilt { Some(Urgency::Now) } else { news.iter().map(K::urgency).max() };
-        self.replan.ask(urgency.unwrap_or(Urgency::Never));
+        self.ask(urgency.unwrap_or(Urgency::Never));
+    }
+
+    fn ask(&self, urgency: Urgency) {
+        self.replan.ask(urgency);
+        self.upkeep.ask(urgency);
+    }
+
+    /// Reviews the pools, and names the Services that this concerns. `false`: it is too soon, nothing is known yet.
+    pub(crate) fn review_pools(&self) -> bool {
+        let woken = {
+            let mut state = self.state();
+            if !state.ready {
+                return false;
+            }
+            state.review_pools().1
+        };
+        self.changes.push(woken);
+        true
     }
 }

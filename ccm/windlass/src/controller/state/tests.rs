@@ -11,7 +11,7 @@ use super::watched::Watched;
 use super::*;
 use crate::controller::allocation::ledger::Claim;
 use crate::controller::allocation::request::owner;
-use crate::controller::placement::replan::Urgency;
+use crate::controller::state::wakeup::Urgency;
 
 fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).expect("an object")

@@ -13,7 +13,7 @@ use windlass_ccm::store::Change;
 use super::State;
 use crate::controller::allocation::pools::Obstacles;
 use crate::controller::allocation::sources;
-use crate::controller::placement::replan::Urgency;
+use crate::controller::state::wakeup::Urgency;
 use crate::controller::stores::{Objects, Stores};
 
 /// A kind that the controller watches.
@@ -148,7 +148,6 @@ impl Watched for Service {
 
     fn news(state: &mut State, news: &Change<Self>) -> Vec<ServiceKey> {
         state.note_external(news);
-        state.invalidate_by_service(news);
         state.service_news(news)
     }
 

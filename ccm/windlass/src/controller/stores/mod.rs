@@ -4,9 +4,9 @@
 //! and the answers change it. Services and Nodes are those that the controllers of `windlass-ccm` read and write, too; what is
 //! the provider's alone is under the lock of [`Shared`](super::state::Shared), changed in one step with the ledger.
 
+pub(crate) mod call;
 pub(crate) mod changes;
 pub(crate) mod clock;
-pub(crate) mod limited;
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! External IPs in the applier's pass: what may be had is claimed, what may not is told.
+//! External IPs: what may be had is to be claimed, what may not is told.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -26,12 +26,12 @@ struct Steps {
 }
 
 impl Provider {
-    /// Claims the external IPs that may be had, and tells of the others, once each. What Services have and may not have any
-    /// more is left to those who remove orphans. Returns what could not be done, in words for the log.
-    pub(crate) async fn serve_external(&self) -> Vec<String> {
+    /// Which external IPs may be had and are to be claimed. Tells of the others, once each. What Services have and may not
+    /// have any more is left to those who remove orphans.
+    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, Planned, Claim)> {
         let steps = {
             let mut state = self.shared.state();
-            if !state.ready || (state.external.is_empty() && state.told.is_empty()) {
+            if state.external.is_empty() && state.told.is_empty() {
                 return Vec::new();
             }
             state.external_steps()
@@ -39,12 +39,7 @@ impl Provider {
         for (service, message, known) in steps.refused {
             self.events.send_once(service, EventKind::Warning, REFUSED, message, known);
         }
-        let mut failures = Vec::new();
-        for (owner, planned, claim) in steps.claims {
-            let claimed = self.claim(&owner, &planned, claim).await;
-            failures.extend(claimed.err().map(|error| error.to_string()));
-        }
-        failures
+        steps.claims
     }
 }
 

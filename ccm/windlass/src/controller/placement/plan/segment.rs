@@ -135,12 +135,6 @@ impl Segments {
         candidates
     }
 
-    /// The segments that one of `nodes` is a candidate of.
-    pub(crate) fn of_nodes(&self, nodes: &BTreeSet<String>) -> BTreeSet<IpNet> {
-        let holds = |places: &Vec<Candidate>| places.iter().any(|one| nodes.contains(&one.node));
-        self.subnets.iter().filter(|(_, places)| holds(places)).map(|(net, _)| *net).collect()
-    }
-
     /// Whether `segment` has a candidate.
     pub(crate) fn has_candidates(&self, segment: IpNet, interface: Option<&str>) -> bool {
         self.places(segment, interface).next().is_some()

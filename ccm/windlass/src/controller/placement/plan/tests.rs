@@ -24,9 +24,9 @@ struct Cluster {
 
 /// The plan by itself, without a word on how it came about.
 fn planned(input: &Input) -> Plan<'static> {
-    let Plan { routers, carriers, unplaced, deserted, delicate: _ } = plan(input);
+    let Plan { routers, carriers, unplaced, deserted } = plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
-    Plan { routers, carriers, unplaced, deserted, delicate: false }
+    Plan { routers, carriers, unplaced, deserted }
 }
 
 impl Cluster {

@@ -1,13 +1,16 @@
-mod part;
+mod random;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use serde_json::json;
 use windlass_api::{NodeNetwork, VirtualIPPool};
 
 use super::*;
+use crate::controller::allocation::settings::Settings;
 use crate::controller::state::shared::Shared;
 use crate::controller::state::watched::Watched;
-use windlass_ccm::store::version;
+use crate::controller::stores::clock::Clock;
+use windlass_ccm::store::{Informer, version};
+use windlass_ccm::testing::with;
 use windlass_ccm::watch::Event;
 
 const NOW: &str = "2026-01-02T00:00:00Z";
@@ -35,7 +38,8 @@ fn vip(address: &str, pool: &str) -> Value {
 
 /// One node on 192.0.2.0/24, the pool `p` and these VIPs.
 fn shared(pool: &str, vips: &[Value]) -> Shared {
-    let shared = Shared::default();
+    let clock = Clock::new(|| NOW.parse().expect("a time"));
+    let shared = Shared::new(Settings::default(), clock, Informer::default(), Informer::default());
     let interfaces = json!([{ "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/24"] }]);
     list::<VirtualIPPool>(
         &shared,
@@ -54,11 +58,8 @@ fn shared(pool: &str, vips: &[Value]) -> Shared {
 fn settle(shared: &Shared) -> Vec<Write> {
     let mut all = Vec::new();
     for _ in 0..10 {
-        let writes = {
-            let mut state = shared.state();
-            let (reviewed, _) = state.review_pools();
-            Writes::new(&mut state, &reviewed, NOW.parse().expect("a time"))
-        };
+        assert!(shared.review_pools(), "all is known");
+        let writes = Writes::new(shared).expect("all is known");
         let writes: Vec<Write> = writes.stages().into_iter().flatten().collect();
         if writes.is_empty() {
             return all;
@@ -78,7 +79,7 @@ fn carry_out(shared: &Shared, write: &Write) {
             object["metadata"]["resourceVersion"], patch["metadata"]["resourceVersion"],
             "a precondition"
         );
-        merge(&mut object, patch);
+        object = with(object, patch);
         object["metadata"]["resourceVersion"] = json!((version(old) + 1).to_string());
         serde_json::from_value(object).expect("an object")
     }
@@ -107,23 +108,6 @@ fn carry_out(shared: &Shared, write: &Write) {
 }
 
 /// JSON merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().expect("an object").remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
-}
-
 fn kinds(writes: &[Write]) -> Vec<&'static str> {
     let kind = |write: &Write| match write {
         Write::CreateRouter(_) => "create router",

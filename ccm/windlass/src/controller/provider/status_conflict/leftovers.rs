@@ -105,7 +105,7 @@ impl Provider {
                 None => return Ok(answer),
                 writer => writer,
             },
-            (Err(error), false) => return Err(ProviderError::Transient(error)),
+            (Err(error), false) => return Err(error.into()),
         };
         status.ingress.iter_mut().for_each(|shown| shown.retain(|entry| !entries.contains(entry)));
         // One that is added again and again is told of as a contest.

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use kube::{Resource as _, ResourceExt as _};
 use windlass_api::ServiceRef;
-use windlass_ccm::app::root_cause;
 use windlass_ccm::events::EventKind;
 use windlass_ccm::lenient::{Lenient, read};
 
@@ -15,7 +14,7 @@ use super::leftovers::is_littered;
 use super::writer::Writer;
 use crate::controller::allocation::request::owner;
 use crate::controller::provider::load_balancer::Provider;
-use crate::controller::stores::limited::limited;
+use crate::controller::stores::call::{CallFailed, call};
 
 /// Reason of the event that tells of it.
 const CONTESTED: &str = "StatusContested";
@@ -61,10 +60,8 @@ impl Provider {
     }
 
     /// The Service as the API server has it, with what is not kept here: who wrote it.
-    pub(super) async fn stored(&self, holder: &ServiceRef) -> Result<Service, String> {
+    pub(super) async fn stored(&self, holder: &ServiceRef) -> Result<Service, CallFailed> {
         let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &holder.namespace);
-        let what = || format!("cannot read Service {holder}");
-        let found = limited(read(api.get(&holder.name)), what).await?;
-        found.map_err(|error| format!("{}: {}", what(), root_cause(&error)))
+        call(read(api.get(&holder.name)), || format!("read Service {holder}")).await
     }
 }

@@ -1,0 +1,134 @@
+//! What the provider sees to without being asked: external IPs that may be had are claimed, addresses that a Service left behind
+//! are withdrawn, quarantines that have ended are taken off. Beside the planner, so that thousands of them hold up no plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::Api;
+use tokio::time::Instant;
+use windlass_api::ServiceRef;
+use windlass_ccm::ProviderError;
+use windlass_ccm::lenient::{Lenient, read_opt};
+
+use super::load_balancer::Provider;
+use crate::controller::allocation::ownership::is_orphaned;
+use crate::controller::allocation::request::is_object_name;
+use crate::controller::state::wakeup::{Pass, Passes, Wakeup};
+use crate::controller::stores::call::{CallFailed, call};
+
+/// How long after its end an object in quarantine is deleted.
+const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
+/// How many objects are worked on at the same time.
+const PARALLEL: usize = 8;
+
+/// Sees to all of it.
+pub(crate) struct Upkeep(pub(crate) Arc<Provider>);
+
+impl Passes for Upkeep {
+    fn wakeup(&self) -> &Wakeup {
+        &self.0.shared.upkeep
+    }
+
+    fn due(&self) -> impl Future<Output = ()> + Send {
+        self.0.quarantine_ends()
+    }
+
+    fn pass(&mut self) -> impl Future<Output = Pass> + Send {
+        self.0.upkeep()
+    }
+}
+
+impl Provider {
+    async fn upkeep(&self) -> Pass {
+        if !self.shared.review_pools() {
+            return Pass::default();
+        }
+        let began = Instant::now();
+        let claims = self.external_claims();
+        let (suspects, due) = {
+            let mut state = self.shared.state();
+            let now = state.clock.now();
+            (state.take_suspects(), state.ledger.due(now))
+        };
+        let deciding = began.elapsed();
+        let claims = stream::iter(claims)
+            .map(|(owner, planned, claim)| async move { self.claim(&owner, &planned, claim).await });
+        let mut failures = failures_of(claims).await;
+        let orphans = stream::iter(suspects).map(|suspect| self.remove_orphan(suspect));
+        failures.extend(failures_of(orphans).await);
+        let ended = stream::iter(due)
+            .map(|(address, object)| async move { self.end_quarantine(address, &object).await });
+        failures.extend(failures_of(ended).await);
+        Pass { deciding, failures }
+    }
+
+    /// Withdraws the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody
+    /// withdrew: the controller was away, or the finalizer was removed by hand. One that this fails for stays suspect.
+    async fn remove_orphan(&self, suspect: ServiceRef) -> Result<(), ProviderError> {
+        let removed = self.remove_if_orphaned(&suspect).await;
+        if removed.is_err() {
+            self.shared.state().suspects.insert(suspect);
+        }
+        removed
+    }
+
+    /// The Service is read from the API server first, because the watch of Services may lag behind.
+    async fn remove_if_orphaned(&self, owner: &ServiceRef) -> Result<(), ProviderError> {
+        let found = self.read_service(owner).await?;
+        if !is_orphaned(owner, found.as_ref(), self.settings) {
+            return Ok(());
+        }
+        let orphans = {
+            let state = self.shared.state();
+            let mut held = state.to_withdraw(owner);
+            held.retain(|address| !state.wants_besides(owner, found.as_ref(), *address));
+            held
+        };
+        if orphans.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(
+            service = %owner,
+            addresses = ?orphans,
+            "its Service is gone or wants no address: withdrawing it"
+        );
+        for address in orphans {
+            self.withdraw(owner, address).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_service(&self, owner: &ServiceRef) -> Result<Option<Service>, CallFailed> {
+        // A hand may have written anything there: what cannot be a name is no Service's, and no path either.
+        if !is_object_name(&owner.namespace) || !is_object_name(&owner.name) {
+            return Ok(None);
+        }
+        let api: Api<Lenient<Service>> = Api::namespaced(self.client.clone(), &owner.namespace);
+        call(read_opt(api.get_opt(&owner.name)), || format!("read Service {owner}")).await
+    }
+
+    /// Returns when the next quarantine ends.
+    async fn quarantine_ends(&self) {
+        let wait = {
+            let state = self.shared.state();
+            state.ledger.next_due().map(|due| due.duration_since(state.clock.now()))
+        };
+        match wait {
+            None => std::future::pending().await,
+            // A little later: it has ended then, and an object that was changed meanwhile is not asked for over and over.
+            Some(wait) => {
+                tokio::time::sleep(Duration::try_from(wait).unwrap_or_default() + QUARANTINE_SLACK).await;
+            }
+        }
+    }
+}
+
+/// Lets all of it be done, some at the same time, and returns what went wrong.
+async fn failures_of(
+    work: impl Stream<Item: Future<Output = Result<(), ProviderError>>>,
+) -> Vec<ProviderError> {
+    let done: Vec<_> = work.buffer_unordered(PARALLEL).collect().await;
+    done.into_iter().filter_map(Result::err).collect()
+}

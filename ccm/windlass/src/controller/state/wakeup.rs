@@ -1,0 +1,142 @@
+//! When the planner, or the upkeep beside it, looks again: at once where an address waits for it, else a little later and for
+//! many changes together.
+//!
+//! A pass looks at everything. With ten thousand addresses it takes tens of milliseconds; one for each change of a burst would
+//! take a processor of its own. So after each pass it rests for a multiple of the time that took.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use windlass_ccm::ProviderError;
+
+#[cfg(test)]
+mod tests;
+
+/// How long what nobody waits for may wait: counts in the status of pools, Services that are gone.
+const SOON: Duration = Duration::from_millis(500);
+/// It rests this many times as long as a pass took to decide, so that it takes a twentieth of one processor at most.
+const REST: u32 = 19;
+/// It never rests longer.
+const LONGEST_REST: Duration = Duration::from_secs(2);
+
+/// Pause after a failed pass, doubled with each further one up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How soon a change is to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// Not at all.
+    Never,
+    /// Nobody waits for what it changes.
+    Soon,
+    /// An address may wait for it.
+    Now,
+}
+
+/// Wishes for a pass, from whoever changes something, to the one task that makes them.
+#[derive(Debug, Default)]
+pub(crate) struct Wakeup {
+    due: Mutex<Option<Instant>>,
+    news: Notify,
+}
+
+impl Wakeup {
+    /// Something changed.
+    pub(crate) fn ask(&self, urgency: Urgency) {
+        let at = match urgency {
+            Urgency::Never => return,
+            Urgency::Soon => Instant::now() + SOON,
+            Urgency::Now => Instant::now(),
+        };
+        self.ask_at(at);
+    }
+
+    /// Something is due at `at`.
+    pub(crate) fn ask_at(&self, at: Instant) {
+        let mut due = self.due();
+        if due.is_none_or(|known| at < known) {
+            *due = Some(at);
+            self.news.notify_one();
+        }
+    }
+
+    /// Waits until a pass is due, but not before `rested`. Wishes made from then on are for the next.
+    pub(crate) async fn due_after(&self, rested: Instant) {
+        loop {
+            let due = *self.due();
+            match due.map(|at| at.max(rested)) {
+                Some(at) if at <= Instant::now() => {
+                    *self.due() = None;
+                    return;
+                }
+                Some(at) => tokio::select! {
+                    () = sleep_until(at) => {}
+                    () = self.news.notified() => {}
+                },
+                None => self.news.notified().await,
+            }
+        }
+    }
+
+    fn due(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a pass was like.
+#[derive(Debug, Default)]
+pub(crate) struct Pass {
+    /// How long it took to decide.
+    pub(crate) deciding: Duration,
+    pub(crate) failures: Vec<ProviderError>,
+}
+
+/// Work that is done in passes.
+pub(crate) trait Passes {
+    /// Who asks for one.
+    fn wakeup(&self) -> &Wakeup;
+
+    /// Returns when one is due that nobody asks for.
+    fn due(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// Does it.
+    fn pass(&mut self) -> impl Future<Output = Pass> + Send;
+}
+
+/// Makes a pass whenever one is asked for or due, and with back-off after one that failed, until `token` is cancelled. What
+/// failed is not waited for by what is new: one object that cannot be written holds up no other.
+pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
+    let (mut pause, mut rested, mut retry) = (FIRST_PAUSE, Instant::now(), None);
+    loop {
+        tokio::select! {
+            () = token.cancelled() => return,
+            () = work.wakeup().due_after(rested) => {}
+            () = work.due(), if retry.is_none() => {}
+            () = sleep_until(retry.unwrap_or(rested)), if retry.is_some() => {}
+        }
+        let Pass { deciding, failures } = tokio::select! {
+            () = token.cancelled() => return,
+            pass = work.pass() => pass,
+        };
+        rested = rest(Instant::now(), deciding);
+        let Some(first) = failures.first() else {
+            (pause, retry) = (FIRST_PAUSE, None);
+            continue;
+        };
+        tracing::warn!(failed = failures.len(), error = %first, retry_in = ?pause, "not everything was done");
+        let now = Instant::now();
+        (rested, retry) = (rested.max(now + FIRST_PAUSE), Some(now + pause));
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Until when to rest after a pass that took `taken` to decide and ended at `now`.
+fn rest(now: Instant, taken: Duration) -> Instant {
+    now + (taken * REST).min(LONGEST_REST)
+}
