@@ -5,7 +5,7 @@
 //!
 //! The clock is read only to measure how long keys wait and take: nothing is decided by that.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) struct Queue<K> {
     gauges: QueueGauges,
     /// Due, in order; every key at most once.
     ready: VecDeque<K>,
+    /// The same keys: thousands are added while thousands are due.
+    is_ready: HashSet<K>,
     /// Due later. A key is in `ready` or here, not in both.
     delayed: BTreeSet<(Instant, K)>,
     due: HashMap<K, Instant>,
@@ -52,6 +54,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             backoff,
             gauges,
             ready: VecDeque::new(),
+            is_ready: HashSet::new(),
             delayed: BTreeSet::new(),
             due: HashMap::new(),
             since: HashMap::new(),
@@ -79,21 +82,21 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             return;
         }
         self.undelay(key);
-        match (self.ready.contains(key), urgent) {
-            (true, false) => {}
-            (true, true) => {
+        match (self.is_ready.insert(key.clone()), urgent) {
+            (false, false) => {}
+            (false, true) => {
                 self.ready.retain(|other| other != key);
                 self.ready.push_front(key.clone());
             }
-            (false, false) => self.ready.push_back(key.clone()),
-            (false, true) => self.ready.push_front(key.clone()),
+            (true, false) => self.ready.push_back(key.clone()),
+            (true, true) => self.ready.push_front(key.clone()),
         }
         self.measure();
     }
 
     /// The key is due at `at`, unless it is due earlier.
     pub(crate) fn add_at(&mut self, key: &K, at: Instant) {
-        if self.again.contains_key(key) || self.ready.contains(key) {
+        if self.again.contains_key(key) || self.is_ready.contains(key) {
             return;
         }
         if self.due.get(key).is_some_and(|due| *due <= at) {
@@ -128,11 +131,12 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             self.since.entry(key.clone()).or_insert(at);
             if self.working.contains_key(&key) {
                 self.again.entry(key).or_default();
-            } else {
+            } else if self.is_ready.insert(key.clone()) {
                 self.ready.push_back(key);
             }
         }
         let key = self.ready.pop_front()?;
+        self.is_ready.remove(&key);
         let since = self.since.remove(&key).unwrap_or(now);
         self.working.insert(key.clone(), self.gauges.begin(since, now));
         self.measure();
