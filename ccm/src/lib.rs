@@ -3,6 +3,7 @@
 pub mod apiserver;
 #[cfg(feature = "app")]
 pub mod app;
+pub mod backoff;
 pub mod client;
 pub mod conditions;
 pub mod events;

@@ -7,26 +7,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::metrics::{QueueGauges, Work};
-
-/// Delay after the first failure and the longest one (service-contract S-16: 5 s, 10 s, … 300 s).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Backoff {
-    pub(crate) first: Duration,
-    pub(crate) max: Duration,
-}
-
-impl Backoff {
-    /// The delay after `failures` failures in a row (at least one).
-    pub(crate) fn delay(self, failures: u32) -> Duration {
-        let doublings = failures.saturating_sub(1).min(31);
-        self.first.saturating_mul(1 << doublings).min(self.max)
-    }
-}
 
 /// A queue of keys; time comes in as an argument.
 #[derive(Debug)]

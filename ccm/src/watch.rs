@@ -23,9 +23,9 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use self::pace::Delays;
 use self::pace::Pace;
 use crate::apiserver::{CALL_TIMEOUT, describe};
+use crate::backoff::Backoff;
 use crate::lenient::{Lenient, Unreadable};
 
 #[cfg(test)]
@@ -50,13 +50,14 @@ pub struct Options {
     /// The API server ends a watch after this many seconds, and it is taken up again where it ended. A connection that died
     /// without a word is found 5 s later.
     pub seconds: u32,
-    /// Delays after failures.
-    pub delays: Delays,
+    /// How long it waits after failures.
+    pub backoff: Backoff,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: None, seconds: 290, delays: Delays::default() }
+        let backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30));
+        Self { name: None, seconds: 290, backoff }
     }
 }
 
@@ -138,7 +139,7 @@ where
         fields: options.name.map(|name| format!("metadata.name={name}")),
         seconds: options.seconds,
         stage: Stage::Start,
-        pace: Pace::new(options.delays),
+        pace: Pace::new(options.backoff),
         rests_until: None,
     };
     stream::unfold(watcher, |mut watcher| async { Some((watcher.next().await, watcher)) }).boxed()

@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{is_uninitialized, node_matters};
 use super::sync::{Standing, SyncError, Synced, sync};
 use super::{NodeController, NodeOptions};
+use crate::backoff::Backoff;
 use crate::events::{EventKind, EventSink, Recorder, beside_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
-use crate::queue::{Backoff, Queue};
+use crate::queue::Queue;
 use crate::store::{Change, Informer, Informers};
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod tests;
 
 /// Retry of one node (service-contract N-01, with a first delay that spares the provider and a last one short enough
 /// that a node does not stay tainted for a quarter of an hour after its cause is gone).
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_mins(1) };
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_mins(1));
 
 /// Upstream's event for an initialized node (service-contract N-09); ours for one that cannot be, and for one whose kubelet
 /// names an address that the provider refuses.

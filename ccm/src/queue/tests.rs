@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::{Backoff, Queue};
 use crate::metrics::Metrics;
 
-const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 fn queue() -> Queue<&'static str> {
     Queue::new(BACKOFF, Metrics::unregistered("lease").queues.of("test"))

@@ -14,13 +14,14 @@ use super::diff::needs_update;
 use super::fan_out::FanOut;
 use super::nodes::{NodeIds, node_ids, node_matters, stable_node_set};
 use super::select::{Need, finalizer_for, has_finalizer, need, wants_lb};
+use crate::backoff::Backoff;
 use crate::metrics::QueueGauges;
 use crate::provider::{LoadBalancer, ServiceKey};
-use crate::queue::{Backoff, Queue};
+use crate::queue::Queue;
 use crate::store::{Change, Informer};
 
 /// Retry of one Service: 5 s, 10 s, … 300 s (service-contract S-16).
-const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 /// A load balancer that does not work after this time has a condition that says so. Most work within a second or two,
 /// and then the condition is written once, together with the address.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

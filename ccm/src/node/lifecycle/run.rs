@@ -13,10 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::decide::{Look, look};
 use super::sync::{Outcome, attend};
 use super::{LifecycleOptions, NodeLifecycleController};
+use crate::backoff::Backoff;
 use crate::events::{EventKind, EventSink, Recorder, beside_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
-use crate::queue::{Backoff, Queue};
+use crate::queue::Queue;
 use crate::store::{Change, Informer, Informers};
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod tests;
 /// A Node that was deleted is looked at again after this time, if the watch still shows it.
 const UNSEEN: Duration = Duration::from_mins(1);
 /// When what the API server refused is tried again.
-const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(5) };
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 const DELETING: &str = "DeletingNode";
 const DELETING_FAILED: &str = "DeletingNodeFailed";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff as KubeBackoff;
-use windlass_ccm::watch::Delays;
+use windlass_ccm::backoff::Backoff as Delays;
 
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(5);

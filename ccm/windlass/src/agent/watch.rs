@@ -44,7 +44,7 @@ where
 {
     let (store, mut writer) = reflector::store();
     let kind = K::plural(&());
-    let options = watch::Options { name, seconds: WATCH_SECONDS, delays: Backoff::new(node).delays() };
+    let options = watch::Options { name, seconds: WATCH_SECONDS, backoff: Backoff::new(node).delays() };
     let mut events = watch::watch::<K>(client, options);
     let (known, changed) = (store.clone(), Arc::clone(changed));
     tokio::spawn(async move {

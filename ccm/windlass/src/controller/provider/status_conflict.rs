@@ -13,15 +13,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
+use windlass_ccm::backoff::Backoff;
 
 #[cfg(test)]
 mod tests;
 
 /// Changes that are put right at once.
 const AT_ONCE: u32 = 3;
-/// What the next one waits; each further one waits twice as long as the one before, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// What those after them wait.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 /// Without a change for so long it is over.
 const OVER: Duration = Duration::from_mins(15);
 /// How often one that lasts is told again: events are kept for an hour.
@@ -92,10 +92,7 @@ impl Contest {
 
 /// What the change with this number waits.
 fn pause(change: u32) -> Duration {
-    match change.checked_sub(AT_ONCE + 1) {
-        None => Duration::ZERO,
-        Some(doublings) => FIRST_PAUSE.saturating_mul(1 << doublings.min(16)).min(LONGEST_PAUSE),
-    }
+    BACKOFF.delay(change.saturating_sub(AT_ONCE))
 }
 
 /// Nothing for a time to come.

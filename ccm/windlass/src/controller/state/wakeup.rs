@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::ProviderError;
+use windlass_ccm::backoff::Backoff;
 
 #[cfg(test)]
 mod tests;
@@ -22,9 +23,8 @@ const REST: u32 = 19;
 /// It never rests longer.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// Pause after a failed pass, doubled with each further one up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Pause after failed passes.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
 /// How soon a change is to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,7 +112,7 @@ pub(crate) trait Passes {
 /// Makes a pass whenever one is asked for or due, and with back-off after one that failed, until `token` is cancelled. What
 /// failed is not waited for by what is new: one object that cannot be written holds up no other.
 pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
-    let (mut pause, mut rested, mut retry) = (FIRST_PAUSE, Instant::now(), None);
+    let (mut failed, mut rested, mut retry) = (0_u32, Instant::now(), None);
     loop {
         tokio::select! {
             () = token.cancelled() => return,
@@ -126,13 +126,14 @@ pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
         };
         rested = rest(Instant::now(), deciding);
         let Some(first) = failures.first() else {
-            (pause, retry) = (FIRST_PAUSE, None);
+            (failed, retry) = (0, None);
             continue;
         };
+        failed = failed.saturating_add(1);
+        let pause = BACKOFF.delay(failed);
         tracing::warn!(failed = failures.len(), error = %first, retry_in = ?pause, "not everything was done");
         let now = Instant::now();
-        (rested, retry) = (rested.max(now + FIRST_PAUSE), Some(now + pause));
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        (rested, retry) = (rested.max(now + BACKOFF.first), Some(now + pause));
     }
 }
 
