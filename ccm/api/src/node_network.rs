@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
     category = "windlass",
     derive = "PartialEq",
     printcolumn = r#"{"name": "Interface", "type": "string", "jsonPath": ".spec.interfaces[0].name"}"#,
-    printcolumn = r#"{"name": "Address", "type": "string", "jsonPath": ".spec.interfaces[0].addresses[0]"}"#,
+    printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.interfaces[0].addresses"}"#,
     printcolumn = r#"{"name": "Foreign-VRID", "type": "integer", "jsonPath": ".spec.foreignRouters[0].vrid", "description": "A VRRP router heard that is not ours", "priority": 1}"#,
     printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentVersion"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#

@@ -32,6 +32,7 @@ use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED};
     printcolumn = r#"{"name": "Announced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announced\")].status"}"#,
     printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.activeNode"}"#,
     printcolumn = r#"{"name": "Quarantine", "type": "string", "jsonPath": ".spec.quarantine.reason"}"#,
+    printcolumn = r#"{"name": "Owners", "type": "string", "jsonPath": ".spec.owners", "description": "All Services that share the address", "priority": 1}"#,
     printcolumn = r#"{"name": "Until", "type": "string", "jsonPath": ".spec.quarantine.until", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
 )]

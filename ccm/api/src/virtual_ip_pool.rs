@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.ipv4.available"}"#,
     printcolumn = r#"{"name": "Quarantined", "type": "integer", "jsonPath": ".status.ipv4.quarantined", "priority": 1}"#,
     printcolumn = r#"{"name": "Total6", "type": "integer", "jsonPath": ".status.ipv6.total", "priority": 1}"#,
-    printcolumn = r#"{"name": "Assigned6", "type": "integer", "jsonPath": ".status.ipv6.assigned", "priority": 1}"#,
-    printcolumn = r#"{"name": "Available6", "type": "integer", "jsonPath": ".status.ipv6.available", "priority": 1}"#,
+    printcolumn = r#"{"name": "Assigned6", "type": "integer", "jsonPath": ".status.ipv6.assigned"}"#,
+    printcolumn = r#"{"name": "Available6", "type": "integer", "jsonPath": ".status.ipv6.available"}"#,
     printcolumn = r#"{"name": "Quarantined6", "type": "integer", "jsonPath": ".status.ipv6.quarantined", "priority": 1}"#,
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#,
     printcolumn = r#"{"name": "Announceable", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announceable\")].status", "priority": 1}"#,
@@ -37,20 +37,21 @@ pub struct VirtualIPPoolSpec {
     #[schemars(schema_with = "crate::validation::address_ranges")]
     pub addresses: Vec<String>,
     /// What is left out of `addresses`, written as they are. A Service that has one of these already keeps it.
+    /// Default: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::excluded_ranges")]
     pub exclude: Vec<String>,
-    /// Whether Services that name no pool may get an address from here.
+    /// Whether Services that name no pool may get an address from here. Default: true.
     #[serde(default = "yes")]
     pub auto_assign: bool,
-    /// Gives nothing new; what was given stays.
+    /// Gives nothing new; what was given stays. Default: false.
     #[serde(default)]
     pub disabled: bool,
-    /// Which addresses are not given because some equipment treats them specially.
+    /// Which addresses are not given because some equipment treats them specially. Default: None.
     #[serde(default)]
     pub avoid_reserved: AvoidReserved,
     /// Pools are searched in ascending order of this number; of equal ones, those that select their Services first, then
-    /// by name.
+    /// by name. Default: 100.
     #[serde(default = "default_priority")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub priority: i32,
@@ -58,7 +59,8 @@ pub struct VirtualIPPoolSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::namespaces")]
     pub namespaces: Vec<String>,
-    /// Namespaces whose Services may use the pool, by label: one selector that matches is enough.
+    /// Namespaces whose Services may use the pool, by label: one selector that matches is enough. Default:
+    /// those that `namespaces` names, or all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub namespace_selectors: Vec<LabelSelector>,
@@ -66,19 +68,20 @@ pub struct VirtualIPPoolSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
-    /// Which of its free addresses is given first.
+    /// Which of its free addresses is given first. Default: Lowest.
     #[serde(default)]
     pub allocation_order: AllocationOrder,
     /// How long an address that was released is not given to another Service, in seconds: stale neighbour tables, DNS
-    /// and clients must not reach a stranger.
+    /// and clients must not reach a stranger. Default: 60.
     #[serde(default = "default_quarantine")]
     #[schemars(schema_with = "crate::validation::quarantine_seconds")]
     pub quarantine_seconds: u32,
-    /// What becomes of Services whose address is taken out of every pool.
+    /// What becomes of Services whose address is taken out of every pool. Default: Keep.
     #[serde(default)]
     pub on_removal: OnRemoval,
     /// Whether addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the
     /// selectors above let use the pool. Who may write that field may take any address of the pool (CVE-2020-8554).
+    /// Default: false.
     #[serde(default, rename = "allowExternalIPs")]
     pub allow_external_ips: bool,
     /// Interface that announces these addresses on every node. Default: the one whose subnet holds the address.
@@ -86,7 +89,7 @@ pub struct VirtualIPPoolSpec {
     #[schemars(schema_with = "crate::validation::interface_name")]
     pub interface: Option<String>,
     /// Time between two VRRP adverts, in milliseconds, a multiple of 10: failover takes up to 3 times as long plus
-    /// the skew.
+    /// the skew. Default: 100.
     #[serde(default = "default_interval")]
     #[schemars(schema_with = "crate::validation::advertisement_interval")]
     pub advertisement_interval_milliseconds: u32,

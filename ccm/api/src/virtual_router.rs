@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Interval", "type": "integer", "jsonPath": ".spec.advertisementIntervalMilliseconds", "description": "Milliseconds between two adverts", "priority": 1}"#,
     printcolumn = r#"{"name": "Active", "type": "string", "jsonPath": ".status.activeNode"}"#,
     printcolumn = r#"{"name": "Since", "type": "date", "jsonPath": ".status.activeSince"}"#,
+    printcolumn = r#"{"name": "Candidates", "type": "string", "jsonPath": ".spec.nodes", "description": "Nodes that elect the Active router, ranked by priority", "priority": 1}"#,
     printcolumn = r#"{"name": "Moves", "type": "integer", "jsonPath": ".status.transitions", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]

@@ -95,6 +95,26 @@ fn every_field_of_a_pool_is_on_the_page_and_every_field_on_the_page_exists() {
     }
 }
 
+/// What `kubectl explain` shows is the description, not the default.
+#[test]
+fn every_field_of_a_pool_that_may_be_left_out_says_its_default() {
+    let crd = VirtualIPPool::crd();
+    let schema = crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    let spec = &schema.and_then(|schema| schema.properties.as_ref()).expect("properties")["spec"];
+    let required = spec.required.clone().unwrap_or_default();
+    for (field, schema) in spec.properties.iter().flatten().filter(|(field, _)| !required.contains(field)) {
+        let text = schema.description.as_deref().unwrap_or_default().replace('\n', " ");
+        let said = text.split_once("Default: ").map(|(_, said)| said.trim_end_matches('.').to_owned());
+        let said = said.or_else(|| text.contains("all.").then(|| "all".to_owned()));
+        let said = said.unwrap_or_else(|| panic!("spec.{field} does not say its default: {text}"));
+        match schema.default.as_ref().map(|default| &default.0) {
+            Some(Value::String(default)) => assert_eq!(&said, default, "spec.{field}"),
+            Some(Value::Array(_)) | None => assert!(!said.is_empty()),
+            Some(default) => assert_eq!(said, default.to_string(), "spec.{field}"),
+        }
+    }
+}
+
 #[test]
 fn the_example_of_a_pool_with_a_policy_has_every_field_but_those_that_need_a_reason() {
     let example: Value =
