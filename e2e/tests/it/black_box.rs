@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_ccm::{
     metrics::Metrics,
     service::{ServiceController, ServiceOptions},
+    store::with_informers,
 };
 use windlass_e2e::{Lab, await_that, scenario};
 
@@ -225,9 +226,10 @@ impl Bench {
 fn controlled(lab: &Lab) -> (Arc<Ported>, DropGuard) {
     let (provider, token) = (Arc::new(Ported::default()), CancellationToken::new());
     let metrics = Metrics::unregistered("black-box");
-    let controller =
-        ServiceController::new(lab.client(), Arc::clone(&provider), ServiceOptions::default(), metrics);
-    tokio::spawn(controller.run(token.clone()));
+    let (client, served, stop) = (lab.client(), Arc::clone(&provider), token.clone());
+    tokio::spawn(with_informers(client.clone(), |informers| {
+        ServiceController::new(client, informers, served, ServiceOptions::default(), metrics).run(stop)
+    }));
     (provider, token.drop_guard())
 }
 
