@@ -65,8 +65,7 @@ use crate::http::{self, Health};
 const FIELD_MANAGER: &str = "windlass-agent";
 /// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
-/// How many times as long as it took to find what this node is to do it is not looked for again. The engine has more to do
-/// with each change than this.
+/// How many times as long as it took to find what this node is to do it is not looked for again.
 const RESTS: u32 = 29;
 /// How long the last write of the state may hold up the end of the process.
 const STATE_LIMIT: Duration = Duration::from_millis(500);
@@ -188,20 +187,25 @@ pub(crate) async fn run(
                 if !decider.is_complete() {
                     continue;
                 }
-                let looks = pace.take(|| {
-                    let mut looks = changed.take();
+                let mut looks = changed.take();
+                let update = pace.take(|| {
+                    let mut update = None;
                     desired_sender.send_if_modified(|desired| {
-                        let Some(update) = decider.decide(&looks, desired) else { return false };
-                        if update == Update::Whole {
-                            looks.add(Looks::all());
+                        update = decider.decide(&looks, desired);
+                        if let (Some(update), Some(desired)) = (&update, desired) {
+                            orders.give(desired, update);
                         }
-                        if let Some(desired) = desired {
-                            orders.give(desired, &update);
-                        }
-                        true
+                        update.is_some()
                     });
-                    looks
+                    update
                 });
+                if let Some(update) = update {
+                    pace.ordered(orders.addresses(), Instant::now());
+                    looks.add(match update {
+                        Update::Whole => Looks::all(),
+                        Update::Part(_) => Looks::default(),
+                    });
+                }
                 if desired_sender.borrow().is_some() {
                     ready.send_if_modified(become_ready);
                 }

@@ -26,6 +26,11 @@ impl Orders {
         Self { engine, board, guard, wanted: Arc::default(), given: Vec::new() }
     }
 
+    /// How many addresses the engine has.
+    pub(super) fn addresses(&self) -> usize {
+        self.given.iter().map(|one| one.addresses.len()).sum()
+    }
+
     /// Another state is desired. Who may use what first: no address is announced before that is in force.
     pub(super) fn give(&mut self, desired: &Desired, update: &Update) {
         match update {
