@@ -238,6 +238,9 @@ pub(crate) fn disputes(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> 
     // Of several with one key the last counts.
     let routers: BTreeMap<RouterKey, &RouterConfig> =
         routers.iter().map(|router| (router.key(), router)).collect();
+    if are_apart(routers.values().copied()) {
+        return BTreeMap::new();
+    }
     let mut owners: HashMap<(&str, IpAddr), Vrid> = HashMap::new();
     let mut disputes = BTreeMap::new();
     for (key, router) in &routers {
@@ -252,6 +255,14 @@ pub(crate) fn disputes(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> 
         }
     }
     disputes
+}
+
+/// Whether no VIP is named twice, as it should be; on whichever interface, as that is a rare mistake.
+fn are_apart<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
+    let mut all: Vec<&IpAddr> = routers.flat_map(|router| &router.addresses).collect();
+    // Stable sorting is fast where there are a few runs in order.
+    all.sort();
+    all.is_sorted_by(|one, next| one < next)
 }
 
 /// Why a virtual router cannot be run as it is configured.

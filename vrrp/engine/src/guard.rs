@@ -252,7 +252,10 @@ impl Guard {
             return Ok(());
         }
         match self.commit(&batch) {
-            Ok(()) => self.told = wanted.clone(),
+            Ok(()) => {
+                self.told = wanted.clone();
+                self.note_own_change()?;
+            }
             Err(error) if error.is_absence() => {
                 tracing::warn!(table = self.table, %error, "the nftables table is not as it was left; making it anew");
                 self.make(wanted.clone())?;
@@ -303,19 +306,20 @@ impl Guard {
             return Ok(Checked::Intact);
         }
         match self.commit(&ruleset::awake(&self.table)) {
-            Ok(()) => {
-                // If this was the only change since the table was found intact, it still is.
-                let generation = self.generation()?;
-                if generation != self.generation.map(|known| known.wrapping_add(1)) {
-                    self.generation = None;
-                }
-                self.generation = self.generation.and(generation);
-            }
+            Ok(()) => self.note_own_change()?,
             // Seen at the next check.
             Err(error) if error.is_absence() => self.generation = None,
             Err(error) => return Err(error),
         }
         Ok(Checked::Intact)
+    }
+
+    /// If what was just committed was the only change since the table was found intact, it still is.
+    fn note_own_change(&mut self) -> Result<(), GuardError> {
+        if let Some(known) = self.generation {
+            self.generation = self.generation()?.filter(|found| *found == known.wrapping_add(1));
+        }
+        Ok(())
     }
 
     fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {

@@ -1,7 +1,7 @@
 //! Which virtual IPs this node may announce: one whose Service lets in some clients only, not before its agent keeps the
 //! others out. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -28,11 +28,18 @@ pub(crate) struct Restricted {
     pub(crate) sources: Vec<PortSources>,
 }
 
-/// The virtual IPs that not everybody may use, by address. One in quarantine as well, until its object goes.
+impl Restricted {
+    /// `None`: everybody may use it. One in quarantine as well, until its object goes.
+    pub(crate) fn of(vip: &VirtualIP) -> Option<Self> {
+        let spec = &vip.spec;
+        let is_restricted = !spec.sources.is_empty();
+        is_restricted.then(|| Self { address: spec.address, sources: spec.sources.clone() })
+    }
+}
+
+/// The virtual IPs that not everybody may use, by address.
 pub(crate) fn restricted<V: AsRef<VirtualIP>>(vips: &[V]) -> Vec<Restricted> {
-    let specs = vips.iter().map(|vip| &vip.as_ref().spec).filter(|spec| !spec.sources.is_empty());
-    let mut all: Vec<Restricted> =
-        specs.map(|spec| Restricted { address: spec.address, sources: spec.sources.clone() }).collect();
+    let mut all: Vec<Restricted> = vips.iter().filter_map(|vip| Restricted::of(vip.as_ref())).collect();
     all.sort_by_key(|one| one.address);
     all
 }
@@ -73,21 +80,34 @@ pub(crate) fn admitted(
     status: &GuardStatus,
     announced: &BTreeSet<IpAddr>,
 ) -> Vec<Assignment> {
-    let guarded = desired.restricted.iter().filter(|one| needs_guard(&one.sources));
-    let guarded: BTreeMap<IpAddr, bool> =
-        guarded.map(|one| (one.address, status.enforced.of(one.address) == wanted.of(one.address))).collect();
-    let unguarded = |address: &IpAddr| guarded.get(address) == Some(&false);
-    let mut assignments = desired.assignments.clone();
-    for assignment in &mut assignments {
-        if !assignment.addresses.iter().any(unguarded) {
-            continue;
-        }
-        if status.error.is_some() {
-            assignment.priority = (assignment.priority / MODESTY).max(1);
-            assignment.addresses.retain(|address| !unguarded(address));
-        } else {
-            assignment.addresses.retain(|address| !unguarded(address) || announced.contains(address));
-        }
+    let admit = |one: &Assignment| {
+        admit(one, &desired.restricted, wanted, status, |address| announced.contains(address))
+    };
+    desired.assignments.iter().map(admit).collect()
+}
+
+/// The same of one virtual router.
+pub(crate) fn admit(
+    assignment: &Assignment,
+    restricted: &[Restricted],
+    wanted: &Restrictions,
+    status: &GuardStatus,
+    is_announced: impl Fn(&IpAddr) -> bool,
+) -> Assignment {
+    let mut assignment = assignment.clone();
+    let unguarded = |address: &IpAddr| {
+        let first = restricted.partition_point(|one| one.address < *address);
+        let mut own = restricted[first..].iter().take_while(|one| one.address == *address);
+        own.any(|one| needs_guard(&one.sources)) && status.enforced.of(*address) != wanted.of(*address)
+    };
+    if restricted.is_empty() || !assignment.addresses.iter().any(unguarded) {
+        return assignment;
     }
-    assignments
+    if status.error.is_some() {
+        assignment.priority = (assignment.priority / MODESTY).max(1);
+        assignment.addresses.retain(|address| !unguarded(address));
+    } else {
+        assignment.addresses.retain(|address| !unguarded(address) || is_announced(address));
+    }
+    assignment
 }

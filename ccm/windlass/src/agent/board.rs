@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use tokio::sync::Notify;
 use windlass_api::{DuplicateAddress, ForeignRouter};
 use windlass_engine::{Event, RouterKey, RouterStatus, State};
 
 use super::addresses::Answered;
 use super::duplicates::Duplicates;
 use super::network::{Census, mac};
+use super::news::{Looks, News};
 use super::standing::{ActivePeriod, Standing};
 
 #[cfg(test)]
@@ -68,8 +68,8 @@ impl Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     inner: Mutex<Inner>,
-    /// The cluster may have to be told something.
-    pub(crate) changed: Notify,
+    /// What the cluster may have to be told about.
+    pub(crate) changed: News,
 }
 
 impl Board {
@@ -82,11 +82,11 @@ impl Board {
         match event {
             Event::StateChanged { key, state, .. } => {
                 self.lock().enter(key, *state, wall);
-                self.changed.notify_one();
+                self.changed.tell(Looks::all());
             }
             Event::AddressesClaimed { key, addresses } => {
                 self.lock().claim(key, addresses);
-                self.changed.notify_one();
+                self.changed.tell(Looks::addresses(addresses));
             }
             Event::Stranger { interface, vrid, source, version, .. } => {
                 let router = ForeignRouter {
@@ -108,7 +108,7 @@ impl Board {
                 *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
                 inner.standings.entry(key.clone()).or_default().lose(*address, *mac, now);
                 drop(inner);
-                self.changed.notify_one();
+                self.changed.tell(Looks::addresses([address]));
             }
             // Failed and Recovered come with a change of state; the engine's snapshot has the reason.
             _ => {}
@@ -133,7 +133,7 @@ impl Board {
             }
         }
         drop(inner);
-        self.changed.notify_one();
+        self.changed.tell(Looks::all());
     }
 
     /// These are the virtual routers of this node and their virtual IPs: what was known of others is forgotten.
@@ -144,13 +144,20 @@ impl Board {
         }
     }
 
+    /// Of a virtual router these addresses are its own no longer, or anew.
+    pub(crate) fn forget(&self, key: &RouterKey, addresses: &[IpAddr]) {
+        if let Some(standing) = self.lock().standings.get_mut(key) {
+            standing.forget(addresses);
+        }
+    }
+
     /// Why this node cannot keep out who may not use an address; `None`: it can.
     pub(crate) fn set_unguarded(&self, why: Option<&str>) {
         let mut inner = self.lock();
         if inner.unguarded.as_deref() != why {
             inner.unguarded = why.map(str::to_owned);
             drop(inner);
-            self.changed.notify_one();
+            self.changed.tell(Looks::all());
         }
     }
 
@@ -174,12 +181,23 @@ impl Board {
         Arc::clone(&self.lock().answered)
     }
 
-    /// How this node stands in the routers that it is Active for.
-    pub(crate) fn standings(&self, now: Instant) -> BTreeMap<RouterKey, Standing> {
+    /// Reads how this node stands in its routers: in those that have a period it is Active.
+    pub(crate) fn read<T>(&self, now: Instant, read: impl FnOnce(&BTreeMap<RouterKey, Standing>) -> T) -> T {
         let mut inner = self.lock();
         inner.believe(now);
-        let active = inner.standings.iter().filter(|(_, standing)| standing.period.is_some());
-        active.map(|(key, standing)| (key.clone(), standing.clone())).collect()
+        read(&inner.standings)
+    }
+
+    /// The same as a copy, of the routers that it is Active for.
+    #[cfg(test)]
+    pub(crate) fn standings(&self, now: Instant) -> BTreeMap<RouterKey, Standing> {
+        let is_active = |(_, standing): &(RouterKey, Standing)| standing.period.is_some();
+        self.read(now, |standings| standings.clone().into_iter().filter(is_active).collect())
+    }
+
+    /// The addresses that another station has, or may have.
+    pub(crate) fn taken(&self) -> Vec<IpAddr> {
+        self.lock().standings.values().flat_map(|standing| standing.taken.keys().copied()).collect()
     }
 
     /// When an address will be believed to be another station's that is not yet.

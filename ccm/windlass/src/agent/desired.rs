@@ -227,6 +227,17 @@ pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
     vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none()
 }
 
+/// Whether `node` may announce an address in a virtual router with these candidates, its own adverts coming from `source`.
+pub(crate) fn is_announceable(
+    node: &str,
+    address: IpAddr,
+    source: IpAddr,
+    candidates: &BTreeSet<IpAddr>,
+    answered: &Answered,
+) -> bool {
+    announceable(address, source, candidates).and_then(|()| not_answered(node, address, answered)).is_ok()
+}
+
 /// Whether another candidate's address is one whose adverts this node can hear.
 fn is_peer(address: IpAddr, source: IpAddr) -> bool {
     address != source && Family::of(address) == Family::of(source)

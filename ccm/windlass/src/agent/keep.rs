@@ -18,6 +18,11 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// What comes sooner after a write waits: a burst of news is few writes.
 const LEAST_PAUSE: Duration = Duration::from_millis(250);
+/// The same for each address: all of them are written each time.
+const PAUSE_OF_EACH: Duration = Duration::from_micros(200);
+
+/// It never waits for longer: what is on disk is what a node without the API server starts from.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writes the newest state: one that was replaced before its turn is never written. Ends after the last state was written
 /// once `token` is cancelled.
@@ -46,8 +51,9 @@ pub(crate) async fn keep(
             continue;
         };
         let target = file.clone();
+        let pause = pause_after(&state);
         let written = tokio::task::spawn_blocking(move || target.store(&state)).await;
-        not_before = Instant::now() + LEAST_PAUSE;
+        not_before = Instant::now() + pause;
         match written {
             Ok(Ok(())) => {
                 if std::mem::take(&mut failed) {
@@ -68,4 +74,10 @@ pub(crate) async fn keep(
             return;
         }
     }
+}
+
+fn pause_after(state: &Desired) -> Duration {
+    let addresses: usize = state.assignments.iter().map(|one| one.addresses.len()).sum();
+    let pause = PAUSE_OF_EACH.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX));
+    pause.clamp(LEAST_PAUSE, LONGEST_PAUSE)
 }

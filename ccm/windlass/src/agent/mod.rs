@@ -3,7 +3,9 @@
 //! | part | does | needs the API server |
 //! |---|---|---|
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
-//! | [`admission`] | which virtual IPs may be announced: those whose clients are kept apart (pure) | |
+//! | [`index`] | keeps that true by what changed: one virtual IP costs work for itself (pure) | |
+//! | [`news`], [`decide`] | which objects changed; what that makes of the desired state | |
+//! | [`admission`], [`orders`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
 //! | [`state`], [`keep`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`board`], [`standing`], [`duplicates`] | what the engine last said | no |
@@ -17,11 +19,15 @@ mod addresses;
 mod admission;
 mod backoff;
 mod board;
+mod decide;
 mod desired;
 mod duplicates;
+mod index;
 mod keep;
 mod metrics;
 mod network;
+mod news;
+mod orders;
 mod pace;
 mod publish;
 mod report;
@@ -30,8 +36,7 @@ mod state;
 mod status;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,16 +45,18 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use kube::Client;
-use kube::runtime::reflector::Store;
 use prometheus::Registry;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
-use windlass_engine::{Engine, Event, Restrictions, RouterKey};
+use windlass_engine::{Engine, Event};
 
-use self::admission::{admitted, restrictions};
 use self::board::Board;
-use self::desired::{Assignment, Desired, Problem, desired};
+use self::decide::Decider;
+use self::desired::Desired;
+use self::index::Update;
+use self::news::{Looks, News};
+use self::orders::Orders;
 use self::pace::Pace;
 use self::state::StateFile;
 use crate::http::{self, Health};
@@ -58,8 +65,7 @@ use crate::http::{self, Health};
 const FIELD_MANAGER: &str = "windlass-agent";
 /// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
-/// How many times as long as it took to find what this node is to do it is not looked for again. The engine has more to do
-/// with each change than this.
+/// How many times as long as it took to find what this node is to do it is not looked for again.
 const RESTS: u32 = 29;
 /// How long the last write of the state may hold up the end of the process.
 const STATE_LIMIT: Duration = Duration::from_millis(500);
@@ -113,11 +119,10 @@ pub(crate) async fn run(
     // First of all what was in force before: it may be long until the API server answers.
     let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);
     let mut orders = Orders::new(Arc::clone(&engine), Arc::clone(&board), guard);
-    let mut current = restore(&file);
-    if let Some(restored) = &current {
+    if let Some(restored) = restore(&file) {
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
-        orders.give(restored);
-        desired_sender.send_replace(Some(Arc::new(restored.clone())));
+        orders.give(&restored, &Update::Whole);
+        desired_sender.send_replace(Some(Arc::new(restored)));
         ready.send_if_modified(become_ready);
     }
 
@@ -125,9 +130,13 @@ pub(crate) async fn run(
 
     let mut tasks = tokio::task::JoinSet::new();
     let keeper = tokio::spawn(keep::keep(file, desired_receiver.clone(), token.clone()));
-    let changed = Arc::new(Notify::new());
-    let routers = watch::follow::<VirtualRouter>(&client, &node, &changed);
-    let vips = watch::follow::<VirtualIP>(&client, &node, &changed);
+    let changed = Arc::new(News::default());
+    let tell = |one: fn(String) -> Looks| {
+        let changed = Arc::clone(&changed);
+        move |name: Option<String>| changed.tell(name.map_or_else(Looks::all, one))
+    };
+    let routers = watch::follow::<VirtualRouter>(&client, &node, tell(Looks::router));
+    let vips = watch::follow::<VirtualIP>(&client, &node, tell(Looks::vip));
     let reporter = Arc::new(report::Reporter {
         client: client.clone(),
         node: node.clone(),
@@ -154,6 +163,7 @@ pub(crate) async fn run(
     tasks.spawn(publisher.run(token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
 
+    let mut decider = Decider { node: node.clone(), routers, vips, board: Arc::clone(&board), index: None };
     let (mut pace, mut is_stale) = (Pace::new(RESTS), false);
     let outcome = loop {
         tokio::select! {
@@ -165,31 +175,42 @@ pub(crate) async fn run(
                 if lost.swap(false, Ordering::Relaxed) {
                     tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
                     board.resync(&engine.snapshot(), Timestamp::now());
-                    orders.look(current.as_ref());
+                    orders.look(desired_sender.borrow().as_deref());
                 }
                 if matches!(event, Event::GuardChanged) {
-                    orders.look(current.as_ref());
+                    orders.look(desired_sender.borrow().as_deref());
                 }
             }
-            () = changed.notified(), if !is_stale => is_stale = true,
+            () = changed.told(), if !is_stale => is_stale = true,
             () = pace.rest(), if is_stale => {
                 is_stale = false;
-                // The truth is what is known once both lists are complete; half of it would withdraw addresses.
-                if !(is_complete(&routers) && is_complete(&vips)) {
+                if !decider.is_complete() {
                     continue;
                 }
-                pace.take(|| {
-                    let new = desired(&node, &routers.state(), &vips.state(), &board.answered());
-                    if current.as_ref() != Some(&new) {
-                        complain(current.as_ref().map_or(&[], |old| &old.problems), &new.problems);
-                        orders.give(&new);
-                        desired_sender.send_replace(Some(Arc::new(new.clone())));
-                        current = Some(new);
-                        ready.send_if_modified(become_ready);
-                    }
+                let mut looks = changed.take();
+                let update = pace.take(|| {
+                    let mut update = None;
+                    desired_sender.send_if_modified(|desired| {
+                        update = decider.decide(&looks, desired);
+                        if let (Some(update), Some(desired)) = (&update, desired) {
+                            orders.give(desired, update);
+                        }
+                        update.is_some()
+                    });
+                    update
                 });
+                if let Some(update) = update {
+                    pace.ordered(orders.addresses(), Instant::now());
+                    looks.add(match update {
+                        Update::Whole => Looks::all(),
+                        Update::Part(_) => Looks::default(),
+                    });
+                }
+                if desired_sender.borrow().is_some() {
+                    ready.send_if_modified(become_ready);
+                }
                 // Status may have to be written also where this node's part did not change.
-                board.changed.notify_one();
+                board.changed.tell(looks);
             }
         }
     };
@@ -206,49 +227,6 @@ pub(crate) async fn run(
     let _ = tokio::time::timeout(STATE_LIMIT, keeper).await;
     tracing::info!(%node, "agent stopped");
     outcome
-}
-
-/// What the engine was told, and what it may be told.
-struct Orders {
-    engine: Arc<Engine>,
-    board: Arc<Board>,
-    /// Whether the engine has a guard.
-    guard: bool,
-    wanted: Arc<Restrictions>,
-    given: Vec<Assignment>,
-}
-
-impl Orders {
-    fn new(engine: Arc<Engine>, board: Arc<Board>, guard: bool) -> Self {
-        Self { engine, board, guard, wanted: Arc::default(), given: Vec::new() }
-    }
-
-    /// Another state is desired. Who may use what first: no address is announced before that is in force.
-    fn give(&mut self, desired: &Desired) {
-        let wanted = restrictions(&desired.restricted);
-        if *self.wanted != wanted {
-            self.wanted = Arc::new(wanted);
-            self.engine.restrict(Arc::clone(&self.wanted));
-        }
-        self.look(Some(desired));
-    }
-
-    /// What is in force may have changed.
-    fn look(&mut self, desired: Option<&Desired>) {
-        let mut status = (*self.engine.guard_status()).clone();
-        if !self.guard {
-            status.error = Some("its agent runs with --guard=false".to_owned());
-        }
-        self.board.set_unguarded(status.error.as_deref());
-        let Some(desired) = desired else { return };
-        let announced = self.given.iter().flat_map(|one| &one.addresses).copied().collect();
-        let new = admitted(desired, &self.wanted, &status, &announced);
-        if self.given != new {
-            self.board.restrict(&addresses(&new));
-            self.engine.apply(configs(&new));
-            self.given = new;
-        }
-    }
 }
 
 /// The last state, unless it cannot be used: then it is put aside and said, and the API server is waited for.
@@ -271,28 +249,4 @@ fn restore(file: &StateFile) -> Option<Desired> {
 
 fn become_ready(health: &mut Result<(), String>) -> bool {
     std::mem::replace(health, Ok(())).is_err()
-}
-
-fn configs(assignments: &[Assignment]) -> Vec<windlass_engine::RouterConfig> {
-    // `desired` and the state file let only valid ones through.
-    assignments.iter().filter_map(|assignment| assignment.config().ok()).collect()
-}
-
-/// The virtual IPs of each virtual router.
-fn addresses(assignments: &[Assignment]) -> BTreeMap<RouterKey, &BTreeSet<IpAddr>> {
-    assignments.iter().filter_map(|one| Some((one.key().ok()?, &one.addresses))).collect()
-}
-
-fn is_complete<K>(store: &Store<K>) -> bool
-where
-    K: kube::Resource<DynamicType = ()> + Clone + 'static,
-{
-    futures::FutureExt::now_or_never(store.wait_until_ready()).is_some_and(|ready| ready.is_ok())
-}
-
-/// Says once what is new among the problems.
-fn complain(old: &[Problem], new: &[Problem]) {
-    for problem in new.iter().filter(|problem| old.binary_search(problem).is_err()) {
-        tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");
-    }
 }

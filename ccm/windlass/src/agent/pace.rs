@@ -6,17 +6,27 @@ use std::time::{Duration, Instant};
 /// The longest that it is put off.
 const LONGEST: Duration = Duration::from_millis(250);
 
+/// For so long the engine has nothing new to do for each address that it has, in the long run: each order costs it a pass
+/// over all that it concerns.
+const EACH: Duration = Duration::from_micros(100);
+/// It is never held up for longer.
+const LONGEST_OF_ENGINE: Duration = Duration::from_secs(1);
+/// As many orders come sooner, a quarter of that time after each other: only a long burst has to wait.
+const SOONER: u32 = 20;
+
 /// When the work may be done again: at once, unless it was done a moment ago and took long.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rests: u32,
     not_before: Option<Instant>,
+    /// When the engine will have rested for all its orders.
+    rested: Option<Instant>,
 }
 
 impl Pace {
     /// For work after which it rests so many times as long as it worked.
     pub(crate) fn new(rests: u32) -> Self {
-        Self { rests, not_before: None }
+        Self { rests, not_before: None, rested: None }
     }
 
     /// Does the work.
@@ -30,6 +40,17 @@ impl Pace {
     fn note(&mut self, began: Instant, ended: Instant) {
         let rest = ended.duration_since(began) * self.rests;
         self.not_before = Some(ended + rest.min(LONGEST));
+    }
+
+    /// The work has given the engine orders, which has so many addresses.
+    pub(crate) fn ordered(&mut self, addresses: usize, now: Instant) {
+        let count = u32::try_from(addresses).unwrap_or(u32::MAX);
+        let each = EACH.saturating_mul(count).min(LONGEST_OF_ENGINE);
+        let rested = self.rested.map_or(now, |rested| rested.max(now)) + each;
+        self.rested = Some(rested);
+        let owed = rested.duration_since(now).saturating_sub(each * SOONER);
+        let not_before = now + owed.max(each / 4);
+        self.not_before = self.not_before.max(Some(not_before));
     }
 
     /// Returns when the work may be done.
@@ -53,5 +74,23 @@ mod tests {
             pace.note(began, ended);
             assert_eq!(pace.not_before, Some(ended + Duration::from_millis(rests)), "{worked} ms");
         }
+    }
+
+    #[test]
+    fn the_engine_of_many_addresses_has_a_quarter_of_a_second_between_few_orders_and_a_second_between_many() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(29);
+        let mut order = |addresses| {
+            pace.ordered(addresses, now);
+            let rest = pace.not_before.map(|at| at.duration_since(now)).unwrap_or_default();
+            now += rest;
+            rest.as_millis()
+        };
+        let rests: Vec<u128> = (0..60).map(|_| order(10_000)).collect();
+        assert!(rests[..20].iter().all(|rest| *rest == 250), "{rests:?}");
+        assert!(rests[30..].iter().all(|rest| *rest == 1000), "{rests:?}");
+        let mut pace = Pace::new(29);
+        pace.ordered(10, now);
+        assert_eq!(pace.not_before, Some(now + Duration::from_micros(250)));
     }
 }

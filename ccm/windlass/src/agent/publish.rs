@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
 use windlass_ccm::lenient::{Lenient, read};
@@ -16,6 +15,7 @@ use windlass_engine::Engine;
 
 use super::backoff::Backoff;
 use super::board::Board;
+use super::news::{Looks, News};
 use super::{FIELD_MANAGER, addresses, network};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
@@ -37,7 +37,7 @@ pub(crate) struct Publisher {
     pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
     /// This node may have to announce something else.
-    pub(crate) changed: Arc<Notify>,
+    pub(crate) changed: Arc<News>,
 }
 
 impl Publisher {
@@ -98,7 +98,7 @@ impl Publisher {
             }
         };
         if self.board.set_answered(addresses::answered(&machine)) {
-            self.changed.notify_one();
+            self.changed.tell(Looks::all());
         }
         let routers = self.routers.state();
         let candidates = routers

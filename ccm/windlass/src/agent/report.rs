@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,12 +18,13 @@ use windlass_ccm::lenient::Lenient;
 use super::backoff::Backoff;
 use super::board::Board;
 use super::desired::{Assignment, Desired};
+use super::news::Looks;
 use super::pace::Pace;
 use super::status::{Carried, Here, Job, Kind, Said, jobs, last_words};
 
 /// Patches under way at the same time.
 const AT_ONCE: usize = 8;
-/// Patches decided on at once: among many thousands of news, what is told is never long behind.
+/// Objects looked at, and patches decided on, at once: among many thousands of news, what is told is never long behind.
 const BATCH: usize = 512;
 /// How many times as long as it took to decide on patches it is not done again.
 const RESTS: u32 = 9;
@@ -46,7 +48,8 @@ enum Outcome {
     Done,
     /// The object changed meanwhile or is gone, or this node is no longer Active: nothing is owed.
     Moot,
-    Failed(String),
+    /// To be tried again.
+    Failed(Job, String),
 }
 
 impl Reporter {
@@ -56,13 +59,13 @@ impl Reporter {
         let mut backoff = Backoff::new(&self.node);
         let mut complained = false;
         let mut pace = Pace::new(RESTS);
+        let mut pending = Looks::default();
         loop {
             tokio::select! {
                 () = pace.rest() => {}
                 () = token.cancelled() => return,
             }
-            let todo = pace.take(|| self.todo(&said));
-            let is_more = todo.len() == BATCH;
+            let todo = pace.take(|| self.todo(&mut pending, &said));
             let mut failure = None;
             if !todo.is_empty() {
                 let batch =
@@ -71,10 +74,18 @@ impl Reporter {
                     results = batch.collect() => results,
                     () = token.cancelled() => return,
                 };
-                failure = results.into_iter().find_map(|outcome| match outcome {
-                    Outcome::Failed(reason) => Some(reason),
-                    Outcome::Done | Outcome::Moot => None,
-                });
+                for outcome in results {
+                    match outcome {
+                        Outcome::Failed(job, reason) => {
+                            pending.add(match job.kind {
+                                Kind::VirtualRouter => Looks::router(job.name),
+                                Kind::VirtualIP => Looks::vip(job.name),
+                            });
+                            failure.get_or_insert(reason);
+                        }
+                        Outcome::Done | Outcome::Moot => {}
+                    }
+                }
             }
             let wait = if let Some(error) = failure {
                 if !std::mem::replace(&mut complained, true) {
@@ -86,7 +97,7 @@ impl Reporter {
                 kube::runtime::utils::Backoff::reset(&mut backoff);
                 None
             };
-            if is_more && wait.is_none() {
+            if !pending.is_empty() && wait.is_none() {
                 continue;
             }
             // After a failure only time helps; else the next news does, or that an address is believed to be taken.
@@ -94,7 +105,7 @@ impl Reporter {
             let limit = wait.or_else(|| Some(self.board.next_belief(now)?.saturating_duration_since(now)));
             tokio::select! {
                 () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => {}
-                () = self.board.changed.notified(), if wait.is_none() => {}
+                () = self.board.changed.told(), if wait.is_none() => {}
                 () = token.cancelled() => return,
             }
         }
@@ -102,10 +113,11 @@ impl Reporter {
 
     /// What this node was Active for when it was asked to stop.
     pub(crate) fn parting(&self) -> Vec<Assignment> {
-        let standings = self.board.standings(Instant::now());
         let desired = self.desired.borrow().clone().unwrap_or_default();
-        let carried = Carried::among(&desired.assignments, &standings);
-        carried.into_values().map(|carried| carried.assignment.clone()).collect()
+        self.board.read(Instant::now(), |standings| {
+            let carried = Carried::among(&desired.assignments, standings);
+            carried.into_values().map(|carried| carried.assignment.clone()).collect()
+        })
     }
 
     /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
@@ -120,17 +132,42 @@ impl Reporter {
         Here { node: &self.node, now: Instant::now(), wall: Timestamp::now(), unguarded }
     }
 
-    fn todo(&self, said: &Mutex<Said>) -> Vec<Job> {
+    /// The patches of the next objects that are to be looked at.
+    fn todo(&self, pending: &mut Looks, said: &Mutex<Said>) -> Vec<Job> {
         let unguarded = self.board.unguarded();
         let here = self.here(unguarded.as_deref());
-        let standings = self.board.standings(here.now);
-        let (routers, vips) = (self.routers.state(), self.vips.state());
-        let desired = self.desired.borrow().clone().unwrap_or_default();
-        let carried = Carried::among(&desired.assignments, &standings);
+        pending.add(self.board.changed.take());
+        // That another station has an address is believed, and told, only after a while.
+        pending.add(Looks::addresses(&self.board.taken()));
+        if std::mem::take(&mut pending.all) {
+            let name = |meta: &ObjectMeta| meta.name.clone();
+            pending.routers = self.routers.state().iter().filter_map(|one| name(&one.metadata)).collect();
+            pending.vips = self.vips.state().iter().filter_map(|one| name(&one.metadata)).collect();
+        }
+        let looks = pending.split(BATCH);
+        let routers: Vec<_> =
+            looks.routers.iter().filter_map(|name| self.routers.get(&ObjectRef::new(name))).collect();
+        let vips: Vec<_> =
+            looks.vips.iter().filter_map(|name| self.vips.get(&ObjectRef::new(name))).collect();
+        let desired = self.desired.borrow();
+        let none = Desired::default();
+        let desired = desired.as_deref().unwrap_or(&none);
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        let uids = routers.iter().map(|router| &router.metadata).chain(vips.iter().map(|vip| &vip.metadata));
-        said.prune(routers.len() + vips.len(), uids.filter_map(|meta| meta.uid.as_deref()));
-        jobs(here, &carried, &desired.refused, &routers, &vips, &said, BATCH)
+        self.prune(&mut said);
+        self.board.read(here.now, |standings| {
+            let carried = Carried::among(&desired.assignments, standings);
+            jobs(here, &carried, &desired.refused, &routers, &vips, &said, BATCH)
+        })
+    }
+
+    fn prune(&self, said: &mut Said) {
+        let count = self.routers.len() + self.vips.len();
+        if said.is_large(count) {
+            let (routers, vips) = (self.routers.state(), self.vips.state());
+            let all =
+                routers.iter().map(|router| &router.metadata).chain(vips.iter().map(|vip| &vip.metadata));
+            said.prune(count, all.filter_map(|meta| meta.uid.as_deref()));
+        }
     }
 
     async fn perform(&self, job: Job, said: &Mutex<Said>) -> Outcome {
@@ -150,8 +187,8 @@ impl Reporter {
                 said.outdated(&job);
                 Outcome::Moot
             }
-            Ok(Err(error)) => Outcome::Failed(windlass_ccm::app::root_cause(&error)),
-            Err(_) => Outcome::Failed(format!("no answer within {} s", PATCH_LIMIT.as_secs())),
+            Ok(Err(error)) => Outcome::Failed(job, windlass_ccm::app::root_cause(&error)),
+            Err(_) => Outcome::Failed(job, format!("no answer within {} s", PATCH_LIMIT.as_secs())),
         }
     }
 

@@ -67,6 +67,14 @@ impl Standing {
         self.taken.retain(|address, _| addresses.contains(address));
     }
 
+    /// Nothing is known of these.
+    pub(crate) fn forget(&mut self, addresses: &[IpAddr]) {
+        for address in addresses {
+            self.claimed.remove(address);
+            self.taken.remove(address);
+        }
+    }
+
     /// Who has the address, once that is believed.
     pub(crate) fn rival(&self, address: IpAddr, now: Instant) -> Option<&Rival> {
         self.taken.get(&address).filter(|rival| rival.believed_at() <= now)

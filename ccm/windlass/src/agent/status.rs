@@ -96,9 +96,14 @@ impl Said {
         self.patched.insert(job.uid.clone(), job.version.clone());
     }
 
-    /// Forgets objects that are gone, once they may be as many as those that there are.
+    /// Whether objects that are gone may be as many as the `count` that there are.
+    pub(crate) fn is_large(&self, count: usize) -> bool {
+        self.claimed.len().max(self.patched.len()) > 2 * count + 64
+    }
+
+    /// Forgets objects that are gone, once that is so.
     pub(crate) fn prune<'a>(&mut self, count: usize, uids: impl Iterator<Item = &'a str>) {
-        if self.claimed.len().max(self.patched.len()) > 2 * count + 64 {
+        if self.is_large(count) {
             let present: HashSet<&str> = uids.collect();
             self.claimed.retain(|uid, _| present.contains(uid.as_str()));
             self.patched.retain(|uid, _| present.contains(uid.as_str()));

@@ -9,7 +9,6 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
 use windlass_ccm::watch::{self, Error, Event};
 
 use super::backoff::Backoff;
@@ -18,14 +17,18 @@ use super::backoff::Backoff;
 /// without a word is found 5 s later.
 const WATCH_SECONDS: u32 = 50;
 
-/// Copies all objects of a kind, from now to the end of the process, and calls `changed` after each change that a reader
-/// of the copy can see. While the API server is away the copy stays as it was.
-pub(crate) fn follow<K>(client: &Client, node: &str, changed: &Arc<Notify>) -> Store<K>
+/// Copies all objects of a kind, from now to the end of the process, and tells after each change that a reader of the
+/// copy can see which object it was; `None`: it may be any. While the API server is away the copy stays as it was.
+pub(crate) fn follow<K>(
+    client: &Client,
+    node: &str,
+    tell: impl Fn(Option<String>) + Send + 'static,
+) -> Store<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
 {
-    follow_some(client, node, None, changed)
+    follow_some(client, node, None, tell)
 }
 
 /// As [`follow`], but only the object that has the node's name.
@@ -34,10 +37,15 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
 {
-    follow_some(client, node, Some(node.to_owned()), &Arc::default())
+    follow_some(client, node, Some(node.to_owned()), |_| ())
 }
 
-fn follow_some<K>(client: &Client, node: &str, name: Option<String>, changed: &Arc<Notify>) -> Store<K>
+fn follow_some<K>(
+    client: &Client,
+    node: &str,
+    name: Option<String>,
+    tell: impl Fn(Option<String>) + Send + 'static,
+) -> Store<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
@@ -46,22 +54,26 @@ where
     let kind = K::plural(&());
     let options = watch::Options { name, seconds: WATCH_SECONDS, backoff: Backoff::new(node).delays() };
     let mut events = watch::watch::<K>(client, options);
-    let (known, changed) = (store.clone(), Arc::clone(changed));
+    let known = store.clone();
     tokio::spawn(async move {
         let mut away = false;
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
                     // Parts of a list: readers see it when it is whole.
-                    let shows = matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_));
+                    let shown = match &event {
+                        Event::InitDone => Some(None),
+                        Event::Apply(object) | Event::Delete(object) => Some(object.meta().name.clone()),
+                        Event::Init | Event::InitApply(_) | Event::InitUnreadable(_) => None,
+                    };
                     if let Some(event) = stored(event, &known) {
                         writer.apply_watcher_event(&event);
                     }
-                    if shows {
+                    if let Some(name) = shown {
                         if std::mem::take(&mut away) {
                             tracing::info!(%kind, "the API server answers again");
                         }
-                        changed.notify_one();
+                        tell(name);
                     }
                 }
                 Err(error @ Error::Unreadable(_)) => tracing::warn!(%kind, "{error}"),

@@ -1,5 +1,7 @@
 //! What the table contains, as data, and the batches that bring the kernel there. The text form is in the parent module.
 
+use std::collections::BTreeSet;
+
 use super::Guarded;
 use super::attributes::Attributes;
 use super::expression::{
@@ -283,15 +285,15 @@ fn say_awake(batch: &mut Batch, table: &str) {
 
 fn change(batch: &mut Batch, table: &str, told: &Guarded, wanted: &Guarded) {
     for set in Set::ALL.into_iter().filter(|set| !set.is_untouched(told, wanted)) {
-        let (old, new) = (set.members(told), set.members(wanted));
-        let mut add = |what, operation, elements: Vec<&Element>| {
+        let mut add = |what, operation, elements: BTreeSet<Element>| {
+            let elements: Vec<&Element> = elements.iter().collect();
             for piece in elements.chunks(set.elements_in_a_message()) {
                 let what = format!("{what} the set {} of the table inet {table}", set.name());
                 batch.add(what, operation, of_set(table, set).nest(3, &set::encode(piece.iter().copied())));
             }
         };
-        add("delete elements from", Operation::DeleteElements, old.difference(&new).collect());
-        add("add elements to", Operation::NewElements, new.difference(&old).collect());
+        add("delete elements from", Operation::DeleteElements, set.missing(told, wanted));
+        add("add elements to", Operation::NewElements, set.missing(wanted, told));
     }
 }
 

@@ -136,20 +136,40 @@ impl Set {
         }
     }
 
+    /// Its elements for `one` that it does not have for `other`. Of thousands of addresses few change at a time: only those
+    /// are made into elements.
+    pub(super) fn missing(self, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
+        match self {
+            Self::Vips4 | Self::Vips6 => self.addresses(one.vips.difference(&other.vips)),
+            Self::Held4 | Self::Held6 => self.addresses(one.held.difference(&other.held)),
+            Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
+                let mut members = self.members(one);
+                let others = self.members(other);
+                members.retain(|element| !others.contains(element));
+                members
+            }
+        }
+    }
+
+    fn owns(self, address: &IpAddr) -> bool {
+        address.is_ipv4() == self.is_ipv4()
+    }
+
+    fn addresses<'a>(self, all: impl Iterator<Item = &'a IpAddr>) -> BTreeSet<Element> {
+        all.filter(|address| self.owns(address)).map(|address| Element::of(octets(*address))).collect()
+    }
+
     /// Its elements.
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
-        let own = |address: &IpAddr| address.is_ipv4() == self.is_ipv4();
-        let addresses = |all: &BTreeSet<IpAddr>| {
-            all.iter().filter(|address| own(address)).map(|address| Element::of(octets(*address))).collect()
-        };
+        let own = |address: &IpAddr| self.owns(address);
         let restrictions = guarded.restrictions.iter().filter(|(address, ..)| own(address));
         let door = |address, protocol: u8, port: u16| {
             let [high, low] = port.to_be_bytes();
             [octets(address).as_slice(), &[protocol, 0, 0, 0], &[high, low, 0, 0]].concat()
         };
         match self {
-            Self::Vips4 | Self::Vips6 => addresses(&guarded.vips),
-            Self::Held4 | Self::Held6 => addresses(&guarded.held),
+            Self::Vips4 | Self::Vips6 => self.addresses(guarded.vips.iter()),
+            Self::Held4 | Self::Held6 => self.addresses(guarded.held.iter()),
             Self::Restricted4 | Self::Restricted6 => restrictions
                 .map(|(address, at, _)| Element::of(door(address, at.protocol.number(), at.port)))
                 .collect(),

@@ -15,7 +15,8 @@ pub(super) struct Claim {
     pub(super) plan: Arc<Plan>,
     /// Whether this node acts as Active, or has resigned and leaves bound what is bound.
     pub(super) active: bool,
-    cleared: Arc<BTreeSet<IpAddr>>,
+    /// What it may claim.
+    pub(super) cleared: Arc<BTreeSet<IpAddr>>,
     /// Index of the router's own device, if it has one.
     pub(super) device: Option<u32>,
     /// Whether that is up.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 use super::claim::Claim;
+use crate::duty::Plan;
 use crate::guard::{Checked, Guard, GuardError, Guarded};
 use crate::restriction::{GuardStatus, Restrictions};
 
@@ -25,6 +26,8 @@ pub(super) struct Guarding {
     table: String,
     guard: Option<Guard>,
     told: Guarded,
+    /// What was last acted on: as long as it is the same, nothing is looked at that may have thousands of addresses.
+    seen: Option<Seen>,
     /// When there is something to do without a cause.
     due: Time,
     /// Looks since the last thorough one.
@@ -42,6 +45,7 @@ impl Guarding {
             table,
             guard: None,
             told: Guarded::default(),
+            seen: None,
             due: now + GLANCE * CHECK,
             glances: 0,
             pause: GLANCE,
@@ -52,6 +56,9 @@ impl Guarding {
     /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it. Who may send to
     /// what is changed now.
     pub(super) fn ahead(&mut self, claims: &[Claim], restrictions: &Arc<Restrictions>, now: Time) {
+        if self.is_done(claims, restrictions, now) {
+            return;
+        }
         let wanted = guarded(claims, restrictions);
         let vips = self.told.vips.union(&wanted.vips).copied().collect();
         let held = self.told.held.clone();
@@ -61,7 +68,16 @@ impl Guarding {
     /// After they are bound or unbound. Changes of nftables wait for all processors of the node, so they come after what is
     /// urgent.
     pub(super) fn afterwards(&mut self, claims: &[Claim], restrictions: &Arc<Restrictions>, now: Time) {
+        if self.is_done(claims, restrictions, now) {
+            return;
+        }
         self.act(guarded(claims, restrictions), now);
+        self.seen = Some(Seen::of(claims, restrictions));
+    }
+
+    /// Whether there is nothing to do for what was acted on before.
+    fn is_done(&self, claims: &[Claim], restrictions: &Arc<Restrictions>, now: Time) -> bool {
+        now < self.due && self.seen.as_ref().is_some_and(|seen| seen.is_of(claims, restrictions))
     }
 
     /// Which restrictions are in force, and what is in the way of others.
@@ -137,6 +153,30 @@ impl Guarding {
             self.due = now + self.pause;
         }
         guard.update(wanted)
+    }
+}
+
+/// What claims and restrictions were.
+struct Seen {
+    claims: Vec<(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool)>,
+    restrictions: Arc<Restrictions>,
+}
+
+impl Seen {
+    fn of(claims: &[Claim], restrictions: &Arc<Restrictions>) -> Self {
+        let claims =
+            claims.iter().map(|claim| (Arc::clone(&claim.plan), Arc::clone(&claim.cleared), claim.active));
+        Self { claims: claims.collect(), restrictions: Arc::clone(restrictions) }
+    }
+
+    /// Whether they are the very same.
+    fn is_of(&self, claims: &[Claim], restrictions: &Arc<Restrictions>) -> bool {
+        let is_same = |(plan, cleared, active): &(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool), claim: &Claim| {
+            Arc::ptr_eq(plan, &claim.plan) && Arc::ptr_eq(cleared, &claim.cleared) && *active == claim.active
+        };
+        Arc::ptr_eq(&self.restrictions, restrictions)
+            && self.claims.len() == claims.len()
+            && self.claims.iter().zip(claims).all(|(seen, claim)| is_same(seen, claim))
     }
 }
 

@@ -78,8 +78,8 @@ pub(super) struct Clearance {
     unproven: Arc<BTreeSet<IpAddr>>,
     /// How long to ask; `None` while it does not act as Active or need not ask.
     probe: Option<Duration>,
-    /// Addresses that are [`Stage::Probing`] or [`Stage::Taken`].
-    open: usize,
+    /// Addresses that are [`Stage::Probing`] or [`Stage::Taken`]: of thousands few, and only they are waited for.
+    open: BTreeSet<IpAddr>,
     changed: bool,
 }
 
@@ -166,9 +166,10 @@ impl Clearance {
     /// Up to `limit` addresses to ask for now; clears those that nobody answered for. Until `heard` all that came in was read:
     /// an answer that this process, frozen or late, has not read yet counts.
     pub(super) fn due(&mut self, now: Time, heard: Time, limit: usize) -> Vec<IpAddr> {
-        let Some(probe) = self.probe.filter(|_| self.open > 0) else { return Vec::new() };
-        let mut ask = Vec::new();
-        for (address, stage) in &mut self.stages {
+        let Some(probe) = self.probe.filter(|_| !self.open.is_empty()) else { return Vec::new() };
+        let (mut ask, mut closed) = (Vec::new(), Vec::new());
+        for address in &self.open {
+            let Some(stage) = self.stages.get_mut(address) else { continue };
             let (sent, rival) = match *stage {
                 Stage::Probing { sent: PROBES, due, .. } if due > heard => continue,
                 Stage::Probing { sent, due, rival } if due <= now => (sent, rival),
@@ -181,12 +182,15 @@ impl Clearance {
             };
             if sent == PROBES {
                 *stage = Stage::Clear;
-                self.open -= 1;
-                self.changed = true;
+                closed.push(*address);
             } else if ask.len() < limit {
                 *stage = Stage::Probing { sent: sent + 1, due: now + probe / PROBES, rival };
                 ask.push(*address);
             }
+        }
+        self.changed |= !closed.is_empty();
+        for address in closed {
+            self.open.remove(&address);
         }
         ask
     }
@@ -234,10 +238,8 @@ impl Clearance {
 
     /// When [`Self::due`] has something to do.
     pub(super) fn deadline(&self) -> Option<Time> {
-        if self.open == 0 {
-            return None;
-        }
-        let deadlines = self.stages.values().filter_map(|stage| match stage {
+        let open = self.open.iter().filter_map(|address| self.stages.get(address));
+        let deadlines = open.filter_map(|stage| match stage {
             Stage::Probing { due, .. } => Some(*due),
             Stage::Taken { retry, .. } => Some(*retry),
             Stage::Unproven | Stage::Suspect { .. } | Stage::Clear => None,
@@ -247,6 +249,7 @@ impl Clearance {
 
     fn recount(&mut self) {
         let open = |stage: &&Stage| matches!(stage, Stage::Probing { .. } | Stage::Taken { .. });
-        self.open = self.stages.values().filter(open).count();
+        self.open =
+            self.stages.iter().filter(|(_, stage)| open(stage)).map(|(address, _)| *address).collect();
     }
 }

@@ -94,12 +94,28 @@ impl Neighbour<'_> {
             followed.plan = plan;
             return false;
         }
-        let before = self.forget(id);
+        let before = self.followed.remove(&id);
+        self.list(id, before.as_ref().map(|followed| &*followed.plan), &plan);
         self.greetings.note(before.as_ref().map(|followed| &*followed.plan), &plan);
         let charge = before.map_or_else(Charge::default, |followed| followed.charge);
-        self.by_address.extend(listing(id, &plan));
         self.followed.insert(id, Followed { duty: Arc::clone(duty), plan, charge, unicast: None });
         true
+    }
+
+    /// Lists the addresses of a plan in the place of its predecessor's: among thousands few are others.
+    fn list(&mut self, id: Id, before: Option<&Plan>, plan: &Plan) {
+        let lists = |plan: Option<&Plan>, (link, address, _): &(LinkId, IpAddr, Id)| {
+            // Addresses of a plan are in order.
+            plan.is_some_and(|plan| {
+                plan.link.as_ref().map(id_of) == Some(*link) && plan.addresses.binary_search(address).is_ok()
+            })
+        };
+        for entry in before.into_iter().flat_map(|before| listing(id, before)) {
+            if !lists(Some(plan), &entry) {
+                self.by_address.remove(&entry);
+            }
+        }
+        self.by_address.extend(listing(id, plan).filter(|entry| !lists(before, entry)));
     }
 
     fn forget(&mut self, id: Id) -> Option<Followed> {

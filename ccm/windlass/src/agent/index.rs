@@ -1,0 +1,232 @@
+//! What this node is to do, kept true by what changed: a virtual IP that changed costs work for itself. Pure.
+//!
+//! [`desired`] says what is true. Here is only what spares it: one address that joins, leaves or is announced for the first
+//! time in a virtual router that this node runs already. Whatever else changes is computed anew, all of it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
+
+use super::addresses::Answered;
+use super::admission::Restricted;
+use super::desired::{Assignment, Desired, desired, is_announceable, is_wanted};
+
+#[cfg(test)]
+mod tests;
+
+/// What an update has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Update {
+    /// Everything may be another.
+    Whole,
+    /// The virtual IPs of these virtual routers.
+    Part(Part),
+}
+
+/// A part of the desired state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Names of the virtual routers whose assignments are others.
+    pub(crate) routers: BTreeSet<String>,
+    /// Whether others may use what.
+    pub(crate) restricted: bool,
+}
+
+impl Part {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.routers.is_empty() && !self.restricted
+    }
+}
+
+/// What was known when the desired state was computed.
+#[derive(Debug)]
+pub(crate) struct Index {
+    node: String,
+    answered: Arc<Answered>,
+    routers: HashMap<String, Arc<VirtualRouter>>,
+    vips: HashMap<String, Known>,
+    /// Virtual IPs that are not named after their address: of those two may have one.
+    misnamed: usize,
+}
+
+/// What counts of a virtual IP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    address: IpAddr,
+    /// The virtual router that is to carry it.
+    router: Option<String>,
+    announced: bool,
+    restricted: Option<Restricted>,
+    misnamed: bool,
+}
+
+impl Known {
+    fn of(name: &str, vip: &VirtualIP) -> Self {
+        let address = vip.spec.address;
+        Self {
+            address,
+            router: vip.spec.virtual_router.clone().filter(|_| is_wanted(vip)),
+            announced: vip.is_announced(),
+            restricted: Restricted::of(vip),
+            misnamed: name != virtual_ip_name(address),
+        }
+    }
+}
+
+/// There is no saying without looking at everything.
+struct Unclear;
+
+impl Index {
+    /// What `node` is to do, from all objects.
+    pub(crate) fn new(
+        node: &str,
+        routers: &[Arc<VirtualRouter>],
+        vips: &[Arc<VirtualIP>],
+        answered: Arc<Answered>,
+    ) -> (Self, Desired) {
+        let desired = desired(node, routers, vips, &answered);
+        let named = |name: &Option<String>| name.clone().unwrap_or_default();
+        let vips: HashMap<String, Known> = vips
+            .iter()
+            .map(|vip| {
+                let name = named(&vip.metadata.name);
+                let known = Known::of(&name, vip);
+                (name, known)
+            })
+            .collect();
+        let routers =
+            routers.iter().map(|router| (named(&router.metadata.name), Arc::clone(router))).collect();
+        let misnamed = vips.values().filter(|known| known.misnamed).count();
+        (Self { node: node.to_owned(), answered, routers, vips, misnamed }, desired)
+    }
+
+    /// Whether the desired state was computed from the same answers.
+    pub(crate) fn is_of(&self, answered: &Arc<Answered>) -> bool {
+        Arc::ptr_eq(&self.answered, answered)
+    }
+
+    /// Whether a virtual router, as it is now, makes no difference.
+    pub(crate) fn is_as_known(&self, name: &str, now: Option<&VirtualRouter>) -> bool {
+        let is_same = |one: &VirtualRouter, other: &VirtualRouter| {
+            let (times, others) = (&one.metadata, &other.metadata);
+            one.spec == other.spec
+                && times.deletion_timestamp == others.deletion_timestamp
+                && times.creation_timestamp == others.creation_timestamp
+        };
+        match (self.routers.get(name), now) {
+            (None, None) => true,
+            (Some(known), Some(now)) => is_same(known, now),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
+
+    /// Takes in a virtual IP as it is now. Whether `desired`, which was true before, is again; if not, everything is to be
+    /// computed anew. What has changed in it is added to `part`.
+    pub(crate) fn take(
+        &mut self,
+        name: &str,
+        now: Option<&VirtualIP>,
+        desired: &mut Arc<Desired>,
+        part: &mut Part,
+    ) -> bool {
+        let new = now.map(|vip| Known::of(name, vip));
+        let old = match new.clone() {
+            Some(new) => self.vips.insert(name.to_owned(), new),
+            None => self.vips.remove(name),
+        };
+        if old == new {
+            return true;
+        }
+        let of = |known: &Option<Known>| usize::from(known.as_ref().is_some_and(|known| known.misnamed));
+        self.misnamed = self.misnamed + of(&new) - of(&old);
+        if self.misnamed + of(&old) > 0 {
+            return false;
+        }
+        // Copied only while it is being written to disk.
+        let desired = Arc::make_mut(desired);
+        let moved = self.leave(old.as_ref(), new.as_ref(), desired, part);
+        moved.and_then(|()| self.join(new.as_ref(), desired, part)).is_ok() && {
+            restrict(old.as_ref(), new.as_ref(), desired, part);
+            true
+        }
+    }
+
+    /// Takes the address out of the virtual router that it leaves.
+    fn leave(
+        &self,
+        old: Option<&Known>,
+        new: Option<&Known>,
+        desired: &mut Desired,
+        part: &mut Part,
+    ) -> Result<(), Unclear> {
+        let Some((known, router)) = old.and_then(|known| Some((known, known.router.as_ref()?))) else {
+            return Ok(());
+        };
+        if new.and_then(|new| new.router.as_ref()) == Some(router) {
+            return Ok(());
+        }
+        let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
+        assignment.addresses.remove(&known.address);
+        assignment.unproven.remove(&known.address);
+        part.routers.insert(router.clone());
+        // Without an address it is not run at all.
+        if assignment.addresses.is_empty() { Err(Unclear) } else { Ok(()) }
+    }
+
+    /// Puts the address into the virtual router that it joins, or notes that it is known to be announced, or not.
+    fn join(&self, new: Option<&Known>, desired: &mut Desired, part: &mut Part) -> Result<(), Unclear> {
+        let Some((known, router)) = new.and_then(|known| Some((known, known.router.as_ref()?))) else {
+            return Ok(());
+        };
+        let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
+        let mut changed = assignment.addresses.insert(known.address);
+        changed |= if known.announced {
+            assignment.unproven.remove(&known.address)
+        } else {
+            assignment.unproven.insert(known.address)
+        };
+        if changed {
+            part.routers.insert(router.clone());
+        }
+        Ok(())
+    }
+
+    /// What this node does for a virtual router that may carry the address; `None`: it has nothing to do with it.
+    fn assignment<'a>(
+        &self,
+        router: &str,
+        address: IpAddr,
+        desired: &'a mut Desired,
+    ) -> Result<Option<&'a mut Assignment>, Unclear> {
+        let Some(known) = self.routers.get(router) else { return Ok(None) };
+        let own = known.spec.nodes.iter().find(|candidate| candidate.name == self.node);
+        let Some(own) = own.filter(|_| known.metadata.deletion_timestamp.is_none()) else { return Ok(None) };
+        let candidates = known.spec.nodes.iter().map(|candidate| candidate.address).collect();
+        if !is_announceable(&self.node, address, own.address, &candidates, &self.answered) {
+            return Err(Unclear);
+        }
+        let assignment = desired.assignments.iter_mut().find(|one| one.virtual_router == router);
+        assignment.map(Some).ok_or(Unclear)
+    }
+}
+
+/// Brings who may use the address up to date.
+fn restrict(old: Option<&Known>, new: Option<&Known>, desired: &mut Desired, part: &mut Part) {
+    let of = |known: Option<&Known>| known.and_then(|known| known.restricted.clone());
+    let (old, new) = (of(old), of(new));
+    if old == new {
+        return;
+    }
+    part.restricted = true;
+    if let Some(old) = old
+        && let Ok(at) = desired.restricted.binary_search_by_key(&old.address, |one| one.address)
+    {
+        desired.restricted.remove(at);
+    }
+    if let Some(new) = new {
+        let at = desired.restricted.partition_point(|one| one.address < new.address);
+        desired.restricted.insert(at, new);
+    }
+}

@@ -1,0 +1,225 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const NODE: &str = "n1";
+const ADDRESSES: [&str; 9] = [
+    "192.0.2.200",
+    "192.0.2.201",
+    "192.0.2.202",
+    "192.0.2.203",
+    // A node's own.
+    "192.0.2.12",
+    "2001:db8::200",
+    "2001:db8::201",
+    // Nobody's.
+    "255.255.255.255",
+    "fe80::5",
+];
+const ROUTERS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A virtual IP: its router, whether it is announced, in quarantine, being deleted, restricted and how, its name.
+fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: bool) -> Arc<VirtualIP> {
+    let text = ADDRESSES[address];
+    let name = if misnamed { format!("wrong-{address}") } else { virtual_ip_name(text.parse().unwrap()) };
+    let allowed = |range: &str| json!([{ "ports": [{ "protocol": "TCP", "port": 80 }], "allowed": [range] }]);
+    let mut object = json!({
+        "apiVersion": "windlass.dev/v1alpha1",
+        "kind": "VirtualIP",
+        "metadata": { "name": name },
+        "spec": {
+            "address": text,
+            "pool": "lan",
+            "owners": [{ "namespace": "default", "name": "web", "uid": "1" }],
+            "virtualRouter": router.map(|router| ROUTERS[router]),
+            "sources": match sources { 0 => json!([]), 1 => allowed("10.0.0.0/8"), _ => allowed("10.1.0.0/16") },
+        },
+    });
+    match state {
+        0 | 1 => {}
+        2 | 3 => {
+            let announced = json!({
+                "type": "Announced", "status": "True", "reason": "Active", "message": "",
+                "lastTransitionTime": "2020-01-01T00:00:00Z",
+            });
+            object["status"] = json!({ "activeNode": "n2", "conditions": [announced] });
+        }
+        4 => object["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z"),
+        _ => {
+            object["spec"]["quarantine"] = json!({ "reason": "Released", "until": "2020-01-01T00:00:00Z" });
+        }
+    }
+    Arc::new(serde_json::from_value(object).unwrap())
+}
+
+/// A virtual router: its VRID, of which two may have one; its nodes; whether it is IPv6's, or being deleted; its age.
+fn router(name: usize, vrid: u8, nodes: usize, six: bool, deleted: bool, age: i64) -> Arc<VirtualRouter> {
+    let (prefix, own) = if six { ("fe80::", "fe80::11") } else { ("192.0.2.", "192.0.2.11") };
+    let ranked = |(rank, node): (u8, &str)| {
+        let address = if node == NODE { own.to_owned() } else { format!("{prefix}1{}", &node[1..]) };
+        json!({ "name": node, "priority": 200 - rank, "address": address, "interface": "eth0" })
+    };
+    let nodes: &[&str] = [&["n1", "n2", "n3"], &["n2", "n1"] as &[&str], &["n1"], &["n2", "n3"]][nodes];
+    let nodes: Vec<_> = (0..).zip(nodes.iter().copied()).map(ranked).collect();
+    let mut router: VirtualRouter = serde_json::from_value(json!({
+        "apiVersion": "windlass.dev/v1alpha1",
+        "kind": "VirtualRouter",
+        "metadata": { "name": ROUTERS[name] },
+        "spec": { "vrid": vrid, "segment": "x", "advertisementIntervalMilliseconds": 100, "nodes": nodes },
+    }))
+    .unwrap();
+    let time = |seconds| Some(Time(jiff::Timestamp::constant(seconds, 0)));
+    router.metadata.creation_timestamp = time(age);
+    router.metadata.deletion_timestamp = time(1).filter(|_| deleted);
+    Arc::new(router)
+}
+
+fn name<K: kube::ResourceExt>(object: &Arc<K>) -> String {
+    object.name_any()
+}
+
+/// What happens to the copies.
+#[derive(Debug, Clone)]
+enum Event {
+    Vip(Arc<VirtualIP>),
+    NoVip(usize, bool),
+    Router(Arc<VirtualRouter>),
+    NoRouter(usize),
+    /// A list replaces all virtual IPs.
+    List(Vec<Arc<VirtualIP>>),
+    /// The kernel answers for the first addresses, so many.
+    Answered(usize),
+}
+
+fn a_vip() -> impl Strategy<Value = Arc<VirtualIP>> {
+    let router = prop_oneof![1 => Just(None), 8 => (0..ROUTERS.len()).prop_map(Some)];
+    let misnamed = prop_oneof![30 => Just(false), 1 => Just(true)];
+    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..3_u8];
+    (0..ADDRESSES.len(), router, 0..6_u8, sources, misnamed).prop_map(
+        |(address, router, state, sources, misnamed)| vip(address, router, state, sources, misnamed),
+    )
+}
+
+fn a_router() -> impl Strategy<Value = Arc<VirtualRouter>> {
+    let rarely = || prop_oneof![6 => Just(false), 1 => Just(true)];
+    (0..ROUTERS.len(), 64..67_u8, 0..4_usize, rarely(), rarely(), 10..13_i64)
+        .prop_map(|(name, vrid, nodes, six, deleted, age)| router(name, vrid, nodes, six, deleted, age))
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        20 => a_vip().prop_map(Event::Vip),
+        6 => (0..ADDRESSES.len(), any::<bool>()).prop_map(|(at, misnamed)| Event::NoVip(at, misnamed)),
+        4 => a_router().prop_map(Event::Router),
+        1 => (0..ROUTERS.len()).prop_map(Event::NoRouter),
+        1 => proptest::collection::vec(a_vip(), 0..8).prop_map(Event::List),
+        1 => (0..3_usize).prop_map(Event::Answered),
+    ];
+    proptest::collection::vec(event, 1..60)
+}
+
+fn answered(count: usize) -> Arc<Answered> {
+    let own = ADDRESSES.iter().take(count).map(|text| (text.parse().unwrap(), "eth0".to_owned())).collect();
+    Arc::new(Answered { own, ..Answered::default() })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn what_is_kept_up_to_date_is_what_is_computed_from_all(
+        routers in proptest::collection::vec(a_router(), 1..5),
+        events in events(),
+        at_once in 1..4_usize,
+    ) {
+        let mut routers: BTreeMap<String, _> = routers.into_iter().map(|one| (name(&one), one)).collect();
+        let mut vips: BTreeMap<String, Arc<VirtualIP>> = BTreeMap::new();
+        let mut answer = answered(0);
+        let whole = |routers: &BTreeMap<String, _>, vips: &BTreeMap<_, _>, answer: &Arc<Answered>| {
+            let (routers, vips): (Vec<_>, Vec<_>) =
+                (routers.values().cloned().collect(), vips.values().cloned().collect());
+            let (index, desired) = Index::new(NODE, &routers, &vips, Arc::clone(answer));
+            (index, Arc::new(desired))
+        };
+        let (mut index, mut desired) = whole(&routers, &vips, &answer);
+        for events in events.chunks(at_once) {
+            let before = Desired::clone(&desired);
+            let (mut looks, mut all) = (BTreeSet::new(), false);
+            for event in events {
+                match event.clone() {
+                    Event::Vip(vip) => {
+                        looks.insert(name(&vip));
+                        vips.insert(name(&vip), vip);
+                    }
+                    Event::NoVip(at, misnamed) => {
+                        let name = name(&vip(at, None, 0, 0, misnamed));
+                        vips.remove(&name);
+                        looks.insert(name);
+                    }
+                    Event::Router(router) => {
+                        all |= !index.is_as_known(&name(&router), Some(&router));
+                        routers.insert(name(&router), router);
+                    }
+                    Event::NoRouter(at) => {
+                        all |= !index.is_as_known(ROUTERS[at], None);
+                        routers.remove(ROUTERS[at]);
+                    }
+                    Event::List(list) => {
+                        vips = list.into_iter().map(|one| (name(&one), one)).collect();
+                        all = true;
+                    }
+                    Event::Answered(count) => {
+                        answer = answered(count);
+                        all |= !index.is_of(&answer);
+                    }
+                }
+            }
+            let mut part = Part::default();
+            let mut take = |name: &String| index.take(name, vips.get(name).map(|vip| &**vip), &mut desired, &mut part);
+            let expected = whole(&routers, &vips, &answer);
+            if all || !looks.iter().all(&mut take) {
+                (index, desired) = expected;
+                continue;
+            }
+            prop_assert_eq!(&*desired, &*expected.1);
+            // Exactly what is another is named.
+            let found = |desired: &Desired, router: &str| {
+                desired.assignments.iter().find(|one| one.virtual_router == router).cloned()
+            };
+            for router in ROUTERS {
+                let is_same = found(&before, router) == found(&desired, router);
+                prop_assert!(is_same || part.routers.contains(router), "{} of {:?}", router, part);
+            }
+            prop_assert!(before.restricted == desired.restricted || part.restricted);
+            prop_assert_eq!(&before.refused, &desired.refused);
+            prop_assert_eq!(&before.problems, &desired.problems);
+        }
+    }
+}
+
+/// Were all of it computed anew each time, the test above would say nothing.
+#[test]
+fn a_vip_that_joins_is_announced_and_leaves_its_router_is_no_reason_to_look_at_all() {
+    let routers = [router(0, 64, 0, false, false, 10), router(1, 65, 0, false, false, 11)];
+    let vips = [vip(0, Some(0), 0, 0, false), vip(1, Some(1), 0, 0, false)];
+    let (mut index, desired) = Index::new(NODE, &routers, &vips, Arc::default());
+    let mut desired = Arc::new(desired);
+    let steps = [
+        ("joins", Some(vip(2, Some(0), 0, 0, false)), Some("a")),
+        ("is announced", Some(vip(2, Some(0), 2, 0, false)), Some("a")),
+        ("is announced still", Some(vip(2, Some(0), 3, 0, false)), None),
+        ("is restricted", Some(vip(2, Some(0), 2, 1, false)), None),
+        ("is in quarantine", Some(vip(2, Some(0), 5, 1, false)), Some("a")),
+        ("is gone", None, None),
+        ("is another's", Some(vip(2, Some(3), 0, 0, false)), None),
+    ];
+    for (what, vip, routers) in steps {
+        let mut part = Part::default();
+        assert!(index.take("192.0.2.202", vip.as_deref(), &mut desired, &mut part), "{what}");
+        assert_eq!(part.routers, routers.into_iter().map(str::to_owned).collect(), "{what}");
+    }
+}
