@@ -1,6 +1,5 @@
 //! Which API server, with which credentials; and what to say when there is none.
 
-use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
+use crate::apiserver::describe;
 use crate::client::{ClientMetrics, RateLimit};
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ impl Server {
     /// A client for it, whose calls are counted in `metrics` and kept to `limit`.
     pub fn client(&self, limit: Option<RateLimit>, metrics: &ClientMetrics) -> Result<Client, ConnectError> {
         crate::client::client(self.config.clone(), limit, metrics)
-            .map_err(|error| ConnectError::Tls { server: self.name.clone(), reason: root_cause(&error) })
+            .map_err(|error| ConnectError::Tls { server: self.name.clone(), reason: describe(&error) })
     }
 
     /// Asks the server for its version: `Ok` once it answers.
@@ -122,24 +122,10 @@ impl Server {
                 tracing::info!(%server, version = %version.git_version, "reached the API server");
                 Ok(())
             }
-            Ok(Err(error)) => Err(ConnectError::Unusable { server, reason: root_cause(&error) }),
+            Ok(Err(error)) => Err(ConnectError::Unusable { server, reason: describe(&error) }),
             Err(_) => Err(ConnectError::Silent { server }),
         }
     }
-}
-
-/// The innermost reason, which is the one a person can act on ("Connection refused"): the outer ones repeat layers.
-pub fn root_cause(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return format!("{} ({} {})", status.message, status.code, status.reason);
-    }
-    let mut reason = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        reason = inner.to_string();
-        source = inner.source();
-    }
-    reason
 }
 
 fn url(text: &str) -> Result<Uri, ConnectError> {

@@ -29,7 +29,7 @@ mod pulse;
 mod run;
 mod serving_flags;
 
-pub use connect::{ConnectError, Server, root_cause};
+pub use connect::{ConnectError, Server};
 pub use controllers::{ControllerName, Selection, UnknownController, select};
 pub use duration::{DurationError, GoDuration};
 pub use flags::{ControllerFlags, ElectionFlags, Flags, LoggingFlags, go_bool};

@@ -79,7 +79,7 @@ impl Publisher {
                     published = Some((spec, Instant::now()));
                     continue;
                 }
-                Ok(Err(error)) => windlass_ccm::app::root_cause(&error),
+                Ok(Err(error)) => windlass_ccm::apiserver::describe(&error),
                 Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
             };
             not_before = Instant::now() + backoff.next().unwrap_or(LOOK_EVERY);

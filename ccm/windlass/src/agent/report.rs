@@ -187,7 +187,7 @@ impl Reporter {
                 said.outdated(&job);
                 Outcome::Moot
             }
-            Ok(Err(error)) => Outcome::Failed(job, windlass_ccm::app::root_cause(&error)),
+            Ok(Err(error)) => Outcome::Failed(job, windlass_ccm::apiserver::describe(&error)),
             Err(_) => Outcome::Failed(job, format!("no answer within {} s", PATCH_LIMIT.as_secs())),
         }
     }
