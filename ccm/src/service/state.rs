@@ -2,7 +2,6 @@
 //! `run.rs` feeds it what was seen, carries out the jobs it gives and reports how they went.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,12 +201,6 @@ pub(crate) struct State<R> {
     memory: BTreeMap<ServiceKey, Entry>,
     queue: Queue<ServiceKey>,
     fan_out: FanOut,
-}
-
-impl<R> fmt::Debug for State<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("memory", &self.memory).finish_non_exhaustive()
-    }
 }
 
 impl<R: Rules> State<R> {
