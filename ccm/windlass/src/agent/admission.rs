@@ -16,7 +16,7 @@ mod tests;
 
 /// A node that cannot guard leaves its virtual routers to those that can: its priority is so many times lower. Ranks among
 /// such nodes stay as they are, as priorities of a ranking are 16 apart.
-const MODESTY: u8 = 16;
+const UNGUARDED_DIVISOR: u8 = 16;
 
 /// A virtual IP that not everybody may use. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ pub(crate) fn admit(
         return assignment;
     }
     if status.error.is_some() {
-        assignment.priority = (assignment.priority / MODESTY).max(1);
+        assignment.priority = (assignment.priority / UNGUARDED_DIVISOR).max(1);
         assignment.addresses.retain(|address| !unguarded(address));
     } else {
         assignment.addresses.retain(|address| !unguarded(address) || is_announced(address));

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use kube::runtime::reflector::{ObjectRef, Store};
 use windlass_api::{VirtualIP, VirtualRouter};
 
-use super::board::Board;
+use super::changes::Changed;
 use super::desired::{Desired, Problem};
+use super::engine_state::EngineState;
 use super::index::{Index, Part, Update};
-use super::news::Looks;
 
 /// The copies, and what was decided from them.
 pub(super) struct Decider {
     pub(super) node: String,
     pub(super) routers: Store<VirtualRouter>,
     pub(super) vips: Store<VirtualIP>,
-    pub(super) board: Arc<Board>,
+    pub(super) engine_state: Arc<EngineState>,
     /// `None`: nothing yet.
     pub(super) index: Option<Index>,
 }
@@ -27,37 +27,37 @@ impl Decider {
     }
 
     /// Brings `desired` up to date after these objects changed. `None`: it is as it was.
-    pub(super) fn decide(&mut self, looks: &Looks, desired: &mut Option<Arc<Desired>>) -> Option<Update> {
+    pub(super) fn decide(&mut self, changed: &Changed, desired: &mut Option<Arc<Desired>>) -> Option<Update> {
         let mut part = Part::default();
         if let Some(desired) = desired
-            && self.decide_part(looks, desired, &mut part)
+            && self.decide_part(changed, desired, &mut part)
         {
             return (!part.is_empty()).then_some(Update::Part(part));
         }
         let (routers, vips) = (self.routers.state(), self.vips.state());
-        let (index, new) = Index::new(&self.node, &routers, &vips, self.board.answered());
+        let (index, new) = Index::new(&self.node, &routers, &vips, self.engine_state.answered());
         self.index = Some(index);
         // What was changed in part has not been given to the engine.
         if part.is_empty() && desired.as_deref() == Some(&new) {
             return None;
         }
-        complain(desired.as_ref().map_or(&[], |old| &old.problems), &new.problems);
+        log_new(desired.as_ref().map_or(&[], |old| &old.problems), &new.problems);
         *desired = Some(Arc::new(new));
         Some(Update::Whole)
     }
 
     /// Whether it was enough to look at what changed.
-    fn decide_part(&mut self, looks: &Looks, desired: &mut Arc<Desired>, part: &mut Part) -> bool {
+    fn decide_part(&mut self, changed: &Changed, desired: &mut Arc<Desired>, part: &mut Part) -> bool {
         let Some(index) =
-            self.index.as_mut().filter(|index| !looks.all && index.is_of(&self.board.answered()))
+            self.index.as_mut().filter(|index| !changed.all && index.is_of(&self.engine_state.answered()))
         else {
             return false;
         };
         let router = |name: &String| self.routers.get(&ObjectRef::new(name));
-        if !looks.routers.iter().all(|name| index.is_as_known(name, router(name).as_deref())) {
+        if !changed.routers.iter().all(|name| index.is_as_known(name, router(name).as_deref())) {
             return false;
         }
-        let mut vips = looks.vips.iter().map(|name| (name, self.vips.get(&ObjectRef::new(name))));
+        let mut vips = changed.vips.iter().map(|name| (name, self.vips.get(&ObjectRef::new(name))));
         vips.all(|(name, vip)| index.take(name, vip.as_deref(), desired, part))
     }
 }
@@ -70,7 +70,7 @@ where
 }
 
 /// Says once what is new among the problems.
-fn complain(old: &[Problem], new: &[Problem]) {
+fn log_new(old: &[Problem], new: &[Problem]) {
     for problem in new.iter().filter(|problem| old.binary_search(problem).is_err()) {
         tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");
     }

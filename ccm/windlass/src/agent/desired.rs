@@ -132,10 +132,10 @@ where
     V: AsRef<VirtualIP>,
 {
     let (mut problems, mut all_refused) = (Vec::new(), Vec::new());
-    let mut carried: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
+    let mut by_router: HashMap<&str, Vec<&VirtualIP>> = HashMap::new();
     for vip in vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)) {
         if let Some(router) = &vip.spec.virtual_router {
-            carried.entry(router).or_default().push(vip);
+            by_router.entry(router).or_default().push(vip);
         }
     }
 
@@ -157,7 +157,7 @@ where
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
         let (mut addresses, mut unproven) = (BTreeSet::new(), BTreeSet::new());
         let mut refused: Vec<(IpAddr, Refusal)> = Vec::new();
-        for vip in carried.get(name.as_str()).into_iter().flatten() {
+        for vip in by_router.get(name.as_str()).into_iter().flatten() {
             let address = vip.spec.address;
             let checked = announceable(address, source, &candidates)
                 .and_then(|()| not_answered(node, address, answered));

@@ -76,7 +76,7 @@ impl Known {
 }
 
 /// There is no saying without looking at everything.
-struct Unclear;
+struct NeedsWhole;
 
 impl Index {
     /// What `node` is to do, from all objects.
@@ -160,7 +160,7 @@ impl Index {
         new: Option<&Known>,
         desired: &mut Desired,
         part: &mut Part,
-    ) -> Result<(), Unclear> {
+    ) -> Result<(), NeedsWhole> {
         let Some((known, router)) = old.and_then(|known| Some((known, known.router.as_ref()?))) else {
             return Ok(());
         };
@@ -172,11 +172,11 @@ impl Index {
         assignment.unproven.remove(&known.address);
         part.routers.insert(router.clone());
         // Without an address it is not run at all.
-        if assignment.addresses.is_empty() { Err(Unclear) } else { Ok(()) }
+        if assignment.addresses.is_empty() { Err(NeedsWhole) } else { Ok(()) }
     }
 
     /// Puts the address into the virtual router that it joins, or notes that it is known to be announced, or not.
-    fn join(&self, new: Option<&Known>, desired: &mut Desired, part: &mut Part) -> Result<(), Unclear> {
+    fn join(&self, new: Option<&Known>, desired: &mut Desired, part: &mut Part) -> Result<(), NeedsWhole> {
         let Some((known, router)) = new.and_then(|known| Some((known, known.router.as_ref()?))) else {
             return Ok(());
         };
@@ -199,16 +199,16 @@ impl Index {
         router: &str,
         address: IpAddr,
         desired: &'a mut Desired,
-    ) -> Result<Option<&'a mut Assignment>, Unclear> {
+    ) -> Result<Option<&'a mut Assignment>, NeedsWhole> {
         let Some(known) = self.routers.get(router) else { return Ok(None) };
         let own = known.spec.nodes.iter().find(|candidate| candidate.name == self.node);
         let Some(own) = own.filter(|_| known.metadata.deletion_timestamp.is_none()) else { return Ok(None) };
         let candidates = known.spec.nodes.iter().map(|candidate| candidate.address).collect();
         if !is_announceable(&self.node, address, own.address, &candidates, &self.answered) {
-            return Err(Unclear);
+            return Err(NeedsWhole);
         }
         let assignment = desired.assignments.iter_mut().find(|one| one.virtual_router == router);
-        assignment.map(Some).ok_or(Unclear)
+        assignment.map(Some).ok_or(NeedsWhole)
     }
 }
 

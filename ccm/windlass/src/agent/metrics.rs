@@ -6,7 +6,7 @@ use prometheus::Registry;
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use windlass_engine::{Engine, Family, Lateness, LinkStatus, RouterStatus, State};
 
-use super::board::Board;
+use super::engine_state::EngineState;
 use crate::samples::{self, counters, family, gauges};
 
 #[cfg(test)]
@@ -22,16 +22,16 @@ type Read = fn(&RouterStatus) -> u64;
 pub(crate) fn register(
     registry: &Registry,
     engine: &Arc<Engine>,
-    board: &Arc<Board>,
+    engine_state: &Arc<EngineState>,
 ) -> prometheus::Result<()> {
-    let (engine, board) = (Arc::downgrade(engine), Arc::clone(board));
+    let (engine, engine_state) = (Arc::downgrade(engine), Arc::clone(engine_state));
     samples::register(registry, move || {
         let Some(engine) = engine.upgrade() else { return Vec::new() };
         let conflicts = counters(
             "windlass_address_conflicts_total",
             "Times another station was seen to have a virtual IP of this node (at most one a minute each)",
             ["interface"],
-            board.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
+            engine_state.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
         );
         let families = [routers(&engine.snapshot()), links(&engine.links()), lateness(&engine.lateness())];
         families.into_iter().flatten().chain([conflicts]).collect()

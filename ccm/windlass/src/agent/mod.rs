@@ -8,32 +8,32 @@
 //! | [`admission`], [`orders`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
 //! | [`state`], [`keep`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
-//! | [`board`], [`standing`], [`duplicates`] | what the engine last said | no |
+//! | [`engine_state`], [`activity`], [`duplicates`] | what the engine last said | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
-//! | [`pace`] | lets a burst of news be looked at in few looks | |
+//! | [`throttle`] | lets a burst of news be looked at a few times | |
 //!
 //! None of the tasks can hold up the engine, which runs in threads of its own.
 
+mod activity;
 mod addresses;
 mod admission;
 mod backoff;
-mod board;
+mod changes;
 mod decide;
 mod desired;
 mod duplicates;
+mod engine_state;
+mod engine_updates;
 mod index;
-mod keep;
 mod metrics;
 mod network;
-mod news;
-mod orders;
-mod pace;
 mod publish;
 mod report;
-mod standing;
 mod state;
+mod state_writer;
 mod status;
+mod throttle;
 mod watch;
 
 use std::net::SocketAddr;
@@ -51,14 +51,14 @@ use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_engine::{Engine, Event};
 
-use self::board::Board;
+use self::changes::{ChangeQueue, Changed};
 use self::decide::Decider;
 use self::desired::Desired;
+use self::engine_state::EngineState;
+use self::engine_updates::EngineUpdates;
 use self::index::Update;
-use self::news::{Looks, News};
-use self::orders::Orders;
-use self::pace::Pace;
 use self::state::StateFile;
+use self::throttle::Throttle;
 use crate::http::{self, Health};
 
 /// Field manager of what the agents write with server-side apply.
@@ -66,7 +66,7 @@ const FIELD_MANAGER: &str = "windlass-agent";
 /// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
 /// How many times as long as it took to find what this node is to do it is not looked for again.
-const RESTS: u32 = 29;
+const IDLE_FACTOR: u32 = 29;
 /// How long the last write of the state may hold up the end of the process.
 const STATE_LIMIT: Duration = Duration::from_millis(500);
 
@@ -110,18 +110,18 @@ pub(crate) async fn run(
     options.realtime = realtime;
     options.guard = guard;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
-    let board = Arc::new(Board::default());
+    let engine_state = Arc::new(EngineState::default());
     // Before anything is decided; from then on the publisher looks.
     let machine = Engine::machine().context("cannot list the interfaces")?;
-    board.set_answered(addresses::answered(&machine));
-    metrics::register(&registry, &engine, &board)?;
+    engine_state.set_answered(addresses::answered(&machine));
+    metrics::register(&registry, &engine, &engine_state)?;
 
     // First of all what was in force before: it may be long until the API server answers.
     let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);
-    let mut orders = Orders::new(Arc::clone(&engine), Arc::clone(&board), guard);
+    let mut engine_updates = EngineUpdates::new(Arc::clone(&engine), Arc::clone(&engine_state), guard);
     if let Some(restored) = restore(&file) {
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
-        orders.give(&restored, &Update::Whole);
+        engine_updates.update(&restored, &Update::Whole);
         desired_sender.send_replace(Some(Arc::new(restored)));
         ready.send_if_modified(become_ready);
     }
@@ -129,18 +129,18 @@ pub(crate) async fn run(
     tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
 
     let mut tasks = tokio::task::JoinSet::new();
-    let keeper = tokio::spawn(keep::keep(file, desired_receiver.clone(), token.clone()));
-    let changed = Arc::new(News::default());
-    let tell = |one: fn(String) -> Looks| {
-        let changed = Arc::clone(&changed);
-        move |name: Option<String>| changed.tell(name.map_or_else(Looks::all, one))
+    let writer = tokio::spawn(state_writer::run(file, desired_receiver.clone(), token.clone()));
+    let queue = Arc::new(ChangeQueue::default());
+    let on_change = |one: fn(String) -> Changed| {
+        let queue = Arc::clone(&queue);
+        move |name: Option<String>| queue.add(name.map_or_else(Changed::all, one))
     };
-    let routers = watch::follow::<VirtualRouter>(&client, &node, tell(Looks::router));
-    let vips = watch::follow::<VirtualIP>(&client, &node, tell(Looks::vip));
+    let routers = watch::follow::<VirtualRouter>(&client, &node, on_change(Changed::router));
+    let vips = watch::follow::<VirtualIP>(&client, &node, on_change(Changed::vip));
     let reporter = Arc::new(report::Reporter {
         client: client.clone(),
         node: node.clone(),
-        board: Arc::clone(&board),
+        engine_state: Arc::clone(&engine_state),
         desired: desired_receiver,
         routers: routers.clone(),
         vips: vips.clone(),
@@ -153,83 +153,84 @@ pub(crate) async fn run(
     let publisher = publish::Publisher {
         client,
         node: node.clone(),
-        board: Arc::clone(&board),
+        engine_state: Arc::clone(&engine_state),
         routers: routers.clone(),
         vips: vips.clone(),
         networks,
         engine: Arc::clone(&engine),
-        changed: Arc::clone(&changed),
+        changes: Arc::clone(&queue),
     };
     tasks.spawn(publisher.run(token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
 
-    let mut decider = Decider { node: node.clone(), routers, vips, board: Arc::clone(&board), index: None };
-    let (mut pace, mut is_stale) = (Pace::new(RESTS), false);
+    let mut decider =
+        Decider { node: node.clone(), routers, vips, engine_state: Arc::clone(&engine_state), index: None };
+    let (mut throttle, mut is_stale) = (Throttle::new(IDLE_FACTOR), false);
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
             ended = &mut serving => break ended.context("the HTTP server failed").flatten(),
             Some(event) = incoming.recv() => {
-                board.record(&event, Instant::now(), Timestamp::now());
-                board::log(&event);
+                engine_state.record(&event, Instant::now(), Timestamp::now());
+                engine_state::log(&event);
                 if lost.swap(false, Ordering::Relaxed) {
                     tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
-                    board.resync(&engine.snapshot(), Timestamp::now());
-                    orders.look(desired_sender.borrow().as_deref());
+                    engine_state.resync(&engine.snapshot(), Timestamp::now());
+                    engine_updates.refresh(desired_sender.borrow().as_deref());
                 }
                 if matches!(event, Event::GuardChanged) {
-                    orders.look(desired_sender.borrow().as_deref());
+                    engine_updates.refresh(desired_sender.borrow().as_deref());
                 }
             }
-            () = changed.told(), if !is_stale => is_stale = true,
-            () = pace.rest(), if is_stale => {
+            () = queue.changed(), if !is_stale => is_stale = true,
+            () = throttle.ready(), if is_stale => {
                 is_stale = false;
                 if !decider.is_complete() {
                     continue;
                 }
-                let mut looks = changed.take();
-                let update = pace.take(|| {
+                let mut looked_at = queue.take();
+                let update = throttle.run(|| {
                     let mut update = None;
                     desired_sender.send_if_modified(|desired| {
-                        update = decider.decide(&looks, desired);
+                        update = decider.decide(&looked_at, desired);
                         if let (Some(update), Some(desired)) = (&update, desired) {
-                            orders.give(desired, update);
+                            engine_updates.update(desired, update);
                         }
                         update.is_some()
                     });
                     update
                 });
                 if let Some(update) = update {
-                    pace.ordered(orders.addresses(), Instant::now());
-                    looks.add(match update {
-                        Update::Whole => Looks::all(),
-                        Update::Part(_) => Looks::default(),
+                    throttle.note_engine_update(engine_updates.addresses(), Instant::now());
+                    looked_at.add(match update {
+                        Update::Whole => Changed::all(),
+                        Update::Part(_) => Changed::default(),
                     });
                 }
                 if desired_sender.borrow().is_some() {
                     ready.send_if_modified(become_ready);
                 }
                 // Status may have to be written also where this node's part did not change.
-                board.changed.tell(looks);
+                engine_state.to_report.add(looked_at);
             }
         }
     };
 
     token.cancel();
-    let parting = reporter.parting();
-    drop(orders);
+    let was_active = reporter.active_assignments();
+    drop(engine_updates);
     while tasks.join_next().await.is_some() {}
     if let Some(engine) = Arc::into_inner(engine) {
         // Resigns first: the others need not wait for the rest of this.
         let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
     }
-    reporter.say_last_words(&parting).await;
-    let _ = tokio::time::timeout(STATE_LIMIT, keeper).await;
+    reporter.report_shutdown(&was_active).await;
+    let _ = tokio::time::timeout(STATE_LIMIT, writer).await;
     tracing::info!(%node, "agent stopped");
     outcome
 }
 
-/// The last state, unless it cannot be used: then it is put aside and said, and the API server is waited for.
+/// The last state, unless it cannot be used: then it is put aside, which the log says, and the API server is waited for.
 fn restore(file: &StateFile) -> Option<Desired> {
     let path = file.path();
     match file.load() {

@@ -77,12 +77,12 @@ pub(crate) fn mac(bytes: [u8; 6]) -> String {
 
 /// The strangers heard lately.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct ForeignRouters {
     heard: BTreeMap<ForeignRouter, (Instant, Instant)>,
     ranked: HashMap<(u8, IpAddr), Instant>,
 }
 
-impl Census {
+impl ForeignRouters {
     /// The engine heard a router that it obeys not.
     pub(crate) fn hear(&mut self, router: ForeignRouter, now: Instant) {
         let room = self.heard.len() < MAX_STRANGERS;

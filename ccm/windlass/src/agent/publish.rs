@@ -14,8 +14,8 @@ use windlass_ccm::lenient::{Lenient, read};
 use windlass_engine::Engine;
 
 use super::backoff::Backoff;
-use super::board::Board;
-use super::news::{Looks, News};
+use super::changes::{ChangeQueue, Changed};
+use super::engine_state::EngineState;
 use super::{FIELD_MANAGER, addresses, network};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
@@ -30,14 +30,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Publisher {
     pub(crate) client: Client,
     pub(crate) node: String,
-    pub(crate) board: Arc<Board>,
+    pub(crate) engine_state: Arc<EngineState>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) vips: Store<VirtualIP>,
     /// This node's alone.
     pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
     /// This node may have to announce something else.
-    pub(crate) changed: Arc<News>,
+    pub(crate) changes: Arc<ChangeQueue>,
 }
 
 impl Publisher {
@@ -47,7 +47,7 @@ impl Publisher {
         let mut listening: Vec<String> = Vec::new();
         let mut backoff = Backoff::new(&self.node);
         let mut not_before = Instant::now();
-        let mut complained = false;
+        let mut is_failure_logged = false;
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -74,7 +74,7 @@ impl Publisher {
             };
             let error = match applied {
                 Ok(Ok(())) => {
-                    complained = false;
+                    is_failure_logged = false;
                     kube::runtime::utils::Backoff::reset(&mut backoff);
                     published = Some((spec, Instant::now()));
                     continue;
@@ -83,7 +83,7 @@ impl Publisher {
                 Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
             };
             not_before = Instant::now() + backoff.next().unwrap_or(LOOK_EVERY);
-            if !std::mem::replace(&mut complained, true) {
+            if !std::mem::replace(&mut is_failure_logged, true) {
                 tracing::warn!(node = %self.node, %error, "cannot publish this node's NodeNetwork; trying again");
             }
         }
@@ -97,16 +97,16 @@ impl Publisher {
                 return None;
             }
         };
-        if self.board.set_answered(addresses::answered(&machine)) {
-            self.changed.tell(Looks::all());
+        if self.engine_state.set_answered(addresses::answered(&machine)) {
+            self.changes.add(Changed::all());
         }
         let routers = self.routers.state();
         let candidates = routers
             .iter()
             .flat_map(|router| router.spec.nodes.iter().map(|node| (router.spec.vrid, node.address)));
-        let foreign_routers = self.board.census(|census| {
-            census.rank(candidates, now);
-            census.foreign(now)
+        let foreign_routers = self.engine_state.foreign_routers(|foreign_routers| {
+            foreign_routers.rank(candidates, now);
+            foreign_routers.foreign(now)
         });
         let is_vip = |address| self.vips.get(&ObjectRef::new(&virtual_ip_name(address))).is_some();
         Some(NodeNetworkSpec {
@@ -115,7 +115,7 @@ impl Publisher {
             primary_addresses: addresses::primary(&machine),
             further_addresses: addresses::further(&machine),
             foreign_routers,
-            duplicates: self.board.duplicates(now, is_vip),
+            duplicates: self.engine_state.duplicates(now, is_vip),
         })
     }
 

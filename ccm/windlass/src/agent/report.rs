@@ -1,4 +1,4 @@
-//! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the board and the copies
+//! Telling the cluster what this node is Active for. Never in the way of the engine: it reads the state of the engine and the copies
 //! of the objects, and when the API server is away it waits and then says what is true by then.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,28 +16,28 @@ use windlass_api::{VirtualIP, VirtualRouter};
 use windlass_ccm::lenient::Lenient;
 
 use super::backoff::Backoff;
-use super::board::Board;
+use super::changes::Changed;
 use super::desired::{Assignment, Desired};
-use super::news::Looks;
-use super::pace::Pace;
-use super::status::{Carried, Here, Job, Kind, Said, jobs, last_words};
+use super::engine_state::EngineState;
+use super::status::{ActiveRouter, Kind, NodeContext, Reported, StatusPatch, patches, shutdown_patches};
+use super::throttle::Throttle;
 
 /// Patches under way at the same time.
 const AT_ONCE: usize = 8;
 /// Objects looked at, and patches decided on, at once: among many thousands of news, what is told is never long behind.
 const BATCH: usize = 512;
 /// How many times as long as it took to decide on patches it is not done again.
-const RESTS: u32 = 9;
+const IDLE_FACTOR: u32 = 9;
 /// How long the API server may take over one patch.
 const PATCH_LIMIT: Duration = Duration::from_secs(5);
 /// How much of the end of the process the last patches may take.
-const LAST_WORDS_LIMIT: Duration = Duration::from_millis(700);
+const SHUTDOWN_REPORT_LIMIT: Duration = Duration::from_millis(700);
 
 /// What is needed to report.
 pub(crate) struct Reporter {
     pub(crate) client: Client,
     pub(crate) node: String,
-    pub(crate) board: Arc<Board>,
+    pub(crate) engine_state: Arc<EngineState>,
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) vips: Store<VirtualIP>,
@@ -47,53 +47,54 @@ pub(crate) struct Reporter {
 enum Outcome {
     Done,
     /// The object changed meanwhile or is gone, or this node is no longer Active: nothing is owed.
-    Moot,
+    NotNeeded,
     /// To be tried again.
-    Failed(Job, String),
+    Failed(StatusPatch, String),
 }
 
 impl Reporter {
     /// Reports until `token` is cancelled.
     pub(crate) async fn run(&self, token: CancellationToken) {
-        let said = Mutex::new(Said::default());
+        let reported = Mutex::new(Reported::default());
         let mut backoff = Backoff::new(&self.node);
-        let mut complained = false;
-        let mut pace = Pace::new(RESTS);
-        let mut pending = Looks::default();
+        let mut is_failure_logged = false;
+        let mut throttle = Throttle::new(IDLE_FACTOR);
+        let mut pending = Changed::default();
         loop {
             tokio::select! {
-                () = pace.rest() => {}
+                () = throttle.ready() => {}
                 () = token.cancelled() => return,
             }
-            let todo = pace.take(|| self.todo(&mut pending, &said));
+            let todo = throttle.run(|| self.todo(&mut pending, &reported));
             let mut failure = None;
             if !todo.is_empty() {
-                let batch =
-                    futures::stream::iter(todo).map(|job| self.perform(job, &said)).buffer_unordered(AT_ONCE);
+                let batch = futures::stream::iter(todo)
+                    .map(|patch| self.perform(patch, &reported))
+                    .buffer_unordered(AT_ONCE);
                 let results: Vec<Outcome> = tokio::select! {
                     results = batch.collect() => results,
                     () = token.cancelled() => return,
                 };
                 for outcome in results {
                     match outcome {
-                        Outcome::Failed(job, reason) => {
-                            pending.add(match job.kind {
-                                Kind::VirtualRouter => Looks::router(job.name),
-                                Kind::VirtualIP => Looks::vip(job.name),
+                        Outcome::Failed(patch, reason) => {
+                            pending.add(match patch.kind {
+                                Kind::VirtualRouter => Changed::router(patch.name),
+                                Kind::VirtualIP => Changed::vip(patch.name),
                             });
                             failure.get_or_insert(reason);
                         }
-                        Outcome::Done | Outcome::Moot => {}
+                        Outcome::Done | Outcome::NotNeeded => {}
                     }
                 }
             }
             let wait = if let Some(error) = failure {
-                if !std::mem::replace(&mut complained, true) {
+                if !std::mem::replace(&mut is_failure_logged, true) {
                     tracing::warn!(%error, "cannot report to the API server what this node announces; trying again");
                 }
                 backoff.next()
             } else {
-                complained = false;
+                is_failure_logged = false;
                 kube::runtime::utils::Backoff::reset(&mut backoff);
                 None
             };
@@ -102,107 +103,110 @@ impl Reporter {
             }
             // After a failure only time helps; else the next news does, or that an address is believed to be taken.
             let now = Instant::now();
-            let limit = wait.or_else(|| Some(self.board.next_belief(now)?.saturating_duration_since(now)));
+            let limit = wait
+                .or_else(|| Some(self.engine_state.next_confirmation(now)?.saturating_duration_since(now)));
             tokio::select! {
                 () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => {}
-                () = self.board.changed.told(), if wait.is_none() => {}
+                () = self.engine_state.to_report.changed(), if wait.is_none() => {}
                 () = token.cancelled() => return,
             }
         }
     }
 
     /// What this node was Active for when it was asked to stop.
-    pub(crate) fn parting(&self) -> Vec<Assignment> {
+    pub(crate) fn active_assignments(&self) -> Vec<Assignment> {
         let desired = self.desired.borrow().clone().unwrap_or_default();
-        self.board.read(Instant::now(), |standings| {
-            let carried = Carried::among(&desired.assignments, standings);
-            carried.into_values().map(|carried| carried.assignment.clone()).collect()
+        self.engine_state.read(Instant::now(), |activities| {
+            let active = ActiveRouter::among(&desired.assignments, activities);
+            active.into_values().map(|active| active.assignment.clone()).collect()
         })
     }
 
     /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
-    pub(crate) async fn say_last_words(&self, parting: &[Assignment]) {
-        let todo = last_words(self.here(None), parting, &self.routers.state(), &self.vips.state());
-        let batch = futures::stream::iter(todo).map(|job| async move { self.send(&job).await });
+    pub(crate) async fn report_shutdown(&self, was_active: &[Assignment]) {
+        let todo =
+            shutdown_patches(self.context(None), was_active, &self.routers.state(), &self.vips.state());
+        let batch = futures::stream::iter(todo).map(|patch| async move { self.send(&patch).await });
         let _ =
-            tokio::time::timeout(LAST_WORDS_LIMIT, batch.buffer_unordered(AT_ONCE).collect::<Vec<_>>()).await;
+            tokio::time::timeout(SHUTDOWN_REPORT_LIMIT, batch.buffer_unordered(AT_ONCE).collect::<Vec<_>>())
+                .await;
     }
 
-    fn here<'a>(&'a self, unguarded: Option<&'a str>) -> Here<'a> {
-        Here { node: &self.node, now: Instant::now(), wall: Timestamp::now(), unguarded }
+    fn context<'a>(&'a self, unguarded: Option<&'a str>) -> NodeContext<'a> {
+        NodeContext { node: &self.node, now: Instant::now(), wall: Timestamp::now(), unguarded }
     }
 
     /// The patches of the next objects that are to be looked at.
-    fn todo(&self, pending: &mut Looks, said: &Mutex<Said>) -> Vec<Job> {
-        let unguarded = self.board.unguarded();
-        let here = self.here(unguarded.as_deref());
-        pending.add(self.board.changed.take());
+    fn todo(&self, pending: &mut Changed, reported: &Mutex<Reported>) -> Vec<StatusPatch> {
+        let unguarded = self.engine_state.unguarded();
+        let context = self.context(unguarded.as_deref());
+        pending.add(self.engine_state.to_report.take());
         // That another station has an address is believed, and told, only after a while.
-        pending.add(Looks::addresses(&self.board.taken()));
+        pending.add(Changed::addresses(&self.engine_state.taken()));
         if std::mem::take(&mut pending.all) {
             let name = |meta: &ObjectMeta| meta.name.clone();
             pending.routers = self.routers.state().iter().filter_map(|one| name(&one.metadata)).collect();
             pending.vips = self.vips.state().iter().filter_map(|one| name(&one.metadata)).collect();
         }
-        let looks = pending.split(BATCH);
+        let changed = pending.split(BATCH);
         let routers: Vec<_> =
-            looks.routers.iter().filter_map(|name| self.routers.get(&ObjectRef::new(name))).collect();
+            changed.routers.iter().filter_map(|name| self.routers.get(&ObjectRef::new(name))).collect();
         let vips: Vec<_> =
-            looks.vips.iter().filter_map(|name| self.vips.get(&ObjectRef::new(name))).collect();
+            changed.vips.iter().filter_map(|name| self.vips.get(&ObjectRef::new(name))).collect();
         let desired = self.desired.borrow();
         let none = Desired::default();
         let desired = desired.as_deref().unwrap_or(&none);
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        self.prune(&mut said);
-        self.board.read(here.now, |standings| {
-            let carried = Carried::among(&desired.assignments, standings);
-            jobs(here, &carried, &desired.refused, &routers, &vips, &said, BATCH)
+        let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prune(&mut reported);
+        self.engine_state.read(context.now, |activities| {
+            let active = ActiveRouter::among(&desired.assignments, activities);
+            patches(context, &active, &desired.refused, &routers, &vips, &reported, BATCH)
         })
     }
 
-    fn prune(&self, said: &mut Said) {
+    fn prune(&self, reported: &mut Reported) {
         let count = self.routers.len() + self.vips.len();
-        if said.is_large(count) {
+        if reported.is_large(count) {
             let (routers, vips) = (self.routers.state(), self.vips.state());
             let all =
                 routers.iter().map(|router| &router.metadata).chain(vips.iter().map(|vip| &vip.metadata));
-            said.prune(count, all.filter_map(|meta| meta.uid.as_deref()));
+            reported.prune(count, all.filter_map(|meta| meta.uid.as_deref()));
         }
     }
 
-    async fn perform(&self, job: Job, said: &Mutex<Said>) -> Outcome {
+    async fn perform(&self, patch: StatusPatch, reported: &Mutex<Reported>) -> Outcome {
         // The queue may be long and the server slow: old news is not told.
-        if job.basis.as_ref().is_some_and(|(key, period)| !self.board.lasts(key, *period)) {
-            return Outcome::Moot;
+        if patch.basis.as_ref().is_some_and(|(key, period)| !self.engine_state.lasts(key, *period)) {
+            return Outcome::NotNeeded;
         }
-        let result = tokio::time::timeout(PATCH_LIMIT, self.send(&job)).await;
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = tokio::time::timeout(PATCH_LIMIT, self.send(&patch)).await;
+        let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(Ok(())) => {
-                said.accepted(&job);
+                reported.accepted(&patch);
                 Outcome::Done
             }
             // The watch brings the newer version, or the deletion, and with it the next look.
             Ok(Err(Error::Api(status))) if status.code == 409 || status.code == 404 => {
-                said.outdated(&job);
-                Outcome::Moot
+                reported.outdated(&patch);
+                Outcome::NotNeeded
             }
-            Ok(Err(error)) => Outcome::Failed(job, windlass_ccm::apiserver::describe(&error)),
-            Err(_) => Outcome::Failed(job, format!("no answer within {} s", PATCH_LIMIT.as_secs())),
+            Ok(Err(error)) => Outcome::Failed(patch, windlass_ccm::apiserver::describe(&error)),
+            Err(_) => Outcome::Failed(patch, format!("no answer within {} s", PATCH_LIMIT.as_secs())),
         }
     }
 
-    async fn send(&self, job: &Job) -> Result<(), Error> {
+    async fn send(&self, patch: &StatusPatch) -> Result<(), Error> {
         let params = PatchParams::default();
-        let patch = Patch::Merge(&job.patch);
-        match job.kind {
+        let body = Patch::Merge(&patch.body);
+        match patch.kind {
             Kind::VirtualRouter => {
                 let api: Api<Lenient<VirtualRouter>> = Api::all(self.client.clone());
-                api.patch_status(&job.name, &params, &patch).await.map(drop)
+                api.patch_status(&patch.name, &params, &body).await.map(drop)
             }
             Kind::VirtualIP => {
                 let api: Api<Lenient<VirtualIP>> = Api::all(self.client.clone());
-                api.patch_status(&job.name, &params, &patch).await.map(drop)
+                api.patch_status(&patch.name, &params, &body).await.map(drop)
             }
         }
     }

@@ -13,10 +13,10 @@ use windlass_api::{
 use windlass_ccm::conditions::Saying;
 use windlass_engine::RouterKey;
 
+use super::activity::{ActivePeriod, RouterActivity};
 use super::admission::needs_guard;
 use super::desired::{Assignment, Refused, is_wanted};
 use super::network::mac;
-use super::standing::{ActivePeriod, Standing};
 
 #[cfg(test)]
 mod tests;
@@ -34,32 +34,32 @@ pub(crate) enum Kind {
 
 /// A virtual router that this node is Active for.
 #[derive(Debug, Clone)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct ActiveRouter<'a> {
     pub(crate) assignment: &'a Assignment,
     pub(crate) key: RouterKey,
     pub(crate) period: ActivePeriod,
-    pub(crate) standing: &'a Standing,
+    pub(crate) activity: &'a RouterActivity,
 }
 
-impl<'a> Carried<'a> {
+impl<'a> ActiveRouter<'a> {
     /// Of these assignments those that this node is Active for, by the name of the virtual router.
     pub(crate) fn among(
         assignments: &'a [Assignment],
-        standings: &'a BTreeMap<RouterKey, Standing>,
+        activities: &'a BTreeMap<RouterKey, RouterActivity>,
     ) -> HashMap<&'a str, Self> {
-        let carried = assignments.iter().filter_map(|assignment| {
+        let active = assignments.iter().filter_map(|assignment| {
             let key = assignment.key().ok()?;
-            let standing = standings.get(&key)?;
-            let period = standing.period?;
-            Some((assignment.virtual_router.as_str(), Self { assignment, key, period, standing }))
+            let activity = activities.get(&key)?;
+            let period = activity.period?;
+            Some((assignment.virtual_router.as_str(), Self { assignment, key, period, activity }))
         });
-        carried.collect()
+        active.collect()
     }
 }
 
 /// One patch of a status, conditional on the version of the object that it was computed from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Job {
+pub(crate) struct StatusPatch {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) uid: String,
@@ -68,13 +68,13 @@ pub(crate) struct Job {
     /// What it is good for only while it lasts.
     pub(crate) basis: Option<(RouterKey, ActivePeriod)>,
     /// JSON merge patch of the status subresource.
-    pub(crate) patch: Value,
+    pub(crate) body: Value,
 }
 
-/// What was already said. Without it two nodes that are both Active (a partition of the LAN, while both reach the API
+/// What was already reported. Without it two nodes that are both Active (a partition of the LAN, while both reach the API
 /// server) would overwrite each other for ever: each says so once per period, and the last to become Active stands.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct Reported {
     /// The period in which this node last spoke of an object, by the object's UID.
     claimed: HashMap<String, u64>,
     /// The version of an object that was patched last, by its UID: until the watch shows a newer one, there is nothing to
@@ -82,18 +82,18 @@ pub(crate) struct Said {
     patched: HashMap<String, String>,
 }
 
-impl Said {
+impl Reported {
     /// The patch was accepted.
-    pub(crate) fn accepted(&mut self, job: &Job) {
-        if let Some((_, period)) = &job.basis {
-            self.claimed.insert(job.uid.clone(), period.number);
+    pub(crate) fn accepted(&mut self, patch: &StatusPatch) {
+        if let Some((_, period)) = &patch.basis {
+            self.claimed.insert(patch.uid.clone(), period.number);
         }
-        self.outdated(job);
+        self.outdated(patch);
     }
 
     /// The object has changed since, or is gone.
-    pub(crate) fn outdated(&mut self, job: &Job) {
-        self.patched.insert(job.uid.clone(), job.version.clone());
+    pub(crate) fn outdated(&mut self, patch: &StatusPatch) {
+        self.patched.insert(patch.uid.clone(), patch.version.clone());
     }
 
     /// Whether objects that are gone may be as many as the `count` that there are.
@@ -124,7 +124,7 @@ impl Said {
 
 /// This node and the moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Here<'a> {
+pub(crate) struct NodeContext<'a> {
     pub(crate) node: &'a str,
     pub(crate) now: Instant,
     /// The same by the wall clock.
@@ -134,114 +134,127 @@ pub(crate) struct Here<'a> {
 }
 
 /// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
-pub(crate) fn jobs<R, V>(
-    here: Here<'_>,
-    carried: &HashMap<&str, Carried<'_>>,
+pub(crate) fn patches<R, V>(
+    context: NodeContext<'_>,
+    active: &HashMap<&str, ActiveRouter<'_>>,
     refused: &[Refused],
     routers: &[R],
     vips: &[V],
-    said: &Said,
+    reported: &Reported,
     limit: usize,
-) -> Vec<Job>
+) -> Vec<StatusPatch>
 where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
 {
-    let of_routers = routers.iter().map(AsRef::as_ref).filter(|router| !said.has_patched(*router));
-    let of_routers = of_routers
-        .filter_map(|router| router_job(here, carried.get(router.metadata.name.as_deref()?)?, router, said));
-    let of_vips = vips.iter().map(AsRef::as_ref).filter(|vip| !said.has_patched(*vip));
+    let of_routers = routers.iter().map(AsRef::as_ref).filter(|router| !reported.has_patched(*router));
+    let of_routers = of_routers.filter_map(|router| {
+        router_patch(context, active.get(router.metadata.name.as_deref()?)?, router, reported)
+    });
+    let of_vips = vips.iter().map(AsRef::as_ref).filter(|vip| !reported.has_patched(*vip));
     let of_vips = of_vips.filter_map(|vip| {
         if vip.spec.quarantine.is_some() {
-            return quarantine_job(here, vip);
+            return quarantine_patch(context, vip);
         }
-        let carried = carried.get(vip.spec.virtual_router.as_deref()?);
+        let active = active.get(vip.spec.virtual_router.as_deref()?);
         if let Ok(at) = refused.binary_search_by_key(&vip.spec.address, |one| one.address) {
-            return refusal_job(here, &refused[at], carried, vip);
+            return refusal_patch(context, &refused[at], active, vip);
         }
-        vip_job(here, carried?, vip, said)
+        vip_patch(context, active?, vip, reported)
     });
     of_routers.chain(of_vips).take(limit).collect()
 }
 
-fn router_job(here: Here<'_>, carried: &Carried<'_>, router: &VirtualRouter, said: &Said) -> Option<Job> {
-    let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
-    let was_said = || said.has_claimed(router.metadata.uid.as_deref(), carried.period);
-    if active == Some(here.node) || (active.is_some() && was_said()) {
+fn router_patch(
+    context: NodeContext<'_>,
+    active: &ActiveRouter<'_>,
+    router: &VirtualRouter,
+    reported: &Reported,
+) -> Option<StatusPatch> {
+    let shown = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+    let was_reported = || reported.has_claimed(router.metadata.uid.as_deref(), active.period);
+    if shown == Some(context.node) || (shown.is_some() && was_reported()) {
         return None;
     }
     let transitions = router.status.as_ref().map_or(0, |status| status.transitions);
     let patch = json!({
-        "activeNode": here.node,
-        "activeSince": format!("{:.3}", carried.period.since),
+        "activeNode": context.node,
+        "activeSince": format!("{:.3}", active.period.since),
         "transitions": transitions.saturating_add(1),
     });
-    Some(job(Kind::VirtualRouter, router, Some(carried), &patch))
+    Some(status_patch(Kind::VirtualRouter, router, Some(active), &patch))
 }
 
-fn vip_job(here: Here<'_>, carried: &Carried<'_>, vip: &VirtualIP, said: &Said) -> Option<Job> {
+fn vip_patch(
+    context: NodeContext<'_>,
+    active: &ActiveRouter<'_>,
+    vip: &VirtualIP,
+    reported: &Reported,
+) -> Option<StatusPatch> {
     let address = vip.spec.address;
-    if !is_wanted(vip) || !carried.assignment.addresses.contains(&address) {
+    if !is_wanted(vip) || !active.assignment.addresses.contains(&address) {
         return None;
     }
     // Neither while it is being asked whether somebody has it.
-    let word = if carried.standing.claimed.contains(&address) {
-        Word::Announced(carried)
-    } else if let Some(why) = here.unguarded.filter(|_| needs_guard(&vip.spec.sources)) {
-        Word::Unguarded { why }
+    let finding = if active.activity.claimed.contains(&address) {
+        Finding::Announced(active)
+    } else if let Some(why) = context.unguarded.filter(|_| needs_guard(&vip.spec.sources)) {
+        Finding::Unguarded { why }
     } else {
-        let rival = carried.standing.rival(address, here.now)?;
-        Word::Taken { carried, mac: rival.mac }
+        let station = active.activity.station(address, context.now)?;
+        Finding::Taken { active, mac: station.mac }
     };
-    let active = active_node(vip);
-    let mine = active == Some(here.node);
+    let shown = active_node(vip);
+    let mine = shown == Some(context.node);
     let known = vip.announced();
     let is_true = known.is_some_and(|condition| condition.status == "True");
-    let is_known = match word {
-        Word::Announced(_) => mine && is_true,
-        Word::Taken { .. } | Word::Unguarded { .. } => known.is_some_and(|known| {
-            !is_true && known.reason == word.reason() && known.message == word.sentence(here.node, address)
+    let is_known = match finding {
+        Finding::Announced(_) => mine && is_true,
+        Finding::Taken { .. } | Finding::Unguarded { .. } => known.is_some_and(|known| {
+            !is_true
+                && known.reason == finding.reason()
+                && known.message == finding.sentence(context.node, address)
         }),
-        Word::Refused { .. } | Word::Stopped | Word::Quarantined => true,
+        Finding::Refused { .. } | Finding::Stopped | Finding::Quarantined => true,
     };
-    let others = active.is_some() && !mine && is_true;
-    if is_known || (others && said.has_claimed(vip.metadata.uid.as_deref(), carried.period)) {
+    let others = shown.is_some() && !mine && is_true;
+    if is_known || (others && reported.has_claimed(vip.metadata.uid.as_deref(), active.period)) {
         return None;
     }
-    Some(vip_patch(here, vip, word, Some(carried)))
+    Some(announced_patch(context, vip, finding, Some(active)))
 }
 
 /// The Active says why it does not announce an address. Where there is none, because this is the only address, each node may
 /// say so whose reason is everybody's; but not against one that announces it still.
-fn refusal_job(
-    here: Here<'_>,
+fn refusal_patch(
+    context: NodeContext<'_>,
     refused: &Refused,
-    carried: Option<&Carried<'_>>,
+    active: Option<&ActiveRouter<'_>>,
     vip: &VirtualIP,
-) -> Option<Job> {
-    let others = active_node(vip).is_some_and(|node| node != here.node);
-    let may_say = carried.is_some() || (refused.alone && !others);
-    let word = Word::Refused { why: &refused.reason };
+) -> Option<StatusPatch> {
+    let others = active_node(vip).is_some_and(|node| node != context.node);
+    let may_say = active.is_some() || (refused.alone && !others);
+    let finding = Finding::Refused { why: &refused.reason };
     let is_known = vip.announced().is_some_and(|known| {
-        known.status != "True" && known.reason == word.reason() && known.message == refused.reason
+        known.status != "True" && known.reason == finding.reason() && known.message == refused.reason
     });
-    (is_wanted(vip) && may_say && !is_known).then(|| vip_patch(here, vip, word, carried))
+    (is_wanted(vip) && may_say && !is_known).then(|| announced_patch(context, vip, finding, active))
 }
 
 /// Who announced an address until it was put into quarantine says that nobody does.
-fn quarantine_job(here: Here<'_>, vip: &VirtualIP) -> Option<Job> {
-    let is_mine = active_node(vip) == Some(here.node) && vip.metadata.deletion_timestamp.is_none();
-    is_mine.then(|| vip_patch(here, vip, Word::Quarantined, None))
+fn quarantine_patch(context: NodeContext<'_>, vip: &VirtualIP) -> Option<StatusPatch> {
+    let is_mine = active_node(vip) == Some(context.node) && vip.metadata.deletion_timestamp.is_none();
+    is_mine.then(|| announced_patch(context, vip, Finding::Quarantined, None))
 }
 
 /// The patches of an orderly stop: where no other node could take over, nobody else would say that the address is no
 /// longer announced. Everywhere else the next Active says what is true then.
-pub(crate) fn last_words<R, V>(
-    here: Here<'_>,
+pub(crate) fn shutdown_patches<R, V>(
+    context: NodeContext<'_>,
     assignments: &[Assignment],
     routers: &[R],
     vips: &[V],
-) -> Vec<Job>
+) -> Vec<StatusPatch>
 where
     R: AsRef<VirtualRouter>,
     V: AsRef<VirtualIP>,
@@ -251,33 +264,38 @@ where
         .filter(|assignment| assignment.peers.is_empty())
         .map(|assignment| assignment.virtual_router.as_str())
         .collect();
-    let mut jobs = Vec::new();
+    let mut patches = Vec::new();
     for router in routers.iter().map(AsRef::as_ref) {
-        let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+        let shown = router.status.as_ref().and_then(|status| status.active_node.as_deref());
         let is_alone = router.metadata.name.as_deref().is_some_and(|name| alone.contains(name));
-        if is_alone && active == Some(here.node) {
+        if is_alone && shown == Some(context.node) {
             let patch = json!({ "activeNode": null, "activeSince": null });
-            jobs.push(job(Kind::VirtualRouter, router, None, &patch));
+            patches.push(status_patch(Kind::VirtualRouter, router, None, &patch));
         }
     }
     for vip in vips.iter().map(AsRef::as_ref) {
         let is_alone = vip.spec.virtual_router.as_deref().is_some_and(|name| alone.contains(name));
-        if is_alone && is_wanted(vip) && active_node(vip) == Some(here.node) {
-            jobs.push(vip_patch(here, vip, Word::Stopped, None));
+        if is_alone && is_wanted(vip) && active_node(vip) == Some(context.node) {
+            patches.push(announced_patch(context, vip, Finding::Stopped, None));
         }
     }
-    jobs
+    patches
 }
 
-fn job(kind: Kind, object: &impl kube::ResourceExt, carried: Option<&Carried<'_>>, status: &Value) -> Job {
+fn status_patch(
+    kind: Kind,
+    object: &impl kube::ResourceExt,
+    active: Option<&ActiveRouter<'_>>,
+    status: &Value,
+) -> StatusPatch {
     let (uid, version) = (object.meta().uid.as_deref(), object.meta().resource_version.as_deref());
-    Job {
+    StatusPatch {
         kind,
         name: object.name_any(),
         uid: uid.unwrap_or_default().to_owned(),
         version: version.unwrap_or_default().to_owned(),
-        basis: carried.map(|carried| (carried.key.clone(), carried.period)),
-        patch: json!({ "metadata": { "uid": uid, "resourceVersion": version }, "status": status }),
+        basis: active.map(|active| (active.key.clone(), active.period)),
+        body: json!({ "metadata": { "uid": uid, "resourceVersion": version }, "status": status }),
     }
 }
 
@@ -285,18 +303,18 @@ fn active_node(vip: &VirtualIP) -> Option<&str> {
     vip.status.as_ref().and_then(|status| status.active_node.as_deref())
 }
 
-/// What there is to say of an address.
+/// What there is to report of an address.
 #[derive(Clone, Copy)]
-enum Word<'a> {
-    Announced(&'a Carried<'a>),
-    Taken { carried: &'a Carried<'a>, mac: [u8; 6] },
+enum Finding<'a> {
+    Announced(&'a ActiveRouter<'a>),
+    Taken { active: &'a ActiveRouter<'a>, mac: [u8; 6] },
     Unguarded { why: &'a str },
     Refused { why: &'a str },
     Stopped,
     Quarantined,
 }
 
-impl Word<'_> {
+impl Finding<'_> {
     const fn reason(self) -> &'static str {
         match self {
             Self::Announced(_) => REASON_ACTIVE,
@@ -310,14 +328,14 @@ impl Word<'_> {
 
     fn sentence(self, node: &str, address: IpAddr) -> String {
         match self {
-            Self::Announced(Carried { assignment, .. }) => format!(
+            Self::Announced(ActiveRouter { assignment, .. }) => format!(
                 "Node {node} answers for {address} on {} (VRID {})",
                 assignment.interface, assignment.vrid
             ),
-            Self::Taken { carried, mac: station } => format!(
+            Self::Taken { active, mac: station } => format!(
                 "Another station, {} on {} of node {node}, has {address}: it is announced once that station lets go of it",
                 mac(station),
-                carried.assignment.interface
+                active.assignment.interface
             ),
             Self::Unguarded { why } => format!(
                 "Not everybody may use {address}, and node {node} cannot keep the others out: {why}; run its agent with its \
@@ -333,24 +351,29 @@ impl Word<'_> {
 }
 
 /// All conditions with `Announced` set; others' conditions are kept, a merge patch replaces the list as a whole.
-fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&Carried<'_>>) -> Job {
-    let (node, holds) = match word {
-        Word::Announced(_) => (Some(here.node), true),
-        Word::Taken { .. }
-        | Word::Unguarded { .. }
-        | Word::Refused { .. }
-        | Word::Stopped
-        | Word::Quarantined => (None, false),
+fn announced_patch(
+    context: NodeContext<'_>,
+    vip: &VirtualIP,
+    finding: Finding<'_>,
+    active: Option<&ActiveRouter<'_>>,
+) -> StatusPatch {
+    let (node, holds) = match finding {
+        Finding::Announced(_) => (Some(context.node), true),
+        Finding::Taken { .. }
+        | Finding::Unguarded { .. }
+        | Finding::Refused { .. }
+        | Finding::Stopped
+        | Finding::Quarantined => (None, false),
     };
     let saying = Saying {
         type_: CONDITION_ANNOUNCED,
         holds,
-        reason: word.reason(),
-        message: word.sentence(here.node, vip.spec.address),
+        reason: finding.reason(),
+        message: finding.sentence(context.node, vip.spec.address),
         generation: vip.metadata.generation,
     };
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    saying.put(&mut conditions, here.wall);
+    saying.put(&mut conditions, context.wall);
     let patch = json!({ "activeNode": node, "conditions": conditions });
-    job(Kind::VirtualIP, vip, carried, &patch)
+    status_patch(Kind::VirtualIP, vip, active, &patch)
 }

@@ -89,7 +89,7 @@ fn a_router_all_of_whose_addresses_are_withheld_still_elects() {
 
 #[test]
 fn of_two_nodes_that_cannot_guard_the_better_one_stays_the_better_one() {
-    let lower = |priority: u8| (priority / MODESTY).max(1);
+    let lower = |priority: u8| (priority / UNGUARDED_DIVISOR).max(1);
     let ranking: Vec<u8> = (0..14).map(|rank| lower(254 - rank * 16)).collect();
     assert!(ranking.is_sorted_by(|a, b| a > b), "{ranking:?}");
     assert!(ranking.iter().all(|priority| *priority < 30));

@@ -148,17 +148,17 @@ proptest! {
         let (mut index, mut desired) = whole(&routers, &vips, &answer);
         for events in events.chunks(at_once) {
             let before = Desired::clone(&desired);
-            let (mut looks, mut all) = (BTreeSet::new(), false);
+            let (mut changed, mut all) = (BTreeSet::new(), false);
             for event in events {
                 match event.clone() {
                     Event::Vip(vip) => {
-                        looks.insert(name(&vip));
+                        changed.insert(name(&vip));
                         vips.insert(name(&vip), vip);
                     }
                     Event::NoVip(at, misnamed) => {
                         let name = name(&vip(at, None, 0, 0, misnamed));
                         vips.remove(&name);
-                        looks.insert(name);
+                        changed.insert(name);
                     }
                     Event::Router(router) => {
                         all |= !index.is_as_known(&name(&router), Some(&router));
@@ -181,7 +181,7 @@ proptest! {
             let mut part = Part::default();
             let mut take = |name: &String| index.take(name, vips.get(name).map(|vip| &**vip), &mut desired, &mut part);
             let expected = whole(&routers, &vips, &answer);
-            if all || !looks.iter().all(&mut take) {
+            if all || !changed.iter().all(&mut take) {
                 (index, desired) = expected;
                 continue;
             }

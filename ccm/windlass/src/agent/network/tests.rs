@@ -70,44 +70,44 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn a_stranger_is_reported_after_the_grace_and_forgotten_after_ten_minutes_of_silence() {
     let start = Instant::now();
-    let mut census = Census::default();
+    let mut foreign_routers = ForeignRouters::default();
     let keepalived = router(51, "192.0.2.90");
-    census.hear(keepalived.clone(), start);
-    assert_eq!(census.foreign(start + SECOND), []);
-    assert_eq!(census.foreign(start + GRACE), std::slice::from_ref(&keepalived));
-    census.hear(keepalived.clone(), start + 300 * SECOND);
-    assert_eq!(census.foreign(start + 899 * SECOND), [keepalived]);
-    assert_eq!(census.foreign(start + 900 * SECOND), []);
+    foreign_routers.hear(keepalived.clone(), start);
+    assert_eq!(foreign_routers.foreign(start + SECOND), []);
+    assert_eq!(foreign_routers.foreign(start + GRACE), std::slice::from_ref(&keepalived));
+    foreign_routers.hear(keepalived.clone(), start + 300 * SECOND);
+    assert_eq!(foreign_routers.foreign(start + 899 * SECOND), [keepalived]);
+    assert_eq!(foreign_routers.foreign(start + 900 * SECOND), []);
 }
 
 #[test]
 fn the_clusters_own_nodes_are_no_strangers_before_during_and_just_after_their_work() {
     let start = Instant::now();
-    let mut census = Census::default();
+    let mut foreign_routers = ForeignRouters::default();
     let candidate = (64, "192.0.2.12".parse().unwrap());
     // Heard before this node read that n2 was given VRID 64.
-    census.hear(router(64, "192.0.2.12"), start);
-    assert_eq!(census.foreign(start + SECOND), []);
-    census.rank([candidate].into_iter(), start + 2 * SECOND);
-    assert_eq!(census.foreign(start + 10 * SECOND), []);
+    foreign_routers.hear(router(64, "192.0.2.12"), start);
+    assert_eq!(foreign_routers.foreign(start + SECOND), []);
+    foreign_routers.rank([candidate].into_iter(), start + 2 * SECOND);
+    assert_eq!(foreign_routers.foreign(start + 10 * SECOND), []);
     // Taken from it at 10 s; its last adverts are no stranger's.
-    census.hear(router(64, "192.0.2.12"), start + 11 * SECOND);
-    assert_eq!(census.foreign(start + 20 * SECOND), []);
+    foreign_routers.hear(router(64, "192.0.2.12"), start + 11 * SECOND);
+    assert_eq!(foreign_routers.foreign(start + 20 * SECOND), []);
     // But it goes on: cut off from the API server, it still uses the VRID.
-    census.hear(router(64, "192.0.2.12"), start + 71 * SECOND);
-    assert_eq!(census.foreign(start + 71 * SECOND), [router(64, "192.0.2.12")]);
+    foreign_routers.hear(router(64, "192.0.2.12"), start + 71 * SECOND);
+    assert_eq!(foreign_routers.foreign(start + 71 * SECOND), [router(64, "192.0.2.12")]);
     // The same node with another VRID (a keepalived on it) is a stranger all along.
-    census.hear(router(51, "192.0.2.12"), start + 71 * SECOND);
-    assert!(census.foreign(start + 75 * SECOND).contains(&router(51, "192.0.2.12")));
+    foreign_routers.hear(router(51, "192.0.2.12"), start + 71 * SECOND);
+    assert!(foreign_routers.foreign(start + 75 * SECOND).contains(&router(51, "192.0.2.12")));
 }
 
 #[test]
 fn a_flood_of_strangers_is_bounded() {
     let start = Instant::now();
-    let mut census = Census::default();
+    let mut foreign_routers = ForeignRouters::default();
     for n in 0..2000u32 {
         let source = std::net::Ipv4Addr::from(0xc000_0200 + n);
-        census.hear(router(9, &source.to_string()), start);
+        foreign_routers.hear(router(9, &source.to_string()), start);
     }
-    assert_eq!(census.foreign(start + GRACE).len(), MAX_STRANGERS);
+    assert_eq!(foreign_routers.foreign(start + GRACE).len(), MAX_STRANGERS);
 }

@@ -7,7 +7,7 @@ use windlass_api::{
     VirtualRouterStatus,
 };
 
-use super::super::standing::PATIENCE;
+use super::super::activity::CONFIRM_AFTER;
 
 use super::*;
 
@@ -30,13 +30,13 @@ fn assignment(peers: &[&str]) -> Assignment {
 const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 200));
 
 /// Active, and answering for the address.
-fn standing(number: u64) -> Standing {
+fn activity(number: u64) -> RouterActivity {
     let period = ActivePeriod { number, since: Timestamp::constant(1_690_000_000, 0) };
-    Standing { period: Some(period), claimed: [ADDRESS].into(), ..Standing::default() }
+    RouterActivity { period: Some(period), claimed: [ADDRESS].into(), ..RouterActivity::default() }
 }
 
-fn here(now: Instant) -> Here<'static> {
-    Here { node: "n1", now, wall: NOW, unguarded: None }
+fn context(now: Instant) -> NodeContext<'static> {
+    NodeContext { node: "n1", now, wall: NOW, unguarded: None }
 }
 
 fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
@@ -84,41 +84,41 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
     Arc::new(vip)
 }
 
-fn jobs_of(
-    standing: &Standing,
+fn patches_of(
+    activity: &RouterActivity,
     now: Instant,
     routers: &[Arc<VirtualRouter>],
     vips: &[Arc<VirtualIP>],
-    said: &Said,
-) -> Vec<Job> {
+    reported: &Reported,
+) -> Vec<StatusPatch> {
     let assignments = [assignment(&["192.0.2.12"])];
-    let standings = [(assignments[0].key().unwrap(), standing.clone())].into();
-    jobs(here(now), &Carried::among(&assignments, &standings), &[], routers, vips, said, 100)
+    let activities = [(assignments[0].key().unwrap(), activity.clone())].into();
+    patches(context(now), &ActiveRouter::among(&assignments, &activities), &[], routers, vips, reported, 100)
 }
 
-fn active_jobs(
+fn active_patches(
     routers: &[Arc<VirtualRouter>],
     vips: &[Arc<VirtualIP>],
     number: u64,
-    said: &Said,
-) -> Vec<Job> {
-    jobs_of(&standing(number), Instant::now(), routers, vips, said)
+    reported: &Reported,
+) -> Vec<StatusPatch> {
+    patches_of(&activity(number), Instant::now(), routers, vips, reported)
 }
 
 #[test]
 fn a_new_active_says_so_on_router_and_address_conditional_on_what_it_saw() {
-    let got = active_jobs(&[router(Some("n2"), 4)], &[vip(Some("n2"), vec![])], 1, &Said::default());
+    let got = active_patches(&[router(Some("n2"), 4)], &[vip(Some("n2"), vec![])], 1, &Reported::default());
     let [on_router, on_vip] = &got[..] else { panic!("{got:?}") };
     assert_eq!(
-        on_router.patch,
+        on_router.body,
         json!({
             "metadata": { "uid": "uid-a", "resourceVersion": "7" },
             "status": { "activeNode": "n1", "activeSince": "2023-07-22T04:26:40.000Z", "transitions": 5 },
         })
     );
-    assert_eq!(on_vip.patch["metadata"], json!({ "uid": "uid-v", "resourceVersion": "9" }));
+    assert_eq!(on_vip.body["metadata"], json!({ "uid": "uid-v", "resourceVersion": "9" }));
     assert_eq!(
-        on_vip.patch["status"],
+        on_vip.body["status"],
         json!({
             "activeNode": "n1",
             "conditions": [{
@@ -139,25 +139,25 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
         vip.spec.sources = serde_json::from_value(sources).unwrap();
         Arc::new(vip)
     };
-    let withheld = Standing { claimed: [].into(), ..standing(1) };
-    let told = |vip: &Arc<VirtualIP>, standing: &Standing| {
+    let withheld = RouterActivity { claimed: [].into(), ..activity(1) };
+    let told = |vip: &Arc<VirtualIP>, activity: &RouterActivity| {
         let assignments = [assignment(&["192.0.2.12"])];
-        let standings = [(assignments[0].key().unwrap(), standing.clone())].into();
-        let here = Here { unguarded: Some("no nf_tables"), ..here(Instant::now()) };
+        let activities = [(assignments[0].key().unwrap(), activity.clone())].into();
+        let context = NodeContext { unguarded: Some("no nf_tables"), ..context(Instant::now()) };
         let vips = std::slice::from_ref(vip);
-        jobs(
-            here,
-            &Carried::among(&assignments, &standings),
+        patches(
+            context,
+            &ActiveRouter::among(&assignments, &activities),
             &[],
             &[] as &[Arc<VirtualRouter>],
             vips,
-            &Said::default(),
+            &Reported::default(),
             100,
         )
     };
-    let [job] = &told(&restricted(false, vec![]), &withheld)[..] else { panic!("one word") };
-    assert_eq!(job.patch["status"]["activeNode"], Value::Null);
-    let written = &job.patch["status"]["conditions"][0];
+    let [patch] = &told(&restricted(false, vec![]), &withheld)[..] else { panic!("one word") };
+    assert_eq!(patch.body["status"]["activeNode"], Value::Null);
+    let written = &patch.body["status"]["conditions"][0];
     assert_eq!((&written["status"], &written["reason"]), (&json!("False"), &json!("Unguarded")));
     let message = written["message"].as_str().unwrap();
     assert!(
@@ -168,22 +168,22 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
     let known: Condition = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(told(&restricted(false, vec![known]), &withheld), []);
     // What is answered for all the same is announced, and what kube-proxy sees to needs no word.
-    let [job] = &told(&restricted(false, vec![]), &standing(1))[..] else { panic!("one word") };
-    assert_eq!(job.patch["status"]["conditions"][0]["reason"], "Active");
+    let [patch] = &told(&restricted(false, vec![]), &activity(1))[..] else { panic!("one word") };
+    assert_eq!(patch.body["status"]["conditions"][0]["reason"], "Active");
     assert_eq!(told(&restricted(true, vec![]), &withheld), []);
 }
 
 #[test]
 fn nothing_is_written_where_the_cluster_knows_already() {
     let known = vip(Some("n1"), vec![condition("Announced", "True")]);
-    assert_eq!(active_jobs(&[router(Some("n1"), 4)], &[known], 1, &Said::default()), []);
+    assert_eq!(active_patches(&[router(Some("n1"), 4)], &[known], 1, &Reported::default()), []);
 }
 
 #[test]
 fn nothing_is_written_about_what_this_node_is_not_active_for() {
     let vips = [vip(Some("n2"), vec![])];
-    let backup = Standing { period: None, ..standing(1) };
-    assert_eq!(jobs_of(&backup, Instant::now(), &[router(None, 0)], &vips, &Said::default()), []);
+    let backup = RouterActivity { period: None, ..activity(1) };
+    assert_eq!(patches_of(&backup, Instant::now(), &[router(None, 0)], &vips, &Reported::default()), []);
     let mut other = VirtualIP::clone(&vips[0]);
     other.spec.address = "192.0.2.201".parse().unwrap();
     let mut moved = VirtualIP::clone(&vips[0]);
@@ -191,28 +191,32 @@ fn nothing_is_written_about_what_this_node_is_not_active_for() {
     let mut deleting = VirtualIP::clone(&vips[0]);
     deleting.metadata.deletion_timestamp = Some(Time(NOW));
     let vips = [Arc::new(other), Arc::new(moved), Arc::new(deleting)];
-    assert_eq!(active_jobs(&[], &vips, 1, &Said::default()), []);
+    assert_eq!(active_patches(&[], &vips, 1, &Reported::default()), []);
 }
 
 #[test]
 fn the_condition_keeps_its_time_while_it_stays_true_and_others_conditions_stay() {
     let conditions = vec![condition("Announced", "True"), condition("Other", "False")];
-    let got = active_jobs(&[], &[vip(Some("n2"), conditions)], 1, &Said::default());
-    let written = &got[0].patch["status"]["conditions"];
+    let got = active_patches(&[], &[vip(Some("n2"), conditions)], 1, &Reported::default());
+    let written = &got[0].body["status"]["conditions"];
     assert_eq!(written[1], serde_json::to_value(condition("Other", "False")).unwrap());
     assert_eq!(written[0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
-    let flipped =
-        active_jobs(&[], &[vip(Some("n1"), vec![condition("Announced", "False")])], 1, &Said::default());
-    assert_eq!(flipped[0].patch["status"]["conditions"][0]["lastTransitionTime"], "2023-11-14T22:13:20Z");
+    let flipped = active_patches(
+        &[],
+        &[vip(Some("n1"), vec![condition("Announced", "False")])],
+        1,
+        &Reported::default(),
+    );
+    assert_eq!(flipped[0].body["status"]["conditions"][0]["lastTransitionTime"], "2023-11-14T22:13:20Z");
 }
 
 #[test]
 fn another_nodes_word_is_overwritten_once_per_period_so_that_two_actives_do_not_fight() {
     let theirs = [router(Some("n2"), 4)];
     let their_vips = [vip(Some("n2"), vec![condition("Announced", "True")])];
-    let mut said = Said::default();
-    for job in active_jobs(&theirs, &their_vips, 1, &said) {
-        said.accepted(&job);
+    let mut reported = Reported::default();
+    for patch in active_patches(&theirs, &their_vips, 1, &reported) {
+        reported.accepted(&patch);
     }
     // n2 spoke again after us: it became Active later, or there is a partition.
     let newer = |object: &Arc<VirtualRouter>| {
@@ -223,36 +227,36 @@ fn another_nodes_word_is_overwritten_once_per_period_so_that_two_actives_do_not_
     let mut newer_vip = VirtualIP::clone(&their_vips[0]);
     newer_vip.metadata.resource_version = Some("10".into());
     let newer_vips = [Arc::new(newer_vip)];
-    assert_eq!(active_jobs(&[newer(&theirs[0])], &newer_vips, 1, &said), []);
+    assert_eq!(active_patches(&[newer(&theirs[0])], &newer_vips, 1, &reported), []);
     // The next time this node becomes Active, it says so again.
-    assert_eq!(active_jobs(&[newer(&theirs[0])], &newer_vips, 2, &said).len(), 2);
+    assert_eq!(active_patches(&[newer(&theirs[0])], &newer_vips, 2, &reported).len(), 2);
 }
 
 #[test]
 fn an_accepted_patch_is_not_repeated_while_the_watch_still_shows_the_old_version() {
     let routers = [router(None, 0)];
-    let mut said = Said::default();
-    let first = active_jobs(&routers, &[], 1, &said);
-    said.accepted(&first[0]);
-    assert_eq!(active_jobs(&routers, &[], 1, &said), []);
+    let mut reported = Reported::default();
+    let first = active_patches(&routers, &[], 1, &reported);
+    reported.accepted(&first[0]);
+    assert_eq!(active_patches(&routers, &[], 1, &reported), []);
     // A newer version without our word (someone cleared it): said again.
     let mut newer = VirtualRouter::clone(&routers[0]);
     newer.metadata.resource_version = Some("8".into());
-    assert_eq!(active_jobs(&[Arc::new(newer)], &[], 1, &said).len(), 1);
+    assert_eq!(active_patches(&[Arc::new(newer)], &[], 1, &reported).len(), 1);
 }
 
 #[test]
 fn objects_that_are_gone_are_forgotten_when_they_may_be_most() {
-    let mut said = Said::default();
-    let mut job = active_jobs(&[router(None, 0)], &[], 1, &said).remove(0);
+    let mut reported = Reported::default();
+    let mut patch = active_patches(&[router(None, 0)], &[], 1, &reported).remove(0);
     for number in 0..1000 {
-        job.uid = format!("uid-{number}");
-        said.accepted(&job);
+        patch.uid = format!("uid-{number}");
+        reported.accepted(&patch);
     }
-    said.prune(1000, std::iter::once("uid-7"));
-    assert_eq!(said.claimed.len(), 1000, "not worth the time yet");
-    said.prune(1, std::iter::once("uid-7"));
-    assert_eq!((said.claimed.len(), said.patched.len()), (1, 1));
+    reported.prune(1000, std::iter::once("uid-7"));
+    assert_eq!(reported.claimed.len(), 1000, "not worth the time yet");
+    reported.prune(1, std::iter::once("uid-7"));
+    assert_eq!((reported.claimed.len(), reported.patched.len()), (1, 1));
 }
 
 #[test]
@@ -264,26 +268,26 @@ fn so_many_patches_are_decided_on_at_once_and_no_more() {
             Arc::new(vip)
         })
         .collect();
-    assert_eq!(active_jobs(&[router(None, 0)], &vips, 1, &Said::default()).len(), 100);
+    assert_eq!(active_patches(&[router(None, 0)], &vips, 1, &Reported::default()).len(), 100);
 }
 
 #[test]
 fn an_address_that_is_asked_for_is_not_called_announced_yet() {
-    let asking = Standing { claimed: [].into(), ..standing(1) };
+    let asking = RouterActivity { claimed: [].into(), ..activity(1) };
     let vips = [vip(None, vec![])];
-    assert_eq!(jobs_of(&asking, Instant::now(), &[], &vips, &Said::default()), []);
+    assert_eq!(patches_of(&asking, Instant::now(), &[], &vips, &Reported::default()), []);
 }
 
 #[test]
 fn an_address_that_another_station_has_is_called_taken_after_a_while_and_announced_when_it_is_free() {
     let start = Instant::now();
-    let mut standing = standing(1);
-    standing.lose(ADDRESS, [2, 0, 0, 0, 0, 0x99], start);
+    let mut activity = activity(1);
+    activity.note_taken(ADDRESS, [2, 0, 0, 0, 0, 0x99], start);
     let vips = [vip(None, vec![])];
-    let now = |after: Duration| jobs_of(&standing, start + after, &[], &vips, &Said::default());
-    assert_eq!(now(PATIENCE * 9 / 10), [], "it may be a node of ours that knows less");
-    let got = now(PATIENCE);
-    let status = &got[0].patch["status"];
+    let now = |after: Duration| patches_of(&activity, start + after, &[], &vips, &Reported::default());
+    assert_eq!(now(CONFIRM_AFTER * 9 / 10), [], "it may be a node of ours that knows less");
+    let got = now(CONFIRM_AFTER);
+    let status = &got[0].body["status"];
     assert_eq!(status["activeNode"], Value::Null);
     let written = &status["conditions"][0];
     assert_eq!((&written["status"], &written["reason"]), (&json!("False"), &json!("AddressTaken")));
@@ -292,17 +296,17 @@ fn an_address_that_another_station_has_is_called_taken_after_a_while_and_announc
         "Another station, 02:00:00:00:00:99 on eth0 of node n1, has 192.0.2.200: it is announced once that station \
          lets go of it"
     );
-    // Said once.
+    // Reported once.
     let known = serde_json::from_value(written.clone()).unwrap();
     let known = [vip(None, vec![known])];
-    assert_eq!(jobs_of(&standing, start + PATIENCE, &[], &known, &Said::default()), []);
+    assert_eq!(patches_of(&activity, start + CONFIRM_AFTER, &[], &known, &Reported::default()), []);
     // Another station has it now.
-    standing.lose(ADDRESS, [2, 0, 0, 0, 0, 0x98], start);
-    assert_eq!(jobs_of(&standing, start + PATIENCE, &[], &known, &Said::default()).len(), 1);
-    assert_eq!(standing.claim(&[ADDRESS]), [ADDRESS]);
-    let got = jobs_of(&standing, start + PATIENCE, &[], &known, &Said::default());
-    assert_eq!(got[0].patch["status"]["conditions"][0]["status"], "True");
-    assert_eq!(got[0].patch["status"]["activeNode"], "n1");
+    activity.note_taken(ADDRESS, [2, 0, 0, 0, 0, 0x98], start);
+    assert_eq!(patches_of(&activity, start + CONFIRM_AFTER, &[], &known, &Reported::default()).len(), 1);
+    assert_eq!(activity.claim(&[ADDRESS]), [ADDRESS]);
+    let got = patches_of(&activity, start + CONFIRM_AFTER, &[], &known, &Reported::default());
+    assert_eq!(got[0].body["status"]["conditions"][0]["status"], "True");
+    assert_eq!(got[0].body["status"]["activeNode"], "n1");
 }
 
 #[test]
@@ -314,19 +318,19 @@ fn who_announced_an_address_says_that_it_is_in_quarantine_and_nobody_else_does()
         vip.spec.virtual_router = None;
         [Arc::new(vip)]
     };
-    let backup = Standing::default();
-    let mut said = Said::default();
-    assert_eq!(jobs_of(&backup, Instant::now(), &[], &quarantined(Some("n2")), &said), []);
-    assert_eq!(jobs_of(&backup, Instant::now(), &[], &quarantined(None), &said), []);
-    let got = jobs_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &said);
-    let status = &got[0].patch["status"];
+    let backup = RouterActivity::default();
+    let mut reported = Reported::default();
+    assert_eq!(patches_of(&backup, Instant::now(), &[], &quarantined(Some("n2")), &reported), []);
+    assert_eq!(patches_of(&backup, Instant::now(), &[], &quarantined(None), &reported), []);
+    let got = patches_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &reported);
+    let status = &got[0].body["status"];
     assert_eq!(
         (&status["activeNode"], &status["conditions"][0]["reason"]),
         (&Value::Null, &json!("Quarantined"))
     );
     assert_eq!(got[0].basis, None);
-    said.accepted(&got[0]);
-    assert_eq!(jobs_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &said), []);
+    reported.accepted(&got[0]);
+    assert_eq!(patches_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &reported), []);
 }
 
 #[test]
@@ -334,19 +338,19 @@ fn an_orderly_stop_speaks_only_where_nobody_can_take_over() {
     let routers = [router(Some("n1"), 4)];
     let vips = [vip(Some("n1"), vec![condition("Announced", "True")])];
     for (peers, expected) in [(&["192.0.2.12"][..], 0), (&[], 2)] {
-        let got = last_words(here(Instant::now()), &[assignment(peers)], &routers, &vips);
+        let got = shutdown_patches(context(Instant::now()), &[assignment(peers)], &routers, &vips);
         assert_eq!(got.len(), expected, "{peers:?}: {got:?}");
-        for job in &got {
-            assert_eq!(job.patch["status"]["activeNode"], Value::Null);
+        for patch in &got {
+            assert_eq!(patch.body["status"]["activeNode"], Value::Null);
         }
         if let Some(on_vip) = got.get(1) {
-            assert_eq!(on_vip.patch["status"]["conditions"][0]["status"], "False");
-            assert_eq!(on_vip.patch["status"]["conditions"][0]["reason"], "AgentStopped");
+            assert_eq!(on_vip.body["status"]["conditions"][0]["status"], "False");
+            assert_eq!(on_vip.body["status"]["conditions"][0]["reason"], "AgentStopped");
         }
     }
     let elsewhere = [router(Some("n2"), 4)];
     let vips: [Arc<VirtualIP>; 0] = [];
-    assert_eq!(last_words(here(Instant::now()), &[assignment(&[])], &elsewhere, &vips), []);
+    assert_eq!(shutdown_patches(context(Instant::now()), &[assignment(&[])], &elsewhere, &vips), []);
 }
 
 #[test]
@@ -357,9 +361,9 @@ fn an_address_that_is_refused_is_said_to_be_by_the_active_and_where_there_is_non
         (known.reason, known.message) = ("AddressRefused".to_owned(), "the kernel has it".to_owned());
         known
     };
-    let withheld = Standing { claimed: [].into(), ..standing(1) };
+    let withheld = RouterActivity { claimed: [].into(), ..activity(1) };
     // This node is Active for the virtual router, or there is no such router here.
-    for (active, alone, vip, expected) in [
+    for (is_active, alone, vip, expected) in [
         (true, false, vip(None, vec![]), 1),
         (true, false, vip(Some("n2"), vec![condition("Announced", "True")]), 1),
         (true, false, vip(None, vec![known()]), 0),
@@ -371,18 +375,25 @@ fn an_address_that_is_refused_is_said_to_be_by_the_active_and_where_there_is_non
     ] {
         let mut assignment = assignment(&["192.0.2.12"]);
         assignment.addresses = ["192.0.2.201".parse().unwrap()].into();
-        let assignments = if active { vec![assignment] } else { vec![] };
-        let standings = assignments.iter().map(|one| (one.key().unwrap(), withheld.clone())).collect();
-        let carried = Carried::among(&assignments, &standings);
+        let assignments = if is_active { vec![assignment] } else { vec![] };
+        let activities = assignments.iter().map(|one| (one.key().unwrap(), withheld.clone())).collect();
+        let active = ActiveRouter::among(&assignments, &activities);
         let routers: &[Arc<VirtualRouter>] = &[];
-        let got =
-            jobs(here(Instant::now()), &carried, &refused(alone), routers, &[vip], &Said::default(), 100);
-        assert_eq!(got.len(), expected, "active {active}, alone {alone}: {got:?}");
-        for job in got {
-            let condition = &job.patch["status"]["conditions"][0];
-            assert_eq!(job.patch["status"]["activeNode"], Value::Null);
-            let said = (&condition["status"], &condition["reason"], &condition["message"]);
-            assert_eq!(said, (&json!("False"), &json!("AddressRefused"), &json!("the kernel has it")));
+        let got = patches(
+            context(Instant::now()),
+            &active,
+            &refused(alone),
+            routers,
+            &[vip],
+            &Reported::default(),
+            100,
+        );
+        assert_eq!(got.len(), expected, "active {is_active}, alone {alone}: {got:?}");
+        for patch in got {
+            let condition = &patch.body["status"]["conditions"][0];
+            assert_eq!(patch.body["status"]["activeNode"], Value::Null);
+            let reported = (&condition["status"], &condition["reason"], &condition["message"]);
+            assert_eq!(reported, (&json!("False"), &json!("AddressRefused"), &json!("the kernel has it")));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the engine last said, for everybody who needs to know.
+//! What the engine last reported, for everybody who needs to know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use windlass_api::{DuplicateAddress, ForeignRouter};
 use windlass_engine::{Event, RouterKey, RouterStatus, State};
 
+use super::activity::{ActivePeriod, RouterActivity};
 use super::addresses::Answered;
+use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
-use super::network::{Census, mac};
-use super::news::{Looks, News};
-use super::standing::{ActivePeriod, Standing};
+use super::network::{ForeignRouters, mac};
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,9 @@ mod tests;
 #[derive(Debug, Default)]
 struct Inner {
     /// Of the routers in which this node was Active or claimed something lately.
-    standings: BTreeMap<RouterKey, Standing>,
+    activities: BTreeMap<RouterKey, RouterActivity>,
     periods: u64,
-    census: Census,
+    foreign_routers: ForeignRouters,
     duplicates: Duplicates,
     conflicts: BTreeMap<String, u64>,
     unguarded: Option<String>,
@@ -37,26 +37,26 @@ impl Inner {
                 self.periods += 1;
                 let period = ActivePeriod { number: self.periods, since: wall };
                 // What it claims may have been told before: by another of the engine's threads.
-                self.standings.entry(key.clone()).or_default().period = Some(period);
+                self.activities.entry(key.clone()).or_default().period = Some(period);
             }
             State::Initialize | State::Backup => {
-                self.standings.remove(key);
+                self.activities.remove(key);
             }
         }
     }
 
     fn claim(&mut self, key: &RouterKey, addresses: &[IpAddr]) {
-        for address in self.standings.entry(key.clone()).or_default().claim(addresses) {
+        for address in self.activities.entry(key.clone()).or_default().claim(addresses) {
             self.duplicates.clear(&key.interface, address);
         }
     }
 
     /// Lists stations that are believed to have an address that this node would claim.
-    fn believe(&mut self, now: Instant) {
-        for (key, standing) in &self.standings {
-            for (address, rival) in &standing.taken {
-                if rival.believed_at() <= now {
-                    let (interface, mac) = (key.interface.clone(), mac(rival.mac));
+    fn confirm_conflicts(&mut self, now: Instant) {
+        for (key, activity) in &self.activities {
+            for (address, station) in &activity.taken {
+                if station.confirmed_at() <= now {
+                    let (interface, mac) = (key.interface.clone(), mac(station.mac));
                     self.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
                 }
             }
@@ -66,13 +66,13 @@ impl Inner {
 
 /// The engine's news.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct EngineState {
     inner: Mutex<Inner>,
     /// What the cluster may have to be told about.
-    pub(crate) changed: News,
+    pub(crate) to_report: ChangeQueue,
 }
 
-impl Board {
+impl EngineState {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,11 +82,11 @@ impl Board {
         match event {
             Event::StateChanged { key, state, .. } => {
                 self.lock().enter(key, *state, wall);
-                self.changed.tell(Looks::all());
+                self.to_report.add(Changed::all());
             }
             Event::AddressesClaimed { key, addresses } => {
                 self.lock().claim(key, addresses);
-                self.changed.tell(Looks::addresses(addresses));
+                self.to_report.add(Changed::addresses(addresses));
             }
             Event::Stranger { interface, vrid, source, version, .. } => {
                 let router = ForeignRouter {
@@ -95,7 +95,7 @@ impl Board {
                     source: *source,
                     version: *version,
                 };
-                self.lock().census.hear(router, now);
+                self.lock().foreign_routers.hear(router, now);
             }
             Event::AddressConflict { interface, address, mac: station } => {
                 let (interface, mac) = (interface.clone(), mac(*station));
@@ -106,48 +106,48 @@ impl Board {
             Event::AddressTaken { key, address, mac } => {
                 let mut inner = self.lock();
                 *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
-                inner.standings.entry(key.clone()).or_default().lose(*address, *mac, now);
+                inner.activities.entry(key.clone()).or_default().note_taken(*address, *mac, now);
                 drop(inner);
-                self.changed.tell(Looks::addresses([address]));
+                self.to_report.add(Changed::addresses([address]));
             }
             // Failed and Recovered come with a change of state; the engine's snapshot has the reason.
             _ => {}
         }
     }
 
-    /// Puts right what events that were lost would have said. That an address is taken is told again within a minute.
+    /// Puts right what events that were lost would have told. That an address is taken is told again within a minute.
     pub(crate) fn resync(&self, snapshot: &[RouterStatus], wall: Timestamp) {
         let mut inner = self.lock();
-        inner.standings.retain(|key, _| snapshot.iter().any(|router| router.key == *key));
+        inner.activities.retain(|key, _| snapshot.iter().any(|router| router.key == *key));
         for router in snapshot {
-            let known = inner.standings.get(&router.key).is_some_and(|standing| standing.period.is_some());
+            let known = inner.activities.get(&router.key).is_some_and(|activity| activity.period.is_some());
             if (router.state == State::Active) != known {
                 inner.enter(&router.key, router.state, wall);
             }
             if router.state == State::Active {
                 let claimed: Vec<IpAddr> = router.claimed.iter().copied().collect();
                 inner.claim(&router.key, &claimed);
-                if let Some(standing) = inner.standings.get_mut(&router.key) {
-                    standing.claimed.clone_from(&router.claimed);
+                if let Some(activity) = inner.activities.get_mut(&router.key) {
+                    activity.claimed.clone_from(&router.claimed);
                 }
             }
         }
         drop(inner);
-        self.changed.tell(Looks::all());
+        self.to_report.add(Changed::all());
     }
 
     /// These are the virtual routers of this node and their virtual IPs: what was known of others is forgotten.
     pub(crate) fn restrict(&self, routers: &BTreeMap<RouterKey, &BTreeSet<IpAddr>>) {
         let mut inner = self.lock();
-        for (key, standing) in &mut inner.standings {
-            standing.restrict(routers.get(key).copied().unwrap_or(&BTreeSet::new()));
+        for (key, activity) in &mut inner.activities {
+            activity.restrict(routers.get(key).copied().unwrap_or(&BTreeSet::new()));
         }
     }
 
     /// Of a virtual router these addresses are its own no longer, or anew.
     pub(crate) fn forget(&self, key: &RouterKey, addresses: &[IpAddr]) {
-        if let Some(standing) = self.lock().standings.get_mut(key) {
-            standing.forget(addresses);
+        if let Some(activity) = self.lock().activities.get_mut(key) {
+            activity.forget(addresses);
         }
     }
 
@@ -157,7 +157,7 @@ impl Board {
         if inner.unguarded.as_deref() != why {
             inner.unguarded = why.map(str::to_owned);
             drop(inner);
-            self.changed.tell(Looks::all());
+            self.to_report.add(Changed::all());
         }
     }
 
@@ -182,45 +182,49 @@ impl Board {
     }
 
     /// Reads how this node stands in its routers: in those that have a period it is Active.
-    pub(crate) fn read<T>(&self, now: Instant, read: impl FnOnce(&BTreeMap<RouterKey, Standing>) -> T) -> T {
+    pub(crate) fn read<T>(
+        &self,
+        now: Instant,
+        read: impl FnOnce(&BTreeMap<RouterKey, RouterActivity>) -> T,
+    ) -> T {
         let mut inner = self.lock();
-        inner.believe(now);
-        read(&inner.standings)
+        inner.confirm_conflicts(now);
+        read(&inner.activities)
     }
 
     /// The same as a copy, of the routers that it is Active for.
     #[cfg(test)]
-    pub(crate) fn standings(&self, now: Instant) -> BTreeMap<RouterKey, Standing> {
-        let is_active = |(_, standing): &(RouterKey, Standing)| standing.period.is_some();
-        self.read(now, |standings| standings.clone().into_iter().filter(is_active).collect())
+    pub(crate) fn activities(&self, now: Instant) -> BTreeMap<RouterKey, RouterActivity> {
+        let is_active = |(_, activity): &(RouterKey, RouterActivity)| activity.period.is_some();
+        self.read(now, |activities| activities.clone().into_iter().filter(is_active).collect())
     }
 
     /// The addresses that another station has, or may have.
     pub(crate) fn taken(&self) -> Vec<IpAddr> {
-        self.lock().standings.values().flat_map(|standing| standing.taken.keys().copied()).collect()
+        self.lock().activities.values().flat_map(|activity| activity.taken.keys().copied()).collect()
     }
 
     /// When an address will be believed to be another station's that is not yet.
-    pub(crate) fn next_belief(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_confirmation(&self, now: Instant) -> Option<Instant> {
         let inner = self.lock();
-        let rivals = inner.standings.values().flat_map(|standing| standing.taken.values());
-        rivals.map(super::standing::Rival::believed_at).filter(|at| *at > now).min()
+        let stations = inner.activities.values().flat_map(|activity| activity.taken.values());
+        stations.map(super::activity::ConflictingStation::confirmed_at).filter(|at| *at > now).min()
     }
 
     /// Whether `period` lasts.
     pub(crate) fn lasts(&self, key: &RouterKey, period: ActivePeriod) -> bool {
-        self.lock().standings.get(key).is_some_and(|standing| standing.period == Some(period))
+        self.lock().activities.get(key).is_some_and(|activity| activity.period == Some(period))
     }
 
-    /// Works with the census.
-    pub(crate) fn census<T>(&self, work: impl FnOnce(&mut Census) -> T) -> T {
-        work(&mut self.lock().census)
+    /// Works with the foreign routers that were heard.
+    pub(crate) fn foreign_routers<T>(&self, work: impl FnOnce(&mut ForeignRouters) -> T) -> T {
+        work(&mut self.lock().foreign_routers)
     }
 
     /// Stations that have or claim virtual IPs.
     pub(crate) fn duplicates(&self, now: Instant, is_vip: impl Fn(IpAddr) -> bool) -> Vec<DuplicateAddress> {
         let mut inner = self.lock();
-        inner.believe(now);
+        inner.confirm_conflicts(now);
         inner.duplicates.list(now, is_vip)
     }
 

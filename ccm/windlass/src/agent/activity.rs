@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 /// An address that another station answered for is called taken after this time only: a node of the cluster that learns
 /// later of an address's move still answers for it, and it is asked for again each second.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(2500);
+pub(crate) const CONFIRM_AFTER: Duration = Duration::from_millis(2500);
 
 /// A stretch of time in which this node was Active for a virtual router without a break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,31 +21,31 @@ pub(crate) struct ActivePeriod {
 
 /// A station that has an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rival {
+pub(crate) struct ConflictingStation {
     pub(crate) mac: [u8; 6],
     /// When it was first found.
     pub(crate) found: Instant,
 }
 
-impl Rival {
+impl ConflictingStation {
     /// When the address is called taken.
-    pub(crate) fn believed_at(&self) -> Instant {
-        self.found + PATIENCE
+    pub(crate) fn confirmed_at(&self) -> Instant {
+        self.found + CONFIRM_AFTER
     }
 }
 
-/// This node's standing in one virtual router.
+/// What this node does in one virtual router.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RouterActivity {
     /// While it is Active.
     pub(crate) period: Option<ActivePeriod>,
     /// What it answers for.
     pub(crate) claimed: BTreeSet<IpAddr>,
     /// What it would answer for if nobody else did.
-    pub(crate) taken: BTreeMap<IpAddr, Rival>,
+    pub(crate) taken: BTreeMap<IpAddr, ConflictingStation>,
 }
 
-impl Standing {
+impl RouterActivity {
     /// It answers for these from now on; gives those that another station had.
     pub(crate) fn claim(&mut self, addresses: &[IpAddr]) -> Vec<IpAddr> {
         self.claimed.extend(addresses);
@@ -56,9 +56,9 @@ impl Standing {
     }
 
     /// Another station has an address.
-    pub(crate) fn lose(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
+    pub(crate) fn note_taken(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
         self.claimed.remove(&address);
-        self.taken.entry(address).or_insert(Rival { mac, found: now }).mac = mac;
+        self.taken.entry(address).or_insert(ConflictingStation { mac, found: now }).mac = mac;
     }
 
     /// Its virtual IPs are these.
@@ -76,7 +76,7 @@ impl Standing {
     }
 
     /// Who has the address, once that is believed.
-    pub(crate) fn rival(&self, address: IpAddr, now: Instant) -> Option<&Rival> {
-        self.taken.get(&address).filter(|rival| rival.believed_at() <= now)
+    pub(crate) fn station(&self, address: IpAddr, now: Instant) -> Option<&ConflictingStation> {
+        self.taken.get(&address).filter(|station| station.confirmed_at() <= now)
     }
 }

@@ -36,12 +36,12 @@ async fn the_last_state_before_the_stop_is_on_disk_when_it_ends() {
     let file = StateFile::open(&folder.0, "n1").unwrap();
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let keeper = tokio::spawn(keep(file.clone(), receiver, token.clone()));
+    let writer = tokio::spawn(run(file.clone(), receiver, token.clone()));
     for vrid in 64..70 {
         sender.send_replace(Some(desired(vrid)));
     }
     token.cancel();
-    keeper.await.unwrap();
+    writer.await.unwrap();
     assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 69);
 }
 
@@ -52,7 +52,7 @@ async fn nothing_is_written_before_there_is_a_state() {
     let (_sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
     token.cancel();
-    keep(file.clone(), receiver, token).await;
+    run(file.clone(), receiver, token).await;
     assert!(file.load().unwrap().is_none());
 }
 
@@ -65,7 +65,7 @@ async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     std::fs::create_dir(&obstacle).unwrap();
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let keeper = tokio::spawn(keep(file.clone(), receiver, token.clone()));
+    let writer = tokio::spawn(run(file.clone(), receiver, token.clone()));
     sender.send_replace(Some(desired(64)));
     // Virtual time: two retries later.
     tokio::time::sleep(RETRY * 2).await;
@@ -73,7 +73,7 @@ async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     std::fs::remove_dir(&obstacle).unwrap();
     tokio::time::sleep(RETRY * 2).await;
     token.cancel();
-    keeper.await.unwrap();
+    writer.await.unwrap();
     assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 64);
 }
 
@@ -83,7 +83,7 @@ async fn a_burst_of_states_is_few_writes_and_its_last_one_is_not_lost() {
     let file = StateFile::open(&folder.0, "n1").unwrap();
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let keeper = tokio::spawn(keep(file.clone(), receiver, token.clone()));
+    let writer = tokio::spawn(run(file.clone(), receiver, token.clone()));
     let mut written = Vec::new();
     for vrid in 1..=200 {
         sender.send_replace(Some(desired(vrid)));
@@ -96,5 +96,5 @@ async fn a_burst_of_states_is_few_writes_and_its_last_one_is_not_lost() {
     tokio::time::sleep(LEAST_PAUSE).await;
     assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 200);
     token.cancel();
-    keeper.await.unwrap();
+    writer.await.unwrap();
 }

@@ -9,14 +9,14 @@ use windlass_api::virtual_ip_name;
 
 /// Objects to look at, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Looks {
+pub(crate) struct Changed {
     /// All there are, these and others.
     pub(crate) all: bool,
     pub(crate) routers: BTreeSet<String>,
     pub(crate) vips: BTreeSet<String>,
 }
 
-impl Looks {
+impl Changed {
     /// All objects.
     pub(crate) fn all() -> Self {
         Self { all: true, ..Self::default() }
@@ -62,33 +62,33 @@ impl Looks {
     }
 }
 
-/// Looks that somebody is to take.
+/// Changes that one reader is to take.
 #[derive(Debug, Default)]
-pub(crate) struct News {
-    waiting: Mutex<Looks>,
-    ring: Notify,
+pub(crate) struct ChangeQueue {
+    waiting: Mutex<Changed>,
+    notify: Notify,
 }
 
-impl News {
-    fn waiting(&self) -> MutexGuard<'_, Looks> {
+impl ChangeQueue {
+    fn waiting(&self) -> MutexGuard<'_, Changed> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whoever takes them.
-    pub(crate) fn tell(&self, looks: Looks) {
-        if !looks.is_empty() {
-            self.waiting().add(looks);
-            self.ring.notify_one();
+    pub(crate) fn add(&self, changed: Changed) {
+        if !changed.is_empty() {
+            self.waiting().add(changed);
+            self.notify.notify_one();
         }
     }
 
     /// All that was told since it was asked last.
-    pub(crate) fn take(&self) -> Looks {
+    pub(crate) fn take(&self) -> Changed {
         std::mem::take(&mut *self.waiting())
     }
 
     /// Returns once something was told since it returned last.
-    pub(crate) async fn told(&self) {
-        self.ring.notified().await;
+    pub(crate) async fn changed(&self) {
+        self.notify.notified().await;
     }
 }

@@ -16,21 +16,21 @@ const SOONER: u32 = 20;
 
 /// When the work may be done again: at once, unless it was done a moment ago and took long.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    rests: u32,
+pub(crate) struct Throttle {
+    idle_factor: u32,
     not_before: Option<Instant>,
     /// When the engine will have rested for all its orders.
     rested: Option<Instant>,
 }
 
-impl Pace {
-    /// For work after which it rests so many times as long as it worked.
-    pub(crate) fn new(rests: u32) -> Self {
-        Self { rests, not_before: None, rested: None }
+impl Throttle {
+    /// For work after which nothing is done for so many times as long as it took.
+    pub(crate) fn new(idle_factor: u32) -> Self {
+        Self { idle_factor, not_before: None, rested: None }
     }
 
     /// Does the work.
-    pub(crate) fn take<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn run<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
         self.note(began, Instant::now());
@@ -38,12 +38,12 @@ impl Pace {
     }
 
     fn note(&mut self, began: Instant, ended: Instant) {
-        let rest = ended.duration_since(began) * self.rests;
+        let rest = ended.duration_since(began) * self.idle_factor;
         self.not_before = Some(ended + rest.min(LONGEST));
     }
 
     /// The work has given the engine orders, which has so many addresses.
-    pub(crate) fn ordered(&mut self, addresses: usize, now: Instant) {
+    pub(crate) fn note_engine_update(&mut self, addresses: usize, now: Instant) {
         let count = u32::try_from(addresses).unwrap_or(u32::MAX);
         let each = EACH.saturating_mul(count).min(LONGEST_OF_ENGINE);
         let rested = self.rested.map_or(now, |rested| rested.max(now)) + each;
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     /// Returns when the work may be done.
-    pub(crate) async fn rest(&self) {
+    pub(crate) async fn ready(&self) {
         if let Some(at) = self.not_before {
             tokio::time::sleep_until(at.into()).await;
         }
@@ -69,28 +69,28 @@ mod tests {
     fn it_rests_as_many_times_as_long_as_it_worked_and_a_quarter_of_a_second_at_most() {
         let began = Instant::now();
         for (worked, rests) in [(0, 0), (2, 18), (27, 243), (28, 250), (5000, 250)] {
-            let mut pace = Pace::new(9);
+            let mut throttle = Throttle::new(9);
             let ended = began + Duration::from_millis(worked);
-            pace.note(began, ended);
-            assert_eq!(pace.not_before, Some(ended + Duration::from_millis(rests)), "{worked} ms");
+            throttle.note(began, ended);
+            assert_eq!(throttle.not_before, Some(ended + Duration::from_millis(rests)), "{worked} ms");
         }
     }
 
     #[test]
     fn the_engine_of_many_addresses_has_a_quarter_of_a_second_between_few_orders_and_a_second_between_many() {
         let mut now = Instant::now();
-        let mut pace = Pace::new(29);
+        let mut throttle = Throttle::new(29);
         let mut order = |addresses| {
-            pace.ordered(addresses, now);
-            let rest = pace.not_before.map(|at| at.duration_since(now)).unwrap_or_default();
+            throttle.note_engine_update(addresses, now);
+            let rest = throttle.not_before.map(|at| at.duration_since(now)).unwrap_or_default();
             now += rest;
             rest.as_millis()
         };
         let rests: Vec<u128> = (0..60).map(|_| order(10_000)).collect();
         assert!(rests[..20].iter().all(|rest| *rest == 250), "{rests:?}");
         assert!(rests[30..].iter().all(|rest| *rest == 1000), "{rests:?}");
-        let mut pace = Pace::new(29);
-        pace.ordered(10, now);
-        assert_eq!(pace.not_before, Some(now + Duration::from_micros(250)));
+        let mut throttle = Throttle::new(29);
+        throttle.note_engine_update(10, now);
+        assert_eq!(throttle.not_before, Some(now + Duration::from_micros(250)));
     }
 }

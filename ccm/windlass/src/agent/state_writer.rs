@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writes the newest state: one that was replaced before its turn is never written. Ends after the last state was written
 /// once `token` is cancelled.
-pub(crate) async fn keep(
+pub(crate) async fn run(
     file: StateFile,
     mut desired: watch::Receiver<Option<Arc<Desired>>>,
     token: CancellationToken,

@@ -7,23 +7,23 @@ use std::sync::Arc;
 use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey};
 
 use super::admission::{admit, admitted, restrictions};
-use super::board::Board;
 use super::desired::{Assignment, Desired};
+use super::engine_state::EngineState;
 use super::index::{Part, Update};
 
 /// What the engine was told, and what it may be told.
-pub(super) struct Orders {
+pub(super) struct EngineUpdates {
     engine: Arc<Engine>,
-    board: Arc<Board>,
+    engine_state: Arc<EngineState>,
     /// Whether the engine has a guard.
     guard: bool,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
 }
 
-impl Orders {
-    pub(super) fn new(engine: Arc<Engine>, board: Arc<Board>, guard: bool) -> Self {
-        Self { engine, board, guard, wanted: Arc::default(), given: Vec::new() }
+impl EngineUpdates {
+    pub(super) fn new(engine: Arc<Engine>, engine_state: Arc<EngineState>, guard: bool) -> Self {
+        Self { engine, engine_state, guard, wanted: Arc::default(), given: Vec::new() }
     }
 
     /// How many addresses the engine has.
@@ -32,13 +32,13 @@ impl Orders {
     }
 
     /// Another state is desired. Who may use what first: no address is announced before that is in force.
-    pub(super) fn give(&mut self, desired: &Desired, update: &Update) {
+    pub(super) fn update(&mut self, desired: &Desired, update: &Update) {
         match update {
             Update::Whole | Update::Part(Part { restricted: true, .. }) => {
                 self.restrict(desired);
-                self.look(Some(desired));
+                self.refresh(Some(desired));
             }
-            Update::Part(Part { restricted: false, routers }) => self.give_some(desired, routers),
+            Update::Part(Part { restricted: false, routers }) => self.update_routers(desired, routers),
         }
     }
 
@@ -51,23 +51,23 @@ impl Orders {
     }
 
     /// What is in force may have changed.
-    pub(super) fn look(&mut self, desired: Option<&Desired>) {
+    pub(super) fn refresh(&mut self, desired: Option<&Desired>) {
         let status = self.status();
-        self.board.set_unguarded(status.error.as_deref());
+        self.engine_state.set_unguarded(status.error.as_deref());
         let Some(desired) = desired else { return };
         let announced = self.given.iter().flat_map(|one| &one.addresses).copied().collect();
         let new = admitted(desired, &self.wanted, &status, &announced);
         if self.given != new {
-            self.board.restrict(&addresses(&new));
+            self.engine_state.restrict(&addresses(&new));
             self.given = new;
             self.apply();
         }
     }
 
     /// These virtual routers are to have other addresses; all else is as it was.
-    fn give_some(&mut self, desired: &Desired, routers: &BTreeSet<String>) {
+    fn update_routers(&mut self, desired: &Desired, routers: &BTreeSet<String>) {
         let status = self.status();
-        self.board.set_unguarded(status.error.as_deref());
+        self.engine_state.set_unguarded(status.error.as_deref());
         let mut changed = false;
         for at in 0..self.given.len() {
             let old = &self.given[at];
@@ -77,7 +77,7 @@ impl Orders {
             let Some(wanted) =
                 desired.assignments.iter().find(|one| one.virtual_router == old.virtual_router)
             else {
-                return self.look(Some(desired));
+                return self.refresh(Some(desired));
             };
             let given = |address: &IpAddr| self.given.iter().any(|one| one.addresses.contains(address));
             let new = admit(wanted, &desired.restricted, &self.wanted, &status, given);
@@ -85,7 +85,7 @@ impl Orders {
                 if let Ok(key) = old.key() {
                     let others: Vec<IpAddr> =
                         old.addresses.symmetric_difference(&new.addresses).copied().collect();
-                    self.board.forget(&key, &others);
+                    self.engine_state.forget(&key, &others);
                 }
                 self.given[at] = new;
                 changed = true;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use windlass_engine::{Family, Reason, Vrid};
 
-use super::super::standing::PATIENCE;
+use super::super::activity::CONFIRM_AFTER;
 use super::*;
 
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
@@ -27,16 +27,16 @@ fn taken(last: u8) -> Event {
     Event::AddressTaken { key: key(64), address: address(last), mac: [2, 0, 0, 0, 0, last] }
 }
 
-fn told(events: &[Event], now: Instant) -> Board {
-    let board = Board::default();
+fn told(events: &[Event], now: Instant) -> EngineState {
+    let engine_state = EngineState::default();
     for event in events {
-        board.record(event, now, WALL);
+        engine_state.record(event, now, WALL);
     }
-    board
+    engine_state
 }
 
-fn claims(board: &Board, now: Instant) -> Option<Vec<IpAddr>> {
-    board.standings(now).remove(&key(64)).map(|standing| standing.claimed.into_iter().collect())
+fn claims(engine_state: &EngineState, now: Instant) -> Option<Vec<IpAddr>> {
+    engine_state.activities(now).remove(&key(64)).map(|activity| activity.claimed.into_iter().collect())
 }
 
 #[test]
@@ -55,42 +55,42 @@ fn what_is_claimed_is_known_from_the_takeover_to_its_end_whichever_is_told_first
 #[test]
 fn an_address_that_is_no_longer_the_routers_is_forgotten() {
     let now = Instant::now();
-    let board = told(&[entered(State::Active), claimed(&[1, 2]), taken(3)], now);
-    board.restrict(&[(key(64), &[address(2)].into())].into());
-    assert_eq!(claims(&board, now), Some(vec![address(2)]));
-    assert_eq!(board.next_belief(now), None);
-    board.restrict(&BTreeMap::new());
-    assert_eq!(claims(&board, now), Some(vec![]));
+    let engine_state = told(&[entered(State::Active), claimed(&[1, 2]), taken(3)], now);
+    engine_state.restrict(&[(key(64), &[address(2)].into())].into());
+    assert_eq!(claims(&engine_state, now), Some(vec![address(2)]));
+    assert_eq!(engine_state.next_confirmation(now), None);
+    engine_state.restrict(&BTreeMap::new());
+    assert_eq!(claims(&engine_state, now), Some(vec![]));
 }
 
 #[test]
 fn a_station_with_our_address_is_reported_once_it_is_believed_and_until_the_address_is_claimed() {
     let now = Instant::now();
-    let board = told(&[entered(State::Active), taken(7)], now);
-    assert_eq!(board.duplicates(now, |_| true), []);
-    assert_eq!(board.next_belief(now), Some(now + PATIENCE));
-    let later = now + PATIENCE;
+    let engine_state = told(&[entered(State::Active), taken(7)], now);
+    assert_eq!(engine_state.duplicates(now, |_| true), []);
+    assert_eq!(engine_state.next_confirmation(now), Some(now + CONFIRM_AFTER));
+    let later = now + CONFIRM_AFTER;
     let expected =
         DuplicateAddress { interface: "eth0".into(), address: address(7), mac: "02:00:00:00:00:07".into() };
-    assert_eq!(board.duplicates(later, |_| true), std::slice::from_ref(&expected));
-    assert_eq!(board.next_belief(later), None);
+    assert_eq!(engine_state.duplicates(later, |_| true), std::slice::from_ref(&expected));
+    assert_eq!(engine_state.next_confirmation(later), None);
     // The Service was given another address; what was seen stays for ten minutes.
-    board.restrict(&[(key(64), &BTreeSet::new())].into());
-    assert_eq!(board.duplicates(later + Duration::from_secs(599), |_| true), [expected]);
-    assert_eq!(board.duplicates(later + Duration::from_mins(10), |_| true), []);
+    engine_state.restrict(&[(key(64), &BTreeSet::new())].into());
+    assert_eq!(engine_state.duplicates(later + Duration::from_secs(599), |_| true), [expected]);
+    assert_eq!(engine_state.duplicates(later + Duration::from_mins(10), |_| true), []);
 
-    let board = told(&[entered(State::Active), taken(7)], now);
-    assert_eq!(board.duplicates(later, |_| true).len(), 1);
-    board.record(&claimed(&[7]), later, WALL);
-    assert_eq!(board.duplicates(later, |_| true), []);
-    assert_eq!(claims(&board, later), Some(vec![address(7)]));
+    let engine_state = told(&[entered(State::Active), taken(7)], now);
+    assert_eq!(engine_state.duplicates(later, |_| true).len(), 1);
+    engine_state.record(&claimed(&[7]), later, WALL);
+    assert_eq!(engine_state.duplicates(later, |_| true), []);
+    assert_eq!(claims(&engine_state, later), Some(vec![address(7)]));
 }
 
 #[test]
 fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outlives_a_takeover() {
     let now = Instant::now();
     let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
-    let board = told(&[entered(State::Active), claimed(&[1]), conflict, claimed(&[1])], now);
-    assert_eq!(board.duplicates(now, |_| true).len(), 1);
-    assert_eq!(board.conflicts(), BTreeMap::from([("eth0".to_owned(), 1)]));
+    let engine_state = told(&[entered(State::Active), claimed(&[1]), conflict, claimed(&[1])], now);
+    assert_eq!(engine_state.duplicates(now, |_| true).len(), 1);
+    assert_eq!(engine_state.conflicts(), BTreeMap::from([("eth0".to_owned(), 1)]));
 }
