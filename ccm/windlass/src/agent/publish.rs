@@ -10,10 +10,11 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
+use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::{Lenient, read};
 use windlass_engine::Engine;
 
-use super::backoff::Backoff;
+use super::backoff::backoff;
 use super::changes::{ChangeQueue, Changed};
 use super::engine_state::EngineState;
 use super::{FIELD_MANAGER, addresses, network};
@@ -45,9 +46,8 @@ impl Publisher {
     pub(crate) async fn run(self, token: CancellationToken) {
         let mut published: Option<(NodeNetworkSpec, Instant)> = None;
         let mut listening: Vec<String> = Vec::new();
-        let mut backoff = Backoff::new(&self.node);
-        let mut not_before = Instant::now();
-        let mut is_failure_logged = false;
+        let backoff = backoff(&self.node);
+        let (mut failures, mut not_before) = (0, Instant::now());
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -69,22 +69,18 @@ impl Publisher {
                 continue;
             }
             let applied = tokio::select! {
-                applied = tokio::time::timeout(LIMIT, self.apply(&spec)) => applied,
+                applied = call_within(LIMIT, self.apply(&spec)) => applied,
                 () = token.cancelled() => return,
             };
-            let error = match applied {
-                Ok(Ok(())) => {
-                    is_failure_logged = false;
-                    kube::runtime::utils::Backoff::reset(&mut backoff);
-                    published = Some((spec, Instant::now()));
-                    continue;
+            if let Err(error) = applied {
+                if failures == 0 {
+                    tracing::warn!(node = %self.node, %error, "cannot publish this node's NodeNetwork; trying again");
                 }
-                Ok(Err(error)) => windlass_ccm::apiserver::describe(&error),
-                Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
-            };
-            not_before = Instant::now() + backoff.next().unwrap_or(LOOK_EVERY);
-            if !std::mem::replace(&mut is_failure_logged, true) {
-                tracing::warn!(node = %self.node, %error, "cannot publish this node's NodeNetwork; trying again");
+                failures += 1;
+                not_before = Instant::now() + backoff.delay(failures);
+            } else {
+                failures = 0;
+                published = Some((spec, Instant::now()));
             }
         }
     }

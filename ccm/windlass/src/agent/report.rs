@@ -13,9 +13,10 @@ use kube::{Client, Error};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{VirtualIP, VirtualRouter};
+use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
 
-use super::backoff::Backoff;
+use super::backoff::backoff;
 use super::changes::Changed;
 use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
@@ -56,8 +57,7 @@ impl Reporter {
     /// Reports until `token` is cancelled.
     pub(crate) async fn run(&self, token: CancellationToken) {
         let reported = Mutex::new(Reported::default());
-        let mut backoff = Backoff::new(&self.node);
-        let mut is_failure_logged = false;
+        let (backoff, mut failures) = (backoff(&self.node), 0);
         let mut throttle = Throttle::new(IDLE_FACTOR);
         let mut pending = Changed::default();
         loop {
@@ -89,19 +89,19 @@ impl Reporter {
                 }
             }
             let wait = if let Some(error) = failure {
-                if !std::mem::replace(&mut is_failure_logged, true) {
+                if failures == 0 {
                     tracing::warn!(%error, "cannot report to the API server what this node announces; trying again");
                 }
-                backoff.next()
+                failures += 1;
+                Some(backoff.delay(failures))
             } else {
-                is_failure_logged = false;
-                kube::runtime::utils::Backoff::reset(&mut backoff);
+                failures = 0;
                 None
             };
             if !pending.is_empty() && wait.is_none() {
                 continue;
             }
-            // After a failure only time helps; else the next news does, or that an address is believed to be taken.
+            // After a failure only time helps; else the next news does, or that an address is confirmed to be taken.
             let now = Instant::now();
             let limit = wait
                 .or_else(|| Some(self.engine_state.next_confirmation(now)?.saturating_duration_since(now)));
@@ -179,20 +179,19 @@ impl Reporter {
         if patch.basis.as_ref().is_some_and(|(key, period)| !self.engine_state.lasts(key, *period)) {
             return Outcome::NotNeeded;
         }
-        let result = tokio::time::timeout(PATCH_LIMIT, self.send(&patch)).await;
+        let result = call_within(PATCH_LIMIT, self.send(&patch)).await;
         let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
-            Ok(Ok(())) => {
+            Ok(()) => {
                 reported.accepted(&patch);
                 Outcome::Done
             }
             // The watch brings the newer version, or the deletion, and with it the next look.
-            Ok(Err(Error::Api(status))) if status.code == 409 || status.code == 404 => {
+            Err(error) if error.is_conflict() || error.is_not_found() => {
                 reported.outdated(&patch);
                 Outcome::NotNeeded
             }
-            Ok(Err(error)) => Outcome::Failed(patch, windlass_ccm::apiserver::describe(&error)),
-            Err(_) => Outcome::Failed(patch, format!("no answer within {} s", PATCH_LIMIT.as_secs())),
+            Err(error) => Outcome::Failed(patch, error.to_string()),
         }
     }
 

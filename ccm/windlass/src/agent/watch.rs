@@ -11,7 +11,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use windlass_ccm::watch::{self, Error, Event};
 
-use super::backoff::Backoff;
+use super::backoff::backoff;
 
 /// The server ends a watch after this many seconds and it is taken up again where it ended. A connection that died
 /// without a word is found 5 s later.
@@ -52,7 +52,7 @@ where
 {
     let (store, mut writer) = reflector::store();
     let kind = K::plural(&());
-    let options = watch::Options { name, seconds: WATCH_SECONDS, backoff: Backoff::new(node).delays() };
+    let options = watch::Options { name, seconds: WATCH_SECONDS, backoff: backoff(node) };
     let mut events = watch::watch::<K>(client, options);
     let known = store.clone();
     tokio::spawn(async move {
