@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::auth::AllowedPaths;
+use super::allowed_paths::AllowedPaths;
 
 /// How the endpoint listens, proves who it is, and finds out who asks.
 #[derive(Debug, Clone)]

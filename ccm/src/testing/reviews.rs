@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 /// Accounts and their rights.
 #[derive(Default)]
-pub(super) struct Accounts {
+pub(super) struct AccessRules {
     /// User information by token.
     pub(super) tokens: BTreeMap<String, Value>,
     /// Users or groups, with verb and path.
     pub(super) rights: BTreeSet<(String, String, String)>,
 }
 
-impl Accounts {
+impl AccessRules {
     /// The answer to a review; `None` for what is none.
     pub(super) fn review(&self, plural: &str, mut review: Value) -> Option<Value> {
         let status = match plural {

@@ -26,7 +26,7 @@ mod tests;
 
 /// What came of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Converted {
+pub(crate) struct Conversion {
     /// The pools, as YAML documents.
     pub(crate) yaml: String,
     /// How many there are.
@@ -50,15 +50,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut text = Vec::new();
     input.read_to_end(&mut text).context("cannot read standard input")?;
     let text = String::from_utf8(text).context("standard input is not text in UTF-8: save it as such")?;
-    let converted = metallb::convert(&text);
-    for warning in &converted.warnings {
+    let conversion = metallb::convert(&text);
+    for warning in &conversion.warnings {
         eprintln!("windlass: warning: {warning}");
     }
-    for error in &converted.errors {
+    for error in &conversion.errors {
         eprintln!("windlass: error: {error}");
     }
-    std::io::stdout().write_all(converted.yaml.as_bytes()).context("cannot write to standard output")?;
-    match (converted.pools, converted.errors.is_empty()) {
+    std::io::stdout().write_all(conversion.yaml.as_bytes()).context("cannot write to standard output")?;
+    match (conversion.pools, conversion.errors.is_empty()) {
         (0, true) => bail!("{NO_POOL}"),
         (0, false) => bail!("no pool was converted: correct the errors above in the input"),
         (_, true) => Ok(()),

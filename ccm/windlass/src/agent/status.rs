@@ -10,7 +10,7 @@ use windlass_api::{
     CONDITION_ANNOUNCED, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED,
     REASON_UNGUARDED, VirtualIP, VirtualRouter,
 };
-use windlass_ccm::conditions::Saying;
+use windlass_ccm::conditions::DesiredCondition;
 use windlass_engine::RouterKey;
 
 use super::admission::needs_guard;
@@ -342,7 +342,7 @@ fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&C
         | Word::Stopped
         | Word::Quarantined => (None, false),
     };
-    let saying = Saying {
+    let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,
         holds,
         reason: word.reason(),
@@ -350,7 +350,7 @@ fn vip_patch(here: Here<'_>, vip: &VirtualIP, word: Word<'_>, carried: Option<&C
         generation: vip.metadata.generation,
     };
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    saying.put(&mut conditions, here.wall);
+    desired.set_in(&mut conditions, here.wall);
     let patch = json!({ "activeNode": node, "conditions": conditions });
     job(Kind::VirtualIP, vip, carried, &patch)
 }

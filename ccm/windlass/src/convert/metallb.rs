@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use super::fields::{self, FieldError};
-use super::{Converted, input, pools};
+use super::{Conversion, input, pools};
 
 /// A pool as MetalLB has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,14 +65,14 @@ struct Found {
 }
 
 /// Converts every pool in `text`.
-pub(crate) fn convert(text: &str) -> Converted {
+pub(crate) fn convert(text: &str) -> Conversion {
     let (objects, errors) = input::objects(text);
     let mut found = Found { errors, ..Found::default() };
     for object in &objects {
         found.read(object);
     }
     let Found { pools, advertisements, warnings, errors } = found;
-    pools::write(&pools, &advertisements, Converted { warnings, errors, ..Converted::default() })
+    pools::write(&pools, &advertisements, Conversion { warnings, errors, ..Conversion::default() })
 }
 
 impl Found {

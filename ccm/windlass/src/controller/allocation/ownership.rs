@@ -7,66 +7,72 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::{OnRemoval, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec};
 use windlass_ccm::ServiceKey;
-use windlass_ccm::service::{ServiceOptions, is_seen_to};
+use windlass_ccm::service::{ServiceOptions, is_reconciled};
 use windlass_ipam::{Plan, Request, Terms};
 
 use super::condition;
-use super::ledger::Change;
+use super::ledger::LedgerChange;
 use super::request::{
     RequestError, is_object_name, named_pool, owner, status_addresses, terms, wants_address,
 };
 use super::settings::Settings;
 use crate::controller::CLASS_FINALIZER;
-use crate::controller::state::State;
+use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 use crate::controller::stores::service_key;
 
-impl State {
-    /// An object as a watch shows it, or as the API server answers a call made for the Service `asked`. Names the Services
+impl ClusterState {
+    /// An object as a watch shows it, or as the API server answers a call made for the Service `requester`. Names the Services
     /// to look at again.
-    pub(crate) fn note(&mut self, vip: &VirtualIP, asked: Option<&ServiceRef>) -> Vec<ServiceKey> {
-        self.suspects.extend(vip.spec.owners.iter().cloned());
+    pub(crate) fn observe_vip(&mut self, vip: &VirtualIP, requester: Option<&ServiceRef>) -> Vec<ServiceKey> {
+        self.orphan_candidates.extend(vip.spec.owners.iter().cloned());
         let Self { ledger, stores, clock, settings, .. } = self;
         let terms = |holder: &ServiceRef| terms_of(stores, holder, *settings);
-        let keep =
-            |holder: &ServiceRef, proven: bool| keeps_in_spite_of(stores, holder, vip, proven, *settings);
-        let mut change = ledger.note(vip, asked, clock.now(), terms, keep);
-        change.lost.retain(|lost| Some(lost) != asked);
-        change.joined.retain(|joined| Some(joined) != asked);
-        self.consequences(vip.spec.address, &change)
+        let keep = |holder: &ServiceRef, was_in_use: bool| {
+            keeps_without_owning(stores, holder, vip, was_in_use, *settings)
+        };
+        let mut change = ledger.observe_object(vip, requester, clock.now(), terms, keep);
+        change.lost.retain(|lost| Some(lost) != requester);
+        change.joined.retain(|joined| Some(joined) != requester);
+        self.affected_services(vip.spec.address, &change)
     }
 
     /// The object with this UID is gone. `wanted`: its Services keep the address if they want it, and make the object anew.
-    pub(crate) fn gone(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
+    pub(crate) fn vip_deleted(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
         let Self { ledger, stores, clock, settings, .. } = self;
         let keep = |holder: &ServiceRef| wanted && is_wanted(stores, holder, *settings);
-        let change =
-            ledger.gone(address, uid, clock.now(), |holder| terms_of(stores, holder, *settings), keep);
-        self.consequences(address, &change)
+        let change = ledger.object_deleted(
+            address,
+            uid,
+            clock.now(),
+            |holder| terms_of(stores, holder, *settings),
+            keep,
+        );
+        self.affected_services(address, &change)
     }
 
     /// There is no object for `address`, and so `holder` has none.
-    pub(crate) fn absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
-        self.withdraw(address, holder, false)
+    pub(crate) fn vip_absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.cancel_promise(address, holder, false)
     }
 
     /// `holder` has parted from `address`, unless the object names it still.
-    pub(crate) fn parted(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
-        self.withdraw(address, holder, true)
+    pub(crate) fn holder_left(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.cancel_promise(address, holder, true)
     }
 
-    fn withdraw(&mut self, address: IpAddr, holder: &ServiceRef, parts: bool) -> Vec<ServiceKey> {
+    fn cancel_promise(&mut self, address: IpAddr, holder: &ServiceRef, parts: bool) -> Vec<ServiceKey> {
         let Self { ledger, stores, clock, settings, .. } = self;
         let terms = |holder: &ServiceRef| terms_of(stores, holder, *settings);
-        let change = ledger.withdraw(holder, address, parts, clock.now(), terms);
-        self.consequences(address, &change)
+        let change = ledger.cancel_promise(holder, address, parts, clock.now(), terms);
+        self.affected_services(address, &change)
     }
 
-    fn consequences(&mut self, address: IpAddr, change: &Change) -> Vec<ServiceKey> {
-        let concerned = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
-        let mut keys: Vec<_> = concerned.chain(&change.bare).map(service_key).collect();
+    fn affected_services(&mut self, address: IpAddr, change: &LedgerChange) -> Vec<ServiceKey> {
+        let affected = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
+        let mut keys: Vec<_> = affected.chain(&change.to_reclaim).map(service_key).collect();
         if change.freed {
-            keys.extend(self.offer([address]));
+            keys.extend(self.retry_waiting_for([address]));
         }
         keys
     }
@@ -75,8 +81,12 @@ impl State {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn wishes(&self, holder: &ServiceRef, service: &Service) -> Result<Request, RequestError> {
-        let mut request = self.asks(service)?;
+    pub(crate) fn full_request(
+        &self,
+        holder: &ServiceRef,
+        service: &Service,
+    ) -> Result<Request, RequestError> {
+        let mut request = self.base_request(service)?;
         request.preferred = status_addresses(service).collect();
         let held = self.ledger.held_by(holder);
         let mut outside =
@@ -84,7 +94,7 @@ impl State {
         request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
         if let Some(pool) = &request.pool {
             request.stays = self.ledger.held_by(holder);
-            request.stays.retain(|address| self.was_given_by(holder, pool, *address));
+            request.stays.retain(|address| self.named_pool_when_allocated(holder, pool, *address));
         }
         request.inherited = self.ledger.inherited(holder);
         Ok(request)
@@ -93,7 +103,7 @@ impl State {
     /// Whether `holder` named `pool` already when it was given `address`: then pools that became others since are no reason to
     /// give it something else. So says what is remembered, else the object or our condition; where the object was lost, so it
     /// is.
-    fn was_given_by(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
+    fn named_pool_when_allocated(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
         if let Some(known) = self.named_pools.get(holder) {
             return known == pool;
         }
@@ -102,9 +112,9 @@ impl State {
             return true;
         };
         let is_lost = !is_object_name(its);
-        let is_told =
-            || self.stores.live(holder).is_some_and(|one| condition::says_of_pool(&one, address, pool));
-        is_lost || its == pool || former_pools.iter().any(|former| former == pool) || is_told()
+        let condition_says =
+            || self.stores.live(holder).is_some_and(|one| condition::says_has_from_pool(&one, address, pool));
+        is_lost || its == pool || former_pools.iter().any(|former| former == pool) || condition_says()
     }
 
     /// `holder` was promised this for its request.
@@ -132,7 +142,8 @@ impl State {
             let service = self.stores.live(owner)?;
             let named = named_pool(&service, self.settings).filter(|named| named != pool)?;
             let is_recorded = vip.pool == named || vip.former_pools.contains(&named);
-            let is_known = || shows(&service, vip.address) && self.was_given_by(owner, &named, vip.address);
+            let is_known =
+                || shows(&service, vip.address) && self.named_pool_when_allocated(owner, &named, vip.address);
             (is_recorded || is_known()).then_some(named)
         });
         named.collect::<BTreeSet<_>>().into_iter().collect()
@@ -152,7 +163,7 @@ impl State {
     }
 
     /// Services that hold an address that is in no pool.
-    pub(crate) fn without_pool(&self) -> Vec<ServiceKey> {
+    pub(crate) fn services_outside_pools(&self) -> Vec<ServiceKey> {
         let outside = self.ledger.claims().filter(|(address, _)| self.ledger.pool_of(*address).is_none());
         outside.flat_map(|(_, holders)| holders).map(service_key).collect()
     }
@@ -169,47 +180,47 @@ impl State {
 
     /// Whether the change of the Service's status cannot be ours: it took away what `holder` is to have, or added an address
     /// of a pool or of another Service.
-    pub(crate) fn is_forged(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
+    pub(crate) fn is_foreign_status_change(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
         let (was, is): (BTreeSet<_>, BTreeSet<_>) =
             (status_addresses(old).collect(), status_addresses(new).collect());
         let holds = |address: IpAddr| self.ledger.holders(address).contains(holder);
-        was.difference(&is).any(|gone| self.keeps(holder, new, *gone))
+        was.difference(&is).any(|vip_deleted| self.keeps_address(holder, new, *vip_deleted))
             || is.difference(&was).any(|added| !holds(*added) && self.is_ours(*added))
     }
 
     /// Whether `holder` holds `address`, and is to have it as its Service asks.
-    fn keeps(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+    fn keeps_address(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
         if !self.ledger.holders(address).contains(holder) {
             return false;
         }
-        let request = self.wishes(holder, service).ok();
+        let request = self.full_request(holder, service).ok();
         let plan = request.and_then(|request| self.ledger.allocator().plan(holder, &request).ok());
         plan.is_some_and(|plan| plan.addresses.iter().any(|planned| planned.address == address))
     }
 
     /// What `holder` has as a load balancer, and loses when it is none any more.
-    pub(crate) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
+    pub(crate) fn held_as_load_balancer(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let service = self.stores.live(holder);
         let mut held = self.ledger.held_by(holder);
-        held.retain(|address| !self.wants_besides(holder, service.as_deref(), *address));
+        held.retain(|address| !self.wants_as_external_ip(holder, service.as_deref(), *address));
         held
     }
 
     /// Who may have addresses that nobody sees to any more, and was not looked at since that may have become so.
-    pub(crate) fn take_suspects(&mut self) -> BTreeSet<ServiceRef> {
-        let mut suspects = std::mem::take(&mut self.suspects);
-        suspects.retain(|suspect| {
-            let service = self.stores.service(suspect);
+    pub(crate) fn take_orphan_candidates(&mut self) -> BTreeSet<ServiceRef> {
+        let mut orphan_candidates = std::mem::take(&mut self.orphan_candidates);
+        orphan_candidates.retain(|orphan_candidate| {
+            let service = self.stores.service(orphan_candidate);
             let service = service.as_deref();
-            let unwanted = |address| !self.wants_besides(suspect, service, address);
-            is_orphaned(suspect, service, self.settings)
-                && self.ledger.held_by(suspect).into_iter().any(unwanted)
+            let unwanted = |address| !self.wants_as_external_ip(orphan_candidate, service, address);
+            is_orphaned(orphan_candidate, service, self.settings)
+                && self.ledger.held_by(orphan_candidate).into_iter().any(unwanted)
         });
-        suspects
+        orphan_candidates
     }
 
     /// The Service as it was and as it is: who has to be looked at.
-    pub(crate) fn service_changed(
+    pub(crate) fn on_holder_change(
         &mut self,
         old: Option<&Service>,
         new: Option<&Service>,
@@ -220,14 +231,14 @@ impl State {
             if held.is_empty() {
                 continue;
             }
-            self.suspects.insert(holder.clone());
+            self.orphan_candidates.insert(holder.clone());
             let Some(service) = new.filter(|new| new.metadata.uid.as_ref() == Some(&holder.uid)) else {
                 continue;
             };
             // What its status does not show any more can be withdrawn, if it is not to have it.
             let unshown =
                 |address: IpAddr| old.is_some_and(|old| shows(old, address)) && !shows(service, address);
-            if held.iter().any(|one| unshown(*one) && !self.keeps(&holder, service, *one)) {
+            if held.iter().any(|one| unshown(*one) && !self.keeps_address(&holder, service, *one)) {
                 keys.push(service_key(&holder));
             }
         }
@@ -244,7 +255,7 @@ pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, setting
     };
     let class_finalizer = CLASS_FINALIZER.to_owned();
     let options = ServiceOptions { class_finalizer, ..ServiceOptions::default() };
-    !is_seen_to(service, |class| settings.serves_class(class), &options)
+    !is_reconciled(service, |class| settings.serves_class(class), &options)
 }
 
 /// Whether the status of the Service shows `address`.
@@ -256,11 +267,11 @@ pub(crate) fn shows(service: &Service, address: IpAddr) -> bool {
 /// address, and its status shows this one, or was emptied and some node announced it. Nobody but a hand takes an address
 /// from such a Service. One that shows another address instead has moved; and what another station has, as a quarantine
 /// says, is left by all.
-fn keeps_in_spite_of(
+fn keeps_without_owning(
     stores: &Stores,
     holder: &ServiceRef,
     vip: &VirtualIP,
-    proven: bool,
+    was_in_use: bool,
     settings: Settings,
 ) -> bool {
     let address = vip.spec.address;
@@ -270,7 +281,7 @@ fn keeps_in_spite_of(
     let is_taken =
         vip.spec.quarantine.as_ref().is_some_and(|one| one.reason == QuarantineReason::AddressTaken);
     let shows_none = || !status_addresses(&service).any(|shown| shown.is_ipv4() == address.is_ipv4());
-    !is_taken && (shows(&service, address) || (proven && shows_none()))
+    !is_taken && (shows(&service, address) || (was_in_use && shows_none()))
 }
 
 /// Whether the Service exists, is not being deleted and wants an address.

@@ -13,7 +13,7 @@ use windlass_ccm::service::SourceRanges;
 
 use super::request::{sources, wants_address};
 use super::settings::Settings;
-use crate::controller::state::State;
+use crate::controller::state::ClusterState;
 use windlass_ccm::store::Change;
 
 #[cfg(test)]
@@ -55,19 +55,19 @@ fn port(port: &ServicePort) -> Option<RestrictedPort> {
 }
 
 /// Whether the change of a Service may change who may send to it: agents are to hear of that soon.
-pub(crate) fn may_differ(news: &Change<Service>) -> bool {
+pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     // Ports matter where there are ranges only.
     let said = |service: &Service| match SourceRanges::of(service) {
         Ok(None) => None,
         ranges => Some((ranges, service.spec.as_ref().and_then(|spec| spec.ports.clone()))),
     };
-    match (&news.old, &news.new) {
+    match (&change.old, &change.new) {
         (Some(old), Some(new)) => said(old) != said(new),
         (None, _) | (_, None) => false,
     }
 }
 
-impl State {
+impl ClusterState {
     /// Who may send to `address` if these Services own it.
     pub(crate) fn sources_of(&self, address: IpAddr, owners: &[ServiceRef]) -> Vec<PortSources> {
         let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! Who waits for an address, found by what would change the answer. Pure.
 //!
 //! A Service that could not be served, or only in part, waits here. Something happens ([`Trigger`]): an address is let go,
-//! a holder's terms change, a pool or a namespace's labels change. [`Waiting::serve`] then gives addresses at once, in
+//! a holder's terms change, a pool or a namespace's labels change. [`Waiting::retry`] then gives addresses at once, in
 //! memory, to those that wait for just that, and names them, so that their Services are looked at and the addresses
 //! claimed. What a Service waits for is given to it before anybody who comes later can ask.
 //!
@@ -26,25 +26,25 @@ use jiff::Timestamp;
 use windlass_api::ServiceRef;
 use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
 
-use self::groups::{GroupId, Groups, Place, Turn, Urgency};
+use self::groups::{GroupId, Groups, Precedence, QueuePosition, Target};
 
 /// Who has the addresses: the ledger.
-pub(crate) trait Giver {
+pub(crate) trait AddressSource {
     /// What is in use.
     fn allocator(&self) -> &Allocator<ServiceRef>;
 
-    /// What [`Self::place`] would give.
+    /// What [`Self::allocate`] would give.
     fn plan(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
         self.allocator().plan(owner, request).ok()
     }
 
     /// Gives `owner` what it asks for. `None`: it cannot be had, and nothing is changed.
-    fn place(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan>;
+    fn allocate(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan>;
 }
 
 /// A Service that wants more than it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiter {
+pub(crate) struct WaitingService {
     pub(crate) owner: ServiceRef,
     /// When its Service was made.
     pub(crate) created: Option<Timestamp>,
@@ -68,37 +68,38 @@ pub(crate) enum Trigger<'a> {
 
 /// Why a group is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum RetryWhile {
     /// So long as one of these is free.
-    Free(BTreeSet<IpAddr>),
+    AnyFree(BTreeSet<IpAddr>),
     /// Until it cannot be served.
-    Always,
+    Possible,
 }
 
 /// The first of each group to try, in order.
-type Queue = BTreeMap<(Turn, GroupId), Why>;
+type RetryQueue = BTreeMap<(QueuePosition, GroupId), RetryWhile>;
 
 /// Everybody who waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    waiters: BTreeMap<ServiceRef, (Waiter, Turn, GroupId)>,
+    waiters: BTreeMap<ServiceRef, (WaitingService, QueuePosition, GroupId)>,
     by_namespace: BTreeMap<String, BTreeSet<ServiceRef>>,
     groups: Groups,
 }
 
 impl Waiting {
     /// `waiter` waits, instead of what it waited for before.
-    pub(crate) fn insert(&mut self, allocator: &Allocator<ServiceRef>, waiter: Waiter) {
-        let turn = turn(&waiter, allocator);
-        if self.waiters.get(&waiter.owner).is_some_and(|(known, its, _)| *known == waiter && *its == turn) {
+    pub(crate) fn insert(&mut self, allocator: &Allocator<ServiceRef>, waiter: WaitingService) {
+        let position = position(&waiter, allocator);
+        if self.waiters.get(&waiter.owner).is_some_and(|(known, its, _)| *known == waiter && *its == position)
+        {
             return;
         }
         self.remove(&waiter.owner);
-        let (kind, places) = groups::of(&waiter, allocator);
-        let group = self.groups.join(kind, places, turn.clone());
+        let (group_key, targets) = groups::of(&waiter, allocator);
+        let group = self.groups.join(group_key, targets, position.clone());
         let namespace = &waiter.owner.namespace;
         self.by_namespace.entry(namespace.clone()).or_default().insert(waiter.owner.clone());
-        self.waiters.insert(waiter.owner.clone(), (waiter, turn, group));
+        self.waiters.insert(waiter.owner.clone(), (waiter, position, group));
     }
 
     /// The status of `owner`'s Service shows these addresses now.
@@ -112,9 +113,9 @@ impl Waiting {
     }
 
     /// `owner` waits no longer.
-    pub(crate) fn remove(&mut self, owner: &ServiceRef) -> Option<Waiter> {
-        let (waiter, turn, group) = self.waiters.remove(owner)?;
-        self.groups.leave(group, &turn);
+    pub(crate) fn remove(&mut self, owner: &ServiceRef) -> Option<WaitingService> {
+        let (waiter, position, group) = self.waiters.remove(owner)?;
+        self.groups.leave(group, &position);
         if let Entry::Occupied(mut of_namespace) = self.by_namespace.entry(owner.namespace.clone()) {
             of_namespace.get_mut().remove(owner);
             if of_namespace.get().is_empty() {
@@ -135,90 +136,96 @@ impl Waiting {
     }
 
     /// Gives what can be given after `triggers`, and says to whom, in order. Who got only part of it waits on.
-    pub(crate) fn serve(&mut self, giver: &mut impl Giver, triggers: &[Trigger<'_>]) -> Vec<ServiceRef> {
-        let mut served = Vec::new();
+    pub(crate) fn retry(
+        &mut self,
+        source: &mut impl AddressSource,
+        triggers: &[Trigger<'_>],
+    ) -> Vec<ServiceRef> {
+        let mut allocated = Vec::new();
         if self.is_empty() {
-            return served;
+            return allocated;
         }
-        self.look_for_heirs(giver.allocator(), triggers);
-        let mut queue = Queue::new();
+        self.regroup_former_owners(source.allocator(), triggers);
+        let mut queue = RetryQueue::new();
         for trigger in triggers {
             match trigger {
-                Trigger::Address(address) => self.on_address(giver.allocator(), *address, &mut queue),
-                Trigger::Pools(before) => self.on_pools(giver.allocator(), before, &mut queue),
+                Trigger::Address(address) => self.on_address(source.allocator(), *address, &mut queue),
+                Trigger::Pools(before) => self.on_pools(source.allocator(), before, &mut queue),
                 Trigger::Namespace(name, labels) => {
-                    self.on_namespace(giver.allocator(), name, labels, &mut queue);
+                    self.on_namespace(source.allocator(), name, labels, &mut queue);
                 }
                 Trigger::Everything => {
                     for group in self.groups.all() {
-                        self.enqueue(group, &Why::Always, &mut queue);
+                        self.enqueue(group, &RetryWhile::Possible, &mut queue);
                     }
                 }
             }
         }
-        while let Some(((turn, group), why)) = queue.pop_first() {
-            let worth_it = match &why {
-                Why::Free(addresses) => addresses.iter().any(|address| giver.allocator().is_free(*address)),
-                Why::Always => true,
+        while let Some(((position, group), retry_while)) = queue.pop_first() {
+            let may_succeed = match &retry_while {
+                RetryWhile::AnyFree(addresses) => {
+                    addresses.iter().any(|address| source.allocator().is_free(*address))
+                }
+                RetryWhile::Possible => true,
             };
-            let owner = turn.owner();
-            let Some((waiter, ..)) = self.waiters.get(owner).filter(|_| worth_it) else { continue };
+            let owner = position.owner();
+            let Some((waiter, ..)) = self.waiters.get(owner).filter(|_| may_succeed) else { continue };
             // What it holds already it uses on other terms from now on: those who share it may gain or lose by that.
-            let former = giver.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
-            let Some(plan) = give(giver, owner, &waiter.request) else { continue };
-            served.push(owner.clone());
+            let former = source.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
+            let Some(plan) = give(source, owner, &waiter.request) else { continue };
+            allocated.push(owner.clone());
             if let Some(waiter) = self.remove(owner) {
                 let key = waiter.request.terms.key().map(str::to_owned);
                 for key in former.into_iter().chain(key) {
-                    self.add(&Place::Key(key), &Why::Always, &mut queue);
+                    self.add(&Target::Key(key), &RetryWhile::Possible, &mut queue);
                 }
                 if !plan.missing.is_empty() {
-                    self.insert(giver.allocator(), Waiter { missing: plan.missing, ..waiter });
+                    self.insert(source.allocator(), WaitingService { missing: plan.missing, ..waiter });
                 }
             }
-            self.enqueue(group, &why, &mut queue);
+            self.enqueue(group, &retry_while, &mut queue);
         }
-        served
+        allocated
     }
 
     /// What was let go is kept back for those who had it: who waits under their name waits for that too from now on.
-    fn look_for_heirs(&mut self, allocator: &Allocator<ServiceRef>, triggers: &[Trigger<'_>]) {
-        let mut heirs = BTreeSet::new();
+    fn regroup_former_owners(&mut self, allocator: &Allocator<ServiceRef>, triggers: &[Trigger<'_>]) {
+        let mut namesakes = BTreeSet::new();
         for trigger in triggers {
             let address = match trigger {
                 Trigger::Address(address) => *address,
                 Trigger::Pools(_) | Trigger::Namespace(..) | Trigger::Everything => continue,
             };
             let former = allocator.quarantined(address).into_iter().flat_map(|entry| &entry.former);
-            heirs.extend(former.flat_map(|former| self.named_as(former)).cloned());
+            namesakes.extend(former.flat_map(|former| self.waiting_namesakes(former)).cloned());
         }
-        for heir in heirs {
-            self.regroup(allocator, &heir, |_| {});
+        for namesake in namesakes {
+            self.regroup(allocator, &namesake, |_| {});
         }
     }
 
     /// Those that wait under the name of `former`, which are next to each other in the order of Services.
-    fn named_as<'a>(&'a self, former: &'a ServiceRef) -> impl Iterator<Item = &'a ServiceRef> {
+    fn waiting_namesakes<'a>(&'a self, former: &'a ServiceRef) -> impl Iterator<Item = &'a ServiceRef> {
         let from = self.waiters.range(former.before_namesakes()..).map(|(owner, _)| owner);
         from.take_while(|owner| owner.is_namesake(former))
     }
 
-    fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut Queue) {
-        self.add(&Place::Address(address), &Why::Always, queue);
+    fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut RetryQueue) {
+        self.add(&Target::Address(address), &RetryWhile::Possible, queue);
         if allocator.is_free(address)
             && let Some(pool) = allocator.pool_of(address)
         {
-            let place = Place::Pool(pool.name.clone(), Family::of(address));
-            self.add(&place, &Why::Free([address].into()), queue);
+            let target = Target::Pool(pool.name.clone(), Family::of(address));
+            self.add(&target, &RetryWhile::AnyFree([address].into()), queue);
         }
         let terms = allocator.holders(address).iter().filter_map(|holder| allocator.terms(holder));
         let keys: BTreeSet<&str> = terms.filter_map(Terms::key).collect();
         for key in keys {
-            self.add(&Place::Key(key.to_owned()), &Why::Always, queue);
+            self.add(&Target::Key(key.to_owned()), &RetryWhile::Possible, queue);
         }
     }
 
-    fn on_pools(&mut self, allocator: &Allocator<ServiceRef>, before: &[Pool], queue: &mut Queue) {
+    fn on_pools(&mut self, allocator: &Allocator<ServiceRef>, before: &[Pool], queue: &mut RetryQueue) {
         let before: BTreeMap<&str, &Pool> = before.iter().map(|pool| (pool.name.as_str(), pool)).collect();
         let now: BTreeMap<&str, &Pool> = allocator.pools().map(|pool| (pool.name.as_str(), pool)).collect();
         let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
@@ -243,14 +250,14 @@ impl Waiting {
             let touched = before.get(name) != Some(pool) || !pool.addresses.intersection(&extent).is_empty();
             if touched {
                 for family in Family::ALL {
-                    self.add(&Place::Pool((*name).to_owned(), family), &Why::Always, queue);
+                    self.add(&Target::Pool((*name).to_owned(), family), &RetryWhile::Possible, queue);
                 }
             }
         }
         let asked: Vec<IpAddr> =
             self.groups.addresses().filter(|address| extent.contains(*address)).collect();
         for address in asked {
-            self.add(&Place::Address(address), &Why::Always, queue);
+            self.add(&Target::Address(address), &RetryWhile::Possible, queue);
         }
     }
 
@@ -259,7 +266,7 @@ impl Waiting {
         allocator: &Allocator<ServiceRef>,
         name: &str,
         labels: &Labels,
-        queue: &mut Queue,
+        queue: &mut RetryQueue,
     ) {
         let owners: Vec<ServiceRef> = self.by_namespace.get(name).into_iter().flatten().cloned().collect();
         for owner in owners {
@@ -267,7 +274,7 @@ impl Waiting {
                 waiter.request.subject.namespace_labels.clone_from(labels);
             });
             if let Some((.., group)) = self.waiters.get(&owner) {
-                self.enqueue(*group, &Why::Always, queue);
+                self.enqueue(*group, &RetryWhile::Possible, queue);
             }
         }
     }
@@ -277,7 +284,7 @@ impl Waiting {
         &mut self,
         allocator: &Allocator<ServiceRef>,
         owner: &ServiceRef,
-        change: impl FnOnce(&mut Waiter),
+        change: impl FnOnce(&mut WaitingService),
     ) {
         if let Some(mut waiter) = self.remove(owner) {
             change(&mut waiter);
@@ -285,43 +292,43 @@ impl Waiting {
         }
     }
 
-    fn add(&self, place: &Place, why: &Why, queue: &mut Queue) {
-        for group in self.groups.at(place) {
-            self.enqueue(group, why, queue);
+    fn add(&self, target: &Target, retry_while: &RetryWhile, queue: &mut RetryQueue) {
+        for group in self.groups.at(target) {
+            self.enqueue(group, retry_while, queue);
         }
     }
 
-    fn enqueue(&self, group: GroupId, why: &Why, queue: &mut Queue) {
+    fn enqueue(&self, group: GroupId, retry_while: &RetryWhile, queue: &mut RetryQueue) {
         let Some(first) = self.groups.first(group) else { return };
         match queue.entry((first.clone(), group)) {
             Entry::Vacant(entry) => {
-                entry.insert(why.clone());
+                entry.insert(retry_while.clone());
             }
-            Entry::Occupied(mut entry) => match (entry.get_mut(), why) {
-                (Why::Always, _) => {}
-                (known @ Why::Free(_), Why::Always) => *known = Why::Always,
-                (Why::Free(known), Why::Free(more)) => known.extend(more),
+            Entry::Occupied(mut entry) => match (entry.get_mut(), retry_while) {
+                (RetryWhile::Possible, _) => {}
+                (known @ RetryWhile::AnyFree(_), RetryWhile::Possible) => *known = RetryWhile::Possible,
+                (RetryWhile::AnyFree(known), RetryWhile::AnyFree(more)) => known.extend(more),
             },
         }
     }
 }
 
 /// Gives `owner` what it asks for if that is more than it has.
-fn give(giver: &mut impl Giver, owner: &ServiceRef, request: &Request) -> Option<Plan> {
-    let plan = giver.plan(owner, request)?;
+fn give(source: &mut impl AddressSource, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+    let plan = source.plan(owner, request)?;
     let gains = plan.addresses.iter().any(|planned| planned.how != How::Kept);
-    if gains { giver.place(owner, request) } else { None }
+    if gains { source.allocate(owner, request) } else { None }
 }
 
-fn turn(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> Turn {
-    let urgency = if !waiter.request.addresses.is_empty() {
-        Urgency::Named
+fn position(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> QueuePosition {
+    let precedence = if !waiter.request.addresses.is_empty() {
+        Precedence::NamesAddresses
     } else if allocator.held_by(&waiter.owner).next().is_none() {
-        Urgency::Need
+        Precedence::HasNone
     } else {
-        Urgency::Wish
+        Precedence::WantsMore
     };
-    Turn::new(urgency, waiter.created, waiter.owner.clone())
+    QueuePosition::new(precedence, waiter.created, waiter.owner.clone())
 }
 
 #[cfg(test)]

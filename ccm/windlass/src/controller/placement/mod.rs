@@ -7,8 +7,8 @@
 pub(crate) mod apply;
 pub(crate) mod invalidation;
 pub(crate) mod plan;
-pub(crate) mod pool_pace;
+pub(crate) mod plan_input;
+pub(crate) mod pool_status_throttle;
 pub(crate) mod router_loads;
 pub(crate) mod topology_cache;
-pub(crate) mod view;
 pub(crate) mod writes;

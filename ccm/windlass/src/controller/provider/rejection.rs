@@ -9,7 +9,7 @@ use windlass_ipam::{AllocateError, Refusal, Refused};
 use crate::controller::allocation::request::RequestError;
 
 /// The Service asks for something that nobody could give.
-pub(crate) fn unserveable(error: &RequestError) -> ProviderError {
+pub(crate) fn request_rejected(error: &RequestError) -> ProviderError {
     ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
 }
 

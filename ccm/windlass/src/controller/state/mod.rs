@@ -4,7 +4,7 @@
 pub(crate) mod shared;
 pub(crate) mod wakeup;
 pub(crate) mod watch;
-pub(crate) mod watched;
+pub(crate) mod watched_kinds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,9 +19,9 @@ use windlass_api::{
 use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
-use crate::controller::allocation::external::Told;
+use crate::controller::allocation::external::ReportedRejections;
 use crate::controller::allocation::ledger::Ledger;
-use crate::controller::allocation::pools::{Findings, Reviewed, Reviewer};
+use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
 use crate::controller::placement::plan::why_unplaced;
@@ -34,7 +34,7 @@ use windlass_ccm::store::Change;
 
 /// Everything known.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ClusterState {
     pub(crate) settings: Settings,
     pub(crate) stores: Stores,
     pub(crate) ledger: Ledger,
@@ -43,39 +43,39 @@ pub(crate) struct State {
     /// Where they can be.
     pub(crate) topology_cache: TopologyCache,
     /// What pools have to tell of, by their names, unless it is to be looked for anew.
-    pub(crate) findings: Option<Arc<BTreeMap<String, Findings>>>,
+    pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
     pub(crate) waiting: Waiting,
-    reviewer: Reviewer,
+    pool_reviewer: PoolReviewer,
     /// Services with external IPs.
-    pub(crate) external: BTreeSet<ServiceRef>,
+    pub(crate) external_ip_services: BTreeSet<ServiceRef>,
     /// What was told of external IPs that are refused.
-    pub(crate) told: Told,
+    pub(crate) reported_rejections: ReportedRejections,
     /// Services that may have addresses that nobody sees to: changed since they were looked at.
-    pub(crate) suspects: BTreeSet<ServiceRef>,
+    pub(crate) orphan_candidates: BTreeSet<ServiceRef>,
     /// The pools that Services named when they were given what they have.
     pub(crate) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
     pub(crate) status_conflicts: StatusConflicts,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses since they were looked at.
-    readdressed: Vec<String>,
+    readdressed_nodes: Vec<String>,
     pools: Vec<Pool>,
     /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
     pub(crate) ready: bool,
 }
 
-impl State {
+impl ClusterState {
     /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
-    pub(crate) fn review_pools(&mut self) -> (Arc<[Reviewed]>, Vec<ServiceKey>) {
+    pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
         let external = self.external_uses();
-        let changed = self.reviewer.refresh(&self.stores, external);
-        let reviewed = self.reviewer.reviewed();
+        let changed = self.pool_reviewer.refresh(&self.stores, external);
+        let reviewed = self.pool_reviewer.reviewed();
         if !changed {
             return (reviewed, Vec::new());
         }
         // Who has external IPs may not have them any more: load balancers are seen to by the service controller.
-        self.suspects.extend(self.external.iter().cloned());
-        let external = self.external.iter().map(service_key).collect::<Vec<_>>();
+        self.orphan_candidates.extend(self.external_ip_services.iter().cloned());
+        let external = self.external_ip_services.iter().map(service_key).collect::<Vec<_>>();
         let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
         if usable == self.pools {
             return (reviewed, external);
@@ -97,19 +97,19 @@ impl State {
         if self.ready {
             keys.extend(self.adopt_all_shown());
         }
-        keys.extend(self.serve(&[Trigger::Pools(&before_pools)]));
+        keys.extend(self.retry_waiting(&[Trigger::Pools(&before_pools)]));
         keys.extend(external);
         (reviewed, keys)
     }
 
     /// The pools as they were reviewed last.
-    pub(crate) fn reviewed(&self) -> Arc<[Reviewed]> {
-        self.reviewer.reviewed()
+    pub(crate) fn reviewed(&self) -> Arc<[ReviewedPool]> {
+        self.pool_reviewer.reviewed()
     }
 
     /// The node that has `address` itself.
     pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
-        self.reviewer.node_with(address)
+        self.pool_reviewer.node_with(address)
     }
 
     /// The Service of that name, whatever its UID.
@@ -122,60 +122,60 @@ impl State {
         self.stores.vips.get(&virtual_ip_name(address))
     }
 
-    fn vip_news(&mut self, news: &Change<VirtualIP>) -> Vec<ServiceKey> {
+    fn on_vip_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {
         if !self.ready {
             return Vec::new();
         }
-        match (&news.old, &news.new) {
+        match (&change.old, &change.new) {
             (old, Some(new)) => {
-                let mut keys = self.note(new, None);
-                let said = Said::by(new);
-                if old.as_ref().map_or_else(|| said.at_first(), |old| Said::by(old)) != said {
+                let mut keys = self.observe_vip(new, None);
+                let said = VipSummary::by(new);
+                if old.as_ref().map_or_else(|| said.at_first(), |old| VipSummary::by(old)) != said {
                     keys.extend(new.spec.owners.iter().map(service_key));
                 }
                 keys
             }
-            (Some(old), None) => self.gone(old.spec.address, &old.uid().unwrap_or_default(), true),
+            (Some(old), None) => self.vip_deleted(old.spec.address, &old.uid().unwrap_or_default(), true),
             (None, None) => Vec::new(),
         }
     }
 
-    fn service_news(&mut self, news: &Change<Service>) -> Vec<ServiceKey> {
+    fn on_service_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
         if !self.ready {
             return Vec::new();
         }
-        let mut keys = self.wishes_changed(news);
-        keys.extend(self.service_changed(news.old.as_deref(), news.new.as_deref()));
-        keys.extend(self.status_changed(news));
+        let mut keys = self.on_request_change(change);
+        keys.extend(self.on_holder_change(change.old.as_deref(), change.new.as_deref()));
+        keys.extend(self.on_status_change(change));
         keys
     }
 }
 
 /// What an object says that its Services have to hear of.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct VipSummary {
     announced: bool,
     unplaced: Option<String>,
     /// Why a node that could announce the address does not.
-    hindrance: Option<String>,
+    blocked_by: Option<String>,
     pool: String,
     may_move: bool,
 }
 
-impl Said {
+impl VipSummary {
     /// What an object is expected to say when it is new.
     fn at_first(&self) -> Self {
         Self { pool: self.pool.clone(), may_move: self.may_move, ..Self::default() }
     }
 
     fn by(vip: &VirtualIP) -> Self {
-        let is_hindrance = |one: &&Condition| {
+        let is_blocking = |one: &&Condition| {
             matches!(one.reason.as_str(), REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED)
         };
         Self {
             announced: vip.is_announced(),
             unplaced: why_unplaced(vip).map(str::to_owned),
-            hindrance: vip.announced().filter(is_hindrance).map(|one| one.message.clone()),
+            blocked_by: vip.announced().filter(is_blocking).map(|one| one.message.clone()),
             pool: vip.spec.pool.clone(),
             may_move: vip.allows_move(),
         }

@@ -41,26 +41,26 @@ pub(crate) enum Urgency {
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     due: Mutex<Option<Instant>>,
-    news: Notify,
+    notify: Notify,
 }
 
 impl Wakeup {
     /// Something changed.
-    pub(crate) fn ask(&self, urgency: Urgency) {
+    pub(crate) fn request(&self, urgency: Urgency) {
         let at = match urgency {
             Urgency::Never => return,
             Urgency::Soon => Instant::now() + SOON,
             Urgency::Now => Instant::now(),
         };
-        self.ask_at(at);
+        self.request_at(at);
     }
 
     /// Something is due at `at`.
-    pub(crate) fn ask_at(&self, at: Instant) {
+    pub(crate) fn request_at(&self, at: Instant) {
         let mut due = self.due();
         if due.is_none_or(|known| at < known) {
             *due = Some(at);
-            self.news.notify_one();
+            self.notify.notify_one();
         }
     }
 
@@ -75,9 +75,9 @@ impl Wakeup {
                 }
                 Some(at) => tokio::select! {
                     () = sleep_until(at) => {}
-                    () = self.news.notified() => {}
+                    () = self.notify.notified() => {}
                 },
-                None => self.news.notified().await,
+                None => self.notify.notified().await,
             }
         }
     }
@@ -89,14 +89,14 @@ impl Wakeup {
 
 /// What a pass was like.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct ReconcileReport {
     /// How long it took to decide.
-    pub(crate) deciding: Duration,
+    pub(crate) decision_time: Duration,
     pub(crate) failures: Vec<ProviderError>,
 }
 
 /// Work that is done in passes.
-pub(crate) trait Passes {
+pub(crate) trait Reconciler {
     /// Who asks for one.
     fn wakeup(&self) -> &Wakeup;
 
@@ -106,12 +106,12 @@ pub(crate) trait Passes {
     }
 
     /// Does it.
-    fn pass(&mut self) -> impl Future<Output = Pass> + Send;
+    fn reconcile(&mut self) -> impl Future<Output = ReconcileReport> + Send;
 }
 
 /// Makes a pass whenever one is asked for or due, and with back-off after one that failed, until `token` is cancelled. What
 /// failed is not waited for by what is new: one object that cannot be written holds up no other.
-pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
+pub(crate) async fn run(mut work: impl Reconciler, token: CancellationToken) {
     let (mut failed, mut rested, mut retry) = (0_u32, Instant::now(), None);
     loop {
         tokio::select! {
@@ -120,11 +120,11 @@ pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
             () = work.due(), if retry.is_none() => {}
             () = sleep_until(retry.unwrap_or(rested)), if retry.is_some() => {}
         }
-        let Pass { deciding, failures } = tokio::select! {
+        let ReconcileReport { decision_time, failures } = tokio::select! {
             () = token.cancelled() => return,
-            pass = work.pass() => pass,
+            reconcile = work.reconcile() => reconcile,
         };
-        rested = rest(Instant::now(), deciding);
+        rested = rest(Instant::now(), decision_time);
         let Some(first) = failures.first() else {
             (failed, retry) = (0, None);
             continue;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use windlass_ccm::testing::apiserver::Write;
-use windlass_ccm::testing::faults::Cut;
+use windlass_ccm::testing::apiserver::RecordedWrite;
+use windlass_ccm::testing::faults::Disconnect;
 
 use super::lives::{annotated_port, ingress};
 use super::memories::{meanwhile, owner, owners, vip_key};
@@ -56,7 +56,7 @@ async fn a_hand_that_adds_an_owner_to_one_address_does_not_cost_it_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_that_puts_another_in_the_owners_place_costs_nobody_its_address() {
-    for cut in [None, Some(Cut::Before), Some(Cut::After)] {
+    for cut in [None, Some(Disconnect::Before), Some(Disconnect::After)] {
         for at in 1..6 {
             let mut rig = Rig::new(&one_pool());
             rig.create("a", &shared(80));
@@ -150,7 +150,8 @@ async fn the_pool_that_a_service_was_given_its_address_by_is_remembered_until_it
     set_owners(&rig, "192.0.2.16", &["plain"]);
     let second = rig.controller();
     rig.settle_keeping_writes().await;
-    let forgets = |write: &&Write| write.body.pointer("/spec/formerPools").is_some_and(Value::is_null);
+    let forgets =
+        |write: &&RecordedWrite| write.body.pointer("/spec/formerPools").is_some_and(Value::is_null);
     let writes = rig.api.writes();
     assert_eq!(
         writes.iter().find(forgets).map(|write| &write.body),

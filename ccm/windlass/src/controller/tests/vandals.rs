@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windlass_ccm::testing::faults::{Cut, Dice};
+use windlass_ccm::testing::faults::{Disconnect, Random};
 
 use super::lives::{annotated_port, ingress};
 use super::memories::vip_key;
@@ -40,7 +40,7 @@ fn steady() -> Vec<(&'static str, Value)> {
 
 struct World {
     rig: Rig,
-    dice: Dice,
+    dice: Random,
     controller: Option<Running>,
     /// One that is cut off at one of its next writes.
     dying: Option<Running>,
@@ -245,7 +245,7 @@ impl World {
             // As likely as not between two of its writes.
             if self.dice.below(2) == 0 {
                 let at = 1 + usize::try_from(self.dice.below(4)).expect("small");
-                let cut = self.pick(&[Cut::Before, Cut::After]);
+                let cut = self.pick(&[Disconnect::Before, Disconnect::After]);
                 self.do_it(format!("controller dies at its write {at}, {cut:?}"));
                 self.rig.cut(&running, at, cut);
                 self.dying = Some(running);
@@ -294,7 +294,7 @@ async fn nobody_moves(seed: u64) {
     rig.create("guest", &json!({}));
     let mut world = World {
         rig,
-        dice: Dice::new(seed),
+        dice: Random::new(seed),
         controller: Some(controller),
         dying: None,
         agent_runs: true,

@@ -95,7 +95,7 @@ impl<'a> FeasibleRouters<'a> {
         if self.fits(router) {
             self.routers.push(name.to_owned());
         }
-        if self.is_beside(router)
+        if self.competes_for_vrid(router)
             && let Some(used) = &mut self.used_vrids
         {
             used.insert(router.spec.vrid);
@@ -103,7 +103,7 @@ impl<'a> FeasibleRouters<'a> {
     }
 
     /// Whether a router of ours takes its VRID from those that are left here.
-    fn is_beside(&self, router: &RouterDraft<'_>) -> bool {
+    fn competes_for_vrid(&self, router: &RouterDraft<'_>) -> bool {
         let RouterDraft { spec, segment, .. } = router;
         let other_family =
             segment.is_some_and(|segment| segment.addr().is_ipv4() != self.segment.addr().is_ipv4());
@@ -122,7 +122,7 @@ impl<'a> FeasibleRouters<'a> {
     ) -> &BTreeSet<u8> {
         let is_ipv4 = self.segment.addr().is_ipv4();
         let used = self.used_vrids.take().unwrap_or_else(|| {
-            let ours = routers.values().filter(|router| self.is_beside(router));
+            let ours = routers.values().filter(|router| self.competes_for_vrid(router));
             let mut used: BTreeSet<u8> = ours.map(|router| router.spec.vrid).collect();
             for network in networks {
                 let Some(node) = network.metadata.name.as_deref() else { continue };
@@ -139,7 +139,7 @@ impl<'a> FeasibleRouters<'a> {
 }
 
 /// What a VIP is given.
-pub(super) enum Choice {
+pub(super) enum RouterChoice {
     /// A router that was there.
     Router(String),
     /// A new one.

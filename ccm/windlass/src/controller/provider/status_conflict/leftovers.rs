@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 use kube::{Resource as _, ResourceExt as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, ServiceRef};
-use windlass_ccm::events::EventKind;
+use windlass_ccm::events::EventType;
 use windlass_ccm::{Ensured, ProviderError, conditions};
 
 use super::writer::Writer;
@@ -34,16 +34,16 @@ pub(super) fn is_ours_alone(service: &Service) -> bool {
 }
 
 /// `status` of our condition.
-fn said(service: &Service) -> Option<&str> {
+fn condition_status(service: &Service) -> Option<&str> {
     let status = service.status.as_ref()?;
     conditions::find(status.conditions.as_ref()?, CONDITION_ADDRESS_ALLOCATED).map(|one| one.status.as_str())
 }
 
 /// Who left the foreign entries of a classless Service behind; `None`: they stay. `claimed`: when the first of its addresses
 /// was.
-fn leaver(service: &Service, claimed: Option<Timestamp>) -> Option<Writer> {
+fn leftover_writer(service: &Service, claimed: Option<Timestamp>) -> Option<Writer> {
     let writer = Writer::of(service.managed_fields())?;
-    let is_gone = match said(service) {
+    let is_gone = match condition_status(service) {
         None => true,
         Some("True") => false,
         Some(_) => writer.time.zip(claimed).is_some_and(|(wrote, claimed)| wrote < claimed),
@@ -58,7 +58,7 @@ fn list(entries: &[LoadBalancerIngress]) -> String {
 }
 
 /// What is told of entries that are removed, and who wrote them.
-fn words(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: bool) -> String {
+fn removal_message(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: bool) -> String {
     let who = match writer.and_then(|writer| writer.name.as_deref()) {
         Some(name) => format!("controller {name:?}"),
         None => "another controller".to_owned(),
@@ -90,10 +90,10 @@ impl Provider {
             let vips = state.ledger.held_by(holder).into_iter().filter_map(|address| state.vip(address));
             let claimed = vips.filter_map(|vip| vip.metadata.creation_timestamp.as_ref().map(|time| time.0));
             let entries = foreign(service, |address| state.is_ours(address));
-            (entries, claimed.min(), state.status_conflicts.goes_on(holder, state.clock.now()))
+            (entries, claimed.min(), state.status_conflicts.is_ongoing(holder, state.clock.now()))
         };
         let ours_alone = is_ours_alone(service);
-        if entries.is_empty() || (!ours_alone && said(service) == Some("True")) {
+        if entries.is_empty() || (!ours_alone && condition_status(service) == Some("True")) {
             return Ok(answer);
         }
         let stored = self.stored(holder).await;
@@ -101,7 +101,7 @@ impl Provider {
             (Ok(stored), true) => Writer::of(stored.managed_fields()),
             // It is told without the name.
             (Err(_), true) => None,
-            (Ok(stored), false) => match leaver(&stored, claimed) {
+            (Ok(stored), false) => match leftover_writer(&stored, claimed) {
                 None => return Ok(answer),
                 writer => writer,
             },
@@ -110,16 +110,20 @@ impl Provider {
         status.ingress.iter_mut().for_each(|shown| shown.retain(|entry| !entries.contains(entry)));
         // One that is added again and again is told of as a contest.
         if !contested {
-            let message = words(&entries, writer.as_ref(), ours_alone);
+            let message = removal_message(&entries, writer.as_ref(), ours_alone);
             tracing::info!(service = %holder, message, "status");
-            self.events.send(service.object_ref(&()), EventKind::Normal, REMOVED, message);
+            self.events.send(service.object_ref(&()), EventType::Normal, REMOVED, message);
         }
         Ok(answer)
     }
 }
 
 /// Whether the change added an entry to a Service of our class that is none of ours.
-pub(super) fn is_littered(old: &Service, new: &Service, is_ours: impl Fn(std::net::IpAddr) -> bool) -> bool {
+pub(super) fn adds_foreign_ingress(
+    old: &Service,
+    new: &Service,
+    is_ours: impl Fn(std::net::IpAddr) -> bool,
+) -> bool {
     let before = foreign(old, &is_ours);
     is_ours_alone(new) && foreign(new, &is_ours).iter().any(|entry| !before.contains(entry))
 }
