@@ -11,8 +11,8 @@ use crate::service::{condition, messages, patch};
 use crate::store::is_gone;
 
 impl<P: LoadBalancer> Context<P> {
-    /// `was_ours`: the load balancer was ours, even if the provider knows of it no more. `event_written`: an earlier attempt wrote
-    /// `DeletedLoadBalancer`; that is news again only if there is a load balancer again.
+    /// `was_ours`: the load balancer was ours, even if the provider knows of it no more. `event_written`: an earlier attempt
+    /// wrote `DeletedLoadBalancer`; that is news again only if there is a load balancer again.
     pub(super) async fn cleanup(
         &self,
         service: &Service,

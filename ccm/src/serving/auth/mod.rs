@@ -1,5 +1,5 @@
-//! Authentication and authorization of callers: delegated to the API server, as every part of Kubernetes does it (service-contract
-//! §5.2).
+//! Authentication and authorization of callers: delegated to the API server, as every part of Kubernetes does it
+//! (service-contract §5.2).
 //!
 //! A bearer token says who asks ([`token`]); a SubjectAccessReview says whether that user may read the path ([`access`]).
 //! Answers are believed for a while ([`cache`]).

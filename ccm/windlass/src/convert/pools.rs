@@ -7,7 +7,7 @@ use windlass_api::{AvoidReserved, VirtualIPPoolSpec};
 
 use super::Conversion;
 use super::addresses::Range;
-use super::metallb::{Advertisement, Allocation, Pool};
+use super::metallb::{Advertisement, Allocation, MetalLbObjects, Pool};
 
 /// The last `spec.priority` there is.
 const LAST: i32 = 1_000_000;
@@ -16,15 +16,13 @@ const MAX_RANGES: usize = 64;
 const MAX_NAMESPACES: usize = 256;
 const MAX_SELECTORS: usize = 32;
 
-/// Adds the pools to what is said of them already.
-pub(super) fn write(
-    pools: &[Pool],
-    advertisements: &[Advertisement],
-    mut conversion: Conversion,
-) -> Conversion {
+/// Converts the pools.
+pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
+    let MetalLbObjects { pools, advertisements, warnings, errors } = objects;
+    let mut conversion = Conversion { warnings, errors, ..Conversion::default() };
     let mut names = BTreeSet::new();
-    let unordered = last_priority(pools);
-    for pool in pools {
+    let unordered = last_priority(&pools);
+    for pool in &pools {
         let name = match object_name(&pool.name) {
             Some(name) if names.insert(name.clone()) => name,
             Some(name) => {
@@ -43,7 +41,7 @@ pub(super) fn write(
                 continue;
             }
         };
-        let Some(spec) = spec(pool, unordered, advertisements, &mut conversion) else { continue };
+        let Some(spec) = spec(pool, unordered, &advertisements, &mut conversion) else { continue };
         if name != pool.name {
             conversion.warnings.push(format!(
                 "{}: the VirtualIPPool is called {name:?}, because Kubernetes has no object called {:?}; annotations of Services \
@@ -92,7 +90,7 @@ fn spec(
         namespace_selectors: Vec::new(),
         service_selectors: Vec::new(),
     });
-    if let Some(why) = refused(&allocation) {
+    if let Some(why) = unsupported_restriction(&allocation) {
         conversion.errors.push(format!("{}: {why}. It was left out", pool.origin));
         return None;
     }
@@ -127,7 +125,7 @@ fn spec(
 }
 
 /// A restriction that cannot be kept: leaving it out would open the pool to others.
-fn refused(allocation: &Allocation) -> Option<String> {
+fn unsupported_restriction(allocation: &Allocation) -> Option<String> {
     let Allocation { priority: _, namespaces, namespace_selectors, service_selectors } = allocation;
     if let Some(bad) = namespaces.iter().find(|name| !is_label(name)) {
         return Some(format!(

@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_api::VirtualIPPool;
 
-use super::Conversion;
-use super::metallb::convert;
+use super::{Conversion, convert};
 
 const POOL: &str = "apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: first, namespace: metallb-system}\n";
 

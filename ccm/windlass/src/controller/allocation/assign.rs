@@ -1,4 +1,4 @@
-//! Gives addresses to Services, at once to those that wait for what has become possible.
+//! Allocating addresses to Services: on request, and to those that wait as soon as it is possible.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ impl AddressSource for Ledger {
 }
 
 impl ClusterState {
-    /// What the Service asks for, by itself and by the labels of its namespace.
+    /// The request of the Service by its spec and the labels of its namespace.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -38,9 +38,8 @@ impl ClusterState {
         request::request(service, labels.unwrap_or(&none), self.settings)
     }
 
-    /// Gives `owner` what it asks for, reserved until the objects exist, or lets it wait for what it lacks. Also names the
-    /// Services that are concerned: those that can be served by it, because they share its address, and those that share
-    /// one already, if its terms changed.
+    /// Allocates what `owner` requests, promised until the objects exist, or lets it wait for what is missing. Also returns the
+    /// affected Services: those that can share its addresses now, and those that share one already, if its terms changed.
     pub(crate) fn allocate(
         &mut self,
         owner: &ServiceRef,
@@ -65,21 +64,21 @@ impl ClusterState {
                 self.waiting.insert(self.ledger.allocator(), waiter);
             }
         }
-        let news = plan.iter().flat_map(|plan| &plan.addresses);
-        let news = news.filter(|planned| !same_terms || planned.how != How::Kept);
+        let changed = plan.iter().flat_map(|plan| &plan.addresses);
+        let changed = changed.filter(|planned| !same_terms || planned.how != How::Kept);
         // What it leaves it holds on the new terms too, until it is withdrawn.
         let left = plan.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
-        let news: Vec<IpAddr> = news.map(|planned| planned.address).chain(left.copied()).collect();
-        let mut affected = self.retry_waiting_for(news.iter().copied());
+        let changed: Vec<IpAddr> = changed.map(|planned| planned.address).chain(left.copied()).collect();
+        let mut affected = self.retry_waiting_for(changed.iter().copied());
         if !same_terms {
-            let sharers = news.iter().flat_map(|address| self.ledger.allocator().holders(*address));
+            let sharers = changed.iter().flat_map(|address| self.ledger.allocator().holders(*address));
             affected.extend(sharers.filter(|sharer| *sharer != owner).map(service_key));
         }
         (plan, affected)
     }
 
-    /// Something happened to these addresses: they were let go, in part or whole, or kept back, or are not kept back any
-    /// more, or their holders have other terms. Gives them to those that wait for them, and names their Services.
+    /// These addresses were released by one or all of their holders, or entered or left quarantine, or the terms of a holder
+    /// changed. Allocates to Services that wait for them, and returns these Services.
     pub(crate) fn retry_waiting_for(
         &mut self,
         addresses: impl IntoIterator<Item = IpAddr>,
@@ -88,18 +87,18 @@ impl ClusterState {
         self.retry_waiting(&triggers)
     }
 
-    /// Gives what `triggers` have made possible, and names the Services that got it.
+    /// Allocates to waiting Services what `triggers` have made possible, and returns these Services.
     pub(crate) fn retry_waiting(&mut self, triggers: &[Trigger<'_>]) -> Vec<ServiceKey> {
         self.waiting.retry(&mut self.ledger, triggers).iter().map(service_key).collect()
     }
 
-    /// A Service waits no longer.
+    /// Removes a Service from those that wait.
     pub(crate) fn stop_waiting(&mut self, owner: &ServiceRef) {
         self.waiting.remove(owner);
     }
 
-    /// When the ledger has just been built: gives addresses to all that have none, in order. Otherwise the order in which they
-    /// are looked at would decide.
+    /// When the ledger has just been built: allocates to all Services that have no address, in their order. Otherwise the order
+    /// of their syncs would decide.
     pub(crate) fn allocate_to_all(&mut self) {
         let mut waiters = Vec::new();
         for service in self.stores.services.list() {
@@ -123,8 +122,8 @@ impl ClusterState {
         self.retry_waiting(&[Trigger::Everything]);
     }
 
-    /// A Service changed. Names it if it asks for something else, also where the service controller sees no change that
-    /// concerns it: labels, and the selector of `externalTrafficPolicy: Local`.
+    /// A Service changed. Returns it if its request changed, also by what the service controller does not look at: labels, and
+    /// the selector of `externalTrafficPolicy: Local`.
     pub(crate) fn on_request_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
         let Some(owner) = change.old.as_ref().and_then(|service| owner(service)) else { return Vec::new() };
         if !self.is_wanted(&owner) {

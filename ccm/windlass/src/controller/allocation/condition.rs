@@ -1,5 +1,5 @@
-//! Our condition on a Service as a memory: what it says of the addresses that the Service has, and how that is read again.
-//! It outlives the object and the pool, and a hand that forges the status leaves it alone. Pure.
+//! Our condition on a Service as a record of its addresses: how it is written, and how it is read again. It outlives the object
+//! and the pool, and whoever edits the addresses in the status seldom edits it. Pure.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_ccm::conditions::find;
 use windlass_ipam::Planned;
 
-/// What a condition says of an address that a Service has, as far as it does not depend on its pool.
+/// How the item of an address in the condition's message begins, whatever its pool.
 fn item_prefix(address: IpAddr) -> String {
     format!("{address} from ")
 }
@@ -25,19 +25,18 @@ pub(crate) fn says_has_from_pool(service: &Service, address: IpAddr, pool: &str)
     items(service).any(|item| item.starts_with(&item_prefix(address)) && item.contains(&of_pool))
 }
 
-/// Whether our condition on the Service says that it has `address`: a memory of the kind that outlives the object and the
-/// pool.
+/// Whether our condition on the Service says that it has `address`.
 pub(crate) fn says_has_address(service: &Service, address: IpAddr) -> bool {
     items(service).any(|item| item.starts_with(&item_prefix(address)))
 }
 
-/// What our condition on the Service says, piece by piece.
+/// The items of the message of our condition on the Service.
 fn items(service: &Service) -> impl Iterator<Item = &str> {
     let message = allocated_condition(service).map_or("", |condition| &condition.message);
     message.split("; ").flat_map(|part| part.split(", "))
 }
 
-/// Which of these addresses is from where, for a Service that names `pool`.
+/// The part of the message that lists these addresses and their pools, for a Service that names `pool`.
 pub(crate) fn held_addresses(pool: Option<&str>, kept: &[&Planned]) -> String {
     let named = |planned: &&Planned| {
         let its = planned.pool.as_deref();

@@ -1,4 +1,4 @@
-//! Who holds which address, in memory: the allocator, and for each address what stands behind it.
+//! The holders of each address, in memory: the allocator, and for each address its object and its future owners.
 //!
 //! The truth is the cluster: a `VirtualIP` object *is* the claim, because two objects cannot have one name. An entry of
 //! the ledger is that object as it was seen last, and the Services that this controller is about to make owners of it.
@@ -18,77 +18,77 @@ use windlass_ipam::{
 use crate::controller::stores::clock::moment;
 use windlass_ccm::store::version;
 
-/// The object behind an address, as far as it matters here.
+/// The `VirtualIP` of an address as it was seen last, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObservedVip {
     /// `metadata.uid`.
     pub(crate) uid: String,
     /// `metadata.resourceVersion`.
     pub(crate) version: u64,
-    /// `spec.owners`: those that were known before come first, whatever order a hand gave them.
+    /// `spec.owners`: those that were known before come first, in whatever order somebody wrote them.
     pub(crate) owners: Vec<ServiceRef>,
     /// `spec.quarantine`.
     pub(crate) quarantine: Option<Quarantine>,
 }
 
-/// One address.
+/// The object of one address, and the Services that are to become its owners.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct AddressEntry {
     object: Option<ObservedVip>,
-    /// Services that keep the address although no object says that it is theirs: a hand took the object, or their names from
-    /// it, or their status shows it. They are to become owners, before everybody else. None of them is one.
+    /// Services that keep the address although no object names them: somebody deleted the object, or removed them from its
+    /// owners, or their status shows it. They are to become owners, before all others. None of them is one.
     retained: Vec<ServiceRef>,
-    /// Services that are to become owners: the call is not made or not answered yet. None of them is one already.
+    /// Services that were promised the address: the call that makes them owners is not made or not answered yet.
     pending_owners: Vec<ServiceRef>,
-    /// Since one of those who have it had it, some node was seen to announce it, or the status of one of them to show it.
+    /// While one of its present holders held it, some node announced it or a status showed it.
     was_in_use: bool,
 }
 
-/// What the allocator is to show of an address.
+/// An address as the allocator is to have it.
 #[derive(Debug, PartialEq, Eq)]
 enum AddressState {
     Held(Vec<ServiceRef>),
     InQuarantine(Quarantined<ServiceRef>),
 }
 
-/// What is to be done so that a Service owns an address that it was promised.
+/// The call that makes a Service an owner of an address that it was promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClaimAction {
-    /// Nothing: the object names it.
+    /// None: the object names it already.
     Owned,
-    /// The object is to be made.
+    /// Create the object.
     Create,
-    /// The owners of this object are to be these, it among them.
+    /// Set the owners of this object to these, which include it.
     Join { object: ObservedVip, owners: Vec<ServiceRef> },
-    /// This object is in quarantine, and is to be taken out for it.
+    /// End the quarantine of this object for it.
     LiftQuarantine(ObservedVip),
 }
 
-/// How a Service is to be parted from an address.
+/// The call that releases an address of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReleaseAction {
-    /// It has no part in it.
+    /// None: it does not hold the address.
     None,
-    /// The answer to a call may have been lost: whether it owns the object is to be read.
+    /// Read the object: the answer to a call that made it an owner may have been lost.
     Read,
-    /// Others own the object too; these stay.
+    /// Remove it from the owners; these remain.
     Leave { object: ObservedVip, remaining: Vec<ServiceRef> },
-    /// It is the last owner that the object names, but others keep the address: the owners are to be these first.
+    /// It is the last owner that the object names, but others retain the address: first set the owners to these.
     HandOver { object: ObservedVip, owners: Vec<ServiceRef> },
     /// It is the last owner.
     LastOwner(ObservedVip),
 }
 
-/// What an observation changed.
+/// What an observation changed for one address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct LedgerChange {
-    /// Services that held the address and do not any more.
+    /// Services that no longer hold the address.
     pub(crate) lost: Vec<ServiceRef>,
-    /// Services that hold the address but have to make the object again, or put themselves back among its owners.
+    /// Services that hold the address but have to create the object again, or to become owners again.
     pub(crate) to_reclaim: Vec<ServiceRef>,
-    /// Services that the object names, and that were not promised the address.
+    /// Services that hold the address because the object names them, without a promise.
     pub(crate) joined: Vec<ServiceRef>,
-    /// Others may be given the address now, or may join its owners.
+    /// Others may be allocated the address now, or may join its owners.
     pub(crate) freed: bool,
 }
 
@@ -102,7 +102,7 @@ impl ObservedVip {
         }
     }
 
-    /// The Services that have the address by this object.
+    /// The Services that hold the address by this object.
     fn holders(&self) -> &[ServiceRef] {
         if self.quarantine.is_some() { &[] } else { &self.owners }
     }
@@ -130,14 +130,14 @@ impl AddressEntry {
         self.retained.contains(holder) || self.pending_owners.contains(holder)
     }
 
-    /// `holder` is to become an owner, unless it is one.
+    /// Notes that `holder` is to become an owner, unless it is one.
     fn promise(&mut self, holder: &ServiceRef) {
         if !self.owns(holder) && !self.is_promised(holder) {
             self.pending_owners.push(holder.clone());
         }
     }
 
-    /// The object is this one now. `keep` says which Services that it names no more keep the address.
+    /// Takes in a newer version of the object. `keep` says which Services that it no longer names retain the address.
     fn observe(&mut self, mut new: ObservedVip, keep: impl Fn(&ServiceRef, bool) -> bool) {
         if self.object.as_ref().is_some_and(|known| known.version >= new.version && new.version != 0) {
             return;
@@ -166,22 +166,22 @@ fn quarantined(object: &ObservedVip, quarantine: &Quarantine) -> Quarantined<Ser
     Quarantined { former, until: moment(quarantine.until.0), reason }
 }
 
-/// The ledger.
+/// The holders of all addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     allocator: Allocator<ServiceRef>,
     entries: BTreeMap<IpAddr, AddressEntry>,
-    /// Everybody who holds something.
+    /// Services that hold an address.
     holders: BTreeSet<ServiceRef>,
 }
 
 impl Ledger {
-    /// Sets which addresses can be given; what is held stays held.
+    /// Sets the pools; what is held stays held.
     pub(crate) fn set_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
         self.allocator.replace_pools(pools);
     }
 
-    /// Promises `holder` what it asks for. What is not its own yet is to be claimed: see [`Self::claim`].
+    /// Promises `holder` what it requests. What it does not own yet is to be claimed: see [`Self::claim_action`].
     pub(crate) fn allocate(
         &mut self,
         holder: &ServiceRef,
@@ -195,9 +195,9 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// The Service's status shows `address`, and no object says that it has it: it keeps it, if others who have it share it or
-    /// are to give way, and it is not kept back from it. `condition_says`: nor is it where our condition tells that it is its own, and
-    /// another one let go of it. Says whether it does.
+    /// The status of `holder` shows `address`, and no object names it as an owner: it retains the address, if the other holders
+    /// share it or are to give way, and it is not in quarantine for another. `condition_says`: our condition says that the
+    /// address is its own, so that it also gets it back from a quarantine after another Service. Returns whether it does.
     pub(crate) fn adopt(
         &mut self,
         address: IpAddr,
@@ -256,24 +256,24 @@ impl Ledger {
         self.update_holders(holder);
     }
 
-    /// `holder` uses what it holds in another way.
+    /// Sets the sharing terms of `holder`.
     pub(crate) fn set_terms(&mut self, holder: &ServiceRef, terms: &Terms) {
         self.allocator.set_terms(holder, terms);
     }
 
-    /// `holder` comes after those that it does not fit at `address`.
+    /// Puts `holder` after the holders of `address` that it cannot share with.
     pub(crate) fn give_way(&mut self, address: IpAddr, holder: &ServiceRef) {
         self.allocator.give_way(address, holder);
     }
 
-    /// What Services of the name of `holder` hold that are others: they were deleted, and it was made anew.
+    /// Addresses that deleted Services with the name of `holder` still hold.
     pub(crate) fn inherited(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let from = self.holders.range(holder.before_namesakes()..);
         let namesakes = from.take_while(|one| one.is_namesake(holder));
         namesakes.filter(|one| *one != holder).flat_map(|one| self.allocator.held_by(one)).collect()
     }
 
-    /// The status of `holder` shows `address`.
+    /// Notes that the status of `holder` shows `address`.
     pub(crate) fn mark_shown(&mut self, address: IpAddr, holder: &ServiceRef) {
         if self.holders(address).contains(holder)
             && let Some(entry) = self.entries.get_mut(&address)
@@ -282,7 +282,7 @@ impl Ledger {
         }
     }
 
-    /// Whether `address` was in use by one of those who have it: some node was seen to announce it, or a status to show it.
+    /// Whether `address` was in use by one of its holders: some node announced it, or a status showed it.
     pub(crate) fn was_in_use(&self, address: IpAddr) -> bool {
         self.entries.get(&address).is_some_and(|entry| entry.was_in_use)
     }
@@ -295,7 +295,7 @@ impl Ledger {
         }
     }
 
-    /// What is to be done so that `holder` owns `address`, which it was promised.
+    /// The call that makes `holder` an owner of `address`, which it was promised.
     pub(crate) fn claim_action(&self, holder: &ServiceRef, address: IpAddr) -> ClaimAction {
         let Some(entry) = self.entries.get(&address) else { return ClaimAction::Create };
         match &entry.object {
@@ -313,7 +313,7 @@ impl Ledger {
         }
     }
 
-    /// How `holder` is to be parted from `address`.
+    /// The call that releases `address` of `holder`.
     pub(crate) fn release_action(&self, holder: &ServiceRef, address: IpAddr) -> ReleaseAction {
         let Some(entry) = self.entries.get(&address) else { return ReleaseAction::None };
         match &entry.object {
@@ -336,7 +336,7 @@ impl Ledger {
         }
     }
 
-    /// The object as a watch or an answer shows it. `requester`: the answer is to a call made for this Service, which is
+    /// Takes in the object as a watch or an answer shows it. `requester`: the answer is to a call made for this Service, which is
     /// promised the address no longer unless the object names it. `keep` says which Services keep the address although the
     /// object names them no more: told each and whether the address was in use.
     pub(crate) fn observe_object(
@@ -396,7 +396,7 @@ impl Ledger {
         })
     }
 
-    /// Changes an entry and has the allocator show it.
+    /// Changes an entry and updates the allocator.
     fn edit(
         &mut self,
         address: IpAddr,
@@ -429,7 +429,7 @@ impl Ledger {
             // For the one that it is kept back for.
             AddressState::InQuarantine(_) => true,
         };
-        // It was others' that it was in use for.
+        // It was in use for others.
         let is_new_to_all = holds.iter().all(|one| !held.contains(one)) && !held.is_empty();
         if is_new_to_all && let Some(entry) = self.entries.get_mut(&address) {
             entry.was_in_use = false;
@@ -488,7 +488,7 @@ impl Ledger {
         Timestamp::from_millisecond(i64::try_from(ended_quarantines.0).ok()?).ok()
     }
 
-    /// What is in use, and what can be given.
+    /// The allocator: what is in use, and what can be allocated.
     pub(crate) const fn allocator(&self) -> &Allocator<ServiceRef> {
         &self.allocator
     }

@@ -1,5 +1,4 @@
-//! What Services have, as the ledger and the cluster show it, and what that means for them. Decisions on the state, without
-//! a call to anybody.
+//! Ownership of addresses as the objects, statuses and the ledger show it. Decisions on the state, without API calls.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,8 +21,8 @@ use crate::controller::stores::Stores;
 use crate::controller::stores::service_key;
 
 impl ClusterState {
-    /// An object as a watch shows it, or as the API server answers a call made for the Service `requester`. Names the Services
-    /// to look at again.
+    /// Takes in an object as a watch shows it, or as the API server answers a call made for the Service `requester`. Returns the
+    /// Services to sync.
     pub(crate) fn observe_vip(&mut self, vip: &VirtualIP, requester: Option<&ServiceRef>) -> Vec<ServiceKey> {
         self.orphan_candidates.extend(vip.spec.owners.iter().cloned());
         let Self { ledger, stores, clock, settings, .. } = self;
@@ -37,7 +36,7 @@ impl ClusterState {
         self.affected_services(vip.spec.address, &change)
     }
 
-    /// The object with this UID is gone. `wanted`: its Services keep the address if they want it, and make the object anew.
+    /// The object with this UID is gone. `wanted`: its Services retain the address if they want one, and create the object anew.
     pub(crate) fn vip_deleted(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
         let Self { ledger, stores, clock, settings, .. } = self;
         let keep = |holder: &ServiceRef| wanted && is_wanted(stores, holder, *settings);
@@ -51,12 +50,12 @@ impl ClusterState {
         self.affected_services(address, &change)
     }
 
-    /// There is no object for `address`, and so `holder` has none.
+    /// There is no object for `address`: `holder` does not own it.
     pub(crate) fn vip_absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
         self.cancel_promise(address, holder, false)
     }
 
-    /// `holder` has parted from `address`, unless the object names it still.
+    /// `holder` has released `address`, unless the object still names it.
     pub(crate) fn holder_left(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
         self.cancel_promise(address, holder, true)
     }
@@ -77,7 +76,7 @@ impl ClusterState {
         keys
     }
 
-    /// What the Service asks for, and what it is known to have.
+    /// The request of the Service, with what it holds and held.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -100,9 +99,8 @@ impl ClusterState {
         Ok(request)
     }
 
-    /// Whether `holder` named `pool` already when it was given `address`: then pools that became others since are no reason to
-    /// give it something else. So says what is remembered, else the object or our condition; where the object was lost, so it
-    /// is.
+    /// Whether `holder` named `pool` already when it was allocated `address`: then a later change of the pools is no reason to
+    /// allocate another. Known from memory, else from the object or our condition; assumed if the object was lost.
     fn named_pool_when_allocated(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
         if let Some(known) = self.named_pools.get(holder) {
             return known == pool;
@@ -117,26 +115,26 @@ impl ClusterState {
         is_lost || its == pool || former_pools.iter().any(|former| former == pool) || condition_says()
     }
 
-    /// `holder` was promised this for its request.
+    /// Remembers the pool that `holder` named when it was promised `plan`.
     pub(crate) fn remember_pool(&mut self, holder: &ServiceRef, pool: Option<String>, plan: &Plan) {
         let known = self.named_pools.get(holder);
         if pool == known.cloned() {
             return;
         }
-        // What it has yet to leave it was given by another wish.
+        // What it has yet to leave was allocated for another request.
         match pool.filter(|_| plan.leaves.is_empty()) {
             Some(pool) => drop(self.named_pools.insert(holder.clone(), pool)),
             None => self.forget_pool(holder),
         }
     }
 
-    /// Nobody knows by which wish `holder` has what it has.
+    /// Forgets the pool that `holder` named when it was allocated its addresses.
     pub(crate) fn forget_pool(&mut self, holder: &ServiceRef) {
         self.named_pools.remove(holder);
     }
 
-    /// Pools that owners of `vip` name and were given it by, as it records or their status tells, other than `pool`, which is to
-    /// be the one of the object. A Service that a hand took from its owners, and that keeps it, is to be one again.
+    /// Pools other than `pool`, the object's, that owners of `vip` name and named when they were allocated it, as the object or
+    /// their status tells. A Service that somebody removed from the owners, and that retains the address, counts as one.
     pub(crate) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
         let named = vip.owners.iter().chain(self.ledger.holders(vip.address)).filter_map(|owner| {
             let service = self.stores.live(owner)?;
@@ -149,7 +147,7 @@ impl ClusterState {
         named.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether the admin lets the Services of `address` be given another once no pool holds it.
+    /// Whether the admin allows the Services of `address` to move to another one once no pool holds it.
     fn may_move(&self, address: IpAddr) -> bool {
         let Some(vip) = self.vip(address) else { return false };
         let pool = self.stores.pools.get(&vip.spec.pool);
@@ -173,13 +171,13 @@ impl ClusterState {
         is_wanted(&self.stores, holder, self.settings)
     }
 
-    /// Whether `address` is ours to show: a pool has it, or a Service.
+    /// Whether `address` is managed here: a pool has it, or a Service holds it.
     pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
         self.ledger.pool_of(address).is_some() || !self.ledger.holders(address).is_empty()
     }
 
-    /// Whether the change of the Service's status cannot be ours: it took away what `holder` is to have, or added an address
-    /// of a pool or of another Service.
+    /// Whether the change of the Service's status is not ours: it removed an address that `holder` is to have, or added one of a
+    /// pool or of another Service.
     pub(crate) fn is_foreign_status_change(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
         let (was, is): (BTreeSet<_>, BTreeSet<_>) =
             (status_addresses(old).collect(), status_addresses(new).collect());
@@ -198,7 +196,7 @@ impl ClusterState {
         plan.is_some_and(|plan| plan.addresses.iter().any(|planned| planned.address == address))
     }
 
-    /// What `holder` has as a load balancer, and loses when it is none any more.
+    /// The addresses that `holder` holds as a load balancer, not as external IPs.
     pub(crate) fn held_as_load_balancer(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let service = self.stores.live(holder);
         let mut held = self.ledger.held_by(holder);
@@ -206,7 +204,7 @@ impl ClusterState {
         held
     }
 
-    /// Who may have addresses that nobody sees to any more, and was not looked at since that may have become so.
+    /// Services whose addresses may be orphaned. Each is returned once, until something changes.
     pub(crate) fn take_orphan_candidates(&mut self) -> BTreeSet<ServiceRef> {
         let mut orphan_candidates = std::mem::take(&mut self.orphan_candidates);
         orphan_candidates.retain(|orphan_candidate| {
@@ -219,7 +217,7 @@ impl ClusterState {
         orphan_candidates
     }
 
-    /// The Service as it was and as it is: who has to be looked at.
+    /// A Service that may hold addresses changed. Returns the Services to sync.
     pub(crate) fn on_holder_change(
         &mut self,
         old: Option<&Service>,
@@ -235,7 +233,7 @@ impl ClusterState {
             let Some(service) = new.filter(|new| new.metadata.uid.as_ref() == Some(&holder.uid)) else {
                 continue;
             };
-            // What its status does not show any more can be withdrawn, if it is not to have it.
+            // An address that its status no longer shows can be released, unless it is to have it.
             let unshown =
                 |address: IpAddr| old.is_some_and(|old| shows(old, address)) && !shows(service, address);
             if held.iter().any(|one| unshown(*one) && !self.keeps_address(&holder, service, *one)) {
@@ -246,9 +244,8 @@ impl ClusterState {
     }
 }
 
-/// Whether what `owner` has as a load balancer is to be withdrawn although the service controller will not ask for it: the
-/// Service is gone, was made anew, or wants no address and carries no finalizer of ours by which the service controller
-/// would see to it.
+/// Whether the load balancer addresses of `owner` are orphaned, so that the service controller will not release them: the
+/// Service is gone, was made anew, or wants no address and carries no finalizer of ours.
 pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
@@ -263,10 +260,10 @@ pub(crate) fn shows(service: &Service, address: IpAddr) -> bool {
     status_addresses(service).any(|shown| shown == address)
 }
 
-/// Whether `holder` keeps the address although the object names it no more, or was put into quarantine: its Service wants an
-/// address, and its status shows this one, or was emptied and some node announced it. Nobody but a hand takes an address
-/// from such a Service. One that shows another address instead has moved; and what another station has, as a quarantine
-/// says, is left by all.
+/// Whether `holder` keeps the address although the object no longer names it, or was put into quarantine: its Service wants an
+/// address, and its status shows this one, or was emptied and some node announced it. No controller takes an address from such
+/// a Service: somebody edited the object. A Service that shows another address instead has moved; and an address that another
+/// station has, as a quarantine says, is left by all.
 fn keeps_without_owning(
     stores: &Stores,
     holder: &ServiceRef,
@@ -291,8 +288,7 @@ fn is_wanted(stores: &Stores, holder: &ServiceRef, settings: Settings) -> bool {
     })
 }
 
-/// On which terms a Service shares what it has, or the one that was made anew under its name; with nobody, as long as nothing
-/// is known of it.
+/// The sharing terms of a Service, or of the one that was made anew under its name; unshared as long as nothing is known of it.
 fn terms_of(stores: &Stores, holder: &ServiceRef, settings: Settings) -> Terms {
     let known = stores.service(holder).and_then(|service| terms(&service, settings).ok());
     known.unwrap_or_else(|| Terms::alone(&holder.namespace))

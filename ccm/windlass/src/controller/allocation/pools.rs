@@ -1,4 +1,4 @@
-//! Which addresses of the pools can be used, and what to tell their admin. Pure.
+//! Which addresses of the pools can be used, and what their status reports. Pure.
 //!
 //! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others. What
 //! a Service holds it keeps, whatever is found here: this is about what is given from now on.

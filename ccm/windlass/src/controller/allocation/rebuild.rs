@@ -1,8 +1,8 @@
-//! The ledger as it is built when a controller begins, and what Services are adopted with: the addresses that their status
-//! shows. Decisions on the state, without a call to anybody.
+//! Building the ledger when a controller starts, and adopting addresses that the status of a Service shows. Decisions on the
+//! state, without API calls.
 //!
-//! Of each address there are two memories: the object, which is the claim, and the status of its Service. A hand, or a
-//! predecessor, may have written either or deleted it while nobody looked. What both say holds; where they differ, a Service
+//! Of each address there are two records: the object, which is the claim, and the status of its Service. A user, or another
+//! controller, may have changed or deleted either while no controller ran. What both say holds; where they differ, a Service
 //! that wants an address and shows it outweighs one that only the object names.
 
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use crate::controller::stores::created;
 use crate::controller::stores::service_key;
 use windlass_ccm::store::Change;
 
-/// What a Service that an object names as an owner, or one that was made anew under its name, has besides to say for itself,
-/// the best first.
+/// What besides the object supports the claim of an owner, or of the Service that was made anew under its name; the strongest
+/// first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ClaimStrength {
-    /// Our condition on it tells that it has the address.
+    /// Our condition on it says that it has the address.
     ConditionSays,
     /// Its status shows the address.
     StatusShows,
@@ -41,8 +41,8 @@ enum ClaimStrength {
 }
 
 impl ClusterState {
-    /// Builds the ledger once every list is complete. First the objects, which are claims, then the Services that show
-    /// an address no object says they have: those satisfied come before any that wait.
+    /// Builds the ledger once every list is complete: first from the objects, which are claims, then from Services that show an
+    /// address without owning it, and only then for Services that wait.
     pub(crate) fn rebuild_when_complete(&mut self) -> bool {
         let Stores { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.stores;
         let complete = pools.is_synced()
@@ -69,8 +69,8 @@ impl ClusterState {
         true
     }
 
-    /// Promises to all Services, the oldest first, what they show and do not hold. Names those that got something, and those
-    /// that show addresses of pools that are not theirs.
+    /// Promises to all Services, the oldest first, the addresses that they show and do not hold. Returns those that got one, and
+    /// those that show managed addresses that they do not hold.
     pub(crate) fn adopt_all_shown(&mut self) -> Vec<ServiceKey> {
         let unheld = |service: &Arc<Service>| {
             let Some(owner) = owner(service) else { return false };
@@ -84,7 +84,7 @@ impl ClusterState {
             .collect()
     }
 
-    /// Names the Service if its status shows an address of a pool, or of another Service, that it does not hold.
+    /// The Service, if its status shows an address of a pool, or of another Service, that it does not hold.
     fn shows_address_of_others(&self, service: &Service) -> Option<ServiceKey> {
         let owner = owner(service).filter(|owner| self.is_wanted(owner))?;
         let is_of_another = |address: IpAddr| !self.ledger.holders(address).contains(&owner);
@@ -92,8 +92,8 @@ impl ClusterState {
         shown.any(is_of_another).then(|| service_key(&owner))
     }
 
-    /// Promises the Service what its status shows and it does not hold, as far as it wants so many: it has it from another
-    /// controller, or its object was lost. Names it if it got something.
+    /// Promises the Service the addresses that its status shows and it does not hold, up to the number that it wants: another
+    /// controller allocated them, or their objects were lost. Returns the Service if it got one.
     fn adopt_shown(&mut self, service: &Service) -> Option<ServiceKey> {
         let owner = owner(service)?;
         let holds = |address: IpAddr| self.ledger.holders(address).contains(&owner);
@@ -131,8 +131,8 @@ impl ClusterState {
         let family = Family::of(address);
         let held = self.ledger.held_by(owner);
         let shown = held.iter().filter(|one| Family::of(**one) == family && shows(service, **one)).count();
-        // As long as it runs the ledger knows what hands have put where. At the start our condition tells of what the Service
-        // has; where it tells of neither, an address that another shows was put there by a hand.
+        // As long as it runs the ledger knows which edits were not ours. At the start our condition tells of what the Service
+        // has; where it tells of neither, somebody else put an address there that another Service shows.
         let condition_says = |one: IpAddr| condition::says_has_address(service, one);
         let is_hidden = |one: &IpAddr| {
             self.ready
@@ -169,7 +169,7 @@ impl ClusterState {
         })
     }
 
-    /// Notes which addresses the statuses of their Services show.
+    /// Records which addresses the status of their Services shows.
     fn record_shown_addresses(&mut self) {
         let Self { ledger, stores, .. } = self;
         for service in stores.services.list() {
@@ -180,7 +180,7 @@ impl ClusterState {
         }
     }
 
-    /// Notes on which terms Services have what they have.
+    /// Records the sharing terms of all Services.
     fn record_terms(&mut self) {
         let Self { ledger, stores, settings, .. } = self;
         for service in stores.services.list() {
@@ -190,8 +190,8 @@ impl ClusterState {
         }
     }
 
-    /// Of those that share an address and do not fit, some changed while nobody looked, or were put there by a hand: the best
-    /// [`ClaimStrength`] comes first, and who was edited later gives way.
+    /// Orders the holders of an address that cannot share it, because a Service changed while no controller ran, or somebody
+    /// edited the object: the best [`ClaimStrength`] comes first, and the Service that was edited later gives way.
     fn resolve_sharing_conflicts(&mut self) {
         let mut later: BTreeMap<(ClaimStrength, Option<Timestamp>), Vec<_>> = BTreeMap::new();
         for (address, holders) in self.ledger.claims().filter(|(_, holders)| holders.len() > 1) {
@@ -238,7 +238,7 @@ impl ClusterState {
         if is_satisfied { ClaimStrength::Satisfied } else { ClaimStrength::Lacking }
     }
 
-    /// A status may show what another hand has written: what its Service waits for, or has, may be another thing now.
+    /// The status of a Service changed, perhaps by another controller: what it waits for, or holds, may change too.
     pub(crate) fn on_status_change(&mut self, change: &Change<Service>) -> Option<ServiceKey> {
         let (old, new) = (change.old.as_ref(), change.new.as_ref()?);
         let shown: Vec<IpAddr> = status_addresses(new).collect();
@@ -249,7 +249,7 @@ impl ClusterState {
         for address in &shown {
             self.ledger.mark_shown(*address, &holder);
         }
-        // The service controller may have seen this before there was the pool that makes it wrong.
+        // The service controller may have seen this status before the pool existed that makes it wrong.
         let is_paced = self.status_conflicts.is_ongoing(&holder, self.clock.now());
         let wrong = |state: &Self| state.shows_address_of_others(new).filter(|_| !is_paced);
         let key = self.adopt_shown(new).or_else(|| wrong(self));

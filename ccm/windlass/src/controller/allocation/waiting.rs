@@ -1,16 +1,16 @@
-//! Who waits for an address, found by what would change the answer. Pure.
+//! The Services that wait for an address, indexed by what they wait for. Pure.
 //!
-//! A Service that could not be served, or only in part, waits here. Something happens ([`Trigger`]): an address is let go,
-//! a holder's terms change, a pool or a namespace's labels change. [`Waiting::retry`] then gives addresses at once, in
-//! memory, to those that wait for just that, and names them, so that their Services are looked at and the addresses
-//! claimed. What a Service waits for is given to it before anybody who comes later can ask.
+//! A Service whose request could not be met, or only in part, waits here. Something happens ([`Trigger`]): an address is
+//! released, a holder's terms change, a pool or a namespace's labels change. [`Waiting::retry`] then allocates at once, in
+//! memory, to the Services that wait for just that, and returns them, so that they are synced and the addresses claimed. A
+//! Service that waits comes before any later request.
 //!
-//! The order is: those that name their addresses, because nothing else can serve them (allocation scenario 112), then those
-//! that have nothing before those that want more than they have, then by age, then by name. Always the first one that can be served is served, so that the outcome is the same as if
-//! everybody were tried again and again from the beginning; but only those are tried whose answer can have changed, and
-//! of those that are [alike](groups::Kind::Alike) only the first. At most one plan is made for each that is served and one for
-//! each group that is concerned, and one more for a group each time a shared address or a new sharing key gives it
-//! another chance.
+//! The order is: Services that name their addresses, because no other address will do (allocation scenario 112), then those
+//! that have none before those that want more, then by age, then by name. It is always the first one that can be served, so
+//! that the result is the same as if all were tried again and again from the beginning; but only those are tried whose result
+//! can have changed, and of those that are [interchangeable](groups::GroupKey::Interchangeable) only the first. At most one plan
+//! is made for each that is served and one for each affected group, and one more for a group each time a shared address or a
+//! new sharing key makes another allocation possible.
 //!
 //! An address that is free and that a waiting Service names can be given to another in one case: the Service names
 //! several, and they cannot be had together. It is not kept back then, or two Services that name each other's addresses
@@ -28,17 +28,17 @@ use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Requ
 
 use self::groups::{GroupId, Groups, Precedence, QueuePosition, Target};
 
-/// Who has the addresses: the ledger.
+/// Where addresses are allocated: the ledger.
 pub(crate) trait AddressSource {
-    /// What is in use.
+    /// The allocator: what is in use.
     fn allocator(&self) -> &Allocator<ServiceRef>;
 
-    /// What [`Self::allocate`] would give.
+    /// What [`Self::allocate`] would allocate.
     fn plan(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
         self.allocator().plan(owner, request).ok()
     }
 
-    /// Gives `owner` what it asks for. `None`: it cannot be had, and nothing is changed.
+    /// Allocates what `owner` requests. `None`: that is impossible, and nothing is changed.
     fn allocate(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan>;
 }
 
@@ -53,32 +53,32 @@ pub(crate) struct WaitingService {
     pub(crate) missing: Vec<Family>,
 }
 
-/// Something that may make possible what was not.
+/// A change that may make an allocation possible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trigger<'a> {
-    /// The address was let go, or kept back, or is not kept back any more, or its holders or their terms changed.
+    /// The address was released, or entered or left quarantine, or its holders or their terms changed.
     Address(IpAddr),
     /// These were the pools before.
     Pools(&'a [Pool]),
     /// A namespace has these labels.
     Namespace(&'a str, &'a Labels),
-    /// Nothing is known of what changed.
+    /// Anything may have changed.
     Everything,
 }
 
-/// Why a group is tried.
+/// How long a group is retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RetryWhile {
-    /// So long as one of these is free.
+    /// As long as one of these is free.
     AnyFree(BTreeSet<IpAddr>),
-    /// Until it cannot be served.
+    /// As long as an allocation is possible.
     Possible,
 }
 
-/// The first of each group to try, in order.
+/// The groups to retry, by the position of their first.
 type RetryQueue = BTreeMap<(QueuePosition, GroupId), RetryWhile>;
 
-/// Everybody who waits.
+/// The Services that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     waiters: BTreeMap<ServiceRef, (WaitingService, QueuePosition, GroupId)>,
@@ -135,7 +135,8 @@ impl Waiting {
         self.waiters.is_empty()
     }
 
-    /// Gives what can be given after `triggers`, and says to whom, in order. Who got only part of it waits on.
+    /// Allocates what `triggers` made possible, and returns the Services that got something, in order. A Service that got only
+    /// part of its request waits on.
     pub(crate) fn retry(
         &mut self,
         source: &mut impl AddressSource,
@@ -188,7 +189,7 @@ impl Waiting {
         allocated
     }
 
-    /// What was let go is kept back for those who had it: who waits under their name waits for that too from now on.
+    /// A released address is kept for its former owners: Services that wait under their names wait for it, too, from now on.
     fn regroup_former_owners(&mut self, allocator: &Allocator<ServiceRef>, triggers: &[Trigger<'_>]) {
         let mut namesakes = BTreeSet::new();
         for trigger in triggers {
@@ -204,7 +205,7 @@ impl Waiting {
         }
     }
 
-    /// Those that wait under the name of `former`, which are next to each other in the order of Services.
+    /// The waiting Services with the name of `former`, which are next to each other in the order of Services.
     fn waiting_namesakes<'a>(&'a self, former: &'a ServiceRef) -> impl Iterator<Item = &'a ServiceRef> {
         let from = self.waiters.range(former.before_namesakes()..).map(|(owner, _)| owner);
         from.take_while(|owner| owner.is_namesake(former))
@@ -279,7 +280,7 @@ impl Waiting {
         }
     }
 
-    /// Changes a waiter and looks again what it waits for.
+    /// Changes a waiting Service and works out anew what it waits for.
     fn regroup(
         &mut self,
         allocator: &Allocator<ServiceRef>,
@@ -313,7 +314,7 @@ impl Waiting {
     }
 }
 
-/// Gives `owner` what it asks for if that is more than it has.
+/// Allocates what `owner` requests if that is more than it has.
 fn give(source: &mut impl AddressSource, owner: &ServiceRef, request: &Request) -> Option<Plan> {
     let plan = source.plan(owner, request)?;
     let gains = plan.addresses.iter().any(|planned| planned.how != How::Kept);

@@ -1,5 +1,4 @@
-//! `--cloud-config`: what the admin says of the machines, which no machine says by itself: where they are, and which of
-//! them are gone.
+//! `--cloud-config`: what only the admin knows of the machines: where they are, and which of them are gone.
 
 mod file;
 mod glob;
@@ -26,7 +25,7 @@ pub(crate) struct CloudConfig {
     lifecycle: Lifecycle,
 }
 
-/// What is known of some nodes.
+/// What the file says of some nodes.
 #[derive(Debug, Clone, PartialEq)]
 struct MetadataEntry {
     /// Nodes whose name matches one of these; empty: whatever the name.

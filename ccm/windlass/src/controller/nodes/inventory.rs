@@ -1,4 +1,4 @@
-//! The machines as the admin lists them, and since when we have seen those that are said to be gone not ready.
+//! The machines as the admin lists them, and since when the nodes of those listed as gone are not ready.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -56,14 +56,14 @@ impl MachineInventory {
     }
 }
 
-/// Since when nodes are seen not ready; only of those that are listed.
+/// Since when nodes were observed not ready; only nodes that are listed.
 #[derive(Debug, Default)]
 struct NotReadyObservations(HashMap<String, NotReadyObservation>);
 
 #[derive(Debug, PartialEq)]
 struct NotReadyObservation {
-    /// Of which Node, and of which time of not being ready: a node that was ready in between has another.
-    of: (Option<String>, Timestamp),
+    /// UID of the Node, and since when it is not ready by its condition: a node that was ready in between has another time.
+    not_ready: (Option<String>, Timestamp),
     first: Instant,
 }
 
@@ -78,13 +78,13 @@ impl NotReadyObservations {
             self.forget(node);
             return None;
         };
-        let of = (node.uid(), since);
+        let not_ready = (node.uid(), since);
         let observation = self
             .0
             .entry(node.name_any())
-            .or_insert_with(|| NotReadyObservation { of: of.clone(), first: now });
-        if observation.of != of {
-            *observation = NotReadyObservation { of, first: now };
+            .or_insert_with(|| NotReadyObservation { not_ready: not_ready.clone(), first: now });
+        if observation.not_ready != not_ready {
+            *observation = NotReadyObservation { not_ready, first: now };
         }
         let by_condition = Duration::try_from(wall.duration_since(since)).unwrap_or_default();
         Some(by_condition.min(now.saturating_duration_since(observation.first)))

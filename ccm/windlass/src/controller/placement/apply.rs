@@ -1,4 +1,4 @@
-//! Makes the cluster what the plan says, and nothing else: what is as it should be is not written.
+//! Writes the difference between the cluster and the plan, and nothing else.
 //!
 //! One pass at a time. A write that meets a newer object fails by its precondition; the watch brings the news, and the
 //! next pass decides again. A pass of which something failed is repeated with back-off, unless there is something new before.
@@ -20,11 +20,11 @@ use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::controller::state::watched_kinds::WatchedKind;
 use crate::controller::stores::call::{CallFailed, call};
 
-/// When the news of what overtook a write has come, unless a watch is interrupted.
-const NEWS_ARE_HERE: Duration = Duration::from_secs(2);
+/// After a conflict: by then the watch shows the newer object, unless it is interrupted.
+const RETRY_AFTER_CONFLICT: Duration = Duration::from_secs(2);
 /// Writes in flight at the same time.
 const PARALLEL: usize = 8;
-/// The planner's hands.
+/// The planner and its writes.
 pub(crate) struct Applier {
     shared: Arc<SharedState>,
     pools: Api<Lenient<VirtualIPPool>>,
@@ -33,7 +33,6 @@ pub(crate) struct Applier {
     throttle: PoolStatusThrottle,
 }
 
-/// Plans, and makes it so.
 impl Reconciler for Applier {
     fn wakeup(&self) -> &Wakeup {
         &self.shared.planner_wakeup
@@ -101,7 +100,7 @@ impl Applier {
         }
     }
 
-    /// Makes a call and takes in its answer. What changed or vanished meanwhile is no failure: its news is on its way.
+    /// Makes a call and takes in its answer. A conflict, or an object that is gone, is no failure: the watch will show it.
     async fn learn<K: WatchedKind>(
         &self,
         what: &str,
@@ -121,7 +120,7 @@ impl Applier {
     /// Somebody changed an object meanwhile. The news may be here before, or be one that is no reason for a pass, as that of
     /// a status.
     fn on_conflict(&self) {
-        self.shared.planner_wakeup.request_at(Instant::now() + NEWS_ARE_HERE);
+        self.shared.planner_wakeup.request_at(Instant::now() + RETRY_AFTER_CONFLICT);
     }
 
     async fn delete_router(&self, router: &VirtualRouter) -> Result<(), CallFailed> {

@@ -1,4 +1,4 @@
-//! What each change of the cluster means for what was worked out from it.
+//! Drops cached results that a change of the cluster affects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ impl ClusterState {
         }
     }
 
-    /// What pools have to tell of, by their names.
+    /// What the status of pools reports, by their names.
     pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
         let known =
             self.findings.take().unwrap_or_else(|| Arc::new(PoolFindings::of(&self.stores, &self.ledger)));
         Arc::clone(self.findings.insert(known))
     }
 
-    /// Whether its pool has to tell of it.
+    /// Whether the status of its pool reports it.
     fn is_a_finding(&self, vip: &VirtualIP) -> bool {
         match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
             None => self.ledger.pool_of(vip.spec.address).is_none(),

@@ -37,7 +37,7 @@ pub(crate) use unplaced::{Unplaced, why_unplaced};
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
 
-/// What a plan needs to know of a pool.
+/// The settings of a pool that matter to placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolPlacement {
     pub(crate) interface: Option<String>,
@@ -322,7 +322,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The routers that count. Of several with one VRID on one segment, which only hands make, agents take part in the oldest
+/// The routers that count. Of several with one VRID on one segment, which only manual edits make, agents take part in the oldest
 /// only; the VIPs of the others are placed anew.
 fn distinct(routers: &[Arc<VirtualRouter>]) -> Vec<&Arc<VirtualRouter>> {
     let mut by_age: Vec<_> =

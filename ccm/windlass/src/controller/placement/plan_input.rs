@@ -1,4 +1,4 @@
-//! What the planner sees of the state.
+//! The planner's input, from the state.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::controller::stores::Stores;
 #[cfg(test)]
 mod tests;
 
-/// All of it.
+/// The input of a plan.
 pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     let topology = state.topology_cache.topology(&state.stores);
     PlanInput {
@@ -23,13 +23,13 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     }
 }
 
-/// All but the VIPs.
+/// The input without the VIPs.
 fn input_without_vips(stores: &Stores, topology: Arc<Topology>) -> PlanInput {
     let routers = stores.routers.iter().cloned().collect();
     PlanInput { pools: pools(stores), vips: Vec::new(), routers, topology }
 }
 
-/// What plans need to know of pools, by their names.
+/// The pools' settings for placement, by their names.
 pub(crate) fn pools(stores: &Stores) -> BTreeMap<String, PoolPlacement> {
     stores.pools.iter().map(|pool| (pool.name_any(), pool_placement(pool))).collect()
 }
@@ -42,8 +42,8 @@ fn pool_placement(pool: &VirtualIPPool) -> PoolPlacement {
 }
 
 impl ClusterState {
-    /// The virtual router that `vip`, which is about to be made for `holder`, can name at once: one write less than to make
-    /// it and then to say who carries it. `None`: the planner decides when the object is there.
+    /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write.
+    /// `None`: the planner decides when the object exists.
     pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
         let address = vip.spec.address;
         let is_sibling = |other: &IpAddr| *other != address && other.is_ipv4() == address.is_ipv4();

@@ -44,7 +44,7 @@ impl RouterLoads {
         self.expected.insert(address, router);
     }
 
-    /// It is not expected any more.
+    /// The VIP exists, or is expected elsewhere.
     fn no_longer_expected(&mut self, address: IpAddr) {
         if let Some(router) = self.expected.remove(&address) {
             decrease(&mut self.expected_by, &router);

@@ -1,4 +1,4 @@
-//! What plans are made on, worked out once for each state it has, and what it offers to VIPs that are being made.
+//! The topology and what is worked out from it, cached until it changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::plan::{PlacementClass, ReadyRouters, Topology};
 use crate::controller::allocation::pools::{Announceability, ReviewedPool, announceability};
 use crate::controller::stores::Stores;
 
-/// The topology, and what is worked out from it together with pools and virtual routers. What changes is to be told.
+/// The topology, and what is worked out from it together with pools and virtual routers. Callers report changes.
 #[derive(Debug, Default)]
 pub(crate) struct TopologyCache {
     topology: Option<Arc<Topology>>,

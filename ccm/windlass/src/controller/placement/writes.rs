@@ -1,4 +1,4 @@
-//! What has to be written so that the cluster is as planned: the difference, and nothing where there is none. Pure.
+//! The writes that make the cluster as planned: the difference, and nothing where there is none. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ impl PlannedWrites {
             let former = if former.is_empty() { Value::Null } else { json!(former) };
             spec.insert("formerPools".to_owned(), former);
         }
-        // In quarantine nobody announces it; only a hand puts it there with a virtual router, or names one.
+        // In quarantine nobody announces it; only a manual edit puts it there with a virtual router, or names one.
         let is_nowhere = placement.unplaced.is_some() || vip.spec.quarantine.is_some();
         if is_nowhere && vip.spec.virtual_router.is_some() {
             spec.insert("virtualRouter".to_owned(), Value::Null);
@@ -220,7 +220,7 @@ impl PlannedWrites {
     }
 }
 
-/// What the plan says of a VIP; nothing where that is as it was.
+/// What the plan says of a VIP; `None` where nothing changes.
 #[derive(Default)]
 struct VipPlacement<'a> {
     router: Option<&'a String>,
@@ -231,8 +231,8 @@ struct VipPlacement<'a> {
 }
 
 impl<'a> VipPlacement<'a> {
-    /// Why nobody announces the VIP, unless a node does all the same: one without a report may. One that is gone cannot say
-    /// that it does no more.
+    /// Why nobody announces the VIP, unless a node may do so all the same: one without a report. A node that is gone cannot
+    /// report that it stopped.
     fn unannounced_reason(&self, stores: &Stores, vip: &VirtualIP) -> Option<&'a Unplaced> {
         let active = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
         let is_gone = || {

@@ -1,5 +1,5 @@
-//! Making an address a Service's own: the calls that create its `VirtualIP`, put the Service among its owners, or take
-//! it out of quarantine. Each changes only what was seen; whoever came first is learnt from the API server's answer.
+//! Claiming an address for a Service: the calls that create its `VirtualIP`, add the Service to its owners, or end its
+//! quarantine. Each is guarded by the version that was seen; the API server's answer tells if another controller was faster.
 
 use std::net::IpAddr;
 

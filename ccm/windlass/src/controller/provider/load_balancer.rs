@@ -3,7 +3,7 @@
 //! Order of one address's life: promised by the ledger → claimed in its `VirtualIP` (`claim`) → carried by a virtual router
 //! (planner) → announced (agents) → in the Service's status (service controller) → withdrawn (`release`), and in quarantine
 //! until nobody expects it to be where it was. One call of the API server at a time: after each, what is to be done is
-//! decided anew from what the answer taught.
+//! decided anew from its answer.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{Families, How, Plan, Planned, Unshared};
 
 use super::outcome::{self, Announcement, announcement, foreign, is_own, status};
-use super::rejection::{reason, refused, request_rejected};
+use super::rejection::{allocation_rejected, reason, request_rejected};
 use crate::controller::allocation::ledger::{ClaimAction, ObservedVip, ReleaseAction};
 use crate::controller::allocation::request::{asks_otherwise, owner, status_addresses};
 use crate::controller::allocation::settings::Settings;
@@ -30,9 +30,9 @@ use crate::controller::state::shared::SharedState;
 
 /// When to ask again while the lists are not complete yet.
 const NOT_READY: Duration = Duration::from_millis(200);
-/// Steps taken in one go for one Service: more than two controllers that race for all its addresses ever need.
+/// Steps of one call for one Service: more than two controllers that race for all its addresses ever need.
 pub(crate) const MAX_STEPS: usize = 64;
-/// Reasons of the events of an address that moves.
+/// Reasons of the events for an address that moves.
 const MOVING: &str = "AddressMoving";
 const MOVED: &str = "AddressMoved";
 
@@ -45,20 +45,20 @@ pub(crate) struct Provider {
     pub(crate) events: EventSink,
 }
 
-/// What is to be done for a Service, as the state shows it.
+/// The next step for a Service, as the state shows it.
 #[derive(Debug)]
 enum EnsureStep {
-    /// An address it was promised is to become its own. `instead`: of this one, and why it cannot stay there.
-    Claim { planned: Planned, claim: ClaimAction, instead: Option<(IpAddr, String)> },
-    /// Another station has an address of it.
+    /// An address that was promised is claimed. `replaces`: the address that it replaces, and why that cannot stay.
+    Claim { planned: Planned, claim: ClaimAction, replaces: Option<(IpAddr, String)> },
+    /// Another station has an address of the Service.
     QuarantineTaken { address: IpAddr, object: ObservedVip, why: String },
-    /// It cannot have what it asks for. What it has of it and nobody knows of yet is given back.
+    /// The request cannot be met: the addresses that no status shows yet are released.
     Release { addresses: Vec<IpAddr>, error: ProviderError },
-    /// All is claimed. `unused`: what it has besides, and nobody is told to use any more.
-    Finish { answer: Result<Ensured, ProviderError>, unused: Vec<IpAddr>, moved: Option<String> },
+    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more.
+    Finish { result: Result<Ensured, ProviderError>, unused: Vec<IpAddr>, moved: Option<String> },
 }
 
-/// What of a request the answer speaks of.
+/// What the result depends on besides the plan.
 struct RequestSummary {
     families: Families,
     pool: Option<String>,
@@ -78,7 +78,7 @@ fn next_step(
     if !state.ready {
         return (Err(not_ready()), Vec::new());
     }
-    // Since this was asked for it may have changed: what is decided now is decided by what is known now.
+    // The Service may have changed since the call: the latest version decides.
     let latest = state.stores.live(holder);
     let service = latest.as_deref().unwrap_or(service);
     let request = match state.full_request(holder, service) {
@@ -97,17 +97,17 @@ fn next_step(
     let lost = state.ledger.allocator().collisions(holder, &request.terms);
     let (placed, affected) = state.allocate(holder, service, request);
     let step = match placed {
-        Ok(plan) => step_of(state, holder, service, &summary, &plan, &lost),
+        Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
         Err(error) => {
             let rejection = (reason(&error), error.to_string());
-            let why = || refused(&error, |address| state.node_with(address));
+            let why = || allocation_rejected(&error, |address| state.node_with(address));
             reject(state, holder, service, &lost, rejection, why)
         }
     };
     (Ok(step), affected)
 }
 
-/// A Service that cannot have what it asks for keeps what it shows, and the object too: one that a hand deleted, or put into
+/// The claim of an address that a Service with an impossible request shows: an object that somebody deleted, or put into
 /// quarantine, is made anew.
 fn reclaim(state: &ClusterState, holder: &ServiceRef, service: &Service) -> Option<EnsureStep> {
     let shown = shown(service);
@@ -116,13 +116,14 @@ fn reclaim(state: &ClusterState, holder: &ServiceRef, service: &Service) -> Opti
         claim @ (ClaimAction::Create | ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_)) => {
             let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
             let planned = Planned { address, pool, how: How::Kept };
-            Some(EnsureStep::Claim { planned, claim, instead: None })
+            Some(EnsureStep::Claim { planned, claim, replaces: None })
         }
         ClaimAction::Owned => None,
     })
 }
 
-/// A Service that cannot have what it asks for keeps what it has in service, and gives back what nobody was told of.
+/// The step for a Service with an impossible request: it keeps the addresses in use, and releases those that were never
+/// shown.
 fn reject(
     state: &ClusterState,
     holder: &ServiceRef,
@@ -140,7 +141,7 @@ fn is_among(lost: &[Unshared<ServiceRef>], address: IpAddr) -> bool {
     lost.iter().any(|one| one.address == address)
 }
 
-/// What it has and its status does not show: an address that works is its own still, whoever emptied the status.
+/// Releases the addresses that the status does not show. One that was in use stays, whoever emptied the status.
 fn release_unshown(
     state: &ClusterState,
     holder: &ServiceRef,
@@ -156,9 +157,9 @@ fn release_unshown(
     EnsureStep::Release { addresses, error }
 }
 
-/// What the status of a Service that gets nothing else is to show, where it does not. One that changed so that it fits those
-/// no more that it shares its address with loses it: it is to show it no longer, and gives it back after that. What works it
-/// is to show, though somebody has taken it from the status, and nothing of our pools that it does not have.
+/// The status of a Service with an impossible request, if it is wrong. A Service that changed so that it can no longer share its
+/// address loses it: first the status no longer shows it, then it is released. The status shows every address that was in
+/// use, though somebody has removed it, and no address of our pools that the Service does not hold.
 fn correct_status(
     state: &ClusterState,
     holder: &ServiceRef,
@@ -172,12 +173,11 @@ fn correct_status(
     keeps.retain(|address| {
         !is_among(lost, *address) && (shown.contains(address) || state.ledger.was_in_use(*address))
     });
-    // An address of a pool that it does not have, somebody else has written there.
-    let is_foreign_status_change = |address: &IpAddr| {
+    // Somebody else wrote an address of a pool that the Service does not hold.
+    let is_foreign = |address: &IpAddr| {
         state.ledger.pool_of(*address).is_some() && !state.ledger.holders(*address).contains(holder)
     };
-    let is_right =
-        keeps.iter().all(|address| shown.contains(address)) && !shown.iter().any(is_foreign_status_change);
+    let is_right = keeps.iter().all(|address| shown.contains(address)) && !shown.iter().any(is_foreign);
     if why.is_none() && is_right {
         return None;
     }
@@ -186,16 +186,16 @@ fn correct_status(
     });
     let status = status(keeps, foreign(service, |address| state.is_ours(address)));
     let message = why.into_iter().chain([message]).collect::<Vec<_>>().join("; ");
-    let answer = Ok(Ensured::Refused { status, reason, message });
-    Some(EnsureStep::Finish { answer, unused: Vec::new(), moved: None })
+    let result = Ok(Ensured::Refused { status, reason, message });
+    Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None })
 }
 
-/// Why a Service parts from an address that it shared.
+/// Why a Service leaves an address that it shared.
 fn unshared(Unshared { address, holder, why }: &Unshared<ServiceRef>) -> String {
     format!("{address} stays with Service {holder} and is left by this one, which changed: {why}")
 }
 
-/// Why a Service parts from `address`, where that is not by its own wish.
+/// Why a Service leaves `address` although it did not ask to.
 fn why_left(state: &ClusterState, lost: &[Unshared<ServiceRef>], address: IpAddr) -> Option<String> {
     let collision = lost.iter().find(|one| one.address == address).map(unshared);
     let outside =
@@ -203,7 +203,7 @@ fn why_left(state: &ClusterState, lost: &[Unshared<ServiceRef>], address: IpAddr
     collision.or_else(outside)
 }
 
-fn step_of(
+fn next_step_by_plan(
     state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
@@ -215,19 +215,19 @@ fn step_of(
     for planned in &plan.addresses {
         let claim = state.ledger.claim_action(holder, planned.address);
         if claim != ClaimAction::Owned {
-            // One that it never showed it was given by a hand.
+            // An address that it never showed was given to it by somebody who edited the object.
             let is_old = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4() && shown.contains(old);
             let mut leaves = plan.leaves.iter().copied().filter(is_old);
-            let instead = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
-            return EnsureStep::Claim { planned: planned.clone(), claim, instead };
+            let replaces = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
+            return EnsureStep::Claim { planned: planned.clone(), claim, replaces };
         }
     }
-    // What was in use stays, also where a hand has taken it out of the status.
+    // What was in use stays, also where somebody has removed it from the status.
     let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.was_in_use(address);
-    let announcement =
+    let announcement_of =
         |address: IpAddr| announcement(address, state.vip(address).map(|vip| &**vip), was_used(address));
     for Planned { address, .. } in &plan.addresses {
-        if let Announcement::Taken { message } = announcement(*address)
+        if let Announcement::Taken { message } = announcement_of(*address)
             && !state.is_shown_by_any_owner(*address)
             && let ReleaseAction::LastOwner(object) | ReleaseAction::Leave { object, .. } =
                 state.ledger.release_action(holder, *address)
@@ -239,17 +239,17 @@ fn step_of(
     let mut own = shown.clone();
     own.retain(|address| state.ledger.holders(*address).contains(holder));
     let pool = summary.pool.as_deref();
-    let answer =
-        outcome::ensure_result(plan, summary.families, pool, &own, announcement, foreign(service, ours));
-    let (unused, moved) = match &answer {
+    let result =
+        outcome::ensure_result(plan, summary.families, pool, &own, announcement_of, foreign(service, ours));
+    let (unused, moved) = match &result {
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
-    EnsureStep::Finish { answer, unused, moved }
+    EnsureStep::Finish { result, unused, moved }
 }
 
-/// What a served Service has besides its plan and its status does not show (any more), and the words of an event if some of
-/// it is an address that no pool holds any more.
+/// Addresses that a Service holds besides its plan and that its status does not show (any more), and the message of an event if
+/// no pool holds some of them any more.
 fn unused(
     state: &ClusterState,
     plan: &Plan,
@@ -287,11 +287,11 @@ impl Provider {
         step: EnsureStep,
     ) -> Result<Option<Ensured>, ProviderError> {
         match step {
-            EnsureStep::Claim { planned, claim, instead } => {
+            EnsureStep::Claim { planned, claim, replaces } => {
                 let makes = claim == ClaimAction::Create;
                 self.claim(holder, &planned, claim).await?;
                 let address = planned.address;
-                if let Some((old, why)) = instead.filter(|_| makes) {
+                if let Some((old, why)) = replaces.filter(|_| makes) {
                     let message =
                         format!("{why}: moving to {address}; {old} is withdrawn once {address} is announced");
                     self.send_event(service, MOVING, message);
@@ -308,14 +308,14 @@ impl Provider {
                 }
                 Err(error)
             }
-            EnsureStep::Finish { answer, unused, moved } => {
+            EnsureStep::Finish { result, unused, moved } => {
                 for address in unused {
                     self.withdraw(holder, address).await?;
                 }
                 if let Some(message) = moved {
                     self.send_event(service, MOVED, message);
                 }
-                answer.map(Some)
+                result.map(Some)
             }
         }
     }
@@ -382,8 +382,8 @@ impl LoadBalancer for Provider {
         for _ in 0..MAX_STEPS {
             let (step, affected) = next_step(&mut self.shared.state(), &holder, service);
             self.shared.services_to_sync.push(affected);
-            if let Some(answer) = self.execute(&holder, service, step?).await? {
-                return self.without_leftovers(&holder, service, answer).await;
+            if let Some(result) = self.execute(&holder, service, step?).await? {
+                return self.without_leftovers(&holder, service, result).await;
             }
         }
         Err(ProviderError::Transient(format!(

@@ -1,4 +1,4 @@
-//! What to say of a Service whose addresses are claimed: whether they work, and the words of its condition. Pure.
+//! The result for a Service whose addresses are claimed: whether they work, and its condition. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,17 +14,17 @@ use windlass_ipam::{Families, Family, Plan, Planned};
 use crate::controller::allocation::condition;
 use crate::controller::placement::plan::why_unplaced;
 
-/// How far one address of a Service is.
+/// Whether one address of a Service is announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Announcement {
     /// Some node announces it.
     Announced,
-    /// It is on its way.
+    /// It is about to be announced.
     Pending {
         /// For what.
         message: String,
     },
-    /// It cannot be announced until somebody changes something.
+    /// Nobody can announce it until somebody changes something.
     Blocked {
         /// What, and by whom.
         message: String,
@@ -47,7 +47,7 @@ pub(crate) enum Announcement {
     },
 }
 
-/// How far an address is. `used`: the Service's status has it, or had it.
+/// Whether an address is announced. `used`: the Service's status has it, or had it.
 pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Announcement {
     let pending = |message| {
         if used { Announcement::ShownPending { message } } else { Announcement::Pending { message } }
@@ -75,7 +75,7 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
     }
 }
 
-/// What to answer for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
+/// The result for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
 /// its own. Of a Service that needs both families, both work or none is shown; of others what works is shown, once it is
 /// known that the rest will not. What was shown stays.
 pub(crate) fn ensure_result(
@@ -105,7 +105,7 @@ pub(crate) fn ensure_result(
             }
         }
     }
-    // Of an address that was announced a moment ago nothing is said, unless there is something to say or to write all the same.
+    // That an address was announced a moment ago is not reported by itself, only together with something else.
     let is_old = |kept: &&Planned| shown.contains(&kept.address);
     if !shown_pending.is_empty() && shown_blocked.is_empty() && kept.iter().all(is_old) {
         pending = pending.or_else(|| Some([&shown_pending[..], &blocked].concat().join("; ")));
@@ -139,7 +139,7 @@ pub(crate) fn ensure_result(
     Ok(Ensured::Ready { status: status(addresses, foreign), works, reason, message })
 }
 
-/// The reason and the words for addresses that are all announced, beginning with `has`.
+/// Reason and message of the condition if all addresses are announced. The message begins with `has`.
 fn reason_and_message(
     plan: &Plan,
     pool: Option<&str>,

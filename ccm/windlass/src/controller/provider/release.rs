@@ -1,5 +1,5 @@
-//! Parting a Service from an address: it leaves those it shared with, or the address goes into quarantine, or is free at
-//! once. And what becomes of addresses that another station of the LAN has.
+//! Releasing an address of a Service: the Service leaves those it shared with, or the address goes into quarantine, or is free
+//! at once. And the quarantine of addresses that another station of the LAN has.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::controller::allocation::ledger::{ObservedVip, ReleaseAction};
 use crate::controller::state::ClusterState;
 use windlass_ccm::store::version;
 
-/// How long an address that another station has is not tried again.
+/// How long an address that another station has stays in quarantine.
 const TAKEN_FOR: Duration = Duration::from_mins(10);
 
 impl Provider {
-    /// Parts `holder` from `address`, if it has it.
+    /// Releases `address` of `holder`, if it holds it.
     pub(crate) async fn withdraw(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
         for _ in 0..MAX_STEPS {
             let part = self.shared.state().ledger.release_action(holder, address);
@@ -59,7 +59,7 @@ impl Provider {
         )))
     }
 
-    /// Parts `holder` from all that it has and does not want for another reason.
+    /// Releases all load balancer addresses of `holder`.
     pub(crate) async fn withdraw_all(&self, holder: &ServiceRef) -> Result<(), ProviderError> {
         let held = self.shared.state().held_as_load_balancer(holder);
         for address in held {
@@ -98,7 +98,7 @@ impl Provider {
         self.patch(holder, address, object, spec).await
     }
 
-    /// Deletes an object whose quarantine has ended. One that has changed since is left to the next look.
+    /// Deletes an object whose quarantine has ended. One that has changed since is left to the next pass.
     pub(crate) async fn end_quarantine(
         &self,
         address: IpAddr,

@@ -1,8 +1,8 @@
-//! Services whose status another controller writes, too: how soon each of its changes is put right, and when to tell. Pure.
+//! Services whose status another controller writes, too: when its changes are corrected, and when they are reported. Pure.
 //!
-//! What is written once, by hand or by a controller that is just being replaced, is put right at once. One that writes the
-//! same again and again would be answered as often as it writes: each time both write the Service, every kube-proxy programs
-//! it anew, and neither wins.
+//! A single write, by a user or by a controller that is just being replaced, is corrected at once. Correcting a controller that
+//! writes the same again and again as often as it writes would help nobody: each time every kube-proxy programs the Service
+//! anew, and neither controller wins.
 
 mod leftovers;
 mod report;
@@ -18,36 +18,36 @@ use windlass_ccm::backoff::Backoff;
 #[cfg(test)]
 mod tests;
 
-/// Changes that are put right at once.
+/// Changes that are corrected at once.
 const AT_ONCE: u32 = 3;
-/// What those after them wait.
+/// How long later changes wait.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
-/// Without a change for so long it is over.
+/// Without a change for so long the conflict is over.
 const OVER: Duration = Duration::from_mins(15);
-/// How often one that lasts is told again: events are kept for an hour.
+/// How often a lasting conflict is reported again: events are kept for an hour.
 const REPORT_AGAIN: Duration = Duration::from_mins(55);
 
-/// What is to be done about a change that is not ours.
+/// When a change that is not ours is corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Correction {
-    /// Put it right.
+    /// Now.
     Now,
-    /// Put it right after this time.
+    /// After this time.
     After(Duration),
-    /// It will be put right: an earlier change is to be.
+    /// With an earlier change, whose correction is scheduled.
     AlreadyScheduled,
 }
 
-/// One Service.
+/// The conflict over one Service.
 #[derive(Debug)]
 struct StatusConflict {
     changes: u32,
-    /// When the last change is, or was to be, put right.
+    /// When the last change is, or was to be, corrected.
     corrected_at: Timestamp,
     reported_at: Option<Timestamp>,
 }
 
-/// All of them.
+/// The conflicts, by Service.
 #[derive(Debug, Default)]
 pub(crate) struct StatusConflicts(BTreeMap<ServiceRef, StatusConflict>);
 
@@ -71,7 +71,7 @@ impl StatusConflicts {
         self.0.get(holder).is_some_and(|conflict| conflict.changes > AT_ONCE && !conflict.is_over(now))
     }
 
-    /// Whether to tell that another controller writes the status of `holder`'s Service: once it is clear that it goes on
+    /// Whether to report that another controller writes the status of `holder`'s Service: once it is clear that it goes on
     /// doing so, and every hour that it does.
     pub(crate) fn should_report(&mut self, holder: &ServiceRef, now: Timestamp) -> bool {
         let Some(conflict) = self.0.get_mut(holder) else { return false };
@@ -90,7 +90,7 @@ impl StatusConflict {
     }
 }
 
-/// What the change with this number waits.
+/// How long the change with this number waits.
 fn pause(change: u32) -> Duration {
     BACKOFF.delay(change.saturating_sub(AT_ONCE))
 }

@@ -1,5 +1,5 @@
-//! What the provider sees to without being asked: external IPs that may be had are claimed, addresses that a Service left behind
-//! are withdrawn, quarantines that have ended are taken off. Beside the planner, so that thousands of them hold up no plan.
+//! Work of the provider that no call of the service controller asks for: it claims permitted external IPs, releases orphaned
+//! addresses, and ends quarantines. Beside the planner, so that thousands of them hold up no plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
 /// How many objects are worked on at the same time.
 const PARALLEL: usize = 8;
 
-/// Sees to all of it.
+/// Reconciles external IPs, orphaned addresses and quarantines.
 pub(crate) struct Upkeep(pub(crate) Arc<Provider>);
 
 impl Reconciler for Upkeep {
@@ -65,8 +65,8 @@ impl Provider {
         ReconcileReport { decision_time, failures }
     }
 
-    /// Withdraws the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody
-    /// withdrew: the controller was away, or the finalizer was removed by hand. One that this fails for stays suspect.
+    /// Releases the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody
+    /// released: the controller was away, or somebody removed the finalizer. If it fails, the Service stays a candidate.
     async fn remove_orphan(&self, orphan_candidate: ServiceRef) -> Result<(), ProviderError> {
         let removed = self.remove_if_orphaned(&orphan_candidate).await;
         if removed.is_err() {
@@ -102,7 +102,7 @@ impl Provider {
     }
 
     async fn read_service(&self, owner: &ServiceRef) -> Result<Option<Service>, CallFailed> {
-        // A hand may have written anything there: what cannot be a name is no Service's, and no path either.
+        // Somebody may have written anything there: what cannot be a name is no Service's, and no path either.
         if !is_object_name(&owner.namespace) || !is_object_name(&owner.name) {
             return Ok(None);
         }
@@ -126,7 +126,7 @@ impl Provider {
     }
 }
 
-/// Lets all of it be done, some at the same time, and returns what went wrong.
+/// Runs all of it, some at the same time, and returns the failures.
 async fn failures_of(
     work: impl Stream<Item: Future<Output = Result<(), ProviderError>>>,
 ) -> Vec<ProviderError> {

@@ -1,5 +1,5 @@
-//! What the controller knows: the cluster as the watches show it, the ledger, and who waits for an address. Decisions
-//! here are synchronous and touch nothing outside; they return the Services to look at again.
+//! The state of the controller: the cluster as the watches show it, the ledger, and the Services that wait for an address.
+//! Decisions here are synchronous and touch nothing outside; they return the Services to sync.
 
 pub(crate) mod shared;
 pub(crate) mod wakeup;
@@ -32,7 +32,7 @@ use crate::controller::stores::clock::Clock;
 use crate::controller::stores::{Stores, service_key};
 use windlass_ccm::store::Change;
 
-/// Everything known.
+/// The cluster, the ledger, and what was worked out from them.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterState {
     pub(crate) settings: Settings,
@@ -40,32 +40,32 @@ pub(crate) struct ClusterState {
     pub(crate) ledger: Ledger,
     /// VIPs of each virtual router.
     pub(crate) loads: RouterLoads,
-    /// Where they can be.
+    /// The segments of the nodes, and what was worked out from them.
     pub(crate) topology_cache: TopologyCache,
-    /// What pools have to tell of, by their names, unless it is to be looked for anew.
+    /// What the status of pools reports, by their names; `None`: it is to be worked out anew.
     pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
     pub(crate) waiting: Waiting,
     pool_reviewer: PoolReviewer,
     /// Services with external IPs.
     pub(crate) external_ip_services: BTreeSet<ServiceRef>,
-    /// What was told of external IPs that are refused.
+    /// The rejected external IPs that were reported.
     pub(crate) reported_rejections: ReportedRejections,
-    /// Services that may have addresses that nobody sees to: changed since they were looked at.
+    /// Services whose addresses may be orphaned.
     pub(crate) orphan_candidates: BTreeSet<ServiceRef>,
     /// The pools that Services named when they were given what they have.
     pub(crate) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
     pub(crate) status_conflicts: StatusConflicts,
     pub(crate) clock: Clock,
-    /// Nodes whose agents reported other addresses since they were looked at.
+    /// Nodes whose agents reported other addresses and that are not queued yet.
     readdressed_nodes: Vec<String>,
     pools: Vec<Pool>,
-    /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
+    /// All lists are complete and the ledger was built from them: before that nothing may be allocated.
     pub(crate) ready: bool,
 }
 
 impl ClusterState {
-    /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
+    /// Reviews the pools, hands the usable addresses to the ledger, and returns the affected Services.
     pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
         let external = self.external_uses();
         let changed = self.pool_reviewer.refresh(&self.stores, external);
@@ -73,7 +73,7 @@ impl ClusterState {
         if !changed {
             return (reviewed, Vec::new());
         }
-        // Who has external IPs may not have them any more: load balancers are seen to by the service controller.
+        // External IPs may not be permitted any more. (Load balancer addresses are the service controller's.)
         self.orphan_candidates.extend(self.external_ip_services.iter().cloned());
         let external = self.external_ip_services.iter().map(service_key).collect::<Vec<_>>();
         let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
@@ -93,7 +93,7 @@ impl ClusterState {
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
         let mut keys: Vec<_> =
             moved.flat_map(|((address, _), _)| self.ledger.holders(*address)).map(service_key).collect();
-        // What a status shows already is its Service's before anybody is given it who waits.
+        // A Service that shows an address already comes before those that wait for one.
         if self.ready {
             keys.extend(self.adopt_all_shown());
         }
@@ -129,8 +129,8 @@ impl ClusterState {
         match (&change.old, &change.new) {
             (old, Some(new)) => {
                 let mut keys = self.observe_vip(new, None);
-                let said = VipSummary::by(new);
-                if old.as_ref().map_or_else(|| said.at_first(), |old| VipSummary::by(old)) != said {
+                let summary = VipSummary::of(new);
+                if old.as_ref().map_or_else(|| summary.when_new(), |old| VipSummary::of(old)) != summary {
                     keys.extend(new.spec.owners.iter().map(service_key));
                 }
                 keys
@@ -151,7 +151,7 @@ impl ClusterState {
     }
 }
 
-/// What an object says that its Services have to hear of.
+/// What of a `VirtualIP` its Services depend on.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct VipSummary {
     announced: bool,
@@ -163,12 +163,12 @@ struct VipSummary {
 }
 
 impl VipSummary {
-    /// What an object is expected to say when it is new.
-    fn at_first(&self) -> Self {
+    /// The summary of this object when it was new.
+    fn when_new(&self) -> Self {
         Self { pool: self.pool.clone(), may_move: self.may_move, ..Self::default() }
     }
 
-    fn by(vip: &VirtualIP) -> Self {
+    fn of(vip: &VirtualIP) -> Self {
         let is_blocking = |one: &&Condition| {
             matches!(one.reason.as_str(), REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED)
         };

@@ -1,4 +1,4 @@
-//! The state under its lock, and who is told of what changed.
+//! The state under its lock, and the queues of what changed.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,17 +25,17 @@ use crate::controller::stores::{ObjectStore as _, Stores};
 #[derive(Debug, Default)]
 pub(crate) struct SharedState {
     state: Mutex<ClusterState>,
-    /// Services for the service controller to look at.
+    /// Services for the service controller to sync.
     pub(crate) services_to_sync: Arc<KeyQueue<ServiceKey>>,
-    /// Nodes for the node controller to look at.
+    /// Nodes for the node controller to sync.
     pub(crate) nodes_to_sync: Arc<KeyQueue<String>>,
     /// The machines as the admin lists them.
     pub(crate) inventory: MachineInventory,
-    /// Wishes for another look of the planner.
+    /// Requests for another pass of the planner.
     pub(crate) planner_wakeup: Wakeup,
-    /// Wishes for another look of the upkeep.
+    /// Requests for another pass of the upkeep.
     pub(crate) upkeep_wakeup: Wakeup,
-    /// Set once the ledger is built: nobody needs to ask before.
+    /// Set once the ledger is built.
     pub(crate) ready: SetOnce<()>,
 }
 
@@ -59,19 +59,19 @@ impl SharedState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a watch shows.
+    /// Takes in an event of a watch.
     pub(crate) fn handle<K: WatchedKind>(&self, event: Event<K>) {
         let event = event.map(K::slimmed);
         self.update(|state| (K::store(&mut state.stores).handle(event), Vec::new()));
     }
 
-    /// The API server's answer to a write.
+    /// Takes in the API server's answer to a write.
     pub(crate) fn learn<K: WatchedKind>(&self, object: K) {
         let object = object.slimmed();
         self.update(|state| (K::store(&mut state.stores).learn(object).into_iter().collect(), Vec::new()));
     }
 
-    /// What changed in a store that is shared: it has it already.
+    /// Takes in changes of a shared store, which has them already.
     pub(crate) fn changed<K: WatchedKind>(&self, changes: &[Change<K>]) {
         self.update(|_| (changes.to_vec(), Vec::new()));
     }
@@ -81,7 +81,7 @@ impl SharedState {
         self.state().clock.now()
     }
 
-    /// The API server's answer to a call made for the Service `requester`.
+    /// Takes in the API server's answer to a call made for the Service `requester`.
     pub(crate) fn learn_vip(&self, vip: VirtualIP, requester: &ServiceRef) {
         let vip = vip.slimmed();
         self.update(|state| {
@@ -96,8 +96,8 @@ impl SharedState {
         self.request_reconcile(Urgency::Soon);
     }
 
-    /// What Services are promised is another thing now, of which no object may tell: pools count it. Names the Services to look
-    /// at again.
+    /// The addresses that are promised to Services changed, which no object may show: pools count them. `keys`: the Services to
+    /// sync.
     pub(crate) fn promises_changed(&self, keys: Vec<ServiceKey>) {
         self.services_to_sync.push(keys);
         self.request_reconcile(Urgency::Soon);
@@ -164,7 +164,7 @@ impl SharedState {
         self.upkeep_wakeup.request(urgency);
     }
 
-    /// Reviews the pools, and names the Services that this concerns. `false`: it is too soon, nothing is known yet.
+    /// Reviews the pools, and queues the affected Services. `false`: the lists are not complete yet.
     pub(crate) fn review_pools(&self) -> bool {
         let woken = {
             let mut state = self.state();

@@ -1,4 +1,4 @@
-//! When the planner, or the upkeep beside it, looks again: at once where an address waits for it, else a little later and for
+//! When the planner, or the upkeep beside it, reconciles: at once where an address waits for it, else a little later and for
 //! many changes together.
 //!
 //! A pass looks at everything. With ten thousand addresses it takes tens of milliseconds; one for each change of a burst would
@@ -16,7 +16,7 @@ use windlass_ccm::backoff::Backoff;
 #[cfg(test)]
 mod tests;
 
-/// How long what nobody waits for may wait: counts in the status of pools, Services that are gone.
+/// Delay of what no address waits for: counts in the status of pools, Services that are gone.
 const SOON: Duration = Duration::from_millis(500);
 /// It rests this many times as long as a pass took to decide, so that it takes a twentieth of one processor at most.
 const REST: u32 = 19;
@@ -26,18 +26,18 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 /// Pause after failed passes.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// How soon a change is to be looked at.
+/// How soon a change is to be reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Not at all.
     Never,
-    /// Nobody waits for what it changes.
+    /// No address waits for it.
     Soon,
     /// An address may wait for it.
     Now,
 }
 
-/// Wishes for a pass, from whoever changes something, to the one task that makes them.
+/// Requests for a pass, to the one task that makes passes.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     due: Mutex<Option<Instant>>,
@@ -64,7 +64,7 @@ impl Wakeup {
         }
     }
 
-    /// Waits until a pass is due, but not before `rested`. Wishes made from then on are for the next.
+    /// Waits until a pass is due, but not before `rested`. Requests made from then on are for the next.
     pub(crate) async fn due_after(&self, rested: Instant) {
         loop {
             let due = *self.due();
@@ -87,7 +87,7 @@ impl Wakeup {
     }
 }
 
-/// What a pass was like.
+/// How a pass went.
 #[derive(Debug, Default)]
 pub(crate) struct ReconcileReport {
     /// How long it took to decide.
@@ -95,22 +95,22 @@ pub(crate) struct ReconcileReport {
     pub(crate) failures: Vec<ProviderError>,
 }
 
-/// Work that is done in passes.
+/// Work that is done in passes over everything.
 pub(crate) trait Reconciler {
-    /// Who asks for one.
+    /// The requests for a pass.
     fn wakeup(&self) -> &Wakeup;
 
-    /// Returns when one is due that nobody asks for.
+    /// Returns when a pass is due without a request.
     fn due(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Does it.
+    /// Makes a pass.
     fn reconcile(&mut self) -> impl Future<Output = ReconcileReport> + Send;
 }
 
-/// Makes a pass whenever one is asked for or due, and with back-off after one that failed, until `token` is cancelled. What
-/// failed is not waited for by what is new: one object that cannot be written holds up no other.
+/// Makes a pass whenever one is requested or due, and with back-off after one that failed, until `token` is cancelled. New
+/// requests do not wait for that back-off: one object that cannot be written holds up no other.
 pub(crate) async fn run(mut work: impl Reconciler, token: CancellationToken) {
     let (mut failed, mut rested, mut retry) = (0_u32, Instant::now(), None);
     loop {

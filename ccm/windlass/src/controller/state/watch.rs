@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Lets the state take in the changes of a kind that the controllers of `windlass-ccm` work on, too.
+/// Updates the state with the changes of a kind that the controllers of `windlass-ccm` watch, too.
 pub(crate) async fn follow<K: WatchedKind>(mut changes: Changes<K>, shared: Arc<SharedState>) {
     loop {
         shared.changed(&changes.next().await);

@@ -1,4 +1,4 @@
-//! What each kind of object means to the state, and how soon the planner has to look.
+//! The kinds that the controller watches: what a change of each means to the state, and how soon the planner is to run.
 
 use std::sync::Arc;
 
@@ -18,24 +18,29 @@ use crate::controller::stores::{ObjectStore, Stores};
 
 /// A kind that the controller watches.
 pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
-    /// Those that are known.
+    /// The store of this kind.
     fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self>;
 
-    /// As it is kept: without what nobody reads.
+    /// The object without what nobody reads, as it is stored.
     fn slimmed(mut self) -> Self {
         self.meta_mut().managed_fields = None;
         self
     }
 
-    /// Takes in what changed, and names the Services to look at again.
+    /// Updates the state after a change of the store, and returns the Services to sync.
     fn on_change(_state: &mut ClusterState, _change: &Change<Self>) -> Vec<ServiceKey> {
         Vec::new()
     }
 
-    /// How soon the planner has to look at what changed.
+    /// How soon the planner is to run after a change.
     fn urgency(_change: &Change<Self>) -> Urgency {
         Urgency::Now
     }
+}
+
+/// Whether the object existed before and after, with the same `part`.
+fn same<K, T: PartialEq>(change: &Change<K>, part: impl Fn(&K) -> &T) -> bool {
+    matches!((&change.old, &change.new), (Some(old), Some(new)) if part(old) == part(new))
 }
 
 impl WatchedKind for VirtualIPPool {
@@ -58,10 +63,7 @@ impl WatchedKind for VirtualIPPool {
 
     /// Its status is what the planner itself wrote last.
     fn urgency(change: &Change<Self>) -> Urgency {
-        match (&change.old, &change.new) {
-            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Soon,
-            (_, _) => Urgency::Now,
-        }
+        if same(change, |pool| &pool.spec) { Urgency::Soon } else { Urgency::Now }
     }
 }
 
@@ -84,12 +86,11 @@ impl WatchedKind for VirtualIP {
         state.on_vip_change(change)
     }
 
-    /// What has no virtual router waits for one. A status that changed does not concern the plan.
+    /// A VIP without a virtual router waits for one. A changed status does not affect the plan.
     fn urgency(change: &Change<Self>) -> Urgency {
-        match (&change.old, &change.new) {
-            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Soon,
-            (_, Some(new)) if new.spec.virtual_router.is_none() => Urgency::Now,
-            (_, Some(_) | None) => Urgency::Soon,
+        match &change.new {
+            Some(new) if new.spec.virtual_router.is_none() && !same(change, |vip| &vip.spec) => Urgency::Now,
+            Some(_) | None => Urgency::Soon,
         }
     }
 }
@@ -106,10 +107,7 @@ impl WatchedKind for VirtualRouter {
 
     /// Agents write the status for people to read.
     fn urgency(change: &Change<Self>) -> Urgency {
-        match (&change.old, &change.new) {
-            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Never,
-            (_, _) => Urgency::Now,
-        }
+        if same(change, |router| &router.spec) { Urgency::Never } else { Urgency::Now }
     }
 }
 
@@ -134,10 +132,7 @@ impl WatchedKind for NodeNetwork {
 
     /// Nobody here looks at its metadata.
     fn urgency(change: &Change<Self>) -> Urgency {
-        match (&change.old, &change.new) {
-            (Some(old), Some(new)) if old.spec == new.spec => Urgency::Never,
-            (_, _) => Urgency::Now,
-        }
+        if same(change, |network| &network.spec) { Urgency::Never } else { Urgency::Now }
     }
 }
 
@@ -151,7 +146,7 @@ impl WatchedKind for Service {
         state.on_service_change(change)
     }
 
-    /// It may have left an address behind, for which nobody waits. Who is to be kept out is kept out at once.
+    /// An address that the Service left is not urgent; source ranges are.
     fn urgency(change: &Change<Self>) -> Urgency {
         if sources::may_differ(change) { Urgency::Now } else { Urgency::Soon }
     }
@@ -166,7 +161,7 @@ impl WatchedKind for Namespace {
         state.on_namespace_change(change)
     }
 
-    /// Only pools look at its labels, for what is new.
+    /// Its labels only matter to pools, for new addresses.
     fn urgency(_: &Change<Self>) -> Urgency {
         Urgency::Soon
     }

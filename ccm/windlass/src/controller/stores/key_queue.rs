@@ -1,4 +1,4 @@
-//! What a controller has to look at again, Services or Nodes, each named once, in order.
+//! A queue of the Services or Nodes that a controller is to sync, each once, in order.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use tokio::sync::Notify;
 
-/// Names for one controller, without duplicates: never more than there are objects.
+/// Keys for one controller, without duplicates: never more than there are objects.
 #[derive(Debug)]
 pub(crate) struct KeyQueue<K> {
     queued: Mutex<QueuedKeys<K>>,
@@ -17,22 +17,22 @@ pub(crate) struct KeyQueue<K> {
 #[derive(Debug)]
 struct QueuedKeys<K> {
     order: VecDeque<K>,
-    known: HashSet<K>,
+    members: HashSet<K>,
 }
 
 impl<K> Default for KeyQueue<K> {
     fn default() -> Self {
-        let queued = QueuedKeys { order: VecDeque::new(), known: HashSet::new() };
+        let queued = QueuedKeys { order: VecDeque::new(), members: HashSet::new() };
         Self { queued: Mutex::new(queued), notify: Notify::new() }
     }
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> KeyQueue<K> {
-    /// Names `keys`, in this order, after those already named.
+    /// Queues `keys`, in this order, after those already queued.
     pub(crate) fn push(&self, keys: impl IntoIterator<Item = K>) {
         let mut queued = self.queued();
         for key in keys {
-            if queued.known.insert(key.clone()) {
+            if queued.members.insert(key.clone()) {
                 queued.order.push_back(key);
             }
         }
@@ -43,7 +43,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> KeyQueue<K> {
     fn pop(&self) -> Option<K> {
         let mut queued = self.queued();
         let key = queued.order.pop_front()?;
-        queued.known.remove(&key);
+        queued.members.remove(&key);
         Some(key)
     }
 
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> KeyQueue<K> {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything named from now on, for one reader; never ends.
+    /// Everything queued from now on, for one reader; never ends.
     pub(crate) fn stream(self: Arc<Self>) -> BoxStream<'static, K> {
         stream::unfold(self, |key_queue| async move {
             loop {

@@ -1,4 +1,4 @@
-//! What is known of the cluster.
+//! The objects of the cluster.
 //!
 //! In: what the watches and the answers to our own writes show. Out: the newest version of each object, by kind. Only the watches
 //! and the answers change it. Services and Nodes are those that the controllers of `windlass-ccm` read and write, too; what is
@@ -19,7 +19,7 @@ use windlass_ccm::ServiceKey;
 use windlass_ccm::store::{Change, Informer, Store, key};
 use windlass_ccm::watch::Event;
 
-/// The newest version of each object that is known.
+/// The newest known version of each object.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     pub(crate) pools: Store<VirtualIPPool>,
@@ -32,7 +32,7 @@ pub(crate) struct Stores {
     pub(crate) service_cidrs: Store<ServiceCIDR>,
 }
 
-/// The objects of a kind, shared or not.
+/// A store of one kind, shared with the controllers of `windlass-ccm` or not.
 pub(crate) trait ObjectStore<K> {
     /// Takes in an event of the watch.
     fn handle(&mut self, event: Event<K>) -> Vec<Change<K>>;

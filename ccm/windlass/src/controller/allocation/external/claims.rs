@@ -1,4 +1,4 @@
-//! External IPs: what may be had is to be claimed, what may not is told.
+//! External IPs: permitted ones are claimed, rejected ones are reported.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -21,13 +21,13 @@ use crate::controller::state::ClusterState;
 #[derive(Debug, Default)]
 struct ExternalIpSteps {
     claims: Vec<(ServiceRef, Planned, ClaimAction)>,
-    /// Service, words, and whether a process before this one may have told it.
-    refused: Vec<(ObjectReference, String, bool)>,
+    /// Service, message, and whether a process before this one may have reported it.
+    rejected: Vec<(ObjectReference, String, bool)>,
 }
 
 impl Provider {
-    /// Which external IPs may be had and are to be claimed. Tells of the others, once each. What Services have and may not
-    /// have any more is left to those who remove orphans.
+    /// The external IPs to claim. Reports rejected ones, once each. Those that a Service holds and may no longer have are
+    /// orphans.
     pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, Planned, ClaimAction)> {
         let steps = {
             let mut state = self.shared.state();
@@ -36,7 +36,7 @@ impl Provider {
             }
             state.external_ip_steps()
         };
-        for (service, message, known) in steps.refused {
+        for (service, message, known) in steps.rejected {
             self.events.send_once(service, EventType::Warning, REFUSED, message, known);
         }
         steps.claims
@@ -56,13 +56,13 @@ impl ClusterState {
             }
             let refused = self.steps_of(&owner, &service, &mut steps);
             let object = service.object_ref(&());
-            let news = self.reported_rejections.news(&owner, refused);
-            steps.refused.extend(news.into_iter().map(|message| (object.clone(), message, first)));
+            let unreported = self.reported_rejections.unreported(&owner, refused);
+            steps.rejected.extend(unreported.into_iter().map(|message| (object.clone(), message, first)));
         }
         steps
     }
 
-    /// Adds what is to be claimed for one Service, and returns what is refused to it.
+    /// Adds what is to be claimed for one Service, and returns why others are rejected.
     fn steps_of(
         &mut self,
         owner: &ServiceRef,
@@ -105,7 +105,7 @@ impl ClusterState {
         refused
     }
 
-    /// Why nobody, or nobody but who had it last, may have `address` for now.
+    /// Why `owner` may not have `address` for now: it is in quarantine.
     fn kept_back(&self, owner: &ServiceRef, address: IpAddr) -> Option<String> {
         let quarantined = self.ledger.allocator().quarantined(address)?;
         match (quarantined.reason, quarantined.former.as_slice()) {

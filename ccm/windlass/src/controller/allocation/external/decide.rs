@@ -1,4 +1,4 @@
-//! Which external IPs are announced, and which are refused. Pure.
+//! Which external IPs are announced, and which are rejected. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use windlass_ipam::{Subject, Terms};
 use super::external_ips;
 use crate::controller::allocation::pools::ReviewedPool;
 
-/// Reason of the event that tells of an address that is not announced.
+/// Reason of the event for a rejected external IP.
 pub(super) const REFUSED: &str = "ExternalIPRefused";
 
 /// Whether the Service wants `address` as an external IP and may have it: what it holds for this reason it keeps as long as
@@ -35,7 +35,7 @@ pub(crate) struct Requester {
     pub(crate) terms: Terms,
 }
 
-/// Who has an address, and on which terms.
+/// A holder of an address, and its sharing terms.
 #[derive(Debug, Clone)]
 pub(crate) struct Holder {
     pub(crate) owner: ServiceRef,
@@ -45,7 +45,7 @@ pub(crate) struct Holder {
 /// What is to be done about one address in `spec.externalIPs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExternalIpDecision {
-    /// No pool has it: none of our business.
+    /// No pool has it: it is not managed here.
     InNoPool,
     /// The Service has it already.
     AlreadyHeld,
@@ -100,7 +100,7 @@ fn pool_of(pools: &[ReviewedPool], address: IpAddr) -> Option<&ReviewedPool> {
     pools.iter().find(|reviewed| reviewed.pool.addresses.contains(address))
 }
 
-/// Refusals that were told already: each is told once, and again only after it was over.
+/// Rejections that were reported: each is reported once, and again only after it was over.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedRejections {
     refused: BTreeMap<ServiceRef, BTreeSet<String>>,
@@ -108,20 +108,20 @@ pub(crate) struct ReportedRejections {
 }
 
 impl ReportedRejections {
-    /// A look at all Services begins. Whether it is the first: what is refused then, a process before this one may have
-    /// told.
+    /// A pass over all Services begins. Returns whether it is the first: its rejections a process before this one may have
+    /// reported.
     pub(crate) fn begin_pass(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// Of what is refused to `owner` now, what was not told yet.
-    pub(crate) fn news(&mut self, owner: &ServiceRef, refused: BTreeSet<String>) -> Vec<String> {
+    /// Of the present rejections of `owner`, those that were not reported yet.
+    pub(crate) fn unreported(&mut self, owner: &ServiceRef, refused: BTreeSet<String>) -> Vec<String> {
         let known = self.refused.remove(owner).unwrap_or_default();
-        let news = refused.difference(&known).cloned().collect();
+        let unreported = refused.difference(&known).cloned().collect();
         if !refused.is_empty() {
             self.refused.insert(owner.clone(), refused);
         }
-        news
+        unreported
     }
 
     /// Whether nothing is refused.

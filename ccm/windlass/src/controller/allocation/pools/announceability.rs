@@ -14,7 +14,7 @@ use crate::controller::placement::plan::Segments;
 /// Nodes that are named. How many more there are is not told: every node that joins would change every pool.
 const NODES: usize = 3;
 
-/// What there is to say of it.
+/// Whether the addresses of a pool can be announced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Announceability {
     /// No agent has reported the network of its node yet, or there is no address.

@@ -1,5 +1,5 @@
-//! When the pools are reviewed again: only if something changed that matters to them. Everything else that happens in a
-//! cluster of thousands of Services costs a look at some counters.
+//! Reviews the pools again only if something changed that matters to them. Any other change in a cluster of thousands of
+//! Services costs the comparison of some counters.
 
 use std::net::IpAddr;
 use std::sync::Arc;

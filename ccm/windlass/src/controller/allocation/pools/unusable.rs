@@ -1,4 +1,4 @@
-//! Addresses that are in use in another way than as a VIP, or have a meaning of their own: no pool may give them. Pure.
+//! Addresses that no pool may give: nodes, pods or ClusterIPs use them, or they have a meaning of their own. Pure.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,7 +12,7 @@ use windlass_ipam::{AddressRange, AddressSet};
 
 use super::Reason;
 
-/// Some addresses and what they are.
+/// Addresses that no pool may give, and what they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnusableSet {
     pub(super) addresses: AddressSet,
@@ -21,7 +21,7 @@ pub(crate) struct UnusableSet {
     pub(super) what: String,
 }
 
-/// Everything that no pool may give, whoever asks.
+/// All addresses of the cluster that no pool may give.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnusableAddresses {
     /// Addresses of the nodes themselves, with the node's name.

@@ -1,4 +1,4 @@
-//! Where a Service says what it wants: our annotations and, if the admin lets them be read, those of MetalLB and
+//! The annotations of a request: ours and, if the admin lets them be read, those of MetalLB and
 //! kube-vip.
 //!
 //! | ours | MetalLB (`metallb.io/` before `metallb.universe.tf/`) | kube-vip (`kube-vip.io/`) |

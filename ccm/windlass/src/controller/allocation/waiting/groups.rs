@@ -1,4 +1,4 @@
-//! Those who wait, in groups, and the groups by what they wait for.
+//! Waiting Services in groups, and the groups by what they wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use windlass_ipam::{Allocator, Families, Family, Pool, Request};
 
 use super::WaitingService;
 
-/// Whose turn it is: the lower the sooner.
+/// Position among the waiting Services: the lowest comes first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueuePosition {
     precedence: Precedence,
@@ -17,7 +17,7 @@ pub(super) struct QueuePosition {
     owner: ServiceRef,
 }
 
-/// How much depends on the next address.
+/// Which Services come first, whatever their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Precedence {
     /// It names its addresses: no other will do.
@@ -38,17 +38,17 @@ impl QueuePosition {
     }
 }
 
-/// Who belongs together.
+/// What the Services of a group have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GroupKey {
-    /// All that want the same of the same pools, whoever they are: if the first cannot be served, none can.
+    /// They want the same from the same pools: if the first cannot be served, none can.
     Interchangeable {
         families: Vec<Family>,
         /// How many of each; `None`: one more of any is worth having.
         count: Option<u8>,
         pools: BTreeSet<String>,
     },
-    /// One for which more counts: the addresses it names, its sharing key, what it has, what is kept back for it.
+    /// A single Service for which more matters: the addresses that it names, holds or may have back, or its sharing key.
     Single(ServiceRef),
 }
 
@@ -123,7 +123,7 @@ impl Groups {
         }
     }
 
-    /// Whose turn it is first in the group; `None` if the group is gone.
+    /// The first position in the group; `None` if the group is gone.
     pub(super) fn first(&self, id: GroupId) -> Option<&QueuePosition> {
         self.by_id.get(&id)?.positions.first()
     }

@@ -1,4 +1,4 @@
-//! What a plan is made with.
+//! Virtual routers while a plan is made.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use super::segment::Candidate;
 /// A router while the plan is made.
 pub(super) struct RouterDraft<'a> {
     pub(super) spec: Cow<'a, VirtualRouterSpec>,
-    /// Its `spec.segment`, unless hands wrote something else there.
+    /// Its `spec.segment`, unless somebody wrote something else there.
     pub(super) segment: Option<IpNet>,
     /// Interface that its VIPs' pools name, if any.
     pub(super) interface: Option<String>,
@@ -138,7 +138,7 @@ impl<'a> FeasibleRouters<'a> {
     }
 }
 
-/// What a VIP is given.
+/// The router chosen for a VIP.
 pub(super) enum RouterChoice {
     /// A router that was there.
     Router(String),

@@ -1,15 +1,14 @@
-//! Entries of a status that nobody serves any more: addresses of no pool and host names that a predecessor of Windlass has
-//! left. A Service that is Windlass' alone shows only what Windlass announces, from the first address on that works: until
-//! then a predecessor's goes on working.
+//! Stale entries of a status: addresses of no pool and host names that another controller has left. A Service that is Windlass'
+//! alone shows only what Windlass announces, from the first address on that works: until then the old ones go on working.
 //!
 //! Whose a Service is:
 //! * one of our class is ours alone, whoever writes its status. How soon what is added is removed again is for
 //!   [`super::StatusConflicts`] to say;
-//! * a classless one may have other controllers that write to its status, and to be put right by each other for ever would
-//!   be a fight. What was there before Windlass first said that clients reach the Service is removed once, in the write that
-//!   says so. Whoever writes it again has seen that it is gone: it stays from then on.
+//! * a classless one may have other controllers that write to its status, and they would correct each other for ever. What was
+//!   there before Windlass first said that clients reach the Service is removed once, in the write that says so. Whoever writes
+//!   it again has seen that it is gone: it stays from then on.
 //!
-//! What was removed is not remembered: that it was shows in the Service. Once its condition is `True` nothing is removed. While
+//! What was removed is not stored: the Service shows it. Once its condition is `True` nothing is removed. While
 //! it is `False` again, for a time, only what was last written before Windlass claimed any of the Service's addresses is: what
 //! another controller wrote again is younger than that, also for a controller that starts anew.
 
@@ -24,7 +23,7 @@ use super::writer::Writer;
 use crate::controller::provider::load_balancer::Provider;
 use crate::controller::provider::outcome::foreign;
 
-/// Reason of the event that tells what was removed.
+/// Reason of the event for removed entries.
 const REMOVED: &str = "ForeignIngressRemoved";
 
 /// Whether the Service is of our class: no other controller has a say.
@@ -39,8 +38,8 @@ fn condition_status(service: &Service) -> Option<&str> {
     conditions::find(status.conditions.as_ref()?, CONDITION_ADDRESS_ALLOCATED).map(|one| one.status.as_str())
 }
 
-/// Who left the foreign entries of a classless Service behind; `None`: they stay. `claimed`: when the first of its addresses
-/// was.
+/// The controller that left the foreign entries of a classless Service behind; `None`: they stay. `claimed`: when the first of
+/// its addresses was claimed.
 fn leftover_writer(service: &Service, claimed: Option<Timestamp>) -> Option<Writer> {
     let writer = Writer::of(service.managed_fields())?;
     let is_gone = match condition_status(service) {
@@ -57,7 +56,7 @@ fn list(entries: &[LoadBalancerIngress]) -> String {
     entries.iter().filter_map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What is told of entries that are removed, and who wrote them.
+/// Message of the event for removed entries, and who wrote them.
 fn removal_message(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: bool) -> String {
     let who = match writer.and_then(|writer| writer.name.as_deref()) {
         Some(name) => format!("controller {name:?}"),
@@ -77,7 +76,7 @@ fn removal_message(entries: &[LoadBalancerIngress], writer: Option<&Writer>, our
 }
 
 impl Provider {
-    /// What is to be shown of a Service that works, without what others have left in its status.
+    /// The result for a Service that works, without stale entries of other controllers in its status.
     pub(crate) async fn without_leftovers(
         &self,
         holder: &ServiceRef,
@@ -99,7 +98,7 @@ impl Provider {
         let stored = self.stored(holder).await;
         let writer = match (stored, ours_alone) {
             (Ok(stored), true) => Writer::of(stored.managed_fields()),
-            // It is told without the name.
+            // The event has no name then.
             (Err(_), true) => None,
             (Ok(stored), false) => match leftover_writer(&stored, claimed) {
                 None => return Ok(answer),
@@ -108,7 +107,7 @@ impl Provider {
             (Err(error), false) => return Err(error.into()),
         };
         status.ingress.iter_mut().for_each(|shown| shown.retain(|entry| !entries.contains(entry)));
-        // One that is added again and again is told of as a contest.
+        // One that is added again and again is reported as a conflict.
         if !contested {
             let message = removal_message(&entries, writer.as_ref(), ours_alone);
             tracing::info!(service = %holder, message, "status");

@@ -1,4 +1,4 @@
-//! A status conflict as the provider sees it: what is put right when, and an event that names the other controller.
+//! The provider's part of a status conflict: when the status is corrected, and an event that names the other controller.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::controller::allocation::request::owner;
 use crate::controller::provider::load_balancer::Provider;
 use crate::controller::stores::call::{CallFailed, call};
 
-/// Reason of the event that tells of it.
+/// Reason of the event.
 const CONTESTED: &str = "StatusContested";
 
 impl Provider {
-    /// When the Service's status is to be put right, because somebody else has written it. `None`: nobody has, or it will be
-    /// already.
+    /// After what time the Service's status is to be corrected, because somebody else has written it. `None`: nobody has, or a
+    /// correction is scheduled already.
     pub(crate) fn correct_status_after(&self, old: &Service, new: &Service) -> Option<Duration> {
         let holder = owner(new)?;
         let mut state = self.shared.state();
@@ -37,8 +37,7 @@ impl Provider {
         }
     }
 
-    /// Tells on the Service that another controller writes its status, if that is to be told: whose it is the API server
-    /// knows.
+    /// Writes an event that another controller writes the Service's status, if that is due. The API server knows its name.
     pub(crate) async fn report_status_conflict(&self, holder: &ServiceRef, service: &Service) {
         let is_due = {
             let mut state = self.shared.state();
@@ -48,7 +47,7 @@ impl Provider {
         if !is_due {
             return;
         }
-        // Without an answer it is told without the name.
+        // Without an answer the event has no name.
         let who = self.stored(holder).await.ok().and_then(|now| Writer::of(now.managed_fields())?.name);
         let who = who.map_or_else(|| "another controller".to_owned(), |who| format!("controller {who:?}"));
         let message = format!(

@@ -142,11 +142,11 @@ fn a_service_wants_an_external_ip_while_it_names_it_and_the_pool_lets_it() {
 fn a_refusal_is_told_once_and_again_after_it_was_over() {
     let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>();
     let (mut reported_rejections, a) = (ReportedRejections::default(), owner("ns", "a"));
-    assert_eq!(reported_rejections.news(&a, set(&["x", "y"])), ["x", "y"]);
-    assert_eq!(reported_rejections.news(&a, set(&["y", "z"])), ["z"]);
-    assert_eq!(reported_rejections.news(&a, set(&["y", "z"])), Vec::<String>::new());
-    assert_eq!(reported_rejections.news(&a, set(&[])), Vec::<String>::new());
-    assert_eq!(reported_rejections.news(&a, set(&["z"])), ["z"]);
+    assert_eq!(reported_rejections.unreported(&a, set(&["x", "y"])), ["x", "y"]);
+    assert_eq!(reported_rejections.unreported(&a, set(&["y", "z"])), ["z"]);
+    assert_eq!(reported_rejections.unreported(&a, set(&["y", "z"])), Vec::<String>::new());
+    assert_eq!(reported_rejections.unreported(&a, set(&[])), Vec::<String>::new());
+    assert_eq!(reported_rejections.unreported(&a, set(&["z"])), ["z"]);
     reported_rejections.keep_only(&BTreeSet::new());
-    assert_eq!(reported_rejections.news(&a, set(&["z"])), ["z"]);
+    assert_eq!(reported_rejections.unreported(&a, set(&["z"])), ["z"]);
 }
