@@ -33,7 +33,7 @@ use self::metrics_layer::MetricsLayer;
 /// Calls that may wait between the layers; as many as within kube's own client.
 const WAITING: usize = 1024;
 
-/// A client for the server of `config` whose calls are counted in `metrics` and kept to `limit`. Talks to nobody yet.
+/// A client for the server of `config` whose calls are counted in `metrics` and kept to `limit`. Makes no call yet.
 ///
 /// Counted is what goes over the wire: an answer 429, 503 or 504 that the client repeats by itself
 /// ([`Config::default_retry`]) counts each time. A watch counts once, when it is opened.

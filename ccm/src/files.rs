@@ -9,7 +9,7 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// Time between two looks at a file.
+/// Time between two reads of a file.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// No file is longer, in bytes: neither a Secret nor a ConfigMap can be.
 const MOST: u64 = 1 << 20;

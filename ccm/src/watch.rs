@@ -101,7 +101,7 @@ pub enum Error {
     /// The watch was refused or broke.
     #[error("cannot watch: {}", describe(.0))]
     Watch(#[source] kube::Error),
-    /// The API server told of an error within the watch.
+    /// The API server sent an event of type `ERROR`.
     #[error("the API server ended the watch: {message} ({code})")]
     ErrorEvent {
         /// The HTTP status code it would have been.

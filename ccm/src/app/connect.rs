@@ -72,7 +72,7 @@ pub enum ConnectError {
     },
 }
 
-/// An API server with credentials for it, which nobody has talked to yet.
+/// An API server and the credentials for it; no call was made yet.
 #[derive(Debug, Clone)]
 pub struct ApiServerConfig {
     /// How to talk to it.

@@ -37,7 +37,7 @@ pub struct ElectionOptions {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Who we are; must be unique among all candidates, as `<hostname>_<uuid>`.
+    /// Identity of this candidate; must be unique among all, as `<hostname>_<uuid>`.
     pub identity: String,
     /// How long others believe a holder that has fallen silent.
     pub lease_duration: Duration,

@@ -1,4 +1,4 @@
-//! The loop of the node controller: changes of nodes, a queue, a look at every node now and then.
+//! The loop of the node controller: changes of nodes, a queue, a sync of every node each refresh period.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -485,7 +485,7 @@ impl<R: ProviderPolicy> JobQueue<R> {
         if let Task::Ensure { service, nodes, .. } = task {
             let mut entry = Entry::new(Arc::clone(service), SyncPhase::Unfinished { event_written: false });
             entry.nodes = self.shared_ids(nodes);
-            // What the provider told of this name meanwhile concerns the one that has it now.
+            // If the provider named this key meanwhile, it meant the Service that has the name now.
             entry.forced = predecessor.is_some_and(|predecessor| predecessor.forced);
             self.memory.insert(key.clone(), entry);
         }

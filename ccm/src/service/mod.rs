@@ -63,7 +63,7 @@ pub struct ServiceOptions {
     /// cloud controller manager would strip (service-contract S-07). Two that serve classes in one cluster need each their own.
     /// `app` takes `CloudProvider::CLASS_FINALIZER`, or makes one of the provider's name.
     pub class_finalizer: String,
-    /// Who the events say they are from.
+    /// `source.component` of the events.
     pub component: String,
 }
 

@@ -30,7 +30,7 @@ impl PlainServer {
         self.0.local_addr().ok()
     }
 
-    /// Answers until `token` is cancelled. Failed checks are told with their reasons.
+    /// Answers until `token` is cancelled. Failed checks are shown with their reasons.
     pub async fn serve(self, registry: Registry, health: HealthChecks, token: CancellationToken) {
         let handler = Arc::new(RequestHandler { auth_filter: None, health, registry });
         accept(self.0, Transport::Plain, handler, token).await;

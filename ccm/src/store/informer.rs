@@ -136,7 +136,7 @@ impl<K> Informer<K> {
 }
 
 impl<K: Resource> Informer<K> {
-    /// Takes in an event of the watch. All subscribers are told what it changes; of the end of a list also if it changes
+    /// Takes in an event of the watch. All subscribers get the changes; at the end of a list also if it changes
     /// nothing.
     pub fn handle(&self, event: Event<K>) -> Vec<Change<K>> {
         let event = event.map(|object| self.slimmed(object));

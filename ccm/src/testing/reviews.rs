@@ -1,4 +1,4 @@
-//! Who has which token and may read what: what the API server answers to TokenReviews and SubjectAccessReviews.
+//! TokenReviews and SubjectAccessReviews of the API server: users by token, and what they may read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The loop of the node-lifecycle controller: changes of nodes, a look at every node each period, a queue of those that need one.
+//! The loop of the node-lifecycle controller: changes of nodes, a check of every node each period, a queue of those to check.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store::{Change, Informer, Informers};
 #[cfg(test)]
 mod tests;
 
-/// A Node that was deleted is looked at again after this time, if the watch still shows it.
+/// A Node that was deleted is checked again after this time, if the watch still shows it.
 const UNSEEN: Duration = Duration::from_mins(1);
 /// When what the API server refused is tried again.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
@@ -51,7 +51,7 @@ impl<P: Instances> NodeLifecycleController<P> {
 struct LifecycleControllerState {
     nodes: Informer<Node>,
     queue: WorkQueue<String>,
-    /// What last went wrong with a node that is there, or that was deleted; some of them are then looked at when the queue
+    /// What last went wrong with a node that is there, or that was deleted; some of them are then checked when the queue
     /// says so, not each period.
     last_failures: HashMap<String, LastFailure>,
 }
@@ -204,7 +204,7 @@ impl<P: Instances> LifecycleReconciler<P> {
         }
     }
 
-    /// Logs, counts, and writes the events of service-contract L-03. Deletions are told once they are decided by the API
+    /// Logs, counts, and writes the events of service-contract L-03. Deletions are reported once they are decided by the API
     /// server: one that it refused because the node changed was none.
     fn report(&self, name: &str, node: &Node, outcome: &LifecycleOutcome) {
         let deleting = || {

@@ -12,7 +12,7 @@ use crate::store::is_gone;
 
 impl<P: LoadBalancer> Context<P> {
     /// `was_ours`: the load balancer was ours, even if the provider knows of it no more. `event_written`: an earlier attempt
-    /// wrote `DeletedLoadBalancer`; that is news again only if there is a load balancer again.
+    /// wrote `DeletedLoadBalancer`; it is written again only if there is a load balancer again.
     pub(super) async fn cleanup(
         &self,
         service: &Service,
@@ -39,7 +39,7 @@ impl<P: LoadBalancer> Context<P> {
         if let Some(patch) = patch::remove_finalizers(service, &own) {
             match self.patch_status(service, patch).await {
                 Ok(written) => progress.latest = Some(written),
-                // Whoever let it go told its end.
+                // The writer that removed the finalizer wrote the event.
                 Err(error) if self.is_gone(&error, service).await => {
                     if exists {
                         self.send_event(

@@ -48,7 +48,7 @@ pub(crate) struct AuthRequest<'a> {
 /// Why a request is rejected. The messages are for the caller: they give away nothing of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AuthError {
-    /// 401: nobody known.
+    /// 401: the user is not known.
     #[error("{0}")]
     Unauthenticated(String),
     /// 403: known, and may not.

@@ -82,7 +82,7 @@ impl CloudProvider for Windlass {
         let (nodes, node_changes) = informers.nodes().subscribe();
         let shared = Arc::new(SharedState::new(self.settings, self.clock, services, nodes));
         self.pools.show(&shared);
-        // What becomes of a Service's addresses is told by the same voice as the rest of what becomes of it.
+        // Events about a Service's addresses come from the same component as those of the service controller.
         let recorder = Recorder::new(client.clone(), &ServiceOptions::default().component);
         let (events, writer) = EventSink::new(recorder, token.clone());
         let provider = Arc::new(Provider::new(client.clone(), Arc::clone(&shared), events));

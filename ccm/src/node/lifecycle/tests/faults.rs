@@ -210,7 +210,7 @@ async fn whatever_the_provider_says_of_one_machine_its_node_stays_and_the_others
 
 #[tokio::test(start_paused = true)]
 async fn what_was_under_way_about_a_node_that_is_gone_keeps_nobody_from_one_made_anew() {
-    // Its deletion, or its taint, is never answered; meanwhile another hand deletes the Node.
+    // Its deletion, or its taint, is never answered; meanwhile somebody else deletes the Node.
     for exists in [false, true] {
         let rig = rig();
         rig.provider.delay_on(Method::Exists, "n1", Duration::from_secs(2));

@@ -242,7 +242,7 @@ impl Ledger {
         self.allocator.is_kept_back_for(address, holder)
     }
 
-    /// Whether `address` is kept back because its owners let go of it.
+    /// Whether `address` is in quarantine because its owners released it.
     fn is_released(&self, address: IpAddr) -> bool {
         let object = self.entries.get(&address).and_then(|entry| entry.object.as_ref());
         let quarantine = object.and_then(|object| object.quarantine.as_ref());
@@ -338,7 +338,7 @@ impl Ledger {
 
     /// Takes in the object as a watch or an answer shows it. `requester`: the answer is to a call made for this Service, which is
     /// promised the address no longer unless the object names it. `keep` says which Services keep the address although the
-    /// object names them no more: told each and whether the address was in use.
+    /// object names them no more, from each and whether the address was in use.
     pub(crate) fn observe_object(
         &mut self,
         vip: &VirtualIP,
@@ -498,7 +498,7 @@ impl Ledger {
         self.allocator.held_by(holder).collect()
     }
 
-    /// Who holds `address`, in the order of joining.
+    /// The holders of `address`, in the order of joining.
     pub(crate) fn holders(&self, address: IpAddr) -> &[ServiceRef] {
         self.allocator.holders(address)
     }

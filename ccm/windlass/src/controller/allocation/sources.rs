@@ -1,4 +1,4 @@
-//! Who may send to the ports of an address, as its Services say (service-contract S-37).
+//! The source ranges of an address' ports, as its Services name them (service-contract S-37).
 //!
 //! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant. What an owner
 //! that is not known here may have said stays as it is.
@@ -22,7 +22,7 @@ mod tests;
 /// kube-proxy leaves a Service with this label to another one (service-contract P-09).
 const LABEL_OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
 
-/// Who may send to the Service's ports at an address of this family. `None`: everybody, or it is no load balancer of ours.
+/// The source ranges of the Service's ports at an address of this family. `None`: no restriction, or no load balancer of ours.
 pub(crate) fn of_service(service: &Service, ipv4: bool, settings: Settings) -> Option<PortSources> {
     if !wants_address(service, settings) {
         return None;
@@ -68,7 +68,7 @@ pub(crate) fn may_differ(change: &Change<Service>) -> bool {
 }
 
 impl ClusterState {
-    /// Who may send to `address` if these Services own it.
+    /// The source ranges of `address` if these Services own it.
     pub(crate) fn sources_of(&self, address: IpAddr, owners: &[ServiceRef]) -> Vec<PortSources> {
         let mut all = Vec::new();
         let mut stranger = false;

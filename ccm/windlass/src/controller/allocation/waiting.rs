@@ -130,7 +130,7 @@ impl Waiting {
         self.waiters.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no Service waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
@@ -173,7 +173,7 @@ impl Waiting {
             let Some((waiter, ..)) = self.waiters.get(owner).filter(|_| may_succeed) else { continue };
             // What it holds already it uses on other terms from now on: those who share it may gain or lose by that.
             let former = source.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
-            let Some(plan) = give(source, owner, &waiter.request) else { continue };
+            let Some(plan) = allocate_more(source, owner, &waiter.request) else { continue };
             allocated.push(owner.clone());
             if let Some(waiter) = self.remove(owner) {
                 let key = waiter.request.terms.key().map(str::to_owned);
@@ -315,7 +315,7 @@ impl Waiting {
 }
 
 /// Allocates what `owner` requests if that is more than it has.
-fn give(source: &mut impl AddressSource, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+fn allocate_more(source: &mut impl AddressSource, owner: &ServiceRef, request: &Request) -> Option<Plan> {
     let plan = source.plan(owner, request)?;
     let gains = plan.addresses.iter().any(|planned| planned.how != How::Kept);
     if gains { source.allocate(owner, request) } else { None }

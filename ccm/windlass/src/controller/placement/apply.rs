@@ -1,6 +1,6 @@
 //! Writes the difference between the cluster and the plan, and nothing else.
 //!
-//! One pass at a time. A write that meets a newer object fails by its precondition; the watch brings the news, and the
+//! One pass at a time. A write that meets a newer object fails by its precondition; the watch shows the newer one, and the
 //! next pass decides again. A pass of which something failed is repeated with back-off, unless there is something new before.
 
 use std::sync::Arc;
@@ -117,8 +117,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Somebody changed an object meanwhile. The news may be here before, or be one that is no reason for a pass, as that of
-    /// a status.
+    /// Somebody changed an object meanwhile. The watch may have shown that before, or it may be no reason for a pass, as a
+    /// changed status.
     fn on_conflict(&self) {
         self.shared.planner_wakeup.request_at(Instant::now() + RETRY_AFTER_CONFLICT);
     }

@@ -9,7 +9,7 @@
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
 //!   and where a healthy node is first in none while a Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
-//! - A VIP in quarantine is nobody's: it is planned for as if it did not exist, and has no virtual router.
+//! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod ranking;
 mod ready_routers;
@@ -122,7 +122,7 @@ impl<'a> Planner<'a> {
                 Some(_) | None => to_place.push((vip, pool)),
             }
         }
-        // Who is at home matters one by one only to those that are not.
+        // The VIPs that stay matter one by one only if others are to be placed.
         if !to_place.is_empty() {
             for (vip, router) in placed {
                 self.spread.add(vip, router);
@@ -201,8 +201,8 @@ impl<'a> Planner<'a> {
             if let Some(segment) = self.topology.segments.find_without_link_local(address) {
                 return Unplaced::LinkLocal { address, segment };
             }
-            let host_routes = self.topology.segments.find_host_route(address, pool.interface.as_deref());
-            match (&pool.interface, host_routes) {
+            let host_route = self.topology.segments.find_host_route(address, pool.interface.as_deref());
+            match (&pool.interface, host_route) {
                 (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
                 (Some(interface), None) => {
                     Unplaced::Interface { address, interface: interface.clone(), pool: pool_name }

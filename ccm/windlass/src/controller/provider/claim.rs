@@ -38,7 +38,8 @@ impl Provider {
                 let spec = self.with_sources(spec, address, owners);
                 self.patch(holder, address, &object, spec).await
             }
-            // An object keeps one of its owners: for a Service that was made anew it is made anew.
+            // One owner of an object must stay (its CRD says so): for a Service that was made anew the object is deleted and
+            // created again.
             ClaimAction::LiftQuarantine(object) => self.delete(holder, address, &object).await,
         }
     }

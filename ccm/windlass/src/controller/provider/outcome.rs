@@ -62,8 +62,8 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
     if let Some(why) = why_unplaced(vip) {
         return blocked(why.to_owned());
     }
-    let said = vip.announced().filter(|_| vip.spec.quarantine.is_none());
-    match said.map(|said| (said.reason.as_str(), said.message.clone())) {
+    let condition = vip.announced().filter(|_| vip.spec.quarantine.is_none());
+    match condition.map(|known| (known.reason.as_str(), known.message.clone())) {
         Some((REASON_ADDRESS_TAKEN, message)) if !used => Announcement::Taken { message },
         Some((REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED, message)) => blocked(message),
         // An update of the agent, most of the time.
@@ -105,14 +105,14 @@ pub(crate) fn ensure_result(
             }
         }
     }
-    // That an address was announced a moment ago is not reported by itself, only together with something else.
+    // That nobody announces a shown address at the moment is not reported by itself, only together with something else.
     let is_old = |kept: &&Planned| shown.contains(&kept.address);
     if !shown_pending.is_empty() && shown_blocked.is_empty() && kept.iter().all(is_old) {
         pending = pending.or_else(|| Some([&shown_pending[..], &blocked].concat().join("; ")));
     }
     let works_meanwhile =
         !shown.is_empty() && shown.iter().all(|one| announcement(*one) == Announcement::Announced);
-    // The condition is a memory also while it waits.
+    // The condition records the addresses also while others are pending.
     let has = condition::held_addresses(pool, &kept);
     let and_has = |message: String| if kept.is_empty() { message } else { format!("{has}; {message}") };
     if let Some(message) = pending {

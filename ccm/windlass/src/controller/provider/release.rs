@@ -69,7 +69,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Another station has `address`: nobody is given it for a while.
+    /// Puts `address`, which another station has, into quarantine.
     pub(crate) async fn quarantine_taken(
         &self,
         holder: &ServiceRef,

@@ -85,8 +85,8 @@ impl SharedState {
     pub(crate) fn learn_vip(&self, vip: VirtualIP, requester: &ServiceRef) {
         let vip = vip.slimmed();
         self.update(|state| {
-            // The watch was faster: the object is gone again. Ledger and cache learn the same in one step, or news of a
-            // deletion in between would reach only one of them.
+            // The watch was faster: the object is gone again. Ledger and store are updated in one step, or a deletion in
+            // between would reach only one of them.
             if state.stores.vips.is_gone(&vip) {
                 return (Vec::new(), state.vip_absent(vip.spec.address, requester));
             }
@@ -113,7 +113,7 @@ impl SharedState {
         self.promises_changed(keys);
     }
 
-    /// We deleted the object with this UID, and nobody is to make it again.
+    /// We deleted the object with this UID, and no Service is to create it again.
     pub(crate) fn vip_deleted(&self, address: IpAddr, uid: &str) {
         let (keys, known) = {
             let mut state = self.state();
@@ -131,7 +131,7 @@ impl SharedState {
         self.handle(Event::Delete(object.clone()));
     }
 
-    /// Changes the state, which takes in what was news. `update` also names Services to look at again.
+    /// Changes the state by `update`, which returns the changed objects and Services to sync.
     fn update<K: WatchedKind>(
         &self,
         update: impl FnOnce(&mut ClusterState) -> (Vec<Change<K>>, Vec<ServiceKey>),

@@ -130,7 +130,7 @@ impl WatchedKind for NodeNetwork {
         Vec::new()
     }
 
-    /// Nobody here looks at its metadata.
+    /// Its metadata does not matter here.
     fn urgency(change: &Change<Self>) -> Urgency {
         if same(change, |network| &network.spec) { Urgency::Never } else { Urgency::Now }
     }

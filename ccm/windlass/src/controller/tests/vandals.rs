@@ -38,7 +38,7 @@ fn steady() -> Vec<(&'static str, Value)> {
     ]
 }
 
-struct World {
+struct Cluster {
     rig: Rig,
     dice: Random,
     controller: Option<Running>,
@@ -49,7 +49,7 @@ struct World {
     log: Vec<String>,
 }
 
-impl World {
+impl Cluster {
     fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         let index = usize::try_from(self.dice.below(of.len() as u64)).expect("small");
         of[index].clone()
@@ -292,7 +292,7 @@ async fn nobody_moves(seed: u64) {
     let had: BTreeMap<_, _> = steady().into_iter().map(|(name, _)| (name, rig.shown(name))).collect();
     assert!(had.values().all(|addresses| !addresses.is_empty()), "{had:?}");
     rig.create("guest", &json!({}));
-    let mut world = World {
+    let mut world = Cluster {
         rig,
         dice: Random::new(seed),
         controller: Some(controller),
@@ -320,7 +320,7 @@ async fn nobody_moves(seed: u64) {
         world.stop_or_start_agent();
     }
     world.rig.settle().await;
-    let World { rig, had, log, controller, .. } = world;
+    let Cluster { rig, had, log, controller, .. } = world;
     for (name, addresses) in &had {
         let story = || format!("seed {seed}: {name}\n{}\n{}", log.join("\n"), rig.objects());
         let shown = rig.shown(name);

@@ -1,4 +1,4 @@
-//! Who uses which external IPs.
+//! The Services with external IPs, and the addresses that they name.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ impl ClusterState {
         }
     }
 
-    /// Who uses which external IPs, in a fixed order.
+    /// The external IPs of all Services, in a fixed order.
     pub(crate) fn external_uses(&self) -> Vec<ExternalUse> {
         let services =
             self.external_ip_services.iter().filter_map(|owner| Some((owner, self.service(owner)?)));

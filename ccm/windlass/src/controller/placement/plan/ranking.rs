@@ -1,4 +1,4 @@
-//! Who is preferred: the order of a virtual router's nodes, and the priorities that say so on the wire.
+//! The ranking of a virtual router's nodes, and their VRRP priorities.
 //!
 //! The order is made once and kept in `VirtualRouter.spec.nodes`. Nodes that go leave it, nodes that come are put at its
 //! end, so that no two survivors ever change places and a new node takes no VIP from a working one. A node that is
@@ -52,7 +52,7 @@ pub(crate) fn new(
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
 
-/// Who has that place in a router's order.
+/// The node at that place of a router's ranking.
 fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
     router.nodes.get(place).map(|node| node.name.as_str())
 }

@@ -30,12 +30,12 @@ impl<'a> RouterDraft<'a> {
         self.interval_ms.unwrap_or(self.spec.advertisement_interval_milliseconds)
     }
 
-    /// Who is first in its ranking.
+    /// The first node of its ranking.
     pub(super) fn first(&self) -> Option<&str> {
         self.spec.nodes.first().map(|node| node.name.as_str())
     }
 
-    /// Who is first of those that are healthy now.
+    /// The first node of its ranking that is healthy now.
     pub(super) fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
         let healthy = self.spec.nodes.iter().find(|node| nodes.get(&node.name) == Some(&true));
         healthy.map_or_else(|| self.first(), |node| Some(&node.name))

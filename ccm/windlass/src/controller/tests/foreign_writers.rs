@@ -1,4 +1,4 @@
-//! Other hands on what is Windlass' own: a controller that writes the same status, an admin who keeps an address back.
+//! Other writers of what is Windlass' own: a controller that writes the same status, an admin who keeps an address back.
 
 use std::time::Duration;
 
