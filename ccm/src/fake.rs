@@ -78,10 +78,10 @@ pub struct FakeProvider {
     classes: Vec<Option<String>>,
     condition: Option<&'static str>,
     inner: Mutex<Inner>,
-    news: mpsc::Sender<ServiceKey>,
-    news_for_controller: Mutex<Option<mpsc::Receiver<ServiceKey>>>,
-    node_news: mpsc::Sender<String>,
-    node_news_for_controller: Mutex<Option<mpsc::Receiver<String>>>,
+    service_changes: mpsc::Sender<ServiceKey>,
+    service_changes_for_controller: Mutex<Option<mpsc::Receiver<ServiceKey>>>,
+    node_changes_sender: mpsc::Sender<String>,
+    node_changes_for_controller: Mutex<Option<mpsc::Receiver<String>>>,
 }
 
 impl Default for FakeProvider {
@@ -93,16 +93,16 @@ impl Default for FakeProvider {
 impl FakeProvider {
     /// A provider of this `spec.loadBalancerClass`; `None` serves classless Services.
     pub fn serving(class: Option<&str>) -> Self {
-        let (news, receiver) = mpsc::channel(64);
-        let (node_news, node_receiver) = mpsc::channel(64);
+        let (service_changes, receiver) = mpsc::channel(64);
+        let (node_changes_sender, node_receiver) = mpsc::channel(64);
         Self {
             classes: vec![class.map(str::to_owned)],
             condition: None,
             inner: Mutex::default(),
-            news,
-            news_for_controller: Mutex::new(Some(receiver)),
-            node_news,
-            node_news_for_controller: Mutex::new(Some(node_receiver)),
+            service_changes,
+            service_changes_for_controller: Mutex::new(Some(receiver)),
+            node_changes_sender,
+            node_changes_for_controller: Mutex::new(Some(node_receiver)),
         }
     }
 
@@ -219,9 +219,10 @@ impl Drop for CallGuard<'_> {
 /// The receiver as a stream, for the first caller; nothing for later ones.
 fn take_stream<T: Send + 'static>(receiver: &Mutex<Option<mpsc::Receiver<T>>>) -> BoxStream<'static, T> {
     match receiver.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(receiver) => {
-            stream::unfold(receiver, |mut news| async { news.recv().await.map(|one| (one, news)) }).boxed()
-        }
+        Some(receiver) => stream::unfold(receiver, |mut receiver| async {
+            receiver.recv().await.map(|one| (one, receiver))
+        })
+        .boxed(),
         None => stream::pending().boxed(),
     }
 }

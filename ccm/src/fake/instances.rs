@@ -34,7 +34,7 @@ impl FakeProvider {
 
     /// Names the Node on [`Instances::node_changes`]. More than 64 unread names are dropped.
     pub fn node_changed(&self, node: &str) {
-        drop(self.node_news.try_send(node.to_owned()));
+        drop(self.node_changes_sender.try_send(node.to_owned()));
     }
 
     fn begin_node(&self, node: &str, call: Call) -> CallGuard<'_> {
@@ -65,7 +65,7 @@ impl Instances for FakeProvider {
     }
 
     fn node_changes(&self) -> BoxStream<'static, String> {
-        take_stream(&self.node_news_for_controller)
+        take_stream(&self.node_changes_for_controller)
     }
 }
 

@@ -38,7 +38,7 @@ impl FakeProvider {
 
     /// Names the Service on [`LoadBalancer::changes`]. More than 64 unread names are dropped.
     pub fn changed(&self, key: ServiceKey) {
-        drop(self.news.try_send(key));
+        drop(self.service_changes.try_send(key));
     }
 
     fn begin_service(&self, service: &Service, call: Call) -> CallGuard<'_> {
@@ -107,7 +107,7 @@ impl LoadBalancer for FakeProvider {
     }
 
     fn changes(&self) -> BoxStream<'static, ServiceKey> {
-        take_stream(&self.news_for_controller)
+        take_stream(&self.service_changes_for_controller)
     }
 }
 

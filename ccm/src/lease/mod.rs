@@ -390,8 +390,8 @@ impl<'a> Candidate<'a> {
         let lease = self.lease_to_write(observed.spec.clone());
         let message = format!("{} {what}", self.options.identity);
         let object = lease.object_ref(&());
-        let told = self.recorder.publish(&object, EventType::Normal, "LeaderElection", &message);
-        if let Ok(Err(error)) = timeout(apiserver::EVENT_TIMEOUT, told).await {
+        let publishing = self.recorder.publish(&object, EventType::Normal, "LeaderElection", &message);
+        if let Ok(Err(error)) = timeout(apiserver::EVENT_TIMEOUT, publishing).await {
             tracing::debug!(lease = %self.lease(), error = %describe(&error), "event not written");
         }
     }

@@ -114,15 +114,15 @@ where
 {
     let kind = K::kind(&());
     let mut events = watch::<K>(&client, watch::WatchOptions::default());
-    let mut told = false;
+    let mut reported = false;
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                told = false;
+                reported = false;
                 drop(informer.handle(event));
                 informer.has_room().await;
             }
-            Err(error) if !std::mem::replace(&mut told, true) => {
+            Err(error) if !std::mem::replace(&mut reported, true) => {
                 tracing::warn!(%kind, %error, "watch interrupted, trying again");
             }
             Err(error) => tracing::debug!(%kind, %error, "watch interrupted, trying again"),

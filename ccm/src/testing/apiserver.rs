@@ -404,9 +404,9 @@ impl Watching {
             let lines: Vec<String> = {
                 let inner = self.server.lock();
                 let since = inner.history.partition_point(|(version, ..)| *version <= self.shown);
-                let news = if inner.silent { &[] } else { &inner.history[since..] };
-                self.shown = news.last().map_or(self.shown, |(version, ..)| *version);
-                let of_kind = news.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
+                let new = if inner.silent { &[] } else { &inner.history[since..] };
+                self.shown = new.last().map_or(self.shown, |(version, ..)| *version);
+                let of_kind = new.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
                 of_kind.map(|(_, kind, _, object)| line(kind, object)).collect()
             };
             if !lines.is_empty() {

@@ -149,7 +149,7 @@ impl LifecycleControllerState {
             }
         };
         let before = self.last_failures.remove(name);
-        let news = match failure {
+        let unreported = match failure {
             None => {
                 self.queue.forget(name);
                 None
@@ -161,7 +161,7 @@ impl LifecycleControllerState {
             }
         };
         self.queue.done(name);
-        news
+        unreported
     }
 }
 

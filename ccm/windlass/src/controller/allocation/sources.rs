@@ -57,12 +57,12 @@ fn port(port: &ServicePort) -> Option<RestrictedPort> {
 /// Whether the change of a Service may change who may send to it: agents are to hear of that soon.
 pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     // Ports matter where there are ranges only.
-    let said = |service: &Service| match SourceRanges::of(service) {
+    let source_ranges = |service: &Service| match SourceRanges::of(service) {
         Ok(None) => None,
         ranges => Some((ranges, service.spec.as_ref().and_then(|spec| spec.ports.clone()))),
     };
     match (&change.old, &change.new) {
-        (Some(old), Some(new)) => said(old) != said(new),
+        (Some(old), Some(new)) => source_ranges(old) != source_ranges(new),
         (None, _) | (_, None) => false,
     }
 }
@@ -71,17 +71,17 @@ impl ClusterState {
     /// The source ranges of `address` if these Services own it.
     pub(crate) fn sources_of(&self, address: IpAddr, owners: &[ServiceRef]) -> Vec<PortSources> {
         let mut all = Vec::new();
-        let mut stranger = false;
+        let mut unknown_owner = false;
         for owner in owners {
             match self.stores.live(owner) {
                 Some(service) => all.extend(of_service(&service, address.is_ipv4(), self.settings)),
-                None => stranger = true,
+                None => unknown_owner = true,
             }
         }
-        if stranger {
+        if unknown_owner {
             let known = self.vip(address).into_iter().flat_map(|vip| &vip.spec.sources);
-            let unsaid: Vec<PortSources> = known.filter(|one| !all.contains(one)).cloned().collect();
-            all.extend(unsaid);
+            let kept: Vec<PortSources> = known.filter(|one| !all.contains(one)).cloned().collect();
+            all.extend(kept);
         }
         all
     }

@@ -110,12 +110,12 @@ impl Instances for Provider {
         let network = state.stores.networks.get(&node.name_any()).map(|network| &**network);
         let known = metadata(node, network, vip, |address| state.ledger.pool_of(address).is_some())
             .map_err(|reason| ProviderError::RetryAfter { after: UNKNOWN, reason })?;
-        let said = self.shared.inventory.metadata_of(node);
+        let configured = self.shared.inventory.metadata_of(node);
         Ok(Some(InstanceMetadata {
-            zone: said.zone,
-            region: said.region,
-            instance_type: said.instance_type,
-            additional_labels: said.labels,
+            zone: configured.zone,
+            region: configured.region,
+            instance_type: configured.instance_type,
+            additional_labels: configured.labels,
             ..known
         }))
     }

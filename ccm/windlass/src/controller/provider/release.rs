@@ -122,6 +122,6 @@ fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -
 
 /// No virtual router carries it or ever did, as far as the object tells.
 fn never_announced(vip: &VirtualIP) -> bool {
-    let said = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
-    vip.spec.virtual_router.is_none() && !said
+    let has_conditions = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
+    vip.spec.virtual_router.is_none() && !has_conditions
 }

@@ -2,7 +2,7 @@
 //!
 //! In: what the watches and the answers to our own writes show. Out: the newest version of each object, by kind. Only the watches
 //! and the answers change it. Services and Nodes are those that the controllers of `windlass-ccm` read and write, too; what is
-//! the provider's alone is under the lock of [`SharedState`](super::state::Shared), changed in one step with the ledger.
+//! the provider's alone is under the lock of [`SharedState`](super::state::shared::SharedState), changed in one step with the ledger.
 
 pub(crate) mod call;
 pub(crate) mod clock;

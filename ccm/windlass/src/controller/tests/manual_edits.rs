@@ -1,4 +1,4 @@
-//! Several edits at once, of the objects and statuses of several Services: each Service has one record left, and keeps its address.
+//! Several edits at once, of objects and statuses of several Services: each Service has one record left, and keeps its address.
 
 use std::collections::BTreeSet;
 

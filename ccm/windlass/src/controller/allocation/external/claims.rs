@@ -36,8 +36,8 @@ impl Provider {
             }
             state.external_ip_steps()
         };
-        for (service, message, known) in steps.rejected {
-            self.events.send_once(service, EventType::Warning, REFUSED, message, known);
+        for (service, message, may_be_reported) in steps.rejected {
+            self.events.send_once(service, EventType::Warning, REFUSED, message, may_be_reported);
         }
         steps.claims
     }

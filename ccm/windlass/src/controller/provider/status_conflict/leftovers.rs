@@ -84,7 +84,7 @@ impl Provider {
         mut answer: Ensured,
     ) -> Result<Ensured, ProviderError> {
         let Ensured::Ready { status, works: true, .. } = &mut answer else { return Ok(answer) };
-        let (entries, claimed, contested) = {
+        let (entries, claimed, is_conflict_ongoing) = {
             let state = self.shared.state();
             let vips = state.ledger.held_by(holder).into_iter().filter_map(|address| state.vip(address));
             let claimed = vips.filter_map(|vip| vip.metadata.creation_timestamp.as_ref().map(|time| time.0));
@@ -108,7 +108,7 @@ impl Provider {
         };
         status.ingress.iter_mut().for_each(|shown| shown.retain(|entry| !entries.contains(entry)));
         // One that is added again and again is reported as a conflict.
-        if !contested {
+        if !is_conflict_ongoing {
             let message = removal_message(&entries, writer.as_ref(), ours_alone);
             tracing::info!(service = %holder, message, "status");
             self.events.send(service.object_ref(&()), EventType::Normal, REMOVED, message);
