@@ -117,7 +117,7 @@ fn shown(service: &Service) -> Vec<IpAddr> {
 
 impl CloudProvider for Static {
     const NAME: &'static str = "static";
-    type Balancer = Self;
+    type LoadBalancer = Self;
     type Instances = Self;
 
     async fn start(self, context: Context) -> Result<Capabilities<Self, Self>, BoxError> {

@@ -8,7 +8,7 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Events are a courtesy: nothing waits longer for one.
 pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who asks for a longer rest than this is not obeyed.
+/// A longer `retryAfterSeconds` of the API server than this is cut.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// Why a call to the API server failed.

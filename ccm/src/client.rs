@@ -3,18 +3,18 @@
 //! | file | concept |
 //! |---|---|
 //! | `metrics` | what is shown |
-//! | `meter` | counts and times each call |
+//! | `metrics_layer` | counts and times each call |
 //! | `bucket` | the limit, without a clock |
 //! | `limiter` | makes calls wait for it |
-//! | `wire` | the connection, which notices when it is dead |
+//! | `connection` | the connection, which notices when it is dead |
 
 mod bucket;
+mod connection;
 mod limiter;
-mod meter;
 mod metrics;
+mod metrics_layer;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use tower::util::option_layer;
 
 pub use self::bucket::{RateLimit, RateLimitError};
 use self::limiter::LimiterLayer;
-use self::meter::MeterLayer;
 pub use self::metrics::ClientMetrics;
+use self::metrics_layer::MetricsLayer;
 
 /// Calls that may wait between the layers; as many as within kube's own client.
 const WAITING: usize = 1024;
 
-/// A client for the server of `config` whose calls are counted in `metrics` and kept to `limit`. Talks to nobody yet.
+/// A client for the server of `config` whose calls are counted in `metrics` and kept to `limit`. Makes no call yet.
 ///
 /// Counted is what goes over the wire: an answer 429, 503 or 504 that the client repeats by itself
 /// ([`Config::default_retry`]) counts each time. A watch counts once, when it is opened.
@@ -50,8 +50,8 @@ pub fn client(
     let repeats = std::mem::replace(&mut config.default_retry, false);
     let retry = repeats.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let limiter = limit.map(|limit| LimiterLayer::new(limit, metrics.clone(), Arc::clone(&host)));
-    let builder = wire::builder(config)?
-        .with_layer(&MeterLayer::new(metrics.clone(), host))
+    let builder = connection::builder(config)?
+        .with_layer(&MetricsLayer::new(metrics.clone(), host))
         .with_layer(&BufferLayer::new(WAITING))
         .with_layer(&option_layer(limiter))
         .with_layer(&option_layer(retry));

@@ -6,9 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 #[cfg(test)]
 mod tests;
 
-/// What a condition is to say.
+/// A condition as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saying<'a> {
+pub struct DesiredCondition<'a> {
     /// Its type, as `Ready`.
     pub type_: &'a str,
     /// Whether that is so.
@@ -21,20 +21,20 @@ pub struct Saying<'a> {
     pub generation: Option<i64>,
 }
 
-impl Saying<'_> {
+impl DesiredCondition<'_> {
     /// `status` of the condition.
     pub const fn status(&self) -> &'static str {
         if self.holds { "True" } else { "False" }
     }
 
-    /// Whether `shown` says so already, in these words.
-    pub fn is_said_by(&self, shown: &Condition) -> bool {
+    /// Whether `shown` has this status, reason and message already.
+    pub fn is_same(&self, shown: &Condition) -> bool {
         shown.status == self.status() && shown.reason == self.reason && shown.message == self.message
     }
 
-    /// The condition that follows `shown`. The time of the last transition is that of the last change of `status`, not of
+    /// The condition to write where `shown` is. The time of the last transition is that of the last change of `status`, not of
     /// the words.
-    pub fn after(self, shown: Option<&Condition>, now: Timestamp) -> Condition {
+    pub fn updating(self, shown: Option<&Condition>, now: Timestamp) -> Condition {
         let status = self.status();
         let since = shown.filter(|shown| shown.status == status);
         Condition {
@@ -47,11 +47,11 @@ impl Saying<'_> {
         }
     }
 
-    /// Says it among others of one object, in the place of the one of this type.
-    pub fn put(self, conditions: &mut Vec<Condition>, now: Timestamp) {
+    /// Sets it in an object's conditions, in the place of the one of its type.
+    pub fn set_in(self, conditions: &mut Vec<Condition>, now: Timestamp) {
         match conditions.iter().position(|one| one.type_ == self.type_) {
-            Some(at) => conditions[at] = self.after(Some(&conditions[at]), now),
-            None => conditions.push(self.after(None, now)),
+            Some(at) => conditions[at] = self.updating(Some(&conditions[at]), now),
+            None => conditions.push(self.updating(None, now)),
         }
     }
 }

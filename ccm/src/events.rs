@@ -32,14 +32,14 @@ const QUEUE: usize = 4096;
 
 /// `type` of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EventKind {
+pub enum EventType {
     /// Nothing to worry about.
     Normal,
     /// Something the user should see.
     Warning,
 }
 
-impl EventKind {
+impl EventType {
     fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -66,7 +66,7 @@ impl Recorder {
     pub async fn publish(
         &self,
         object: &ObjectReference,
-        kind: EventKind,
+        kind: EventType,
         reason: &str,
         message: &str,
     ) -> Result<(), kube::Error> {
@@ -97,15 +97,15 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes an event that is named after what it says, so that there is one only, whoever writes it. `known`: nothing is
+    /// Writes an event that is named after what it says, so that there is one only, whoever writes it. `may_exist`: nothing is
     /// done if it is there; else its time is put forward.
     async fn publish_once(
         &self,
         object: &ObjectReference,
-        kind: EventKind,
+        kind: EventType,
         reason: &str,
         message: &str,
-        known: bool,
+        may_exist: bool,
     ) -> Result<(), kube::Error> {
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let api = Api::<Event>::namespaced(self.client.clone(), namespace);
@@ -118,7 +118,7 @@ impl Recorder {
         let name = format!("{base}.{:016x}", hasher.finish());
         let event = self.event(object, kind, reason, message, name.clone(), now);
         match api.create(&PostParams::default(), &event).await {
-            Err(kube::Error::Api(status)) if status.code == 409 && known => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 && may_exist => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let patch = Patch::Merge(json!({ "lastTimestamp": Time(now) }));
                 api.patch(&name, &PatchParams::default(), &patch).await.map(drop)
@@ -130,7 +130,7 @@ impl Recorder {
     fn event(
         &self,
         object: &ObjectReference,
-        kind: EventKind,
+        kind: EventType,
         reason: &str,
         message: &str,
         name: String,
@@ -162,45 +162,45 @@ fn event_name(base: &str, stamp: i128) -> String {
 }
 
 #[derive(Debug)]
-struct Request {
+struct QueuedEvent {
     object: ObjectReference,
-    kind: EventKind,
+    kind: EventType,
     reason: &'static str,
     message: String,
-    telling: Telling,
+    repetition: Repetition,
 }
 
-/// What becomes of an event that was written before.
+/// What is done if the same event was written before.
 #[derive(Debug, Clone, Copy)]
-enum Telling {
+enum Repetition {
     /// It is counted or, after [`SERIES`], written anew.
-    Again,
+    InSeries,
     /// There is one only: see [`Recorder::publish_once`].
-    Once { known: bool },
+    Once { may_exist: bool },
 }
 
 /// Hands events to a task that writes them, in order, so that no sync waits for them.
 #[derive(Debug, Clone)]
 pub struct EventSink {
-    queue: mpsc::Sender<Request>,
+    queue: mpsc::Sender<QueuedEvent>,
 }
 
 impl EventSink {
     /// The sink, and the task behind it that the caller must run until `token` is cancelled or the sink is dropped.
     pub fn new(recorder: Recorder, token: CancellationToken) -> (Self, impl Future<Output = ()>) {
-        let (queue, mut requests) = mpsc::channel::<Request>(QUEUE);
+        let (queue, mut requests) = mpsc::channel::<QueuedEvent>(QUEUE);
         let task = async move {
             loop {
                 let request = tokio::select! {
                     () = token.cancelled() => return,
                     request = requests.recv() => request,
                 };
-                let Some(Request { object, kind, reason, message, telling }) = request else { return };
+                let Some(QueuedEvent { object, kind, reason, message, repetition }) = request else { return };
                 let writing = async {
-                    match telling {
-                        Telling::Again => recorder.publish(&object, kind, reason, &message).await,
-                        Telling::Once { known } => {
-                            recorder.publish_once(&object, kind, reason, &message, known).await
+                    match repetition {
+                        Repetition::InSeries => recorder.publish(&object, kind, reason, &message).await,
+                        Repetition::Once { may_exist } => {
+                            recorder.publish_once(&object, kind, reason, &message, may_exist).await
                         }
                     }
                 };
@@ -222,28 +222,34 @@ impl EventSink {
     pub fn send(
         &self,
         object: ObjectReference,
-        kind: EventKind,
+        kind: EventType,
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.queue(Request { object, kind, reason, message: message.into(), telling: Telling::Again });
+        self.queue(QueuedEvent {
+            object,
+            kind,
+            reason,
+            message: message.into(),
+            repetition: Repetition::InSeries,
+        });
     }
 
-    /// Queues an event of which there is to be one only, as long as the API server keeps it; never waits. `known`: a process
+    /// Queues an event of which there is to be one only, as long as the API server keeps it; never waits. `may_exist`: a process
     /// before this one may have written it, and then nothing is done.
     pub fn send_once(
         &self,
         object: ObjectReference,
-        kind: EventKind,
+        kind: EventType,
         reason: &'static str,
         message: impl Into<String>,
-        known: bool,
+        may_exist: bool,
     ) {
-        let telling = Telling::Once { known };
-        self.queue(Request { object, kind, reason, message: message.into(), telling });
+        let repetition = Repetition::Once { may_exist };
+        self.queue(QueuedEvent { object, kind, reason, message: message.into(), repetition });
     }
 
-    fn queue(&self, request: Request) {
+    fn queue(&self, request: QueuedEvent) {
         let reason = request.reason;
         if let Err(dropped) = self.queue.try_send(request) {
             tracing::debug!(reason, error = %dropped, "event dropped");
@@ -252,7 +258,7 @@ impl EventSink {
 }
 
 /// Does `work`, which does not end by itself, beside the task that writes its events, until `token` is cancelled.
-pub(crate) async fn beside_events<W: Future<Output = ()>>(
+pub(crate) async fn run_with_events<W: Future<Output = ()>>(
     recorder: Recorder,
     token: CancellationToken,
     work: impl FnOnce(EventSink) -> W,

@@ -38,9 +38,9 @@
 //! # }
 //! ```
 
-mod balancers;
 mod calls;
 mod instances;
+mod load_balancers;
 mod script;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -53,14 +53,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 pub use self::calls::{Call, Method};
-use self::script::Script;
+use self::script::FaultScript;
 use crate::provider::{Ensured, InstanceMetadata, ProviderError, ServiceKey};
 
 #[derive(Debug, Default)]
 struct Inner {
     calls: Vec<(Instant, Call)>,
-    script: Script,
-    balancers: HashMap<String, LoadBalancerStatus>,
+    script: FaultScript,
+    load_balancers: HashMap<String, LoadBalancerStatus>,
     ensure: VecDeque<Result<Ensured, ProviderError>>,
     foreign: HashSet<String>,
     metadata: HashMap<String, InstanceMetadata>,
@@ -78,10 +78,10 @@ pub struct FakeProvider {
     classes: Vec<Option<String>>,
     condition: Option<&'static str>,
     inner: Mutex<Inner>,
-    news: mpsc::Sender<ServiceKey>,
-    news_for_controller: Mutex<Option<mpsc::Receiver<ServiceKey>>>,
-    node_news: mpsc::Sender<String>,
-    node_news_for_controller: Mutex<Option<mpsc::Receiver<String>>>,
+    service_changes: mpsc::Sender<ServiceKey>,
+    service_changes_for_controller: Mutex<Option<mpsc::Receiver<ServiceKey>>>,
+    node_changes_sender: mpsc::Sender<String>,
+    node_changes_for_controller: Mutex<Option<mpsc::Receiver<String>>>,
 }
 
 impl Default for FakeProvider {
@@ -93,16 +93,16 @@ impl Default for FakeProvider {
 impl FakeProvider {
     /// A provider of this `spec.loadBalancerClass`; `None` serves classless Services.
     pub fn serving(class: Option<&str>) -> Self {
-        let (news, receiver) = mpsc::channel(64);
-        let (node_news, node_receiver) = mpsc::channel(64);
+        let (service_changes, receiver) = mpsc::channel(64);
+        let (node_changes_sender, node_receiver) = mpsc::channel(64);
         Self {
             classes: vec![class.map(str::to_owned)],
             condition: None,
             inner: Mutex::default(),
-            news,
-            news_for_controller: Mutex::new(Some(receiver)),
-            node_news,
-            node_news_for_controller: Mutex::new(Some(node_receiver)),
+            service_changes,
+            service_changes_for_controller: Mutex::new(Some(receiver)),
+            node_changes_sender,
+            node_changes_for_controller: Mutex::new(Some(node_receiver)),
         }
     }
 
@@ -171,7 +171,7 @@ impl FakeProvider {
     }
 
     /// Records a call, which lasts until the guard is dropped. `object` names what it is about, uniquely.
-    fn begin(&self, object: String, call: Call) -> Busy<'_> {
+    fn begin(&self, object: String, call: Call) -> CallGuard<'_> {
         let mut inner = self.lock();
         inner.calls.push((Instant::now(), call));
         let busy = inner.busy.entry(object.clone()).or_default();
@@ -179,11 +179,11 @@ impl FakeProvider {
         let overlap = *busy > 1;
         inner.overlaps += usize::from(overlap);
         inner.most_at_once = inner.most_at_once.max(inner.busy.len());
-        Busy { provider: self, object }
+        CallGuard { provider: self, object }
     }
 
     /// Lets others run, so that overlapping calls would show; then what the test asked for.
-    async fn obstacles(&self, method: Method, subject: &str) -> Result<(), ProviderError> {
+    async fn apply_script(&self, method: Method, subject: &str) -> Result<(), ProviderError> {
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }
@@ -199,12 +199,12 @@ impl FakeProvider {
 }
 
 /// A call under way.
-struct Busy<'a> {
+struct CallGuard<'a> {
     provider: &'a FakeProvider,
     object: String,
 }
 
-impl Drop for Busy<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let mut inner = self.provider.lock();
         if let Some(busy) = inner.busy.get_mut(&self.object) {
@@ -216,12 +216,13 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// What the receiver is told, for who asks first.
-fn told<T: Send + 'static>(receiver: &Mutex<Option<mpsc::Receiver<T>>>) -> BoxStream<'static, T> {
+/// The receiver as a stream, for the first caller; nothing for later ones.
+fn take_stream<T: Send + 'static>(receiver: &Mutex<Option<mpsc::Receiver<T>>>) -> BoxStream<'static, T> {
     match receiver.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(receiver) => {
-            stream::unfold(receiver, |mut news| async { news.recv().await.map(|one| (one, news)) }).boxed()
-        }
+        Some(receiver) => stream::unfold(receiver, |mut receiver| async {
+            receiver.recv().await.map(|one| (one, receiver))
+        })
+        .boxed(),
         None => stream::pending().boxed(),
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// Time between two looks at a file.
-pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Time between two reads of a file.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// No file is longer, in bytes: neither a Secret nor a ConfigMap can be.
 const MOST: u64 = 1 << 20;
 
@@ -52,7 +52,7 @@ impl WatchedFile {
     }
 
     /// Reads it again; whether that shows anything new. That it cannot be read is new once.
-    pub fn look(&mut self) -> bool {
+    pub fn refresh(&mut self) -> bool {
         let found = read(&self.path);
         let is_new = found != self.seen;
         self.seen = found;
@@ -62,8 +62,8 @@ impl WatchedFile {
     /// Looks at it now and then; returns once there is something new. Dropped before, it misses nothing.
     pub async fn changed(&mut self) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            if self.look() {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            if self.refresh() {
                 return;
             }
         }

@@ -86,15 +86,15 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         match serde_json::from_str(raw.get()) {
             Ok(object) => Ok(Self(Ok(object))),
-            Err(_) => mend(raw.get()).map_err(D::Error::custom),
+            Err(_) => decode_leniently(raw.get()).map_err(D::Error::custom),
         }
     }
 }
 
 /// Reads an object that does not decode as it is.
-fn mend<K: DeserializeOwned>(text: &str) -> Result<Lenient<K>, serde_json::Error> {
+fn decode_leniently<K: DeserializeOwned>(text: &str) -> Result<Lenient<K>, serde_json::Error> {
     let mut value: Value = serde_json::from_str(text)?;
-    bring_times_in(&mut value);
+    clamp_times(&mut value);
     let metadata = identity(&value);
     match serde_json::from_value(value) {
         Ok(object) => Ok(Lenient(Ok(object))),
@@ -117,24 +117,24 @@ fn identity(object: &Value) -> ObjectMeta {
 }
 
 /// Replaces times that no `Timestamp` holds by the nearest that it holds.
-fn bring_times_in(value: &mut Value) {
+fn clamp_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (field, value) in fields {
                 match value {
-                    Value::String(text) if is_time(field) => bring_in(text),
+                    Value::String(text) if is_time(field) => clamp_time(text),
                     // So Go writes the year 1, and conditions cannot be without.
                     Value::Null if field == "lastTransitionTime" => {
                         *value = Value::String(Timestamp::UNIX_EPOCH.to_string());
                     }
                     Value::Object(_) | Value::Array(_) if !FREE_TEXT.contains(&field.as_str()) => {
-                        bring_times_in(value);
+                        clamp_times(value);
                     }
                     _ => {}
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(bring_times_in),
+        Value::Array(items) => items.iter_mut().for_each(clamp_times),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -144,7 +144,7 @@ fn is_time(field: &str) -> bool {
     field == "time" || field == "timeAdded" || field.ends_with("Time") || field.ends_with("Timestamp")
 }
 
-fn bring_in(text: &mut String) {
+fn clamp_time(text: &mut String) {
     if text.parse::<Timestamp>().is_ok() {
         return;
     }

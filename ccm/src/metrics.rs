@@ -12,7 +12,7 @@ use prometheus::{
 
 pub(crate) use self::node::NodeMetrics;
 use self::queue::QueueMetrics;
-pub(crate) use self::queue::{QueueGauges, Work};
+pub(crate) use self::queue::{QueueGauges, WorkTimer};
 pub(crate) use self::running::RunningMetrics;
 
 /// Everything the controllers of one process count. Cheap to clone; all clones count together.

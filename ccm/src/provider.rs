@@ -165,16 +165,16 @@ pub trait LoadBalancer: Send + Sync + 'static {
         None
     }
 
-    /// Whether an entry of the Service's status is this provider's. Those of others stay when the load balancer is taken
+    /// Whether an entry of a Service's status is this provider's. Those of others stay when the load balancer is taken
     /// away; asked before [`LoadBalancer::ensure_deleted`]. By default all are.
-    fn is_own_ingress(&self, _service: &Service, _entry: &LoadBalancerIngress) -> bool {
+    fn is_own_ingress(&self, _entry: &LoadBalancerIngress) -> bool {
         true
     }
 
     /// When a Service is to be ensured again because of a change that concerns no load balancer in general
     /// (service-contract S-11: labels, selector, order of families, a status that somebody else emptied …). Told of each such
     /// change once. `None`: it does not concern this provider, as by default.
-    fn concerned_after(&self, _old: &Service, _new: &Service) -> Option<Duration> {
+    fn requeue_after(&self, _old: &Service, _new: &Service) -> Option<Duration> {
         None
     }
 

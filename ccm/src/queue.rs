@@ -11,11 +11,11 @@ use std::hash::Hash;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::metrics::{QueueGauges, Work};
+use crate::metrics::{QueueGauges, WorkTimer};
 
 /// A queue of keys; time comes in as an argument.
 #[derive(Debug)]
-pub(crate) struct Queue<K> {
+pub(crate) struct WorkQueue<K> {
     backoff: Backoff,
     gauges: QueueGauges,
     /// Due, in order; every key at most once.
@@ -27,13 +27,13 @@ pub(crate) struct Queue<K> {
     due: HashMap<K, Instant>,
     /// When a key that is to be worked on was due.
     since: HashMap<K, Instant>,
-    working: HashMap<K, Work>,
+    working: HashMap<K, WorkTimer>,
     /// Added while being worked on; `true`: urgent.
     again: HashMap<K, bool>,
     failures: HashMap<K, u32>,
 }
 
-impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     pub(crate) fn new(backoff: Backoff, gauges: QueueGauges) -> Self {
         Self {
             backoff,
@@ -107,7 +107,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.failures.remove(key);
     }
 
-    /// Takes the next due key; it is worked on until [`Queue::done`].
+    /// Takes the next due key; it is worked on until [`WorkQueue::done`].
     pub(crate) fn pop(&mut self, now: Instant) -> Option<K> {
         while let Some((at, key)) = self.delayed.first().cloned()
             && at <= now
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         Some(key)
     }
 
-    /// As [`Queue::pop`], with what `find` knows of the key; keys of which it knows nothing are let go.
+    /// As [`WorkQueue::pop`], with what `find` knows of the key; keys of which it knows nothing are let go.
     pub(crate) fn pop_known<V>(&mut self, now: Instant, find: impl Fn(&K) -> Option<V>) -> Option<(K, V)> {
         while let Some(key) = self.pop(now) {
             if let Some(known) = find(&key) {

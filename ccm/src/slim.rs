@@ -1,4 +1,4 @@
-//! Objects as they are kept: there may be thousands, so they hold nothing that nobody reads.
+//! Dropping what nobody reads of objects that are stored: there may be thousands.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};

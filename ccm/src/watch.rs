@@ -9,7 +9,7 @@
 //! `a_watch_that_is_idle_is_taken_up_again_and_lists_nothing` (from outside, an idle watch that is taken up again looks like
 //! a connection that is dead, so that the wrapper's limit lists everything anew).
 
-mod pace;
+mod retry_backoff;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use self::pace::Pace;
+use self::retry_backoff::RetryBackoff;
 use crate::apiserver::{CALL_TIMEOUT, describe};
 use crate::backoff::Backoff;
 use crate::lenient::{Lenient, Unreadable};
@@ -44,7 +44,7 @@ const ATTEMPTS: u32 = 4;
 
 /// How a kind is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct WatchOptions {
     /// Only the objects of this name.
     pub name: Option<String>,
     /// The API server ends a watch after this many seconds, and it is taken up again where it ended. A connection that died
@@ -54,7 +54,7 @@ pub struct Options {
     pub backoff: Backoff,
 }
 
-impl Default for Options {
+impl Default for WatchOptions {
     fn default() -> Self {
         let backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30));
         Self { name: None, seconds: 290, backoff }
@@ -101,9 +101,9 @@ pub enum Error {
     /// The watch was refused or broke.
     #[error("cannot watch: {}", describe(.0))]
     Watch(#[source] kube::Error),
-    /// The API server told of an error within the watch.
+    /// The API server sent an event of type `ERROR`.
     #[error("the API server ended the watch: {message} ({code})")]
-    Told {
+    ErrorEvent {
         /// The HTTP status code it would have been.
         code: u16,
         /// Its words.
@@ -111,10 +111,10 @@ pub enum Error {
     },
     /// Silence.
     #[error("no answer from the API server within {0:?}")]
-    Silent(Duration),
+    Timeout(Duration),
     /// It ended as soon as it began.
     #[error("the watch ended at once")]
-    Short,
+    EndedAtOnce,
     /// The answer holds no version to go on from.
     #[error("the answer of the API server names no resourceVersion")]
     NoVersion,
@@ -130,7 +130,7 @@ fn name(metadata: &ObjectMeta) -> String {
 }
 
 /// A watch that never ends: what goes wrong is an item of it, after which it waits before it tries again.
-pub fn watch<K>(client: &Client, options: Options) -> BoxStream<'static, Result<Event<K>, Error>>
+pub fn watch<K>(client: &Client, options: WatchOptions) -> BoxStream<'static, Result<Event<K>, Error>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -138,8 +138,8 @@ where
         api: Api::<Lenient<K>>::all(client.clone()),
         fields: options.name.map(|name| format!("metadata.name={name}")),
         seconds: options.seconds,
-        stage: Stage::Start,
-        pace: Pace::new(options.backoff),
+        state: WatchState::Start,
+        retry_backoff: RetryBackoff::new(options.backoff),
         rests_until: None,
     };
     stream::unfold(watcher, |mut watcher| async { Some((watcher.next().await, watcher)) }).boxed()
@@ -147,19 +147,20 @@ where
 
 type Watching<K> = BoxStream<'static, Result<WatchEvent<Lenient<K>>, kube::Error>>;
 
-enum Stage<K: Clone> {
+/// Where a watch is in its cycle of list and watch.
+enum WatchState<K: Clone> {
     /// Nothing is known that could be gone on from.
     Start,
     /// In the middle of a list. `next`: of its pages the next one, if there are more.
-    Listing { items: VecDeque<Lenient<K>>, next: Next },
+    Listing { items: VecDeque<Lenient<K>>, next: Continuation },
     /// All up to `version` was shown.
-    Shown { version: String },
-    /// `moved`: it has shown something new.
-    Watching { version: String, events: Watching<K>, since: Instant, moved: bool },
+    Listed { version: String },
+    /// `progressed`: it has shown something new.
+    Watching { version: String, events: Watching<K>, since: Instant, progressed: bool },
 }
 
 /// How a list goes on after what is at hand.
-enum Next {
+enum Continuation {
     Page(Option<String>),
     Complete { version: String },
 }
@@ -169,8 +170,8 @@ struct Watcher<K: Clone> {
     /// Field selector.
     fields: Option<String>,
     seconds: u32,
-    stage: Stage<K>,
-    pace: Pace,
+    state: WatchState<K>,
+    retry_backoff: RetryBackoff,
     rests_until: Option<Instant>,
 }
 
@@ -183,23 +184,23 @@ where
             sleep_until(until).await;
         }
         loop {
-            let stage = std::mem::replace(&mut self.stage, Stage::Start);
-            if let Some(item) = self.step(stage).await {
+            let state = std::mem::replace(&mut self.state, WatchState::Start);
+            if let Some(item) = self.step(state).await {
                 return item;
             }
         }
     }
 
-    /// Goes on from `stage`. What it leaves as `self.stage` is [`Stage::Start`] unless it sets another.
-    async fn step(&mut self, stage: Stage<K>) -> Option<Result<Event<K>, Error>> {
-        match stage {
-            Stage::Start => {
-                self.stage = Stage::Listing { items: VecDeque::new(), next: Next::Page(None) };
+    /// Goes on from `state`. What it leaves as `self.state` is [`WatchState::Start`] unless it sets another.
+    async fn step(&mut self, state: WatchState<K>) -> Option<Result<Event<K>, Error>> {
+        match state {
+            WatchState::Start => {
+                self.state = WatchState::Listing { items: VecDeque::new(), next: Continuation::Page(None) };
                 Some(Ok(Event::Init))
             }
-            Stage::Listing { mut items, next } => {
+            WatchState::Listing { mut items, next } => {
                 if let Some(item) = items.pop_front() {
-                    self.stage = Stage::Listing { items, next };
+                    self.state = WatchState::Listing { items, next };
                     return Some(Ok(item.read().map_or_else(
                         |unreadable| {
                             tracing::warn!(kind = %K::kind(&()), "{}", Error::Unreadable(unreadable.clone()));
@@ -209,41 +210,42 @@ where
                     )));
                 }
                 match next {
-                    Next::Complete { version } => {
-                        self.stage = Stage::Shown { version };
+                    Continuation::Complete { version } => {
+                        self.state = WatchState::Listed { version };
                         Some(Ok(Event::InitDone))
                     }
-                    Next::Page(token) => match self.page(token).await {
+                    Continuation::Page(token) => match self.page(token).await {
                         Ok((items, next)) => {
-                            self.stage = Stage::Listing { items, next };
+                            self.state = WatchState::Listing { items, next };
                             None
                         }
                         Err(error) => Some(Err(self.failed(error))),
                     },
                 }
             }
-            Stage::Shown { version } => match self.begin(&version).await {
+            WatchState::Listed { version } => match self.begin(&version).await {
                 Ok(events) => {
-                    self.stage = Stage::Watching { version, events, since: Instant::now(), moved: false };
+                    self.state =
+                        WatchState::Watching { version, events, since: Instant::now(), progressed: false };
                     None
                 }
                 Err(error) => Some(Err(self.resume(version, error))),
             },
-            Stage::Watching { version, mut events, since, moved } => {
+            WatchState::Watching { version, mut events, since, progressed } => {
                 let limit = self.limit();
                 let event = timeout(limit, events.next()).await;
                 if since.elapsed() >= SOUND && !matches!(event, Ok(Some(Err(_))) | Err(_)) {
-                    self.pace.recovered();
+                    self.retry_backoff.recovered();
                 }
                 match event {
-                    Ok(Some(Ok(event))) => self.shown(event, version, events, (since, moved)),
+                    Ok(Some(Ok(event))) => self.shown(event, version, events, (since, progressed)),
                     Ok(Some(Err(error))) => Some(Err(self.resume(version, Error::Watch(error)))),
-                    Ok(None) if moved || since.elapsed() >= SHORT => {
-                        self.stage = Stage::Shown { version };
+                    Ok(None) if progressed || since.elapsed() >= SHORT => {
+                        self.state = WatchState::Listed { version };
                         None
                     }
-                    Ok(None) => Some(Err(self.resume(version, Error::Short))),
-                    Err(_) => Some(Err(self.resume(version, Error::Silent(limit)))),
+                    Ok(None) => Some(Err(self.resume(version, Error::EndedAtOnce))),
+                    Err(_) => Some(Err(self.resume(version, Error::Timeout(limit)))),
                 }
             }
         }
@@ -254,7 +256,7 @@ where
         event: WatchEvent<Lenient<K>>,
         before: String,
         events: Watching<K>,
-        (since, moved): (Instant, bool),
+        (since, progressed): (Instant, bool),
     ) -> Option<Result<Event<K>, Error>> {
         let (object, gone) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
@@ -263,11 +265,11 @@ where
                 // One that names no version marks nothing.
                 let version = Some(mark.metadata.resource_version).filter(|version| !version.is_empty());
                 let version = version.unwrap_or(before);
-                self.stage = Stage::Watching { version, events, since, moved };
+                self.state = WatchState::Watching { version, events, since, progressed };
                 return None;
             }
             WatchEvent::Error(status) => {
-                let error = Error::Told { code: status.code, message: status.message };
+                let error = Error::ErrorEvent { code: status.code, message: status.message };
                 return Some(Err(self.resume(before, error)));
             }
         };
@@ -276,25 +278,25 @@ where
             return Some(Err(self.failed(Error::NoVersion)));
         };
         // One that shows the same over and over does not get anywhere.
-        let moved = moved || version != before;
-        if moved {
-            self.pace.recovered();
+        let progressed = progressed || version != before;
+        if progressed {
+            self.retry_backoff.recovered();
         }
         match object.read() {
             Ok(object) => {
-                self.stage = Stage::Watching { version, events, since, moved };
+                self.state = WatchState::Watching { version, events, since, progressed };
                 Some(Ok(if gone { Event::Delete(object) } else { Event::Apply(object) }))
             }
             // A list shows that it is gone.
             Err(unreadable) if gone => Some(Err(self.failed(Error::Unreadable(unreadable)))),
             Err(unreadable) => {
-                self.stage = Stage::Watching { version, events, since, moved };
+                self.state = WatchState::Watching { version, events, since, progressed };
                 Some(Err(Error::Unreadable(unreadable)))
             }
         }
     }
 
-    async fn page(&mut self, token: Option<String>) -> Result<(VecDeque<Lenient<K>>, Next), Error> {
+    async fn page(&mut self, token: Option<String>) -> Result<(VecDeque<Lenient<K>>, Continuation), Error> {
         let params = ListParams {
             field_selector: self.fields.clone(),
             limit: Some(PAGE),
@@ -303,11 +305,11 @@ where
         };
         let answer = timeout(CALL_TIMEOUT, self.api.list(&params)).await;
         let ObjectList { items, metadata, .. } =
-            answer.map_err(|_| Error::Silent(CALL_TIMEOUT))?.map_err(Error::List)?;
+            answer.map_err(|_| Error::Timeout(CALL_TIMEOUT))?.map_err(Error::List)?;
         let next = match (metadata.continue_.filter(|token| !token.is_empty()), metadata.resource_version) {
             // A page of nothing that has another one after it would go on for ever.
-            (Some(token), _) if !items.is_empty() => Next::Page(Some(token)),
-            (None, Some(version)) if !version.is_empty() => Next::Complete { version },
+            (Some(token), _) if !items.is_empty() => Continuation::Page(Some(token)),
+            (None, Some(version)) if !version.is_empty() => Continuation::Complete { version },
             (_, _) => return Err(Error::NoVersion),
         };
         Ok((items.into(), next))
@@ -319,22 +321,22 @@ where
         match timeout(CALL_TIMEOUT, self.api.watch(&params, version)).await {
             Ok(Ok(events)) => Ok(events.boxed()),
             Ok(Err(error)) => Err(Error::Watch(error)),
-            Err(_) => Err(Error::Silent(CALL_TIMEOUT)),
+            Err(_) => Err(Error::Timeout(CALL_TIMEOUT)),
         }
     }
 
     /// Everything is listed anew after a while.
     fn failed(&mut self, error: Error) -> Error {
-        self.rests_until = Some(Instant::now() + self.pace.failed().max(asked_to_wait(&error)));
-        self.stage = Stage::Start;
+        self.rests_until = Some(Instant::now() + self.retry_backoff.failed().max(asked_to_wait(&error)));
+        self.state = WatchState::Start;
         error
     }
 
     /// The watch is taken up again after a while where it was, unless that makes no sense.
     fn resume(&mut self, version: String, error: Error) -> Error {
         let error = self.failed(error);
-        if !is_stale(&error) && self.pace.failures() < ATTEMPTS {
-            self.stage = Stage::Shown { version };
+        if !is_stale(&error) && self.retry_backoff.failures() < ATTEMPTS {
+            self.state = WatchState::Listed { version };
         }
         error
     }
@@ -347,7 +349,7 @@ where
 /// Whether the version is not known to the API server (any more), or it does not take it: only a new list helps.
 fn is_stale(error: &Error) -> bool {
     let code = match error {
-        Error::Told { code, .. } => *code,
+        Error::ErrorEvent { code, .. } => *code,
         Error::Watch(kube::Error::Api(status)) => status.code,
         _ => return false,
     };
@@ -360,8 +362,10 @@ fn asked_to_wait(error: &Error) -> Duration {
         Error::List(error) | Error::Watch(error) => {
             crate::apiserver::asked_to_wait(error).unwrap_or_default()
         }
-        Error::Told { .. } | Error::Silent(_) | Error::Short | Error::NoVersion | Error::Unreadable(_) => {
-            Duration::ZERO
-        }
+        Error::ErrorEvent { .. }
+        | Error::Timeout(_)
+        | Error::EndedAtOnce
+        | Error::NoVersion
+        | Error::Unreadable(_) => Duration::ZERO,
     }
 }

@@ -1,4 +1,4 @@
-//! Which API server, with which credentials; and what to say when there is none.
+//! The API server and the credentials for it; errors if there is none.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,16 +72,16 @@ pub enum ConnectError {
     },
 }
 
-/// An API server with credentials for it, which nobody has talked to yet.
+/// An API server and the credentials for it; no call was made yet.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct ApiServerConfig {
     /// How to talk to it.
     pub config: Config,
     /// As `API server https://192.0.2.10:6443 (kubeconfig /etc/kubernetes/admin.conf)`.
     pub name: String,
 }
 
-impl Server {
+impl ApiServerConfig {
     /// The server that `kubeconfig` names, else that of the cluster this pod runs in. `master` is its URL in place of
     /// the one found there.
     ///

@@ -1,6 +1,6 @@
 //! The flags of every cloud-controller-manager (service-contract §5.2), with Kubernetes' defaults.
 //!
-//! Values are only read here; [`Flags::options`](super::options) judges them.
+//! Values are only read here; [`Flags::options`](super::options) checks them.
 
 use std::num::ParseFloatError;
 
@@ -8,7 +8,7 @@ use clap::{ArgAction, Args};
 
 use super::duration::GoDuration;
 use super::logging::LogFormat;
-use super::noop::Ignored;
+use super::noop::IgnoredFlags;
 use super::serving_flags::ServingFlags;
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ pub struct Flags {
     pub serving: ServingFlags,
     /// What has no effect.
     #[command(flatten)]
-    pub ignored: Ignored,
+    pub ignored: IgnoredFlags,
 }
 
 /// Which controllers run, and how fast.

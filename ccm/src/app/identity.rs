@@ -1,4 +1,4 @@
-//! Who this process is among the candidates for leader.
+//! The identity of this process in leader election.
 
 /// Why this process has no name of its own.
 #[derive(Debug, thiserror::Error)]

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `flags`, `serving_flags` | the flags of every cloud-controller-manager, read |
 //! | `noop` | those that have no effect here |
-//! | `options` | the flags judged: what this process is to be |
+//! | `options`, `flag_error` | the flags checked: how this process runs, or which flag is wrong |
 //! | `duration`, `controllers` | durations and lists of controllers as flags have them |
 //! | `connect` | which API server |
-//! | `provider`, `nothing` | what a provider implements |
-//! | `run`, `pulse` | from the start to the end, and whether it lives |
+//! | `provider`, `no_capability` | what a provider implements |
+//! | `run`, `watchdog` | from the start to the end, and whether it lives |
 //! | `process`, `logging`, `identity` | `main` |
 //!
 //! `examples/static_provider.rs` is a complete provider.
@@ -17,26 +17,28 @@
 mod connect;
 mod controllers;
 mod duration;
+mod flag_error;
 mod flags;
 mod identity;
 pub mod logging;
+mod no_capability;
 mod noop;
-mod nothing;
 mod options;
 mod process;
 mod provider;
-mod pulse;
 mod run;
 mod serving_flags;
+mod watchdog;
 
-pub use connect::{ConnectError, Server};
+pub use connect::{ApiServerConfig, ConnectError};
 pub use controllers::{ControllerName, Selection, UnknownController, select};
 pub use duration::{DurationError, GoDuration};
+pub use flag_error::FlagError;
 pub use flags::{ControllerFlags, ElectionFlags, Flags, LoggingFlags, go_bool};
 pub use identity::{IdentityError, identity};
-pub use noop::{HEADING, Ignored, WITHOUT_EFFECT, WithoutEffect};
-pub use nothing::{NoInstances, NoLoadBalancer};
-pub use options::{FlagError, Options};
+pub use no_capability::{NoInstances, NoLoadBalancer};
+pub use noop::{IgnoredFlags, NOOP_FLAGS, NOOP_HEADING, NoopFlag};
+pub use options::ManagerOptions;
 pub use process::{main, sentence, until_signal};
 pub use provider::{BoxError, Capabilities, CloudProvider, Context};
 pub use run::{Manager, RunError, run};

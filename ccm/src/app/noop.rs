@@ -9,7 +9,7 @@ mod tests;
 
 /// Whether a flag may stand without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum FlagForm {
     /// `--profiling` or `--profiling=false`.
     Switch,
     /// `--cluster-cidr=10.0.0.0/8` or `--cluster-cidr 10.0.0.0/8`.
@@ -18,13 +18,13 @@ enum Form {
 
 /// A flag and why it has no effect.
 #[derive(Debug, PartialEq, Eq)]
-pub struct WithoutEffect {
+pub struct NoopFlag {
     name: &'static str,
-    form: Form,
+    form: FlagForm,
     reason: &'static str,
 }
 
-impl WithoutEffect {
+impl NoopFlag {
     /// The flag, without dashes.
     pub fn name(&self) -> &'static str {
         self.name
@@ -41,12 +41,12 @@ impl WithoutEffect {
     }
 }
 
-const fn switch(name: &'static str, reason: &'static str) -> WithoutEffect {
-    WithoutEffect { name, form: Form::Switch, reason }
+const fn switch(name: &'static str, reason: &'static str) -> NoopFlag {
+    NoopFlag { name, form: FlagForm::Switch, reason }
 }
 
-const fn value(name: &'static str, reason: &'static str) -> WithoutEffect {
-    WithoutEffect { name, form: Form::Value, reason }
+const fn value(name: &'static str, reason: &'static str) -> NoopFlag {
+    NoopFlag { name, form: FlagForm::Value, reason }
 }
 
 const ROUTES: &str = "routes between pods are the network plugin's";
@@ -69,7 +69,7 @@ const PLAIN: &str = "plain HTTP is not served; --bind-address and --secure-port 
 const MIGRATION: &str = "kube-controller-manager has no cloud controllers any more to migrate from";
 
 /// The flags (service-contract §5.2, and what older releases had).
-pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
+pub const NOOP_FLAGS: &[NoopFlag] = &[
     switch("add-dir-header", LOG),
     value("address", PLAIN),
     switch("allocate-node-cidrs", POD_CIDRS),
@@ -144,27 +144,27 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
 ];
 
 /// Heading of these flags in `--help`.
-pub const HEADING: &str = "Accepted without effect";
+pub const NOOP_HEADING: &str = "Accepted without effect";
 
-/// Those of [`WITHOUT_EFFECT`] that were given.
+/// Those of [`NOOP_FLAGS`] that were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ignored(Vec<&'static WithoutEffect>);
+pub struct IgnoredFlags(Vec<&'static NoopFlag>);
 
-impl Ignored {
+impl IgnoredFlags {
     /// One sentence for each.
     pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         self.0.iter().map(|flag| flag.warning())
     }
 }
 
-impl Args for Ignored {
+impl Args for IgnoredFlags {
     fn augment_args(mut command: Command) -> Command {
-        for flag in WITHOUT_EFFECT {
-            let arg = Arg::new(flag.name).long(flag.name).help(flag.reason).help_heading(HEADING);
+        for flag in NOOP_FLAGS {
+            let arg = Arg::new(flag.name).long(flag.name).help(flag.reason).help_heading(NOOP_HEADING);
             let arg = arg.hide_short_help(true).value_name("VALUE").action(ArgAction::Append);
             command = command.arg(match flag.form {
-                Form::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-                Form::Value => arg.num_args(1).allow_hyphen_values(true),
+                FlagForm::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+                FlagForm::Value => arg.num_args(1).allow_hyphen_values(true),
             });
         }
         command
@@ -175,10 +175,10 @@ impl Args for Ignored {
     }
 }
 
-impl FromArgMatches for Ignored {
+impl FromArgMatches for IgnoredFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |flag: &&WithoutEffect| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
-        Ok(Self(WITHOUT_EFFECT.iter().filter(given).collect()))
+        let given = |flag: &&NoopFlag| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
+        Ok(Self(NOOP_FLAGS.iter().filter(given).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

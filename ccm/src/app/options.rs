@@ -1,14 +1,16 @@
-//! What the flags say, judged: which process this is to be.
+//! The flags, checked: how this process runs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::controllers::{ControllerName, UnknownController, select};
+use super::controllers::{ControllerName, select};
 use super::duration::GoDuration;
+use super::flag_error::FlagError;
 use super::flags::{ControllerFlags, ElectionFlags, Flags};
-use crate::client::{RateLimit, RateLimitError};
-use crate::lease::{ElectionError, ElectionOptions};
+use super::serving_flags::non_empty;
+use crate::client::RateLimit;
+use crate::lease::ElectionOptions;
 use crate::node::NodeOptions;
 use crate::service::ServiceOptions;
 use crate::serving::ServingOptions;
@@ -18,7 +20,7 @@ mod tests;
 
 /// How a cloud-controller-manager runs.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ManagerOptions {
     /// `--cloud-config`.
     pub cloud_config: Option<PathBuf>,
     /// `--kubeconfig`; `None`: the pod's service account.
@@ -45,7 +47,7 @@ pub struct Options {
     pub warnings: Vec<String>,
 }
 
-impl Default for Options {
+impl Default for ManagerOptions {
     /// As without flags, but without election.
     fn default() -> Self {
         Self {
@@ -68,85 +70,11 @@ impl Default for Options {
     }
 }
 
-/// Flags that make no sense.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FlagError {
-    /// The kubelet's way to say that there is a cloud-controller-manager.
-    #[error(
-        "--cloud-provider=external is for kubelets: it tells them that a cloud-controller-manager serves them; give \
-         --cloud-provider={own} here, or leave the flag out"
-    )]
-    External {
-        /// Name of this provider.
-        own: String,
-    },
-    /// Another provider.
-    #[error(
-        "--cloud-provider={given}: this is the cloud-controller-manager of {own}; give --cloud-provider={own}, or leave \
-         the flag out"
-    )]
-    OtherProvider {
-        /// What the flag says.
-        given: String,
-        /// Name of this provider.
-        own: String,
-    },
-    /// `--controllers` names a controller that there is not.
-    #[error("--controllers: {0}")]
-    Controllers(#[from] UnknownController),
-    /// A count below 1.
-    #[error("--{flag}={value}: {flag} must be a positive number; give 1 or more")]
-    NotPositive {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// Its value.
-        value: String,
-    },
-    /// A count below 0.
-    #[error("--{flag}={value}: {flag} cannot be a negative number; give 0 or more")]
-    Negative {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// Its value.
-        value: String,
-    },
-    /// Another lock than a Lease.
-    #[error(
-        "--leader-elect-resource-lock={0}: only leases are used as locks; give leases, or leave the flag out"
-    )]
-    Lock(String),
-    /// The durations of the election contradict each other.
-    #[error("--leader-elect-lease-duration, -renew-deadline, -retry-period: {0}")]
-    Election(#[from] ElectionError),
-    /// A limit on requests that lets none through.
-    #[error("--kube-api-qps, --kube-api-burst: {0}")]
-    Rate(#[from] RateLimitError),
-    /// Half a certificate.
-    #[error("--{given} is given and --{missing} is not; a certificate needs both")]
-    HalfCertificate {
-        /// The flag that is there.
-        given: &'static str,
-        /// The one that is not.
-        missing: &'static str,
-    },
-    /// A flag of the HTTPS port.
-    #[error("--{flag}={value}: {reason}")]
-    Serving {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// Its value.
-        value: String,
-        /// What is wrong with it, and what to give.
-        reason: String,
-    },
-}
-
 impl Flags {
-    /// Judges the flags for the provider of this name; `identity` is this process' among the candidates for leader.
-    pub fn options(&self, provider: &str, identity: String) -> Result<Options, FlagError> {
+    /// Checks the flags for the provider of this name; `identity` is this process' among the candidates for leader.
+    pub fn options(&self, provider: &str, identity: String) -> Result<ManagerOptions, FlagError> {
         let own = || provider.to_owned();
-        match given(self.cloud_provider.as_deref()) {
+        match non_empty(self.cloud_provider.as_deref()) {
             None => {}
             Some(name) if name == provider => {}
             Some("external") => return Err(FlagError::External { own: own() }),
@@ -165,10 +93,10 @@ impl Flags {
             warnings
                 .push("--controllers selects no controller: this process does nothing but lead".to_owned());
         }
-        Ok(Options {
-            cloud_config: given(self.cloud_config.as_deref()).map(PathBuf::from),
-            kubeconfig: given(self.kubeconfig.as_deref()).map(PathBuf::from),
-            master: given(self.master.as_deref()).map(str::to_owned),
+        Ok(ManagerOptions {
+            cloud_config: non_empty(self.cloud_config.as_deref()).map(PathBuf::from),
+            kubeconfig: non_empty(self.kubeconfig.as_deref()).map(PathBuf::from),
+            master: non_empty(self.master.as_deref()).map(str::to_owned),
             rate: RateLimit::from_flags(self.kube_api_qps, self.kube_api_burst)?,
             controllers: enabled,
             election: self.election.options(identity)?,
@@ -230,11 +158,6 @@ impl ElectionFlags {
         options.check()?;
         Ok(Some(options))
     }
-}
-
-/// A flag without value is one that is not given: manifests have `--cloud-config=`.
-pub(super) fn given(value: Option<&str>) -> Option<&str> {
-    value.filter(|value| !value.is_empty())
 }
 
 fn positive(flag: &'static str, value: i32) -> Result<usize, FlagError> {

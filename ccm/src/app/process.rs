@@ -23,31 +23,31 @@ const USAGE: u8 = 2;
 /// Exit code 0: asked to stop, and did. 1: failed, with one sentence on standard error; a lost lease is a failure
 /// (service-contract S-61). 2: flags that make no sense.
 pub fn main<P: CloudProvider>(provider: P, flags: &Flags) -> ExitCode {
-    let said = |error: &(dyn Error + 'static)| eprintln!("{}: {}", P::NAME, sentence(error));
+    let print_error = |error: &(dyn Error + 'static)| eprintln!("{}: {}", P::NAME, sentence(error));
     let options = match identity() {
         Ok(identity) => flags.options(P::NAME, identity),
         Err(error) => {
-            said(&error);
+            print_error(&error);
             return ExitCode::FAILURE;
         }
     };
     let options = match options {
         Ok(options) => options,
         Err(error) => {
-            said(&error);
+            print_error(&error);
             return ExitCode::from(USAGE);
         }
     };
     let log = &flags.logging;
     let filter = log.filter.as_deref().unwrap_or_else(|| logging::filter(log.verbosity));
     if let Err(error) = logging::init(log.logging_format, filter) {
-        said(&error);
+        print_error(&error);
         return ExitCode::FAILURE;
     }
     match until_signal(|token| run(provider, options, token)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            said(&*error);
+            print_error(&*error);
             ExitCode::FAILURE
         }
     }
@@ -92,14 +92,14 @@ fn stop_on_signal() -> Result<CancellationToken, BoxError> {
 
 /// The error and its causes in one sentence, without those that an outer one already told.
 pub fn sentence(error: &(dyn Error + 'static)) -> String {
-    let mut told = error.to_string();
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
         let words = inner.to_string();
-        if !told.contains(&words) {
-            told = format!("{told}: {words}");
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
         }
         cause = inner.source();
     }
-    told
+    text
 }

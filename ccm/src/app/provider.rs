@@ -28,7 +28,7 @@ pub trait CloudProvider: Send + 'static {
     const CLASS_FINALIZER: Option<&'static str> = None;
 
     /// Its load balancers; [`NoLoadBalancer`](super::NoLoadBalancer) if it never has any.
-    type Balancer: LoadBalancer;
+    type LoadBalancer: LoadBalancer;
 
     /// Its machines; [`NoInstances`](super::NoInstances) if it never knows any.
     type Instances: Instances;
@@ -44,7 +44,7 @@ pub trait CloudProvider: Send + 'static {
     fn start(
         self,
         context: Context,
-    ) -> impl Future<Output = Result<Capabilities<Self::Balancer, Self::Instances>, BoxError>> + Send;
+    ) -> impl Future<Output = Result<Capabilities<Self::LoadBalancer, Self::Instances>, BoxError>> + Send;
 }
 
 /// What a provider may need to get ready.

@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{ConnectError, Server};
+use super::connect::{ApiServerConfig, ConnectError};
 use super::controllers::ControllerName;
-use super::options::Options;
+use super::options::ManagerOptions;
 use super::provider::{BoxError, Capabilities, CloudProvider, Context};
-use super::pulse::Pulse;
+use super::watchdog::Watchdog;
 use crate::apiserver::describe;
 use crate::client::ClientMetrics;
 use crate::events::{EventSink, Recorder};
@@ -92,20 +92,20 @@ fn serving_flags(error: &ServingError) -> &'static str {
 /// The process must exit then, with a code that is not 0, so that nothing of it goes on as if it led.
 pub async fn run<P: CloudProvider>(
     provider: P,
-    options: Options,
+    options: ManagerOptions,
     token: CancellationToken,
 ) -> Result<(), RunError> {
     for warning in &options.warnings {
         tracing::warn!("{warning}");
     }
     let registry = Registry::new();
-    let server = Server::find(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
+    let server = ApiServerConfig::find(options.kubeconfig.as_deref(), options.master.as_deref()).await?;
     let client = server.client(options.rate, &ClientMetrics::register(&registry)?)?;
     let health = HealthChecks::new();
     let reached = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&reached);
+    let is_reached = Arc::clone(&reached);
     health.add("apiServer", Scope::READY, move || {
-        asked
+        is_reached
             .load(Ordering::Relaxed)
             .then_some(())
             .ok_or_else(|| "the API server was not reached yet".to_owned())
@@ -136,7 +136,7 @@ pub async fn run<P: CloudProvider>(
 /// test runs against an API server in memory.
 pub struct Manager {
     client: Client,
-    options: Options,
+    options: ManagerOptions,
     metrics: Metrics,
     health: HealthChecks,
 }
@@ -148,7 +148,7 @@ impl Manager {
     /// Another metric of the registry has the name of one.
     pub fn new(
         client: Client,
-        options: Options,
+        options: ManagerOptions,
         registry: &Registry,
         health: HealthChecks,
     ) -> prometheus::Result<Self> {
@@ -170,22 +170,22 @@ impl Manager {
     fn elector(&self, election: ElectionOptions) -> Elector {
         let limit = election.lease_duration + LEASE_TOLERANCE;
         let elector = Elector::new(self.client.clone(), election).with_metrics(self.metrics.election.clone());
-        let tenure = elector.tenure();
-        self.health.add("leaderElection", Scope::LIVE, move || tenure.check(Instant::now(), limit));
+        let lease_health = elector.lease_health();
+        self.health.add("leaderElection", Scope::LIVE, move || lease_health.check(Instant::now(), limit));
         elector
     }
 
     /// Everything that only the leader does. Dropped, it stops at once: its tasks are aborted with it.
     async fn lead<P: CloudProvider>(self, provider: P, token: CancellationToken) -> Result<(), RunError> {
-        let mut parts = Parts::new(self.health, self.options.start_interval, token.clone());
+        let mut leader_tasks = LeaderTasks::new(self.health, self.options.start_interval, token.clone());
         let (events, writer) = EventSink::new(Recorder::new(self.client.clone(), P::NAME), token.clone());
-        parts.tasks.spawn(async move {
+        leader_tasks.tasks.spawn(async move {
             writer.await;
             // It ends with its last sender, which a provider without events drops at once.
-            ("the writer of events", Ok(()), Ending::Expected)
+            ("the writer of events", Ok(()), TaskEnd::Expected)
         });
         let (informers, watches) = Informers::new(self.client.clone());
-        parts.background("the watches", async move { Err(watches.await.into()) });
+        leader_tasks.background("the watches", async move { Err(watches.await.into()) });
         let context = Context {
             client: self.client.clone(),
             informers: informers.clone(),
@@ -204,7 +204,7 @@ impl Manager {
         };
         let Capabilities { load_balancer, instances, background } = capabilities;
         for (name, work) in background {
-            parts.background(name, work);
+            leader_tasks.background(name, work);
         }
         let (client, metrics) = (self.client, self.metrics);
         let mut services = self.options.services;
@@ -216,7 +216,7 @@ impl Manager {
                     let (client, informers, metrics) = (client.clone(), informers.clone(), metrics.clone());
                     let balancer = Arc::clone(balancer);
                     let work = ServiceController::new(client, informers, balancer, services.clone(), metrics);
-                    parts.controller(controller, work.run(token.clone())).await;
+                    leader_tasks.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::Service, None, _) => skipped::<P>(controller, "load balancers"),
                 (ControllerName::CloudNode, _, Some(instances)) => {
@@ -224,7 +224,7 @@ impl Manager {
                     let options = self.options.nodes.clone();
                     let work =
                         NodeController::new(client, informers, Arc::clone(instances), options, metrics);
-                    parts.controller(controller, work.run(token.clone())).await;
+                    leader_tasks.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::CloudNode | ControllerName::CloudNodeLifecycle, _, None) => {
                     skipped::<P>(controller, "machines");
@@ -242,12 +242,12 @@ impl Manager {
                         options,
                         metrics,
                     );
-                    parts.controller(controller, work.run(token.clone())).await;
+                    leader_tasks.controller(controller, work.run(token.clone())).await;
                 }
                 (ControllerName::Route, _, _) => {}
             }
         }
-        parts.run().await
+        leader_tasks.run().await
     }
 }
 
@@ -255,25 +255,25 @@ fn skipped<P: CloudProvider>(controller: ControllerName, lacking: &str) {
     tracing::warn!("{} is not started: provider {} has no {lacking}", controller.as_str(), P::NAME);
 }
 
-/// Whether a part may end.
+/// Whether a task may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum TaskEnd {
     Expected,
-    Failure,
+    Unexpected,
 }
 
-type Ended = (&'static str, Result<(), BoxError>, Ending);
+type EndedTask = (&'static str, Result<(), BoxError>, TaskEnd);
 
-/// What runs while this process leads.
-struct Parts {
-    tasks: JoinSet<Ended>,
+/// The tasks that run while this process leads.
+struct LeaderTasks {
+    tasks: JoinSet<EndedTask>,
     health: HealthChecks,
     start_interval: Duration,
     started: bool,
     token: CancellationToken,
 }
 
-impl Parts {
+impl LeaderTasks {
     fn new(health: HealthChecks, start_interval: Duration, token: CancellationToken) -> Self {
         Self { tasks: JoinSet::new(), health, start_interval, started: false, token }
     }
@@ -286,8 +286,8 @@ impl Parts {
         let token = self.token.clone();
         self.tasks.spawn(async move {
             tokio::select! {
-                ended = work => (name, ended, Ending::Failure),
-                () = token.cancelled() => (name, Ok(()), Ending::Expected),
+                ended = work => (name, ended, TaskEnd::Unexpected),
+                () = token.cancelled() => (name, Ok(()), TaskEnd::Expected),
             }
         });
     }
@@ -301,13 +301,13 @@ impl Parts {
                 () = self.token.cancelled() => {}
             }
         }
-        let pulse = Pulse::new(Instant::now());
-        let checked = pulse.clone();
+        let watchdog = Watchdog::new(Instant::now());
+        let checked = watchdog.clone();
         self.health.add(name, Scope::LIVE, move || checked.check(Instant::now()));
         tracing::info!(controller = name, "started");
         self.tasks.spawn(async move {
-            pulse.during(work).await;
-            (name, Ok(()), Ending::Failure)
+            watchdog.during(work).await;
+            (name, Ok(()), TaskEnd::Unexpected)
         });
     }
 
@@ -318,7 +318,7 @@ impl Parts {
                 continue;
             }
             match ended {
-                Ok((_, Ok(()), Ending::Expected)) => {}
+                Ok((_, Ok(()), TaskEnd::Expected)) => {}
                 Ok((part, result, _)) => return Err(RunError::Ended { part, reason: result.err() }),
                 Err(panicked) => {
                     return Err(RunError::Ended { part: "a controller", reason: Some(panicked.into()) });

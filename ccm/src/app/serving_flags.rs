@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use clap::{ArgAction, Args};
 
 use super::duration::GoDuration;
-use super::options::{FlagError, given};
+use super::flag_error::FlagError;
 use crate::serving::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
 
 /// The HTTPS port.
@@ -46,18 +46,18 @@ pub struct ServingFlags {
 }
 
 impl ServingFlags {
-    /// What the flags say, judged. A certificate from files goes before a folder, and a folder before a self-signed one.
+    /// The options that the flags give. A certificate from files goes before a folder, and a folder before a self-signed one.
     pub(super) fn options(&self) -> Result<ServingOptions, FlagError> {
         const CERT: &str = "tls-cert-file";
         const KEY: &str = "tls-private-key-file";
-        let tls = match (given(Some(&self.tls_cert_file)), given(Some(&self.tls_private_key_file))) {
+        let tls = match (non_empty(Some(&self.tls_cert_file)), non_empty(Some(&self.tls_private_key_file))) {
             (Some(cert), Some(key)) => TlsSource::Files { cert: cert.into(), key: key.into() },
             (Some(_), None) => return Err(FlagError::HalfCertificate { given: CERT, missing: KEY }),
             (None, Some(_)) => return Err(FlagError::HalfCertificate { given: KEY, missing: CERT }),
-            (None, None) => given(Some(&self.cert_dir))
+            (None, None) => non_empty(Some(&self.cert_dir))
                 .map_or(TlsSource::SelfSigned, |folder| TlsSource::Folder(folder.into())),
         };
-        let version = given(Some(&self.tls_min_version)).map(str::parse).transpose();
+        let version = non_empty(Some(&self.tls_min_version)).map(str::parse).transpose();
         let paths = self.authorization_always_allow_paths.join(",");
         Ok(ServingOptions {
             bind_address: self.bind_address,
@@ -76,6 +76,11 @@ impl ServingFlags {
             },
         })
     }
+}
+
+/// A flag without value is one that is not given: manifests have `--cloud-config=`.
+pub(super) fn non_empty(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.is_empty())
 }
 
 fn wrong(flag: &'static str, value: &str, reason: String) -> FlagError {

@@ -61,14 +61,14 @@ impl RateLimit {
 
 /// The bucket; time comes in as an argument.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     limit: RateLimit,
     /// At most the burst.
     tokens: f64,
     as_of: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full one.
     pub(super) fn new(limit: RateLimit, now: Instant) -> Self {
         Self { limit, tokens: f64::from(limit.burst), as_of: now }

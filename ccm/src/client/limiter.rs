@@ -10,9 +10,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use tower::{Layer, Service, ServiceExt as _};
 
-use super::bucket::{Bucket, RateLimit};
-use super::meter::is_watch;
+use super::bucket::{RateLimit, TokenBucket};
 use super::metrics::ClientMetrics;
+use super::metrics_layer::is_watch;
 
 /// What never waits: the renewal of a lease, which would be lost, and asking who a caller is and what it may. Upstream
 /// makes these calls with clients of their own.
@@ -24,14 +24,14 @@ const URGENT: [&str; 3] =
 pub(super) struct LimiterLayer {
     /// Whoever waits for a token holds the lock, and the others queue for it. A call that is given up leaves the queue
     /// and has taken nothing.
-    bucket: Arc<Mutex<Bucket>>,
+    bucket: Arc<Mutex<TokenBucket>>,
     metrics: ClientMetrics,
     host: Arc<str>,
 }
 
 impl LimiterLayer {
     pub(super) fn new(limit: RateLimit, metrics: ClientMetrics, host: Arc<str>) -> Self {
-        Self { bucket: Arc::new(Mutex::new(Bucket::new(limit, Instant::now()))), metrics, host }
+        Self { bucket: Arc::new(Mutex::new(TokenBucket::new(limit, Instant::now()))), metrics, host }
     }
 
     /// Returns when a call may be made.

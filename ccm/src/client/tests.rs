@@ -27,10 +27,11 @@ fn assert_shows(registry: &Registry, lines: &[&str]) {
 }
 
 /// A service that answers each request after a second with its status code, or never with 0.
-fn meter(
+fn metrics_layer(
     metrics: &ClientMetrics,
     codes: &[u16],
-) -> impl tower::Service<Request<Body>, Response = Response<meter::Answer<Body>>, Error = Infallible> {
+) -> impl tower::Service<Request<Body>, Response = Response<metrics_layer::CountedBody<Body>>, Error = Infallible>
+{
     let codes = Arc::new(Mutex::new(codes.iter().copied().collect::<VecDeque<_>>()));
     let service = service_fn(move |_: Request<Body>| {
         let code = codes.lock().expect("no panic").pop_front().expect("a code for each request");
@@ -39,7 +40,7 @@ fn meter(
             Ok(Response::builder().status(code).body(Body::empty()).expect("a response"))
         }
     });
-    MeterLayer::new(metrics.clone(), "api:6443".into()).layer(service)
+    MetricsLayer::new(metrics.clone(), "api:6443".into()).layer(service)
 }
 
 fn request(method: &str, uri: &str) -> Request<Body> {
@@ -50,7 +51,7 @@ fn request(method: &str, uri: &str) -> Request<Body> {
 async fn calls_are_counted_by_code_and_method_and_timed_to_the_end_of_their_answer() {
     let registry = Registry::new();
     let metrics = ClientMetrics::register(&registry).expect("metrics");
-    let mut service = meter(&metrics, &[200, 409, 200]);
+    let mut service = metrics_layer(&metrics, &[200, 409, 200]);
     for method in ["GET", "PATCH"] {
         drop(service.ready().await.expect("ready").call(request(method, "/api/v1/nodes/n1")).await);
     }
@@ -77,7 +78,7 @@ async fn calls_are_counted_by_code_and_method_and_timed_to_the_end_of_their_answ
 async fn a_call_that_is_given_up_counts_as_an_error() {
     let registry = Registry::new();
     let metrics = ClientMetrics::register(&registry).expect("metrics");
-    let mut service = meter(&metrics, &[0]);
+    let mut service = metrics_layer(&metrics, &[0]);
     let call = service.ready().await.expect("ready").call(request("GET", "/api/v1/nodes"));
     assert!(tokio::time::timeout(Duration::from_secs(30), call).await.is_err());
     assert_shows(
@@ -93,7 +94,7 @@ async fn a_call_that_is_given_up_counts_as_an_error() {
 async fn a_watch_counts_once_and_is_not_timed() {
     let registry = Registry::new();
     let metrics = ClientMetrics::register(&registry).expect("metrics");
-    let mut service = meter(&metrics, &[200]);
+    let mut service = metrics_layer(&metrics, &[200]);
     let watch = request("GET", "/api/v1/nodes?&watch=true&timeoutSeconds=290");
     let answer = service.ready().await.expect("ready").call(watch).await;
     tokio::time::sleep(Duration::from_secs(290)).await;

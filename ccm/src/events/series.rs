@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
-use super::EventKind;
+use super::EventType;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ impl Default for Series {
 
 impl Series {
     /// What all events have in common that are one series: everything but the time.
-    pub(crate) fn key(&self, object: &ObjectReference, kind: EventKind, reason: &str, message: &str) -> u64 {
+    pub(crate) fn key(&self, object: &ObjectReference, kind: EventType, reason: &str, message: &str) -> u64 {
         let object = (&object.kind, &object.namespace, &object.name, &object.uid);
         self.hasher.hash_one((object, kind, reason, message))
     }

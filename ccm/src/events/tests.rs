@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use super::{EventKind, MAX_MESSAGE, Recorder, SERIES, shortened};
+use super::{EventType, MAX_MESSAGE, Recorder, SERIES, shortened};
 use crate::testing::apiserver::ApiServer;
 
 fn web() -> ObjectReference {
@@ -16,7 +16,7 @@ fn web() -> ObjectReference {
 }
 
 async fn publish(recorder: &Recorder, message: &str) {
-    recorder.publish(&web(), EventKind::Warning, "SyncLoadBalancerFailed", message).await.expect("an event");
+    recorder.publish(&web(), EventType::Warning, "SyncLoadBalancerFailed", message).await.expect("an event");
 }
 
 /// Message and count of every event.

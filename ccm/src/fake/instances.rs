@@ -3,7 +3,7 @@
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Node;
 
-use super::{Busy, Call, FakeProvider, Method, told};
+use super::{Call, CallGuard, FakeProvider, Method, take_stream};
 use crate::provider::{InstanceMetadata, Instances, ProviderError};
 
 impl FakeProvider {
@@ -34,10 +34,10 @@ impl FakeProvider {
 
     /// Names the Node on [`Instances::node_changes`]. More than 64 unread names are dropped.
     pub fn node_changed(&self, node: &str) {
-        drop(self.node_news.try_send(node.to_owned()));
+        drop(self.node_changes_sender.try_send(node.to_owned()));
     }
 
-    fn begin_node(&self, node: &str, call: Call) -> Busy<'_> {
+    fn begin_node(&self, node: &str, call: Call) -> CallGuard<'_> {
         self.begin(format!("node {node}"), call)
     }
 }
@@ -46,26 +46,26 @@ impl Instances for FakeProvider {
     async fn exists(&self, node: &Node) -> Result<bool, ProviderError> {
         let name = name(node);
         let _busy = self.begin_node(&name, Call::Exists(name.clone()));
-        self.obstacles(Method::Exists, &name).await?;
+        self.apply_script(Method::Exists, &name).await?;
         Ok(!self.lock().missing.contains(&name))
     }
 
     async fn shutdown(&self, node: &Node) -> Result<bool, ProviderError> {
         let name = name(node);
         let _busy = self.begin_node(&name, Call::Shutdown(name.clone()));
-        self.obstacles(Method::Shutdown, &name).await?;
+        self.apply_script(Method::Shutdown, &name).await?;
         Ok(self.lock().off.contains(&name))
     }
 
     async fn metadata(&self, node: &Node) -> Result<Option<InstanceMetadata>, ProviderError> {
         let name = name(node);
         let _busy = self.begin_node(&name, Call::Metadata(name.clone()));
-        self.obstacles(Method::Metadata, &name).await?;
+        self.apply_script(Method::Metadata, &name).await?;
         Ok(self.lock().metadata.get(&name).cloned())
     }
 
     fn node_changes(&self) -> BoxStream<'static, String> {
-        told(&self.node_news_for_controller)
+        take_stream(&self.node_changes_for_controller)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a test wants to go wrong.
+//! The errors and delays that a test orders.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use super::Method;
 use crate::provider::ProviderError;
 
 #[derive(Debug, Default)]
-pub(super) struct Script {
+pub(super) struct FaultScript {
     next: HashMap<Method, VecDeque<ProviderError>>,
     always: HashMap<(Method, String), ProviderError>,
     delays: HashMap<Method, Duration>,
     delays_on: HashMap<(Method, String), Duration>,
 }
 
-impl Script {
+impl FaultScript {
     pub(super) fn fail_next(&mut self, method: Method, errors: impl IntoIterator<Item = ProviderError>) {
         self.next.entry(method).or_default().extend(errors);
     }

@@ -19,19 +19,19 @@ fn what_is_new_is_told_once_whether_it_can_be_read_or_not() {
     assert!(
         file.content().unwrap_err().to_string().starts_with(&format!("cannot read {}: ", path.display()))
     );
-    assert!(!file.look(), "it was not there before");
+    assert!(!file.refresh(), "it was not there before");
     std::fs::write(&path, "one").unwrap();
-    assert!(file.look() && !file.look());
+    assert!(file.refresh() && !file.refresh());
     assert_eq!(file.content().unwrap(), b"one");
     // As a kubelet changes a mounted ConfigMap: by a link.
     let [other, link] = ["other", "link"].map(|name| folder.join(name));
     std::fs::write(&other, "two").unwrap();
     symlink(&other, &link).unwrap();
     std::fs::rename(&link, &path).unwrap();
-    assert!(file.look());
+    assert!(file.refresh());
     assert_eq!(file.content().unwrap(), b"two");
     std::fs::remove_file(&path).unwrap();
-    assert!(file.look() && !file.look());
+    assert!(file.refresh() && !file.refresh());
     assert!(file.content().is_err());
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -66,6 +66,6 @@ async fn a_change_is_found_at_the_next_look() {
     let began = Instant::now();
     file.changed().await;
     assert_eq!(file.content().unwrap(), b"two");
-    assert!(began.elapsed() <= LOOK_EVERY + Duration::from_millis(1), "in virtual time");
+    assert!(began.elapsed() <= POLL_INTERVAL + Duration::from_millis(1), "in virtual time");
     std::fs::remove_dir_all(folder).unwrap();
 }

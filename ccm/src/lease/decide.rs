@@ -1,4 +1,4 @@
-//! Who may lead: the pure decision of leader election.
+//! The decision of leader election. Pure.
 //!
 //! The clocks of two machines are never compared. A lease is judged by how long ago *this* process first saw it in
 //! its present form, on its own monotonic clock, as client-go does: a holder is believed for the lease duration it

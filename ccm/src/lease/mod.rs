@@ -4,7 +4,7 @@
 //! it. What runs gets a token that is cancelled the moment the lease can no longer be vouched for.
 
 mod decide;
-mod tenure;
+mod lease_health;
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +22,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use decide::{Decision, Observed, decide};
-pub use tenure::Tenure;
+pub use lease_health::LeaseHealth;
 
 use self::decide::{LONGEST_PROMISE, shown};
 use crate::apiserver::{self, describe};
-use crate::events::{EventKind, Recorder};
+use crate::events::{EventType, Recorder};
 use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::ElectionMetrics;
 
@@ -37,7 +37,7 @@ pub struct ElectionOptions {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Who we are; must be unique among all candidates, as `<hostname>_<uuid>`.
+    /// Identity of this candidate; must be unique among all, as `<hostname>_<uuid>`.
     pub identity: String,
     /// How long others believe a holder that has fallen silent.
     pub lease_duration: Duration,
@@ -120,7 +120,7 @@ pub struct Elector {
     client: Client,
     options: ElectionOptions,
     metrics: Option<ElectionMetrics>,
-    tenure: Tenure,
+    lease_health: LeaseHealth,
 }
 
 /// Outcome of one attempt to acquire or renew.
@@ -135,12 +135,12 @@ enum Attempt {
 impl Elector {
     /// An elector; nothing happens until [`Elector::run`].
     pub fn new(client: Client, options: ElectionOptions) -> Self {
-        Self { client, options, metrics: None, tenure: Tenure::default() }
+        Self { client, options, metrics: None, lease_health: LeaseHealth::default() }
     }
 
     /// Whether, and since when, this candidate leads: for a health check.
-    pub fn tenure(&self) -> Tenure {
-        self.tenure.clone()
+    pub fn lease_health(&self) -> LeaseHealth {
+        self.lease_health.clone()
     }
 
     /// Reports `leader_election_master_status` there.
@@ -176,23 +176,23 @@ impl Elector {
         let child = token.child_token();
         let lost = {
             let mut work = pin!(on_leading(child.clone()));
-            let mut renewing = pin!(candidate.keep());
+            let mut renewing = pin!(candidate.renew_until_lost());
             tokio::select! {
                 output = &mut work => Ok(output),
                 reason = &mut renewing => Err(reason),
             }
         };
         self.set_master(false);
-        self.tenure.ended();
+        self.lease_health.ended();
         match lost {
             Ok(output) => {
-                candidate.tell("stopped leading").await;
+                candidate.publish_event("stopped leading").await;
                 candidate.release().await;
                 Ok(Some(output))
             }
             Err(reason) => {
                 child.cancel();
-                candidate.tell("stopped leading").await;
+                candidate.publish_event("stopped leading").await;
                 Err(ElectionError::Lost {
                     lease: format!("{}/{}", self.options.namespace, self.options.name),
                     reason,
@@ -220,13 +220,13 @@ struct Candidate<'a> {
     /// The lease was ours then.
     leads: bool,
     metrics: Option<&'a ElectionMetrics>,
-    tenure: &'a Tenure,
+    lease_health: &'a LeaseHealth,
     recorder: Recorder,
 }
 
 impl<'a> Candidate<'a> {
     fn new(elector: &'a Elector) -> Self {
-        let Elector { client, options, metrics, tenure } = elector;
+        let Elector { client, options, metrics, lease_health } = elector;
         Self {
             api: Api::namespaced(client.clone(), &options.namespace),
             options,
@@ -235,7 +235,7 @@ impl<'a> Candidate<'a> {
             held_since: Instant::now(),
             leads: false,
             metrics: metrics.as_ref(),
-            tenure,
+            lease_health,
             recorder: Recorder::new(client.clone(), &options.identity),
         }
     }
@@ -268,8 +268,8 @@ impl<'a> Candidate<'a> {
     }
 
     /// Renews until that fails for the renew deadline or somebody else holds the lease; returns the reason.
-    async fn keep(&mut self) -> String {
-        self.tell("became leader").await;
+    async fn renew_until_lost(&mut self) -> String {
+        self.publish_event("became leader").await;
         let mut failure = None;
         loop {
             let deadline = self.held_since + self.options.renew_deadline;
@@ -359,7 +359,7 @@ impl<'a> Candidate<'a> {
     fn hold(&mut self, written: Lease, since: Instant) {
         self.observe(Some(written));
         self.held_since = since;
-        self.tenure.renewed(since);
+        self.lease_health.renewed(since);
         self.leads = true;
     }
 
@@ -385,13 +385,13 @@ impl<'a> Candidate<'a> {
     }
 
     /// The lease event of client-go: `<identity> became leader`.
-    async fn tell(&self, what: &str) {
+    async fn publish_event(&self, what: &str) {
         let Some(observed) = self.observed.as_ref() else { return };
         let lease = self.lease_to_write(observed.spec.clone());
         let message = format!("{} {what}", self.options.identity);
         let object = lease.object_ref(&());
-        let told = self.recorder.publish(&object, EventKind::Normal, "LeaderElection", &message);
-        if let Ok(Err(error)) = timeout(apiserver::EVENT_TIMEOUT, told).await {
+        let publishing = self.recorder.publish(&object, EventType::Normal, "LeaderElection", &message);
+        if let Ok(Err(error)) = timeout(apiserver::EVENT_TIMEOUT, publishing).await {
             tracing::debug!(lease = %self.lease(), error = %describe(&error), "event not written");
         }
     }

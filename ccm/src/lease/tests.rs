@@ -424,8 +424,8 @@ async fn an_api_server_that_is_silent_does_not_hold_up_the_end() {
 async fn what_the_leader_started_is_told_that_the_lease_is_lost_and_health_follows_the_lease() {
     let api = ApiServer::default();
     let elector = Elector::new(api.client(), ElectionOptions::new("one"));
-    let (tenure, limit) = (elector.tenure(), Duration::from_secs(5));
-    let ill = |after: u64| tenure.check(Instant::now() + Duration::from_secs(after), limit).is_err();
+    let (lease_health, limit) = (elector.lease_health(), Duration::from_secs(5));
+    let ill = |after: u64| lease_health.check(Instant::now() + Duration::from_secs(after), limit).is_err();
     assert!(!ill(60), "a standby is well");
     let (stopped, started) = (CancellationToken::new(), CancellationToken::new());
     let (told, ready) = (stopped.clone(), started.clone());

@@ -26,13 +26,13 @@ pub(crate) struct QueueMetrics {
     retries: IntCounterVec,
     queue_seconds: HistogramVec,
     work_seconds: HistogramVec,
-    under_way: UnderWay,
+    unfinished_work: UnfinishedWork,
 }
 
 impl QueueMetrics {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let under_way = UnderWay::new()?;
-        registry.register(Box::new(under_way.clone()))?;
+        let unfinished_work = UnfinishedWork::new()?;
+        registry.register(Box::new(unfinished_work.clone()))?;
         Ok(Self {
             depth: register_int_gauge_vec_with_registry!(
                 "workqueue_depth",
@@ -66,12 +66,12 @@ impl QueueMetrics {
                 BUCKETS.to_vec(),
                 registry
             )?,
-            under_way,
+            unfinished_work,
         })
     }
 
     pub(crate) fn of(&self, name: &'static str) -> QueueGauges {
-        self.under_way.queues().entry(name).or_default();
+        self.unfinished_work.queues().entry(name).or_default();
         QueueGauges {
             name,
             depth: self.depth.with_label_values(&[name]),
@@ -79,7 +79,7 @@ impl QueueMetrics {
             retries: self.retries.with_label_values(&[name]),
             queue_seconds: self.queue_seconds.with_label_values(&[name]),
             work_seconds: self.work_seconds.with_label_values(&[name]),
-            under_way: self.under_way.clone(),
+            unfinished_work: self.unfinished_work.clone(),
         }
     }
 }
@@ -93,48 +93,48 @@ pub(crate) struct QueueGauges {
     pub(crate) retries: IntCounter,
     queue_seconds: Histogram,
     work_seconds: Histogram,
-    under_way: UnderWay,
+    unfinished_work: UnfinishedWork,
 }
 
 impl QueueGauges {
     /// Work on an item begins at `now`; it was due at `since`.
-    pub(crate) fn begin(&self, since: Instant, now: Instant) -> Work {
+    pub(crate) fn begin(&self, since: Instant, now: Instant) -> WorkTimer {
         self.queue_seconds.observe(now.saturating_duration_since(since).as_secs_f64());
-        let mut queues = self.under_way.queues();
+        let mut queues = self.unfinished_work.queues();
         let queue = queues.entry(self.name).or_default();
         let id = queue.next;
         queue.next += 1;
         queue.began.insert(id, now);
-        Work {
+        WorkTimer {
             name: self.name,
             id,
             began: now,
             seconds: self.work_seconds.clone(),
-            under_way: self.under_way.clone(),
+            unfinished_work: self.unfinished_work.clone(),
         }
     }
 }
 
 /// A piece of work under way, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct WorkTimer {
     name: &'static str,
     id: u64,
     began: Instant,
     seconds: Histogram,
-    under_way: UnderWay,
+    unfinished_work: UnfinishedWork,
 }
 
-impl Work {
+impl WorkTimer {
     /// The work was done. (Work that is only dropped was given up, and is not counted.)
     pub(crate) fn end(self, now: Instant) {
         self.seconds.observe(now.saturating_duration_since(self.began).as_secs_f64());
     }
 }
 
-impl Drop for Work {
+impl Drop for WorkTimer {
     fn drop(&mut self) {
-        if let Some(queue) = self.under_way.queues().get_mut(self.name) {
+        if let Some(queue) = self.unfinished_work.queues().get_mut(self.name) {
             queue.began.remove(&self.id);
         }
     }
@@ -142,25 +142,25 @@ impl Drop for Work {
 
 /// Work that has not ended, read when the metrics are asked for: what hangs is in no histogram.
 #[derive(Debug, Clone)]
-struct UnderWay {
-    queues: Arc<Mutex<BTreeMap<&'static str, Queue>>>,
+struct UnfinishedWork {
+    queues: Arc<Mutex<BTreeMap<&'static str, InFlight>>>,
     unfinished: GaugeVec,
     longest: GaugeVec,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct InFlight {
     next: u64,
     began: HashMap<u64, Instant>,
 }
 
-impl Queue {
+impl InFlight {
     fn ages(&self, now: Instant) -> impl Iterator<Item = Duration> {
         self.began.values().map(move |began| now.saturating_duration_since(*began))
     }
 }
 
-impl UnderWay {
+impl UnfinishedWork {
     fn new() -> prometheus::Result<Self> {
         let gauge = |name, help| GaugeVec::new(Opts::new(name, help), LABELS);
         Ok(Self {
@@ -173,12 +173,12 @@ impl UnderWay {
         })
     }
 
-    fn queues(&self) -> MutexGuard<'_, BTreeMap<&'static str, Queue>> {
+    fn queues(&self) -> MutexGuard<'_, BTreeMap<&'static str, InFlight>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Collector for UnderWay {
+impl Collector for UnfinishedWork {
     fn desc(&self) -> Vec<&Desc> {
         [self.unfinished.desc(), self.longest.desc()].concat()
     }

@@ -20,18 +20,18 @@ impl RunningMetrics {
     }
 
     /// The controller of this name runs until the guard is dropped.
-    pub(crate) fn started(&self, name: &'static str) -> Running {
+    pub(crate) fn started(&self, name: &'static str) -> RunningGuard {
         let gauge = self.0.with_label_values(&[MANAGER, name]);
         gauge.set(1);
-        Running(gauge)
+        RunningGuard(gauge)
     }
 }
 
 /// A controller that runs.
 #[derive(Debug)]
-pub(crate) struct Running(IntGauge);
+pub(crate) struct RunningGuard(IntGauge);
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.set(0);
     }

@@ -32,12 +32,12 @@ pub use decide::{TAINT_UNINITIALIZED, is_kubernetes_own};
 pub struct NodeOptions {
     /// Nodes synchronised at the same time (`--concurrent-node-syncs`); at least one.
     pub workers: usize,
-    /// Time between two looks at every node's addresses (`--node-status-update-frequency`).
+    /// Time between two syncs of every node's addresses (`--node-status-update-frequency`).
     pub refresh_period: Duration,
     /// How long the provider may take over one answer. What takes longer counts as an error: a machine that does not answer
     /// must not hold up all others.
     pub answer_limit: Duration,
-    /// Who the events say they are from.
+    /// `source.component` of the events.
     pub component: String,
 }
 

@@ -1,4 +1,4 @@
-//! The loop of the node controller: changes of nodes, a queue, a look at every node now and then.
+//! The loop of the node controller: changes of nodes, a queue, a sync of every node each refresh period.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::decide::{is_uninitialized, node_matters};
-use super::sync::{Standing, SyncError, Synced, sync};
+use super::sync::{SyncError, SyncOutcome, SyncedNode, sync};
 use super::{NodeController, NodeOptions};
 use crate::backoff::Backoff;
-use crate::events::{EventKind, EventSink, Recorder, beside_events};
+use crate::events::{EventSink, EventType, Recorder, run_with_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
-use crate::queue::Queue;
+use crate::queue::WorkQueue;
 use crate::store::{Change, Informer, Informers};
 
 #[cfg(test)]
@@ -42,32 +42,34 @@ impl<P: Instances> NodeController<P> {
         let gauges = self.metrics.queues.of("Nodes");
         let _running = self.metrics.running.started("cloud-node");
         let Self { client, informers, instances, options, metrics, clock } = self;
-        beside_events(recorder, token, |events| async move {
-            Edge { client, instances, options, events, metrics, clock }.reconcile(&informers, gauges).await;
+        run_with_events(recorder, token, |events| async move {
+            NodeReconciler { client, instances, options, events, metrics, clock }
+                .reconcile(&informers, gauges)
+                .await;
         })
         .await;
     }
 }
 
-/// What the node controller knows; no clock, no I/O.
-struct State {
+/// The nodes, and which of them to synchronise next; no clock, no I/O.
+struct NodeControllerState {
     nodes: Informer<Node>,
-    queue: Queue<String>,
-    /// The last failure told of, by node that is there.
-    told: HashMap<String, Failure>,
-    /// The last refusal of an address told of, by node that has one.
+    queue: WorkQueue<String>,
+    /// The last failure that was reported, by name of a node that exists.
+    last_failures: HashMap<String, LastFailure>,
+    /// The last refusal of kubelet's `--node-ip` that was reported, by name of its node.
     refused: HashMap<String, String>,
 }
 
-struct Failure {
+struct LastFailure {
     message: String,
     /// A write that was to initialize the node failed: it may have been carried out, and only its answer lost.
-    unsure: bool,
+    write_unconfirmed: bool,
 }
 
-/// What is to be told of a node.
+/// What is to be reported of a node.
 #[derive(Debug, PartialEq)]
-enum News {
+enum Notice {
     Initialized,
     /// It is another failure than the last one.
     Failed(String),
@@ -75,9 +77,14 @@ enum News {
     NodeIpRefused(String),
 }
 
-impl State {
+impl NodeControllerState {
     fn new(nodes: Informer<Node>, gauges: QueueGauges) -> Self {
-        Self { nodes, queue: Queue::new(BACKOFF, gauges), told: HashMap::new(), refused: HashMap::new() }
+        Self {
+            nodes,
+            queue: WorkQueue::new(BACKOFF, gauges),
+            last_failures: HashMap::new(),
+            refused: HashMap::new(),
+        }
     }
 
     fn changed(&mut self, changes: &[Change<Node>]) {
@@ -100,7 +107,7 @@ impl State {
     fn forget(&mut self, node: &Node) {
         let name = node.metadata.name.clone().unwrap_or_default();
         self.queue.forget(&name);
-        self.told.remove(&name);
+        self.last_failures.remove(&name);
         self.refused.remove(&name);
     }
 
@@ -115,33 +122,34 @@ impl State {
         self.queue.pop_known(now, |name| self.nodes.get(name))
     }
 
-    /// Takes in how it went with `node`; returns what is to be told of it.
+    /// Takes in how it went with `node`; returns what is to be reported of it.
     fn finish(
         &mut self,
         name: &String,
         node: &Node,
-        outcome: Result<Synced, SyncError>,
+        outcome: Result<SyncedNode, SyncError>,
         now: Instant,
-    ) -> Vec<News> {
+    ) -> Vec<Notice> {
         let is_there = self.nodes.get(name).is_some_and(|known| known.metadata.uid == node.metadata.uid);
-        let news = match outcome {
+        let notice = match outcome {
             Ok(synced) => {
                 self.queue.forget(name);
-                let unsure = self.told.remove(name).is_some_and(|failure| failure.unsure);
+                let write_unconfirmed =
+                    self.last_failures.remove(name).is_some_and(|failure| failure.write_unconfirmed);
                 if let Some(latest) = synced.latest {
                     // Our writes are refused if anybody else wrote since: there is no other change in it.
                     drop(self.nodes.learn(latest));
                 }
-                let initialized = match synced.standing {
-                    Standing::Initialized => true,
-                    Standing::InOrder => unsure,
-                    Standing::Foreign | Standing::Gone => false,
+                let initialized = match synced.outcome {
+                    SyncOutcome::Initialized => true,
+                    SyncOutcome::UpToDate => write_unconfirmed,
+                    SyncOutcome::OtherProvider | SyncOutcome::Gone => false,
                 };
                 let refused = synced.node_ip_refused.filter(|_| is_there);
-                let refused = self.refuse(name, refused).map(News::NodeIpRefused);
-                initialized.then_some(News::Initialized).into_iter().chain(refused).collect()
+                let refused = self.refuse(name, refused).map(Notice::NodeIpRefused);
+                initialized.then_some(Notice::Initialized).into_iter().chain(refused).collect()
             }
-            // Nothing is left to try, and nobody to tell.
+            // The node is gone: nothing is left to try or to report.
             Err(_) if !is_there => {
                 self.forget(node);
                 Vec::new()
@@ -154,19 +162,20 @@ impl State {
                     }
                 }
                 let message = error.to_string();
-                let before = self.told.remove(name);
-                let unsure = before.as_ref().is_some_and(|before| before.unsure)
+                let before = self.last_failures.remove(name);
+                let write_unconfirmed = before.as_ref().is_some_and(|before| before.write_unconfirmed)
                     || (matches!(error, SyncError::Write(_)) && is_uninitialized(node));
-                self.told.insert(name.clone(), Failure { message: message.clone(), unsure });
-                let is_news = before.is_none_or(|before| before.message != message);
-                is_news.then_some(News::Failed(message)).into_iter().collect()
+                self.last_failures
+                    .insert(name.clone(), LastFailure { message: message.clone(), write_unconfirmed });
+                let is_new = before.is_none_or(|before| before.message != message);
+                is_new.then_some(Notice::Failed(message)).into_iter().collect()
             }
         };
         self.queue.done(name);
-        news
+        notice
     }
 
-    /// Takes in whether kubelet's `--node-ip` is refused; returns why, if that is news.
+    /// Takes in whether kubelet's `--node-ip` is refused; returns why, if that was not reported yet.
     fn refuse(&mut self, name: &String, why: Option<String>) -> Option<String> {
         let before = self.refused.remove(name);
         let why = why?;
@@ -175,7 +184,7 @@ impl State {
     }
 }
 
-struct Edge<P> {
+struct NodeReconciler<P> {
     client: Client,
     instances: Arc<P>,
     options: NodeOptions,
@@ -184,10 +193,10 @@ struct Edge<P> {
     clock: fn() -> Timestamp,
 }
 
-impl<P: Instances> Edge<P> {
+impl<P: Instances> NodeReconciler<P> {
     async fn reconcile(&self, informers: &Informers, gauges: QueueGauges) {
         let (nodes, mut changes) = informers.nodes().subscribe();
-        let mut state = State::new(nodes, gauges);
+        let mut state = NodeControllerState::new(nodes, gauges);
         let mut machines = self.instances.node_changes();
         let mut running = FuturesUnordered::new();
         let period = self.options.refresh_period.max(Duration::from_secs(1));
@@ -207,8 +216,8 @@ impl<P: Instances> Edge<P> {
                 Some((name, node, outcome)) = running.next() => {
                     let result = if outcome.is_ok() { SyncResult::Success } else { SyncResult::Error };
                     self.metrics.count_sync(Controller::Node, result);
-                    for news in state.finish(&name, &node, outcome, Instant::now()) {
-                        self.tell(&name, &node, news);
+                    for notice in state.finish(&name, &node, outcome, Instant::now()) {
+                        self.report(&name, &node, notice);
                     }
                 }
                 those = changes.next() => state.changed(&those),
@@ -219,23 +228,23 @@ impl<P: Instances> Edge<P> {
         }
     }
 
-    fn tell(&self, name: &str, node: &Node, news: News) {
+    fn report(&self, name: &str, node: &Node, notice: Notice) {
         let object = node.object_ref(&());
-        match news {
-            News::Initialized => {
+        match notice {
+            Notice::Initialized => {
                 tracing::info!(node = %name, "initialized");
                 let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
                 self.metrics.node.initialized(created, (self.clock)());
-                self.events.send(object, EventKind::Normal, SYNCED, SYNCED_MESSAGE);
+                self.events.send(object, EventType::Normal, SYNCED, SYNCED_MESSAGE);
             }
-            News::Failed(message) => {
+            Notice::Failed(message) => {
                 tracing::warn!(node = %name, error = %message, "sync failed, trying again");
                 let text = format!("Error syncing node: {message}");
-                self.events.send(object, EventKind::Warning, SYNC_FAILED, text);
+                self.events.send(object, EventType::Warning, SYNC_FAILED, text);
             }
-            News::NodeIpRefused(why) => {
+            Notice::NodeIpRefused(why) => {
                 tracing::warn!(node = %name, reason = %why, "kubelet's --node-ip is refused");
-                self.events.send(object, EventKind::Warning, NODE_IP_REFUSED, why);
+                self.events.send(object, EventType::Warning, NODE_IP_REFUSED, why);
             }
         }
     }

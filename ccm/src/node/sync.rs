@@ -37,30 +37,30 @@ impl SyncError {
     }
 }
 
-/// What came of it.
+/// A node after a sync.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Synced {
-    pub(crate) standing: Standing,
+pub(crate) struct SyncedNode {
+    pub(crate) outcome: SyncOutcome,
     /// The node as it was written last.
     pub(crate) latest: Option<Node>,
     /// Why the provider refuses kubelet's `--node-ip`.
     pub(crate) node_ip_refused: Option<String>,
 }
 
-/// How a node stands after a sync.
+/// What a sync did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It was initialized just now.
+pub(crate) enum SyncOutcome {
+    /// It initialized the node.
     Initialized,
-    /// It was initialized before.
-    InOrder,
-    /// It waits to be initialized, by another provider.
-    Foreign,
-    /// It is gone.
+    /// The node was initialized before.
+    UpToDate,
+    /// Another provider is to initialize the node.
+    OtherProvider,
+    /// The node is gone.
     Gone,
 }
 
-const GONE: Synced = Synced { standing: Standing::Gone, latest: None, node_ip_refused: None };
+const GONE: SyncedNode = SyncedNode { outcome: SyncOutcome::Gone, latest: None, node_ip_refused: None };
 
 /// Brings one node up to date. A node that is gone needs nothing. The provider gets `limit` for each answer.
 pub(crate) async fn sync<P: Instances>(
@@ -68,7 +68,7 @@ pub(crate) async fn sync<P: Instances>(
     instances: &P,
     node: Arc<Node>,
     limit: Duration,
-) -> Result<Synced, SyncError> {
+) -> Result<SyncedNode, SyncError> {
     let api = Api::<Lenient<Node>>::all(client.clone());
     let name = node.metadata.name.clone().unwrap_or_default();
     let mut node = Node::clone(&node);
@@ -101,23 +101,23 @@ async fn write(
     name: &str,
     node: &Node,
     metadata: Option<&InstanceMetadata>,
-) -> Result<Synced, SyncError> {
+) -> Result<SyncedNode, SyncError> {
     let params = PatchParams::default();
     let mut latest = None;
     let node_ip_refused = metadata.and_then(|metadata| metadata.node_ip_refused.clone());
     let Some(change) = decide(node, metadata)? else {
-        let standing = if is_uninitialized(node) { Standing::Foreign } else { Standing::InOrder };
-        return Ok(Synced { standing, latest, node_ip_refused });
+        let outcome = if is_uninitialized(node) { SyncOutcome::OtherProvider } else { SyncOutcome::UpToDate };
+        return Ok(SyncedNode { outcome, latest, node_ip_refused });
     };
     if let Some(addresses) = &change.addresses {
         let patch = Patch::Merge(addresses_patch(node, addresses));
         latest = Some(call(read(api.patch_status(name, &params, &patch))).await?);
     }
-    let mut standing = Standing::InOrder;
+    let mut outcome = SyncOutcome::UpToDate;
     if let Some(initialize) = &change.initialize {
         let patch = Patch::Merge(initialize_patch(latest.as_ref().unwrap_or(node), initialize));
         latest = Some(call(read(api.patch(name, &params, &patch))).await?);
-        standing = Standing::Initialized;
+        outcome = SyncOutcome::Initialized;
     }
-    Ok(Synced { standing, latest, node_ip_refused })
+    Ok(SyncedNode { outcome, latest, node_ip_refused })
 }

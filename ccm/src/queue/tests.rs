@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Backoff, Queue};
+use super::{Backoff, WorkQueue};
 use crate::metrics::Metrics;
 
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
-fn queue() -> Queue<&'static str> {
-    Queue::new(BACKOFF, Metrics::unregistered("lease").queues.of("test"))
+fn queue() -> WorkQueue<&'static str> {
+    WorkQueue::new(BACKOFF, Metrics::unregistered("lease").queues.of("test"))
 }
 
 fn after(start: Instant, seconds: u64) -> Instant {

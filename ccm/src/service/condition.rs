@@ -8,39 +8,45 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use crate::conditions::{Saying, find};
+use crate::conditions::{DesiredCondition, find};
 use crate::text::shortened;
 
 /// The API server refuses longer messages of conditions (bytes).
 const MAX_MESSAGE: usize = 32_768;
 
-/// What the condition is to say.
+/// The provider's condition as a job is to write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Statement {
+pub(crate) struct ServiceCondition {
     pub(crate) type_: &'static str,
     pub(crate) holds: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-impl Statement {
-    fn saying(&self) -> Saying<'_> {
+impl ServiceCondition {
+    fn desired(&self) -> DesiredCondition<'_> {
         let message = shortened(&self.message, MAX_MESSAGE).to_owned();
-        Saying { type_: self.type_, holds: self.holds, reason: self.reason, message, generation: None }
+        DesiredCondition {
+            type_: self.type_,
+            holds: self.holds,
+            reason: self.reason,
+            message,
+            generation: None,
+        }
     }
 
-    /// Whether the Service says that it works, and this does not.
-    pub(crate) fn is_belied(&self, service: &Service) -> bool {
+    /// Whether the condition is `True` on the Service, and this one is `False`.
+    pub(crate) fn contradicts(&self, service: &Service) -> bool {
         !self.holds && shown(service, self.type_).is_some_and(|condition| condition.status == "True")
     }
 
     /// Writes the condition; `None` if the Service shows it already.
     pub(crate) fn patch(&self, service: &Service, now: Timestamp) -> Option<Value> {
-        let (saying, before) = (self.saying(), shown(service, self.type_));
-        if before.is_some_and(|shown| saying.is_said_by(shown)) {
+        let (desired, before) = (self.desired(), shown(service, self.type_));
+        if before.is_some_and(|shown| desired.is_same(shown)) {
             return None;
         }
-        Some(json!({ "status": { "conditions": [saying.after(before, now)] } }))
+        Some(json!({ "status": { "conditions": [desired.updating(before, now)] } }))
     }
 }
 

@@ -12,15 +12,15 @@ use crate::provider::ServiceKey;
 #[derive(Debug, Default)]
 pub(crate) struct FanOut {
     since: Option<Instant>,
-    /// To be looked at since the last change.
+    /// To be synced since the last change.
     left: BTreeSet<ServiceKey>,
-    /// Being looked at.
+    /// Being synced.
     working: BTreeSet<ServiceKey>,
     took: Option<Duration>,
 }
 
 impl FanOut {
-    /// The nodes changed: all of `keys` are to be looked at.
+    /// The nodes changed: all of `keys` are to be synced.
     pub(crate) fn begin<'a>(&mut self, keys: impl Iterator<Item = &'a ServiceKey>, now: Instant) {
         self.left.extend(keys.cloned());
         if !self.left.is_empty() {

@@ -10,8 +10,8 @@
 //! | `source_ranges` | which clients may reach a Service |
 //! | `condition` | the provider's condition on a Service |
 //! | `helpers` | what providers read off a Service |
-//! | `words` | reasons and messages of events |
-//! | `state` | what is known and what comes next; no clock, no I/O |
+//! | `messages` | reasons and messages of events |
+//! | `jobs` | what is known and what comes next; no clock, no I/O |
 //! | `sync` | one job carried out against provider and API server |
 //! | `run` | the loop that joins them |
 //!
@@ -25,14 +25,14 @@ mod condition;
 mod diff;
 mod fan_out;
 mod helpers;
+mod jobs;
+mod messages;
 mod nodes;
 mod patch;
 mod run;
 mod select;
 mod source_ranges;
-mod state;
 mod sync;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ use kube::Client;
 
 pub use helpers::{default_load_balancer_name, keeps_traffic_local, needs_health_check};
 pub use nodes::{LABEL_EXCLUDE, TAINT_TO_BE_DELETED, is_excluded, is_stable, stable_node_set};
-pub use select::is_seen_to;
+pub use select::is_reconciled;
 pub use source_ranges::{ANNOTATION_SOURCE_RANGES, RangesPlace, SourceRanges, SourceRangesError};
 
 use crate::metrics::Metrics;
@@ -63,7 +63,7 @@ pub struct ServiceOptions {
     /// cloud controller manager would strip (service-contract S-07). Two that serve classes in one cluster need each their own.
     /// `app` takes `CloudProvider::CLASS_FINALIZER`, or makes one of the provider's name.
     pub class_finalizer: String,
-    /// Who the events say they are from.
+    /// `source.component` of the events.
     pub component: String,
 }
 

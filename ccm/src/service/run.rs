@@ -5,9 +5,9 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::state::{FailureKind, Job, ProviderRules, Report, Rules, State, Task};
+use super::jobs::{FailureKind, Job, JobQueue, JobReport, PolicyOf, ProviderPolicy, Task};
 use super::sync::Context;
-use crate::events::{Recorder, beside_events};
+use crate::events::{Recorder, run_with_events};
 use crate::metrics::QueueGauges;
 use crate::provider::LoadBalancer;
 use crate::service::ServiceController;
@@ -21,7 +21,7 @@ impl<P: LoadBalancer> ServiceController<P> {
         let gauges = self.metrics.queues.of("service");
         let _running = self.metrics.running.started("service");
         let Self { client, informers, provider, options, metrics } = self;
-        beside_events(recorder, token, |events| async move {
+        run_with_events(recorder, token, |events| async move {
             reconcile(&Context { client, provider, options, events, metrics }, &informers, gauges).await;
         })
         .await;
@@ -29,34 +29,34 @@ impl<P: LoadBalancer> ServiceController<P> {
 }
 
 async fn reconcile<P: LoadBalancer>(context: &Context<P>, informers: &Informers, gauges: QueueGauges) {
-    let rules = ProviderRules(&*context.provider);
+    let policy = PolicyOf(&*context.provider);
     let (services, mut service_changes) = informers.services().subscribe();
     let (nodes, mut node_changes) = informers.nodes().subscribe();
-    let mut state = State::new(services, nodes, context.options.clone(), rules, gauges);
+    let mut jobs = JobQueue::new(services, nodes, context.options.clone(), policy, gauges);
     let mut changes = context.provider.changes();
     let mut changes_ended = false;
     let mut running = FuturesUnordered::new();
     let workers = context.options.workers.max(1);
     loop {
         while running.len() < workers {
-            let Some(job) = state.next_job(Instant::now()) else { break };
+            let Some(job) = jobs.next_job(Instant::now()) else { break };
             running.push(async move {
                 let report = context.execute(&job).await;
                 (job, report)
             });
         }
-        if let Some(took) = state.fan_out_took() {
+        if let Some(took) = jobs.fan_out_took() {
             context.metrics.service.node_sync_seconds.observe(took.as_secs_f64());
         }
-        let due = state.next_due(running.len() < workers);
+        let due = jobs.next_due(running.len() < workers);
         tokio::select! {
             Some((job, report)) = running.next() => {
-                finish(context, &mut state, &job, report);
+                finish(context, &mut jobs, &job, report);
             }
-            those = service_changes.next() => state.services_changed(&those, Instant::now()),
-            those = node_changes.next() => state.nodes_changed(&those, Instant::now()),
+            those = service_changes.next() => jobs.services_changed(&those, Instant::now()),
+            those = node_changes.next() => jobs.nodes_changed(&those, Instant::now()),
             change = changes.next(), if !changes_ended => match change {
-                Some(key) => state.provider_change(&key),
+                Some(key) => jobs.provider_change(&key),
                 None => changes_ended = true,
             },
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
@@ -64,9 +64,14 @@ async fn reconcile<P: LoadBalancer>(context: &Context<P>, informers: &Informers,
     }
 }
 
-fn finish<P: LoadBalancer, R: Rules>(context: &Context<P>, state: &mut State<R>, job: &Job, report: Report) {
+fn finish<P: LoadBalancer, R: ProviderPolicy>(
+    context: &Context<P>,
+    jobs: &mut JobQueue<R>,
+    job: &Job,
+    report: JobReport,
+) {
     let failure = report.outcome.as_ref().err().cloned();
-    let tell = state.finish(job, report, Instant::now());
+    let should_report = jobs.finish(job, report, Instant::now());
     let Some(failure) = failure else { return };
     let service = match (&job.task, &job.predecessor) {
         (_, Some(old)) if failure.kind == FailureKind::Delete => old,
@@ -80,13 +85,13 @@ fn finish<P: LoadBalancer, R: Rules>(context: &Context<P>, state: &mut State<R>,
         (Task::Forget, Some(old)) => old,
         (Task::Forget, None) => return,
     };
-    // Once for the reader of the log, as for the reader of events: every attempt fails in the same words.
-    if tell {
+    // Once in the log, as in events: every attempt fails in the same words.
+    if should_report {
         tracing::warn!(
             namespace = %job.key.namespace, service = %job.key.name, error = %failure.message,
             "sync failed, trying again"
         );
-        context.tell_failure(service, &failure);
+        context.send_failure_event(service, &failure);
     } else {
         tracing::debug!(
             namespace = %job.key.namespace, service = %job.key.name, error = %failure.message,

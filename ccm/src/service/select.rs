@@ -31,15 +31,15 @@ pub(crate) fn has_finalizer(service: &Service, finalizer: &str) -> bool {
 }
 
 /// The finalizers on the Service that are ours to remove. The standard one on a Service with a class was put there by
-/// that class's controller; without a class it is ours if we serve classless Services, or did: `made` says that the
+/// that class's controller; without a class it is ours if we serve classless Services, or did: `was_ours` says that the
 /// Service has a load balancer of ours.
 pub(crate) fn own_finalizers<'a>(
     service: &Service,
-    made: bool,
+    was_ours: bool,
     serves_class: impl Fn(Option<&str>) -> bool,
     options: &'a ServiceOptions,
 ) -> Vec<&'a str> {
-    let standard_is_ours = class(service).is_none() && (made || serves_class(None));
+    let standard_is_ours = class(service).is_none() && (was_ours || serves_class(None));
     let candidates =
         [(options.finalizer.as_str(), standard_is_ours), (options.class_finalizer.as_str(), true)];
     candidates
@@ -70,23 +70,23 @@ fn may_be_left_over(
     class(service).is_none() && !serves_class(None) && has_finalizer(service, &options.finalizer)
 }
 
-/// What a Service needs.
+/// What is to be done for a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// A load balancer.
-    LoadBalancer,
-    /// Its load balancer taken away.
+pub(crate) enum Operation {
+    /// Create or update its load balancer.
+    Ensure,
+    /// Take its load balancer away.
     Cleanup,
     /// The same, if the provider knows of a load balancer.
     Check,
-    /// Nothing from us.
+    /// Nothing.
     Nothing,
 }
 
-/// Whether a service controller with these options sees to the load balancer of this Service, even one that has just
-/// started and knows of none: it wants one, or a finalizer tells that it had one. Of any other Service a provider itself
-/// has to take away what it finds to be left over.
-pub fn is_seen_to(
+/// Whether a service controller with these options reconciles the load balancer of this Service, even one that has just
+/// started and knows of none: it wants one, or a finalizer tells that it had one. What is left of any other Service's load
+/// balancer the provider has to remove itself.
+pub fn is_reconciled(
     service: &Service,
     serves_class: impl Fn(Option<&str>) -> bool,
     options: &ServiceOptions,
@@ -99,20 +99,20 @@ pub fn is_seen_to(
 /// Decides between ensure and delete. `known`: this process made a load balancer for it, whatever finalizers say.
 /// A Service that is being deleted and carries no finalizer of ours needs nothing: no finalizer can be added any more
 /// (service-contract S-08).
-pub(crate) fn need(
+pub(crate) fn operation(
     service: &Service,
     known: bool,
     serves_class: impl Fn(Option<&str>) -> bool,
     options: &ServiceOptions,
-) -> Need {
+) -> Operation {
     let deleting = service.metadata.deletion_timestamp.is_some();
     if wants_lb(service, &serves_class) && !deleting {
-        Need::LoadBalancer
+        Operation::Ensure
     } else if known || needs_cleanup(service, &serves_class, options) {
-        Need::Cleanup
+        Operation::Cleanup
     } else if may_be_left_over(service, serves_class, options) {
-        Need::Check
+        Operation::Check
     } else {
-        Need::Nothing
+        Operation::Nothing
     }
 }

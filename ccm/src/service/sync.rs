@@ -14,12 +14,12 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Resource as _};
 use serde_json::Value;
 
+use super::jobs::{FailureKind, Job, JobFailure, JobReport, JobSuccess, Retry, Task};
 use super::nodes::limited_names;
 use super::select::{finalizer_for, wants_lb};
-use super::state::{Done, Failure, FailureKind, Job, Report, Retry, Task};
-use super::{ServiceOptions, patch, words};
+use super::{ServiceOptions, messages, patch};
 use crate::apiserver::{CallError, call};
-use crate::events::{EventKind, EventSink};
+use crate::events::{EventSink, EventType};
 use crate::lenient::{Lenient, read, read_opt};
 use crate::metrics::{Controller, Metrics, SyncResult};
 use crate::provider::{LoadBalancer, ProviderError, ServiceKey};
@@ -34,44 +34,51 @@ pub(crate) struct Context<P> {
     pub(crate) metrics: Metrics,
 }
 
-/// What came of the parts of a job that may fail, and what was written on the way.
-struct Progress {
-    said: bool,
-    known: bool,
+/// What a job wrote so far; also of use if it fails.
+struct JobProgress {
+    event_written: bool,
+    already_reported: bool,
     latest: Option<Service>,
 }
 
 impl<P: LoadBalancer> Context<P> {
     /// Carries out a job.
-    pub(crate) async fn execute(&self, job: &Job) -> Report {
-        let mut progress = Progress { said: false, known: false, latest: None };
+    pub(crate) async fn execute(&self, job: &Job) -> JobReport {
+        let mut progress = JobProgress { event_written: false, already_reported: false, latest: None };
         let outcome = self.attempt(job, &mut progress).await;
         let result = match &outcome {
-            Ok(Done::Pending { .. }) => SyncResult::Pending,
-            Ok(Done::Ensured | Done::NodesUpdated | Done::Removed) => SyncResult::Success,
+            Ok(JobSuccess::Pending { .. }) => SyncResult::Pending,
+            Ok(JobSuccess::Ensured | JobSuccess::NodesUpdated | JobSuccess::Removed) => SyncResult::Success,
             Err(_) => SyncResult::Error,
         };
         self.metrics.count_sync(Controller::Service, result);
-        Report { outcome, said: progress.said, known: progress.known, latest: progress.latest }
+        JobReport {
+            outcome,
+            event_written: progress.event_written,
+            already_reported: progress.already_reported,
+            latest: progress.latest,
+        }
     }
 
-    async fn attempt(&self, job: &Job, progress: &mut Progress) -> Result<Done, Failure> {
+    async fn attempt(&self, job: &Job, progress: &mut JobProgress) -> Result<JobSuccess, JobFailure> {
         if let Some(old) = &job.predecessor {
-            self.delete_old(old).await?;
+            self.delete_predecessor(old).await?;
         }
         match &job.task {
-            Task::Ensure { service, nodes, voice, patient } => {
-                self.ensure(service, nodes, *voice, *patient, progress).await
+            Task::Ensure { service, nodes, event_policy, in_grace_period } => {
+                self.ensure(service, nodes, *event_policy, *in_grace_period, progress).await
             }
             Task::UpdateNodes { service, nodes } => self.update_nodes(service, nodes).await,
-            Task::Cleanup { service, made, told } => self.cleanup(service, *made, *told, progress).await,
+            Task::Cleanup { service, was_ours, event_written } => {
+                self.cleanup(service, *was_ours, *event_written, progress).await
+            }
             Task::Check { service } => self.check(service, progress).await,
-            Task::Forget => Ok(Done::Removed),
+            Task::Forget => Ok(JobSuccess::Removed),
         }
     }
 
     /// Service-contract S-22, S-23, S-26.
-    async fn update_nodes(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<Done, Failure> {
+    async fn update_nodes(&self, service: &Service, nodes: &[Arc<Node>]) -> Result<JobSuccess, JobFailure> {
         let began = tokio::time::Instant::now();
         let metrics = &self.metrics.service;
         metrics.node_driven_syncs.inc();
@@ -79,17 +86,22 @@ impl<P: LoadBalancer> Context<P> {
         metrics.update_nodes_seconds.observe(began.elapsed().as_secs_f64());
         match updated {
             Ok(()) if nodes.is_empty() => {
-                self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
-                Ok(Done::NodesUpdated)
+                self.send_event(
+                    service,
+                    EventType::Warning,
+                    messages::UNAVAILABLE,
+                    messages::UNAVAILABLE_MESSAGE,
+                );
+                Ok(JobSuccess::NodesUpdated)
             }
             Ok(()) => {
-                self.say(service, EventKind::Normal, words::UPDATED, words::UPDATED_MESSAGE);
-                Ok(Done::NodesUpdated)
+                self.send_event(service, EventType::Normal, messages::UPDATED, messages::UPDATED_MESSAGE);
+                Ok(JobSuccess::NodesUpdated)
             }
-            Err(ProviderError::ImplementedElsewhere(_)) => Ok(Done::NodesUpdated),
+            Err(ProviderError::ImplementedElsewhere(_)) => Ok(JobSuccess::NodesUpdated),
             Err(error) => {
                 if let Ok(None) = self.provider.get(&self.options.cluster_name, service).await {
-                    return Ok(Done::NodesUpdated);
+                    return Ok(JobSuccess::NodesUpdated);
                 }
                 metrics.node_sync_errors.inc();
                 let retry = error.retry_after().map_or(Retry::Now, Retry::After);
@@ -97,17 +109,17 @@ impl<P: LoadBalancer> Context<P> {
                 let names = limited_names(nodes);
                 let message =
                     format!("{names} [node names limited, total number of nodes: {total}], error: {error}");
-                Err(Failure { kind: FailureKind::UpdateNodes, message, retry })
+                Err(JobFailure { kind: FailureKind::UpdateNodes, message, retry })
             }
         }
     }
 
     /// A Service that is gone, or whose name another one took (service-contract S-09).
-    async fn delete_old(&self, old: &Service) -> Result<(), Failure> {
-        self.say(old, EventKind::Normal, words::DELETING, words::DELETING_MESSAGE);
+    async fn delete_predecessor(&self, old: &Service) -> Result<(), JobFailure> {
+        self.send_event(old, EventType::Normal, messages::DELETING, messages::DELETING_MESSAGE);
         match self.provider.ensure_deleted(&self.options.cluster_name, old).await {
             Ok(()) => {
-                self.say(old, EventKind::Normal, words::DELETED, words::DELETED_MESSAGE);
+                self.send_event(old, EventType::Normal, messages::DELETED, messages::DELETED_MESSAGE);
                 Ok(())
             }
             Err(ProviderError::ImplementedElsewhere(_)) => Ok(()),
@@ -117,7 +129,7 @@ impl<P: LoadBalancer> Context<P> {
 
     /// No load balancer without a finalizer. A Service that is going takes none any more (service-contract S-08), one that is
     /// gone least of all; the watch brings that change, so nothing is wrong.
-    async fn add_finalizer(&self, service: &Service, progress: &mut Progress) -> Result<(), Failure> {
+    async fn add_finalizer(&self, service: &Service, progress: &mut JobProgress) -> Result<(), JobFailure> {
         let Some(patch) = patch::add_finalizer(service, finalizer_for(service, &self.options)) else {
             return Ok(());
         };
@@ -126,8 +138,8 @@ impl<P: LoadBalancer> Context<P> {
                 progress.latest = Some(written);
                 Ok(())
             }
-            Err(error) if self.is_explained(&error, service).await => Err(superseded(&error)),
-            Err(error) => Err(call_failure(words::ADDING_FINALIZER, &error)),
+            Err(error) if self.is_superseded(&error, service).await => Err(superseded(&error)),
+            Err(error) => Err(call_failure(messages::ADDING_FINALIZER, &error)),
         }
     }
 
@@ -137,21 +149,21 @@ impl<P: LoadBalancer> Context<P> {
         &self,
         service: &Service,
         change: Value,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
+        progress: &mut JobProgress,
+    ) -> Result<(), JobFailure> {
         match self.patch_status(service, change).await {
             Ok(written) => {
                 progress.latest = Some(written);
                 Ok(())
             }
             Err(error) if self.is_gone(&error, service).await => Ok(()),
-            Err(error) if self.is_explained(&error, service).await => Err(superseded(&error)),
-            Err(error) => Err(call_failure(words::UPDATING_STATUS, &error)),
+            Err(error) if self.is_superseded(&error, service).await => Err(superseded(&error)),
+            Err(error) => Err(call_failure(messages::UPDATING_STATUS, &error)),
         }
     }
 
-    /// Whether a write to `service` failed because it is gone or wants no load balancer any more.
-    async fn is_explained(&self, error: &CallError, service: &Service) -> bool {
+    /// Whether a write to `service` failed because the Service is gone or wants no load balancer any more.
+    async fn is_superseded(&self, error: &CallError, service: &Service) -> bool {
         let wants = |now: &Service| {
             wants_lb(now, |class| self.provider.serves_class(class))
                 && now.metadata.deletion_timestamp.is_none()
@@ -182,36 +194,42 @@ impl<P: LoadBalancer> Context<P> {
         call(read(api.patch_status(&key.name, &params, &patch))).await
     }
 
-    /// Tells of a failure on the Service (service-contract S-20 e, f, i).
-    pub(crate) fn tell_failure(&self, service: &Service, failure: &Failure) {
+    /// Writes the event of a failure on the Service (service-contract S-20 e, f, i).
+    pub(crate) fn send_failure_event(&self, service: &Service, failure: &JobFailure) {
         let (reason, prefix) = match failure.kind {
-            FailureKind::Sync => (words::SYNC_FAILED, words::SYNC_FAILED_MESSAGE),
-            FailureKind::Delete => (words::DELETE_FAILED, words::DELETE_FAILED_MESSAGE),
-            FailureKind::UpdateNodes => (words::UPDATE_FAILED, words::UPDATE_FAILED_MESSAGE),
+            FailureKind::Sync => (messages::SYNC_FAILED, messages::SYNC_FAILED_MESSAGE),
+            FailureKind::Delete => (messages::DELETE_FAILED, messages::DELETE_FAILED_MESSAGE),
+            FailureKind::UpdateNodes => (messages::UPDATE_FAILED, messages::UPDATE_FAILED_MESSAGE),
             FailureKind::Superseded => return,
         };
-        self.say(service, EventKind::Warning, reason, format!("{prefix} {}", failure.message));
+        self.send_event(service, EventType::Warning, reason, format!("{prefix} {}", failure.message));
     }
 
-    fn say(&self, service: &Service, kind: EventKind, reason: &'static str, message: impl Into<String>) {
+    fn send_event(
+        &self,
+        service: &Service,
+        kind: EventType,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
         self.events.send(service.object_ref(&()), kind, reason, message);
     }
 }
 
-fn call_failure(what: &str, error: &CallError) -> Failure {
-    Failure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
+fn call_failure(what: &str, error: &CallError) -> JobFailure {
+    JobFailure { kind: FailureKind::Sync, message: format!("{what}: {error}"), retry: Retry::Backoff }
 }
 
 /// What was tried is wanted no longer.
-fn superseded(error: &CallError) -> Failure {
-    Failure { kind: FailureKind::Superseded, message: error.to_string(), retry: Retry::Backoff }
+fn superseded(error: &CallError) -> JobFailure {
+    JobFailure { kind: FailureKind::Superseded, message: error.to_string(), retry: Retry::Backoff }
 }
 
 /// The provider's error decides when to try again (service-contract S-16).
-fn provider_failure(kind: FailureKind, what: &str, error: &ProviderError) -> Failure {
+fn provider_failure(kind: FailureKind, what: &str, error: &ProviderError) -> JobFailure {
     let retry = error.retry_after().map_or(Retry::Backoff, Retry::After);
     let message = prefixed(what, error);
-    Failure { kind, message, retry }
+    JobFailure { kind, message, retry }
 }
 
 fn prefixed(what: &str, error: &impl Display) -> String {

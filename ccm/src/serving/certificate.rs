@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::options::{TlsSource, TlsVersion};
 use super::{ServingError, tls};
-use crate::files::{LOOK_EVERY, WatchedFile};
+use crate::files::{POLL_INTERVAL, WatchedFile};
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,12 @@ const PAIR: &str = "cloud-controller-manager";
 #[derive(Debug)]
 pub(crate) struct Certificate {
     config: watch::Sender<Arc<ServerConfig>>,
-    files: Option<Pair>,
-    oldest: TlsVersion,
+    files: Option<CertificateFiles>,
+    min_version: TlsVersion,
 }
 
 #[derive(Debug)]
-struct Pair {
+struct CertificateFiles {
     chain: WatchedFile,
     key: WatchedFile,
 }
@@ -42,7 +42,7 @@ impl Certificate {
     /// Takes the certificate of `source`, or makes one for `bind_address`.
     pub(crate) fn load(
         source: &TlsSource,
-        oldest: TlsVersion,
+        min_version: TlsVersion,
         bind_address: IpAddr,
     ) -> Result<Self, ServingError> {
         let (chain, key) = match source {
@@ -50,14 +50,14 @@ impl Certificate {
             TlsSource::Folder(folder) => pair_in(folder, bind_address)?,
             TlsSource::SelfSigned => {
                 let (chain, key) = self_signed(bind_address).map_err(ServingError::SelfSigned)?;
-                let config = tls::config(chain.as_bytes(), key.as_bytes(), oldest);
+                let config = tls::config(chain.as_bytes(), key.as_bytes(), min_version);
                 let config = watch::Sender::new(config.map_err(ServingError::SelfSigned)?);
-                return Ok(Self { config, files: None, oldest });
+                return Ok(Self { config, files: None, min_version });
             }
         };
-        let pair = Pair { chain: WatchedFile::open(chain), key: WatchedFile::open(key) };
-        match pair.config(oldest) {
-            Ok(config) => Ok(Self { config: watch::Sender::new(config), files: Some(pair), oldest }),
+        let pair = CertificateFiles { chain: WatchedFile::open(chain), key: WatchedFile::open(key) };
+        match pair.config(min_version) {
+            Ok(config) => Ok(Self { config: watch::Sender::new(config), files: Some(pair), min_version }),
             Err(reason) => {
                 let [cert, key] = [&pair.chain, &pair.key].map(|file| file.path().to_owned());
                 Err(ServingError::Certificate { cert, key, reason })
@@ -73,7 +73,7 @@ impl Certificate {
     /// Takes over the files whenever they change.
     pub(crate) async fn follow(mut self) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             match self.reread() {
                 None => {}
                 Some(Ok(())) => tracing::info!("the certificate of this endpoint changed"),
@@ -87,23 +87,23 @@ impl Certificate {
     /// Looks at the files; `None` when nothing changed.
     fn reread(&mut self) -> Option<Result<(), String>> {
         let pair = self.files.as_mut()?;
-        if !pair.look() {
+        if !pair.refresh() {
             return None;
         }
-        Some(pair.config(self.oldest).map(|config| drop(self.config.send_replace(config))))
+        Some(pair.config(self.min_version).map(|config| drop(self.config.send_replace(config))))
     }
 }
 
-impl Pair {
+impl CertificateFiles {
     /// Whether one of the files changed.
-    fn look(&mut self) -> bool {
-        let [chain, key] = [self.chain.look(), self.key.look()];
+    fn refresh(&mut self) -> bool {
+        let [chain, key] = [self.chain.refresh(), self.key.refresh()];
         chain || key
     }
 
-    fn config<'a>(&'a self, oldest: TlsVersion) -> Result<Arc<ServerConfig>, String> {
+    fn config<'a>(&'a self, min_version: TlsVersion) -> Result<Arc<ServerConfig>, String> {
         let content = |file: &'a WatchedFile| file.content().map_err(|error| error.to_string());
-        tls::config(content(&self.chain)?, content(&self.key)?, oldest)
+        tls::config(content(&self.chain)?, content(&self.key)?, min_version)
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Answers;
+use super::handler::RequestHandler;
 
 /// For the TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -32,9 +32,9 @@ const HEAD_LIMIT: usize = 32 * 1024;
 const OF_THIS_HOST: usize = 64;
 const OF_OTHERS: usize = 128;
 
-/// Whether connections speak TLS, and with what.
+/// How bytes are exchanged on a connection: with TLS, by this configuration, or without.
 #[derive(Debug, Clone)]
-pub(crate) enum Speech {
+pub(crate) enum Transport {
     Tls(watch::Receiver<Arc<ServerConfig>>),
     Plain,
 }
@@ -42,11 +42,11 @@ pub(crate) enum Speech {
 /// Answers connections until `token` is cancelled; those that are open then are closed.
 pub(crate) async fn accept(
     listener: TcpListener,
-    speech: Speech,
-    answers: Arc<Answers>,
+    transport: Transport,
+    handler: Arc<RequestHandler>,
     token: CancellationToken,
 ) {
-    let room = Room::default();
+    let slots = ConnectionSlots::default();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -57,8 +57,8 @@ pub(crate) async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let here = stream.local_addr().ok().map(|here| here.ip());
-                if let Some(place) = room.place(peer.ip(), here) {
-                    connections.spawn(one(stream, peer, speech.clone(), Arc::clone(&answers), place));
+                if let Some(acquire) = slots.acquire(peer.ip(), here) {
+                    connections.spawn(one(stream, peer, transport.clone(), Arc::clone(&handler), acquire));
                 } else {
                     tracing::debug!(%peer, "connection closed: there are too many");
                 }
@@ -78,24 +78,24 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Places for connections. Probes come from this host, and no stranger can take their places: a kubelet that is told no
+/// Slots for connections. Probes come from this host, and no stranger can take their slots: a kubelet that is told no
 /// host probes the pod's address, which is the node's own, and comes from there.
 #[derive(Debug)]
-struct Room {
+struct ConnectionSlots {
     this_host: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
 
-impl Default for Room {
+impl Default for ConnectionSlots {
     fn default() -> Self {
         let [this_host, others] = [OF_THIS_HOST, OF_OTHERS].map(|places| Arc::new(Semaphore::new(places)));
         Self { this_host, others }
     }
 }
 
-impl Room {
-    /// A place for who comes from `peer` to the address `here` of this host.
-    fn place(&self, peer: IpAddr, here: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
+impl ConnectionSlots {
+    /// A slot for a connection from `peer` to the address `here` of this host. `None`: all are taken.
+    fn acquire(&self, peer: IpAddr, here: Option<IpAddr>) -> Option<OwnedSemaphorePermit> {
         let is_ours = peer.to_canonical().is_loopback() || here == Some(peer);
         let places = if is_ours { &self.this_host } else { &self.others };
         Arc::clone(places).try_acquire_owned().ok()
@@ -105,16 +105,16 @@ impl Room {
 async fn one(
     stream: TcpStream,
     peer: SocketAddr,
-    speech: Speech,
-    answers: Arc<Answers>,
-    _place: OwnedSemaphorePermit,
+    transport: Transport,
+    handler: Arc<RequestHandler>,
+    _slot: OwnedSemaphorePermit,
 ) {
-    let ended = match speech {
-        Speech::Plain => requests(stream, &answers).await,
-        Speech::Tls(config) => {
+    let ended = match transport {
+        Transport::Plain => requests(stream, &handler).await,
+        Transport::Tls(config) => {
             let acceptor = TlsAcceptor::from(Arc::clone(&config.borrow()));
             match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => requests(stream, &answers).await,
+                Ok(Ok(stream)) => requests(stream, &handler).await,
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err(format!("no TLS handshake within {HANDSHAKE_LIMIT:?}")),
             }
@@ -125,8 +125,12 @@ async fn one(
     }
 }
 
-async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &Answers) -> Result<(), String> {
-    let service = service_fn(async |request| Ok::<_, std::convert::Infallible>(answers.to(&request).await));
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    handler: &RequestHandler,
+) -> Result<(), String> {
+    let service =
+        service_fn(async |request| Ok::<_, std::convert::Infallible>(handler.handle(&request).await));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_LIMIT)

@@ -12,8 +12,8 @@ mod tests;
 
 use prometheus::Registry;
 
-pub(crate) use self::report::{Asked, Report};
-use self::report::{Line, Outcome};
+use self::report::{CheckLine, CheckResult};
+pub(crate) use self::report::{HealthQuery, HealthReport};
 use self::slis::Slis;
 
 /// A place where health is asked for.
@@ -125,31 +125,33 @@ impl HealthChecks {
 
     /// Runs the checks of a probe: what `/healthz?verbose` and its like answer, as `Err` if a check fails.
     pub fn ask(&self, probe: Probe) -> Result<String, String> {
-        let asked = Asked::new(probe, "", "verbose");
-        match self.report(&asked).answer(&asked, true) {
+        let health_query = HealthQuery::new(probe, "", "verbose");
+        match self.report(&health_query).answer(&health_query, true) {
             (200, text) => Ok(text),
             (_, text) => Err(text),
         }
     }
 
     /// Runs the checks of a probe that are asked for.
-    pub(crate) fn report(&self, asked: &Asked<'_>) -> Report {
-        let all = self.checks().into_iter().filter(|check| check.scope.covers(asked.probe));
-        let all: Vec<_> = all.filter(|check| asked.name.is_none_or(|name| check.name == name)).collect();
-        let unmatched = asked.exclude.iter().filter(|name| all.iter().all(|check| check.name != **name));
+    pub(crate) fn report(&self, health_query: &HealthQuery<'_>) -> HealthReport {
+        let all = self.checks().into_iter().filter(|check| check.scope.covers(health_query.probe));
+        let all: Vec<_> =
+            all.filter(|check| health_query.name.is_none_or(|name| check.name == name)).collect();
+        let unmatched =
+            health_query.exclude.iter().filter(|name| all.iter().all(|check| check.name != **name));
         let unmatched = unmatched.map(|name| (*name).to_owned()).collect();
-        let lines = all.into_iter().map(|check| Line {
-            outcome: if asked.exclude.contains(&check.name.as_str()) {
-                Outcome::Excluded
+        let lines = all.into_iter().map(|check| CheckLine {
+            outcome: if health_query.exclude.contains(&check.name.as_str()) {
+                CheckResult::Excluded
             } else {
-                self.run(&check, asked.probe)
+                self.run(&check, health_query.probe)
             },
             name: check.name.clone(),
         });
-        Report { lines: lines.collect(), unmatched }
+        HealthReport { lines: lines.collect(), unmatched }
     }
 
-    fn run(&self, check: &Check, probe: Probe) -> Outcome {
+    fn run(&self, check: &Check, probe: Probe) -> CheckResult {
         let result = (check.run)();
         self.slis.count(&check.name, probe, result.is_ok());
         let was_failing = check.failing.swap(result.is_err(), Ordering::Relaxed);
@@ -158,13 +160,13 @@ impl HealthChecks {
                 if was_failing {
                     tracing::info!(check = %check.name, "health check passes again");
                 }
-                Outcome::Ok
+                CheckResult::Ok
             }
             Err(reason) => {
                 if !was_failing {
                     tracing::warn!(check = %check.name, %reason, "health check fails");
                 }
-                Outcome::Failed(reason)
+                CheckResult::Failed(reason)
             }
         }
     }

@@ -2,18 +2,19 @@
 //! `/readyz`, `/metrics` and `/metrics/slis`.
 //!
 //! ```text
-//! connections ──► TLS (certificate) ──► answer ──► auth: path? token? access review?
-//!                                          └─────► health, metrics
+//! connections ──► TLS (certificate) ──► handler ──► auth: path? token? access review?
+//!                                           └─────► health, metrics
 //! ```
 //!
 //! It serves from before the election until the process ends, standbys too, and whether or not the API server answers:
 //! the paths that a kubelet probes need no authentication. What strangers send costs a place among a bounded number of
 //! connections for a bounded time, and no log line.
 
-mod answer;
+mod allowed_paths;
 mod auth;
 mod certificate;
 mod connections;
+mod handler;
 mod health;
 mod options;
 mod plain;
@@ -32,11 +33,11 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use self::answer::Answers;
-pub use self::auth::AllowedPaths;
-use self::auth::Gate;
+pub use self::allowed_paths::AllowedPaths;
+use self::auth::AuthFilter;
 use self::certificate::Certificate;
-use self::connections::{Speech, accept};
+use self::connections::{Transport, accept};
+use self::handler::RequestHandler;
 pub use self::health::{HealthChecks, Probe, Scope};
 pub use self::options::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
 pub use self::plain::PlainServer;
@@ -91,12 +92,12 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServingError> {
 
 /// The endpoint, bound and with its certificate: what may be wrong with its options is found before any other work is
 /// done.
-pub struct Server(Option<Bound>);
+pub struct Server(Option<Listening>);
 
-struct Bound {
+struct Listening {
     listener: TcpListener,
     certificate: Certificate,
-    gate: Gate,
+    auth_filter: AuthFilter,
 }
 
 impl std::fmt::Debug for Server {
@@ -128,8 +129,8 @@ impl Server {
     pub fn on(listener: TcpListener, options: ServingOptions, client: Client) -> Result<Self, ServingError> {
         let ServingOptions { bind_address, secure_port: _, tls, min_tls_version, auth } = options;
         let certificate = Certificate::load(&tls, min_tls_version, bind_address)?;
-        let gate = Gate::new(&auth, client);
-        Ok(Self(Some(Bound { listener, certificate, gate })))
+        let auth_filter = AuthFilter::new(&auth, client);
+        Ok(Self(Some(Listening { listener, certificate, auth_filter })))
     }
 
     /// Where it listens.
@@ -148,21 +149,21 @@ impl Server {
         health: HealthChecks,
         token: CancellationToken,
     ) -> Result<(), ServingError> {
-        let Some(Bound { listener, certificate, gate }) = self.0 else {
+        let Some(Listening { listener, certificate, auth_filter }) = self.0 else {
             token.cancelled().await;
             return Ok(());
         };
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving HTTPS");
         }
-        let speech = Speech::Tls(certificate.current());
-        let answers = Arc::new(Answers { gate: Some(gate), health, registry });
+        let transport = Transport::Tls(certificate.current());
+        let handler = Arc::new(RequestHandler { auth_filter: Some(auth_filter), health, registry });
         let beside = async {
             certificate.follow().await;
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = accept(listener, speech, answers, token) => {}
+            () = accept(listener, transport, handler, token) => {}
             () = beside => {}
         }
         Ok(())

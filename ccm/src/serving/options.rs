@@ -1,10 +1,10 @@
-//! What an endpoint is told by its process: the flags of service-contract §5.2, as values.
+//! The options of the endpoint: the flags of service-contract §5.2, as values.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::auth::AllowedPaths;
+use super::allowed_paths::AllowedPaths;
 
 /// How the endpoint listens, proves who it is, and finds out who asks.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct ServingOptions {
     pub tls: TlsSource,
     /// Oldest version of TLS that is spoken (`--tls-min-version`).
     pub min_tls_version: TlsVersion,
-    /// Who may read what.
+    /// Authentication and authorization of callers.
     pub auth: AuthOptions,
 }
 

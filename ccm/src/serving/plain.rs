@@ -7,8 +7,8 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Answers;
-use super::connections::{Speech, accept};
+use super::connections::{Transport, accept};
+use super::handler::RequestHandler;
 use super::health::HealthChecks;
 use super::{ServingError, listen};
 
@@ -30,9 +30,9 @@ impl PlainServer {
         self.0.local_addr().ok()
     }
 
-    /// Answers until `token` is cancelled. Failed checks are told with their reasons.
+    /// Answers until `token` is cancelled. Failed checks are shown with their reasons.
     pub async fn serve(self, registry: Registry, health: HealthChecks, token: CancellationToken) {
-        let answers = Arc::new(Answers { gate: None, health, registry });
-        accept(self.0, Speech::Plain, answers, token).await;
+        let handler = Arc::new(RequestHandler { auth_filter: None, health, registry });
+        accept(self.0, Transport::Plain, handler, token).await;
     }
 }

@@ -260,9 +260,9 @@ async fn versions_of_tls_older_than_the_oldest_allowed_are_refused() {
         (TlsVersion::Tls13, &TLS12, false),
         (TlsVersion::Tls13, &TLS13, true),
     ];
-    for (oldest, spoken, expected) in table {
+    for (min_version, spoken, expected) in table {
         let server =
-            tls::config(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), oldest).unwrap();
+            tls::config(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), min_version).unwrap();
         let client = ClientConfig::builder_with_provider(tls::provider())
             .with_protocol_versions(&[spoken])
             .unwrap()
@@ -274,7 +274,7 @@ async fn versions_of_tls_older_than_the_oldest_allowed_are_refused() {
             TlsConnector::from(Arc::new(client)).connect(name, near),
             tokio_rustls::TlsAcceptor::from(server).accept(far)
         );
-        assert_eq!((asked.is_ok(), answered.is_ok()), (expected, expected), "{oldest:?} {spoken:?}");
+        assert_eq!((asked.is_ok(), answered.is_ok()), (expected, expected), "{min_version:?} {spoken:?}");
     }
 }
 

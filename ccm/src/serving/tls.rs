@@ -19,7 +19,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 ///
 /// # Errors
 /// What is wrong with the pair.
-pub(crate) fn config(chain: &[u8], key: &[u8], oldest: TlsVersion) -> Result<Arc<ServerConfig>, String> {
+pub(crate) fn config(chain: &[u8], key: &[u8], min_version: TlsVersion) -> Result<Arc<ServerConfig>, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate is no PEM: {error}"))?;
@@ -27,7 +27,7 @@ pub(crate) fn config(chain: &[u8], key: &[u8], oldest: TlsVersion) -> Result<Arc
         return Err("the certificate's file has no certificate".to_owned());
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the key is no PEM: {error}"))?;
-    let versions: &[_] = match oldest {
+    let versions: &[_] = match min_version {
         TlsVersion::Tls12 => &[&TLS12, &TLS13],
         TlsVersion::Tls13 => &[&TLS13],
     };

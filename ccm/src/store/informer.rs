@@ -1,4 +1,4 @@
-//! A store that all who work on a kind share, and who is told of its changes.
+//! A store that all controllers of a kind share, and its subscribers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,24 +10,24 @@ use tokio::sync::Notify;
 use super::{Change, Store};
 use crate::watch::Event;
 
-/// So far a subscriber may lag behind before the watch waits for it.
+/// Batches of changes that a subscriber may lag behind before the watch waits for it.
 const LAG: usize = 1024;
 
-/// The objects of one kind, as client-go's `SharedInformer` has them: everybody reads the same copy, and each subscriber is
-/// told of every change in order. When somebody is told of a change, the store may know of later ones already.
+/// The objects of one kind, as client-go's `SharedInformer` has them: everybody reads the same copy, and each subscriber gets
+/// every change in order. When a subscriber gets a change, the store may have later ones already.
 pub struct Informer<K> {
     inner: Arc<Inner<K>>,
-    /// Who is not told of what is learnt by this handle.
+    /// The subscriber that does not get the changes that are learnt by this handle.
     subscriber: Option<u64>,
 }
 
 struct Inner<K> {
     /// Drops what nobody reads of an object that is kept.
     slim: fn(&mut K),
-    known: Mutex<Known<K>>,
+    state: Mutex<InformerState<K>>,
 }
 
-struct Known<K> {
+struct InformerState<K> {
     store: Store<K>,
     subscribers: Vec<Subscriber<K>>,
     /// How many there ever were.
@@ -36,19 +36,19 @@ struct Known<K> {
 
 struct Subscriber<K> {
     number: u64,
-    queue: Weak<Queue<K>>,
+    queue: Weak<ChangeQueue<K>>,
 }
 
-/// What a subscriber was not told yet.
-struct Queue<K> {
+/// The changes that a subscriber has not got yet.
+struct ChangeQueue<K> {
     waiting: Mutex<VecDeque<Vec<Change<K>>>>,
-    news: Notify,
+    added: Notify,
     /// It is shorter.
     room: Notify,
 }
 
 /// The changes of one kind, for one subscriber.
-pub struct Changes<K>(Arc<Queue<K>>);
+pub struct Changes<K>(Arc<ChangeQueue<K>>);
 
 impl<K> Clone for Informer<K> {
     fn clone(&self) -> Self {
@@ -58,7 +58,7 @@ impl<K> Clone for Informer<K> {
 
 impl<K> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Informer").field("revision", &self.known().store.revision()).finish_non_exhaustive()
+        f.debug_struct("Informer").field("revision", &self.state().store.revision()).finish_non_exhaustive()
     }
 }
 
@@ -78,47 +78,47 @@ impl<K: Resource> Default for Informer<K> {
 impl<K> Informer<K> {
     /// One that knows nothing yet. `slim` drops what nobody reads of an object that is kept.
     pub fn new(slim: fn(&mut K)) -> Self {
-        let known = Known { store: Store::default(), subscribers: Vec::new(), numbered: 0 };
-        Self { inner: Arc::new(Inner { slim, known: Mutex::new(known) }), subscriber: None }
+        let state = InformerState { store: Store::default(), subscribers: Vec::new(), numbered: 0 };
+        Self { inner: Arc::new(Inner { slim, state: Mutex::new(state) }), subscriber: None }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known<K>> {
-        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, InformerState<K>> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a list was received completely: before that, absence means nothing.
     pub fn is_synced(&self) -> bool {
-        self.known().store.is_synced()
+        self.state().store.is_synced()
     }
 
     /// A number that is another one after every change.
     pub fn revision(&self) -> u64 {
-        self.known().store.revision()
+        self.state().store.revision()
     }
 
     /// One object, by `name` or `namespace/name`.
     pub fn get(&self, key: &str) -> Option<Arc<K>> {
-        self.known().store.get(key).cloned()
+        self.state().store.get(key).cloned()
     }
 
     /// All objects, by key.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.known().store.iter().cloned().collect()
+        self.state().store.iter().cloned().collect()
     }
 
-    /// Everything that is known, and then every change; and a handle of which these changes do not tell what it learns, because
-    /// its owner knows.
+    /// Everything that is known, and then every change; and a handle. What is learnt by the handle is not among these changes:
+    /// its owner knows it.
     pub fn subscribe(&self) -> (Self, Changes<K>) {
-        let queue = Arc::new(Queue::default());
-        let mut known = self.known();
-        let new = known.store.iter().map(|object| Change { old: None, new: Some(Arc::clone(object)) });
+        let queue = Arc::new(ChangeQueue::default());
+        let mut state = self.state();
+        let new = state.store.iter().map(|object| Change { old: None, new: Some(Arc::clone(object)) });
         let new: Vec<_> = new.collect();
-        if known.store.is_synced() || !new.is_empty() {
+        if state.store.is_synced() || !new.is_empty() {
             queue.push(new);
         }
-        known.numbered += 1;
-        let number = known.numbered;
-        known.subscribers.push(Subscriber { number, queue: Arc::downgrade(&queue) });
+        state.numbered += 1;
+        let number = state.numbered;
+        state.subscribers.push(Subscriber { number, queue: Arc::downgrade(&queue) });
         (Self { inner: Arc::clone(&self.inner), subscriber: Some(number) }, Changes(queue))
     }
 
@@ -126,7 +126,7 @@ impl<K> Informer<K> {
     pub(super) async fn has_room(&self) {
         loop {
             let queues: Vec<_> =
-                self.known().subscribers.iter().filter_map(|one| one.queue.upgrade()).collect();
+                self.state().subscribers.iter().filter_map(|one| one.queue.upgrade()).collect();
             match queues.into_iter().find(|queue| queue.waiting().len() >= LAG) {
                 None => return,
                 Some(queue) => queue.room.notified().await,
@@ -136,15 +136,15 @@ impl<K> Informer<K> {
 }
 
 impl<K: Resource> Informer<K> {
-    /// Takes in an event of the watch. All subscribers are told what it changes; of the end of a list also if it changes
+    /// Takes in an event of the watch. All subscribers get the changes; at the end of a list also if it changes
     /// nothing.
     pub fn handle(&self, event: Event<K>) -> Vec<Change<K>> {
         let event = event.map(|object| self.slimmed(object));
         let is_end = matches!(event, Event::InitDone);
-        let mut known = self.known();
-        let changes = known.store.handle(event);
+        let mut state = self.state();
+        let changes = state.store.handle(event);
         if is_end || !changes.is_empty() {
-            known.tell(&changes, None);
+            state.notify(&changes, None);
         }
         changes
     }
@@ -153,9 +153,9 @@ impl<K: Resource> Informer<K> {
     /// subscribers but the owner of this handle.
     pub fn learn(&self, object: K) -> Option<Change<K>> {
         let object = self.slimmed(object);
-        let mut known = self.known();
-        let change = known.store.learn(object)?;
-        known.tell(std::slice::from_ref(&change), self.subscriber);
+        let mut state = self.state();
+        let change = state.store.learn(object)?;
+        state.notify(std::slice::from_ref(&change), self.subscriber);
         Some(change)
     }
 
@@ -165,9 +165,9 @@ impl<K: Resource> Informer<K> {
     }
 }
 
-impl<K> Known<K> {
-    /// Tells all but one; who listens no more is told no more.
-    fn tell(&mut self, changes: &[Change<K>], except: Option<u64>) {
+impl<K> InformerState<K> {
+    /// Queues the changes for all subscribers but one, and forgets those that are gone.
+    fn notify(&mut self, changes: &[Change<K>], except: Option<u64>) {
         self.subscribers.retain(|subscriber| {
             let Some(queue) = subscriber.queue.upgrade() else { return false };
             if except != Some(subscriber.number) {
@@ -178,20 +178,20 @@ impl<K> Known<K> {
     }
 }
 
-impl<K> Default for Queue<K> {
+impl<K> Default for ChangeQueue<K> {
     fn default() -> Self {
-        Self { waiting: Mutex::default(), news: Notify::new(), room: Notify::new() }
+        Self { waiting: Mutex::default(), added: Notify::new(), room: Notify::new() }
     }
 }
 
-impl<K> Queue<K> {
+impl<K> ChangeQueue<K> {
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Vec<Change<K>>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, changes: Vec<Change<K>>) {
         self.waiting().push_back(changes);
-        self.news.notify_one();
+        self.added.notify_one();
     }
 
     fn pop(&self) -> Option<Vec<Change<K>>> {
@@ -208,7 +208,7 @@ impl<K> Changes<K> {
             if let Some(changes) = self.0.pop() {
                 return changes;
             }
-            self.0.news.notified().await;
+            self.0.added.notified().await;
         }
     }
 
@@ -218,7 +218,7 @@ impl<K> Changes<K> {
     }
 }
 
-/// Who waits for room waits for nobody who is gone.
+/// A subscriber that is gone holds up no watch.
 impl<K> Drop for Changes<K> {
     fn drop(&mut self) {
         self.0.waiting().clear();

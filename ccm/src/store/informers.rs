@@ -27,13 +27,13 @@ struct Inner {
     started: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
     /// Watches that are to run; never more than there are kinds.
     new: Mutex<Vec<BoxFuture<'static, ()>>>,
-    news: Notify,
+    added: Notify,
 }
 
 /// A watch ended, which none may: what it feeds would stand still.
 #[derive(Debug, thiserror::Error)]
 #[error("a watch ended{}", .0.as_ref().map(|panic| format!(": {panic}")).unwrap_or_default())]
-pub struct Ended(#[source] Option<tokio::task::JoinError>);
+pub struct WatchEnded(#[source] Option<tokio::task::JoinError>);
 
 impl Debug for Informers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,8 +44,8 @@ impl Debug for Informers {
 
 impl Informers {
     /// The informers, and what runs their watches: it ends only if one of them does, and stops them all when it is dropped.
-    pub fn new(client: Client) -> (Self, impl Future<Output = Ended> + Send + 'static) {
-        let inner = Inner { client, started: Mutex::default(), new: Mutex::default(), news: Notify::new() };
+    pub fn new(client: Client) -> (Self, impl Future<Output = WatchEnded> + Send + 'static) {
+        let inner = Inner { client, started: Mutex::default(), new: Mutex::default(), added: Notify::new() };
         let informers = Self(Arc::new(inner));
         let inner = Arc::clone(&informers.0);
         let run = async move {
@@ -55,8 +55,8 @@ impl Informers {
                     running.spawn(watch);
                 }
                 tokio::select! {
-                    () = inner.news.notified() => {}
-                    Some(ended) = running.join_next() => return Ended(ended.err()),
+                    () = inner.added.notified() => {}
+                    Some(ended) = running.join_next() => return WatchEnded(ended.err()),
                 }
             }
         };
@@ -87,7 +87,7 @@ impl Informers {
         started.insert(TypeId::of::<K>(), Box::new(informer.clone()));
         let watch = feed(self.0.client.clone(), informer.clone()).boxed();
         self.0.new.lock().unwrap_or_else(PoisonError::into_inner).push(watch);
-        self.0.news.notify_one();
+        self.0.added.notify_one();
         informer
     }
 }
@@ -99,7 +99,7 @@ impl Informers {
 pub async fn with_informers<T, W: Future<Output = T>>(
     client: Client,
     work: impl FnOnce(Informers) -> W,
-) -> Result<T, Ended> {
+) -> Result<T, WatchEnded> {
     let (informers, watches) = Informers::new(client);
     tokio::select! {
         done = work(informers) => Ok(done),
@@ -113,16 +113,16 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let kind = K::kind(&());
-    let mut events = watch::<K>(&client, watch::Options::default());
-    let mut told = false;
+    let mut events = watch::<K>(&client, watch::WatchOptions::default());
+    let mut reported = false;
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                told = false;
+                reported = false;
                 drop(informer.handle(event));
                 informer.has_room().await;
             }
-            Err(error) if !std::mem::replace(&mut told, true) => {
+            Err(error) if !std::mem::replace(&mut reported, true) => {
                 tracing::warn!(%kind, %error, "watch interrupted, trying again");
             }
             Err(error) => tracing::debug!(%kind, %error, "watch interrupted, trying again"),

@@ -3,7 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | this one | [`Store`]: the objects of one kind, as the watch and the answers to our own writes show them; no I/O |
-//! | `informer` | [`Informer`]: a store that all who work on the kind share, and who is told of its changes |
+//! | `informer` | [`Informer`]: a store that all controllers of a kind share, and its subscribers |
 //! | `informers` | [`Informers`]: the informers of a process, each with the one watch that feeds it |
 //!
 //! A store that only the watch feeds lags behind our own writes, and what is decided from it is decided twice. So writers
@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 pub use self::informer::{Changes, Informer};
-pub use self::informers::{Ended, Informers, with_informers};
+pub use self::informers::{Informers, WatchEnded, with_informers};
 use crate::watch::Event;
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ impl<K> Clone for Change<K> {
 pub struct Store<K> {
     objects: BTreeMap<String, Arc<K>>,
     listing: Option<Listing<K>>,
-    gone: Gone,
+    gone: DeletedUids,
     synced: bool,
     revision: u64,
 }
@@ -63,7 +63,13 @@ struct Listing<K> {
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), listing: None, gone: Gone::default(), synced: false, revision: 0 }
+        Self {
+            objects: BTreeMap::new(),
+            listing: None,
+            gone: DeletedUids::default(),
+            synced: false,
+            revision: 0,
+        }
     }
 }
 
@@ -154,7 +160,7 @@ impl<K: Resource> Store<K> {
     /// of it again as a change.
     pub fn learn(&mut self, object: Arc<K>) -> Option<Change<K>> {
         let known = self.objects.get(&key_of(object.meta()));
-        let is_news = |known: &K| version(&*object) > version(known) || ends(&*object, known);
+        let is_news = |known: &K| version(&*object) > version(known) || is_final_version(&*object, known);
         if version(&*object) == 0 || self.is_gone(&object) || !known.is_none_or(|known| is_news(known)) {
             return None;
         }
@@ -217,7 +223,7 @@ impl<K> Store<K> {
 
 /// Whether `one` tells the end of `other`: the answer to the write that took the last finalizer away still carries the
 /// resourceVersion of what it removed.
-fn ends<K: Resource>(one: &K, other: &K) -> bool {
+fn is_final_version<K: Resource>(one: &K, other: &K) -> bool {
     version(one) == version(other)
         && one.meta().uid == other.meta().uid
         && is_gone(one.meta())
@@ -226,13 +232,13 @@ fn ends<K: Resource>(one: &K, other: &K) -> bool {
 
 /// UIDs of objects that are gone: the answer to a write made before may come after, and must not bring them back.
 #[derive(Debug, Default)]
-struct Gone {
+struct DeletedUids {
     uids: HashSet<Arc<str>>,
     /// The same, latest last.
     in_order: VecDeque<Arc<str>>,
 }
 
-impl Gone {
+impl DeletedUids {
     fn insert(&mut self, uid: Arc<str>) {
         if !self.uids.insert(Arc::clone(&uid)) {
             return;

@@ -15,18 +15,19 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::faults::{Carried, Cut, Dice, Fate, Faults, Mishap, Weather};
-use super::mishaps;
+use super::admission::{admit, is_custom};
+use super::fault_responses;
+use super::faults::{Delivery, Disconnect, Executed, Fault, FaultPlan, FaultRates, Random};
 use super::patches;
-use super::reviews::Accounts;
-use super::rules::{admit, is_custom};
+use super::responses::{failure, line};
+use super::reviews::AccessRules;
 
 /// When the first object was made, in seconds since 1970.
 const EPOCH: i64 = 1_767_225_600;
 
 /// A write, as it arrived.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Write {
+pub struct RecordedWrite {
     /// `create`, `update`, `patch` or `delete`.
     pub verb: &'static str,
     /// `services/default/web/status`.
@@ -35,7 +36,7 @@ pub struct Write {
     pub body: Value,
 }
 
-impl Write {
+impl RecordedWrite {
     /// `type reason message` of an event, `None` for any other write.
     pub fn event(&self) -> Option<String> {
         let text = |field: &str| self.body[field].as_str().unwrap_or_default().to_owned();
@@ -45,7 +46,7 @@ impl Write {
 }
 
 /// Errors that single writes are answered with.
-type Fault = (&'static str, String, u16);
+type WriteRefusal = (&'static str, String, u16);
 
 #[derive(Default)]
 struct Inner {
@@ -53,10 +54,10 @@ struct Inner {
     /// By `plural/namespace/name` (`plural//name` for nodes).
     objects: BTreeMap<String, Value>,
     history: Vec<(u64, &'static str, String, Value)>,
-    writes: Vec<Write>,
-    refusals: Vec<Fault>,
-    faults: Faults,
-    accounts: Accounts,
+    writes: Vec<RecordedWrite>,
+    refusals: Vec<WriteRefusal>,
+    fault_plan: FaultPlan,
+    access_rules: AccessRules,
     clients: u64,
     silent: bool,
     unhealthy: bool,
@@ -87,45 +88,45 @@ impl ApiServer {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
-            async move { server.suffer(number, request).await }
+            async move { server.inject_fault(number, request).await }
         });
         (Client::new(service, "default"), number)
     }
 
     /// The client is cut off at its write after the next `at` ones (events do not count): no request of it arrives or is
     /// answered after that.
-    pub fn cut_at_write(&self, client: u64, at: usize, cut: Cut) {
-        self.lock().faults.cut(client, at, cut);
+    pub fn cut_at_write(&self, client: u64, at: usize, cut: Disconnect) {
+        self.lock().fault_plan.cut(client, at, cut);
     }
 
     /// The client is cut off.
     pub fn cut_off(&self, client: u64) {
-        self.lock().faults.cut_off_now(client);
+        self.lock().fault_plan.cut_off_now(client);
         self.changed.notify_waiters();
     }
 
     /// Whether the client is cut off.
     pub fn is_cut_off(&self, client: u64) -> bool {
-        self.lock().faults.is_cut_off(client)
+        self.lock().fault_plan.is_cut_off(client)
     }
 
     /// What happens to requests from now on, by a repeatable sequence.
-    pub fn set_weather(&self, weather: Weather, seed: u64) {
+    pub fn set_fault_rates(&self, fault_rates: FaultRates, seed: u64) {
         let mut inner = self.lock();
-        inner.faults.weather = weather;
-        inner.faults.dice = Dice::new(seed);
+        inner.fault_plan.fault_rates = fault_rates;
+        inner.fault_plan.random = Random::new(seed);
     }
 
     /// What happens to the request after the next `at` ones, whoever makes it and whatever it is.
-    pub fn mishap_at(&self, at: usize, mishap: Mishap, carried: Carried) {
+    pub fn fault_at(&self, at: usize, fault: Fault, executed: Executed) {
         let mut inner = self.lock();
         let number = inner.requests.len() + at;
-        inner.faults.mishap_at(number, mishap, carried);
+        inner.fault_plan.fault_at(number, fault, executed);
     }
 
-    /// From now on any mishap happens to so many of 100 requests, by a repeatable sequence.
-    pub fn set_mishaps(&self, percent: u64, seed: u64) {
-        self.lock().faults.mishaps(percent, seed);
+    /// From now on any fault happens to so many of 100 requests, by a repeatable sequence.
+    pub fn set_random_faults(&self, percent: u64, seed: u64) {
+        self.lock().fault_plan.set_random_faults(percent, seed);
     }
 
     /// All that was asked so far, as `GET services (watch)`.
@@ -182,17 +183,17 @@ impl ApiServer {
     /// TokenReviews of this token name this user and these groups.
     pub fn add_token(&self, token: &str, user: &str, groups: &[&str]) {
         let user = json!({ "username": user, "uid": format!("uid-{user}"), "groups": groups });
-        self.lock().accounts.tokens.insert(token.to_owned(), user);
+        self.lock().access_rules.tokens.insert(token.to_owned(), user);
     }
 
     /// The token is none any more.
     pub fn remove_token(&self, token: &str) {
-        self.lock().accounts.tokens.remove(token);
+        self.lock().access_rules.tokens.remove(token);
     }
 
     /// SubjectAccessReviews of this user or group, for this verb and path outside the resources, are allowed.
     pub fn permit(&self, who: &str, verb: &str, path: &str) {
-        self.lock().accounts.rights.insert((who.to_owned(), verb.to_owned(), path.to_owned()));
+        self.lock().access_rules.rights.insert((who.to_owned(), verb.to_owned(), path.to_owned()));
     }
 
     /// The next write of this verb whose path starts like this is answered with an error.
@@ -212,18 +213,18 @@ impl ApiServer {
     }
 
     /// The writes so far, and forgets them.
-    pub fn take_writes(&self) -> Vec<Write> {
+    pub fn take_writes(&self) -> Vec<RecordedWrite> {
         std::mem::take(&mut self.lock().writes)
     }
 
     /// The writes so far.
-    pub fn writes(&self) -> Vec<Write> {
+    pub fn writes(&self) -> Vec<RecordedWrite> {
         self.lock().writes.clone()
     }
 
     /// The events written so far, in order.
     pub fn events(&self) -> Vec<String> {
-        self.lock().writes.iter().filter_map(Write::event).collect()
+        self.lock().writes.iter().filter_map(RecordedWrite::event).collect()
     }
 
     /// Waits until `condition` holds, at most 20 minutes of the test's virtual time.
@@ -249,7 +250,11 @@ impl ApiServer {
     }
 
     /// Counts a request, and lets happen to it what is to happen.
-    async fn suffer(&self, client: u64, request: Request<Body>) -> Result<Response<Pieces>, std::io::Error> {
+    async fn inject_fault(
+        &self,
+        client: u64,
+        request: Request<Body>,
+    ) -> Result<Response<StreamBody>, std::io::Error> {
         let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
         let what = format!(
             "{} {}{}",
@@ -257,45 +262,45 @@ impl ApiServer {
             resource(request.uri().path()),
             if is_watch { " (watch)" } else { "" }
         );
-        let mishap = {
+        let fault = {
             let mut inner = self.lock();
             let number = inner.requests.len();
             inner.requests.push(what);
-            inner.faults.mishap(number)
+            inner.fault_plan.next_fault(number)
         };
-        let Some((mishap, carried)) = mishap else { return Ok(self.meet(client, request).await) };
-        if carried == Carried::Out && !is_watch {
-            let _answer = self.meet(client, request).await;
+        let Some((fault, executed)) = fault else { return Ok(self.deliver(client, request).await) };
+        if executed == Executed::Yes && !is_watch {
+            let _answer = self.deliver(client, request).await;
         }
-        if mishap == Mishap::Silence {
+        if fault == Fault::Silence {
             return std::future::pending().await;
         }
-        if mishap == Mishap::Reset {
+        if fault == Fault::Reset {
             return Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer"));
         }
-        let body = mishaps::body(mishap, is_watch);
-        Ok(respond_with(mishaps::code(mishap, is_watch), body.into_bytes()))
+        let body = fault_responses::body(fault, is_watch);
+        Ok(respond_with(fault_responses::code(fault, is_watch), body.into_bytes()))
     }
 
     /// What the way to the API server and back does to a request.
-    async fn meet(&self, client: u64, request: Request<Body>) -> Response<Pieces> {
+    async fn deliver(&self, client: u64, request: Request<Body>) -> Response<StreamBody> {
         let path = request.uri().path().to_owned();
         let watches = request.uri().query().unwrap_or_default().contains("watch=true");
         if watches {
             let response = self.answer(client, request).await;
-            self.stay_if_cut_off(client).await;
+            self.hang_if_cut_off(client).await;
             return response;
         }
         self.delay().await;
-        self.stay_if_cut_off(client).await;
+        self.hang_if_cut_off(client).await;
         let counts = request.method() != Method::GET && !path.contains("/events");
-        let cut = if counts { self.lock().faults.write(client) } else { None };
-        if cut == Some(Cut::Before) {
+        let cut = if counts { self.lock().fault_plan.write(client) } else { None };
+        if cut == Some(Disconnect::Before) {
             self.changed.notify_waiters();
             return std::future::pending().await;
         }
-        let fate = self.lock().faults.fate();
-        if let Fate::Refused(code) = fate {
+        let delivery = self.lock().fault_plan.next_delivery();
+        if let Delivery::Refused(code) = delivery {
             return respond(code, &failure(code, "refused, as the test orders"));
         }
         let response = self.answer(client, request).await;
@@ -303,11 +308,15 @@ impl ApiServer {
         if cut.is_some() {
             self.changed.notify_waiters();
         }
-        self.stay_if_cut_off(client).await;
-        if fate == Fate::Lost { respond(500, &failure(500, "lost, as the test orders")) } else { response }
+        self.hang_if_cut_off(client).await;
+        if delivery == Delivery::Lost {
+            respond(500, &failure(500, "lost, as the test orders"))
+        } else {
+            response
+        }
     }
 
-    async fn stay_if_cut_off(&self, client: u64) {
+    async fn hang_if_cut_off(&self, client: u64) {
         if self.is_cut_off(client) {
             std::future::pending::<()>().await;
         }
@@ -315,16 +324,16 @@ impl ApiServer {
 
     async fn delay(&self) {
         let delay = {
-            let faults = &mut self.lock().faults;
-            let longest = faults.weather.delay_ms;
-            if longest == 0 { 0 } else { faults.dice.below(longest + 1) }
+            let fault_plan = &mut self.lock().fault_plan;
+            let longest = fault_plan.fault_rates.delay_ms;
+            if longest == 0 { 0 } else { fault_plan.random.below(longest + 1) }
         };
         if delay > 0 {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
     }
 
-    async fn answer(&self, client: u64, request: Request<Body>) -> Response<Pieces> {
+    async fn answer(&self, client: u64, request: Request<Body>) -> Response<StreamBody> {
         while self.lock().silent {
             let changed = self.changed.notified();
             if self.lock().silent {
@@ -356,7 +365,7 @@ impl ApiServer {
     }
 
     /// Shows the changes since the version asked for, until the time asked for is over.
-    fn watch(&self, client: u64, plural: &str, query: &str) -> Response<Pieces> {
+    fn watch(&self, client: u64, plural: &str, query: &str) -> Response<StreamBody> {
         let asked = |name: &str| {
             let value = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
             value.and_then(|value| value.parse::<u64>().ok())
@@ -370,7 +379,7 @@ impl ApiServer {
         };
         let lines =
             stream::unfold(watching, |mut watching| async { Some((watching.lines().await?, watching)) });
-        Response::new(Pieces(lines.boxed()))
+        Response::new(StreamBody(lines.boxed()))
     }
 }
 
@@ -391,13 +400,13 @@ impl Watching {
             let changed = self.server.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            self.server.stay_if_cut_off(self.client).await;
+            self.server.hang_if_cut_off(self.client).await;
             let lines: Vec<String> = {
                 let inner = self.server.lock();
                 let since = inner.history.partition_point(|(version, ..)| *version <= self.shown);
-                let news = if inner.silent { &[] } else { &inner.history[since..] };
-                self.shown = news.last().map_or(self.shown, |(version, ..)| *version);
-                let of_kind = news.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
+                let new = if inner.silent { &[] } else { &inner.history[since..] };
+                self.shown = new.last().map_or(self.shown, |(version, ..)| *version);
+                let of_kind = new.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
                 of_kind.map(|(_, kind, _, object)| line(kind, object)).collect()
             };
             if !lines.is_empty() {
@@ -412,9 +421,9 @@ impl Watching {
 }
 
 /// A body that comes in pieces.
-struct Pieces(BoxStream<'static, Vec<u8>>);
+struct StreamBody(BoxStream<'static, Vec<u8>>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for StreamBody {
     type Data = <Body as http_body::Body>::Data;
     type Error = std::io::Error;
 
@@ -442,7 +451,7 @@ impl Inner {
             Method::DELETE => ("delete", ""),
             _ => return Err((405, format!("{method} is not supported"))),
         };
-        self.writes.push(Write { verb, path: path.to_owned(), body: body.clone() });
+        self.writes.push(RecordedWrite { verb, path: path.to_owned(), body: body.clone() });
         if let Some(at) =
             self.refusals.iter().position(|(v, p, _)| *v == verb && path.starts_with(p.as_str()))
         {
@@ -451,7 +460,7 @@ impl Inner {
         }
         let key = path.strip_suffix("/status").unwrap_or(path).to_owned();
         if verb == "create" {
-            if let Some(answer) = self.accounts.review(&key, body.clone()) {
+            if let Some(answer) = self.access_rules.review(&key, body.clone()) {
                 return Ok(answer);
             }
             let scope = if key.contains('/') { "" } else { "/" };
@@ -459,7 +468,7 @@ impl Inner {
             if self.objects.contains_key(&key) {
                 return Err((409, format!("{key} already exists")));
             }
-            return Ok(self.store(&key, self.born(body)));
+            return Ok(self.store(&key, self.with_server_fields(body)));
         }
         let current = self.objects.get(&key).cloned().ok_or((404, format!("{key} not found")))?;
         if verb == "delete" {
@@ -497,7 +506,7 @@ impl Inner {
     }
 
     /// What the API server sets in a new object: its UID, and a creation time that orders objects by age.
-    fn born(&self, mut object: Value) -> Value {
+    fn with_server_fields(&self, mut object: Value) -> Value {
         let next = self.version + 1;
         let created = i64::try_from(next).ok().and_then(|next| Timestamp::from_second(EPOCH + next).ok());
         let metadata = &mut object["metadata"];
@@ -551,23 +560,6 @@ impl Inner {
     }
 }
 
-/// A line of a watch, its fields in the order in which the API server writes them.
-pub(super) fn line(kind: &str, object: &Value) -> String {
-    format!(r#"{{"type":"{kind}","object":{object}}}"#)
-}
-
-pub(super) fn failure(code: u16, message: &str) -> Value {
-    let reason = match code {
-        404 => "NotFound",
-        409 => "Conflict",
-        422 => "Invalid",
-        429 => "TooManyRequests",
-        _ => "InternalError",
-    };
-    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
-            "reason": reason, "metadata": {} })
-}
-
 /// `/api/v1/namespaces/default/services/web/status` → `services/default/web/status`; `/api/v1/nodes/n1` → `nodes//n1`.
 fn resource(path: &str) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -587,10 +579,10 @@ fn key_of(object: &Value) -> String {
     format!("{}s/{namespace}/{name}", text(&object["kind"]).to_lowercase())
 }
 
-fn respond(code: u16, value: &Value) -> Response<Pieces> {
+fn respond(code: u16, value: &Value) -> Response<StreamBody> {
     respond_with(code, value.to_string().into_bytes())
 }
 
-fn respond_with(code: u16, body: Vec<u8>) -> Response<Pieces> {
-    Response::builder().status(code).body(Pieces(stream::iter([body]).boxed())).expect("a response")
+fn respond_with(code: u16, body: Vec<u8>) -> Response<StreamBody> {
+    Response::builder().status(code).body(StreamBody(stream::iter([body]).boxed())).expect("a response")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// When a client is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum Disconnect {
     /// Its write does not arrive.
     Before,
     /// Its write is carried out, and the answer lost.
@@ -13,7 +13,7 @@ pub enum Cut {
 
 /// How often, of 100 requests, each thing happens to a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Weather {
+pub struct FaultRates {
     /// Answered with 409, 429, 500 or 503 instead of being carried out.
     pub refused: u64,
     /// Carried out (if it is a write), and answered with 500.
@@ -22,9 +22,9 @@ pub struct Weather {
     pub delay_ms: u64,
 }
 
-/// What becomes of one request.
+/// How one request is answered under [`FaultRates`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Delivery {
     Answered,
     Refused(u16),
     Lost,
@@ -32,7 +32,7 @@ pub(super) enum Fate {
 
 /// What an API server, or the way to it, can do to one request instead of answering it as it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub enum Fault {
     /// It answers with this status code.
     Status(u16),
     /// It answers with 429, and asks to be left alone for so many seconds.
@@ -48,12 +48,12 @@ pub enum Mishap {
     /// It answers 200 with the JSON of something else.
     Other,
     /// A watch shows an error with this code, anything else is answered with it.
-    Told(u16),
+    ErrorEvent(u16),
     /// A watch shows an object of nonsense, then what is right; anything else is answered with nonsense.
     Nonsense,
 }
 
-impl Mishap {
+impl Fault {
     /// One of each kind.
     pub const ALL: [Self; 15] = [
         Self::Status(403),
@@ -68,8 +68,8 @@ impl Mishap {
         Self::Garbage,
         Self::Empty,
         Self::Other,
-        Self::Told(410),
-        Self::Told(500),
+        Self::ErrorEvent(410),
+        Self::ErrorEvent(500),
         Self::Nonsense,
     ];
 
@@ -77,27 +77,27 @@ impl Mishap {
     const LOST: [Self; 4] = [Self::Reset, Self::Silence, Self::Status(500), Self::Garbage];
 
     /// All that can happen to one call, as [`ApiServer::requests`](super::apiserver::ApiServer::requests) names it.
-    pub fn of_call(call: &str) -> impl Iterator<Item = (Self, Carried)> + use<> {
+    pub fn of_call(call: &str) -> impl Iterator<Item = (Self, Executed)> + use<> {
         let writes = !call.starts_with("GET");
-        let lost = Self::LOST.into_iter().filter(move |_| writes).map(|mishap| (mishap, Carried::Out));
-        Self::ALL.into_iter().map(|mishap| (mishap, Carried::Not)).chain(lost)
+        let lost = Self::LOST.into_iter().filter(move |_| writes).map(|fault| (fault, Executed::Yes));
+        Self::ALL.into_iter().map(|fault| (fault, Executed::No)).chain(lost)
     }
 }
 
-/// When a mishap happens to a write.
+/// Whether a write that a fault happens to is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carried {
+pub enum Executed {
     /// It is not carried out.
-    Not,
+    No,
     /// It is carried out, and only the answer goes wrong.
-    Out,
+    Yes,
 }
 
 /// A repeatable sequence of numbers (SplitMix64).
 #[derive(Debug, Clone, Default)]
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     /// The sequence of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -114,22 +114,22 @@ impl Dice {
     }
 }
 
-/// The orders of a test, and who is cut off already.
+/// The faults that a test orders, and which clients are cut off already.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
-    pub(super) weather: Weather,
-    pub(super) dice: Dice,
+pub(super) struct FaultPlan {
+    pub(super) fault_rates: FaultRates,
+    pub(super) random: Random,
     /// Writes still to come, and what happens at the last of them, by client.
-    cuts: BTreeMap<u64, (usize, Cut)>,
+    cuts: BTreeMap<u64, (usize, Disconnect)>,
     cut_off: Vec<u64>,
     /// By number of the request.
-    mishaps: BTreeMap<usize, (Mishap, Carried)>,
+    faults: BTreeMap<usize, (Fault, Executed)>,
     /// How often, of 100 requests, any of them happens.
-    mishap_percent: u64,
+    fault_percent: u64,
 }
 
-impl Faults {
-    pub(super) fn cut(&mut self, client: u64, at: usize, cut: Cut) {
+impl FaultPlan {
+    pub(super) fn cut(&mut self, client: u64, at: usize, cut: Disconnect) {
         self.cuts.insert(client, (at, cut));
     }
 
@@ -142,7 +142,7 @@ impl Faults {
     }
 
     /// A write of `client` arrives. `Some`: it is the one at which the client is cut off.
-    pub(super) fn write(&mut self, client: u64) -> Option<Cut> {
+    pub(super) fn write(&mut self, client: u64) -> Option<Disconnect> {
         let (left, cut) = self.cuts.get_mut(&client)?;
         if *left > 0 {
             *left -= 1;
@@ -153,40 +153,40 @@ impl Faults {
         Some(cut)
     }
 
-    pub(super) fn mishap_at(&mut self, request: usize, mishap: Mishap, carried: Carried) {
-        self.mishaps.insert(request, (mishap, carried));
+    pub(super) fn fault_at(&mut self, request: usize, fault: Fault, executed: Executed) {
+        self.faults.insert(request, (fault, executed));
     }
 
-    pub(super) fn mishaps(&mut self, percent: u64, seed: u64) {
-        (self.mishap_percent, self.dice) = (percent, Dice::new(seed));
+    pub(super) fn set_random_faults(&mut self, percent: u64, seed: u64) {
+        (self.fault_percent, self.random) = (percent, Random::new(seed));
     }
 
     /// What happens to the request of this number.
-    pub(super) fn mishap(&mut self, request: usize) -> Option<(Mishap, Carried)> {
-        if let Some(ordered) = self.mishaps.remove(&request) {
+    pub(super) fn next_fault(&mut self, request: usize) -> Option<(Fault, Executed)> {
+        if let Some(ordered) = self.faults.remove(&request) {
             return Some(ordered);
         }
-        if self.mishap_percent == 0 || self.dice.below(100) >= self.mishap_percent {
+        if self.fault_percent == 0 || self.random.below(100) >= self.fault_percent {
             return None;
         }
-        let which = usize::try_from(self.dice.below(Mishap::ALL.len() as u64)).unwrap_or(0);
-        let carried = if self.dice.below(2) == 0 { Carried::Not } else { Carried::Out };
-        Some((Mishap::ALL[which], carried))
+        let which = usize::try_from(self.random.below(Fault::ALL.len() as u64)).unwrap_or(0);
+        let executed = if self.random.below(2) == 0 { Executed::No } else { Executed::Yes };
+        Some((Fault::ALL[which], executed))
     }
 
-    pub(super) fn fate(&mut self) -> Fate {
+    pub(super) fn next_delivery(&mut self) -> Delivery {
         const REFUSALS: [u16; 4] = [409, 429, 500, 503];
-        let Weather { refused, lost, .. } = self.weather;
+        let FaultRates { refused, lost, .. } = self.fault_rates;
         if refused + lost == 0 {
-            return Fate::Answered;
+            return Delivery::Answered;
         }
-        match self.dice.below(100) {
+        match self.random.below(100) {
             roll if roll < refused => {
-                let which = usize::try_from(self.dice.below(4)).unwrap_or(0);
-                Fate::Refused(REFUSALS[which])
+                let which = usize::try_from(self.random.below(4)).unwrap_or(0);
+                Delivery::Refused(REFUSALS[which])
             }
-            roll if roll < refused + lost => Fate::Lost,
-            _ => Fate::Answered,
+            roll if roll < refused + lost => Delivery::Lost,
+            _ => Delivery::Answered,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What the tests share: objects, an API server in memory, and waiting on conditions.
 
+mod admission;
 pub mod apiserver;
+mod fault_responses;
 pub mod faults;
-pub mod life;
-mod mishaps;
 mod patches;
+mod responses;
 mod reviews;
-mod rules;
+pub mod succession;
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Who has which token and may read what: what the API server answers to TokenReviews and SubjectAccessReviews.
+//! TokenReviews and SubjectAccessReviews of the API server: users by token, and what they may read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 /// Accounts and their rights.
 #[derive(Default)]
-pub(super) struct Accounts {
+pub(super) struct AccessRules {
     /// User information by token.
     pub(super) tokens: BTreeMap<String, Value>,
     /// Users or groups, with verb and path.
     pub(super) rights: BTreeSet<(String, String, String)>,
 }
 
-impl Accounts {
+impl AccessRules {
     /// The answer to a review; `None` for what is none.
     pub(super) fn review(&self, plural: &str, mut review: Value) -> Option<Value> {
         let status = match plural {

@@ -5,14 +5,14 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use super::{Event, Options, watch};
+use super::{Event, WatchOptions, watch};
 use crate::testing::apiserver::ApiServer;
-use crate::testing::faults::{Carried, Mishap};
+use crate::testing::faults::{Executed, Fault};
 use crate::testing::{lb, with};
 
 /// Takes in what the watch shows until `last` is among it, and returns the names that are known then.
 async fn known_when(api: &ApiServer, last: &str) -> Vec<String> {
-    let mut events = watch::<Service>(&api.client(), Options::default());
+    let mut events = watch::<Service>(&api.client(), WatchOptions::default());
     let name = |service: &Service| service.metadata.name.clone().unwrap_or_default();
     let (mut known, mut incoming) = (Vec::new(), Vec::new());
     let limit = Instant::now() + Duration::from_mins(10);
@@ -36,11 +36,11 @@ async fn known_when(api: &ApiServer, last: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn whatever_one_answer_is_all_is_shown_in_the_end_and_few_calls_are_made() {
-    for mishap in Mishap::ALL {
+    for fault in Fault::ALL {
         for at in 0..4 {
             let api = ApiServer::default();
             api.put(lb("a"));
-            api.mishap_at(at, mishap, Carried::Not);
+            api.fault_at(at, fault, Executed::No);
             let writer = api.clone();
             tokio::spawn(async move {
                 for name in ["b", "c"] {
@@ -49,23 +49,23 @@ async fn whatever_one_answer_is_all_is_shown_in_the_end_and_few_calls_are_made()
                 }
             });
             let known = known_when(&api, "c").await;
-            assert_eq!(known, ["a", "b", "c"], "{mishap:?} of request {at}");
+            assert_eq!(known, ["a", "b", "c"], "{fault:?} of request {at}");
             let calls = api.requests();
-            assert!(calls.len() <= 7, "{mishap:?} of request {at}: {calls:?}");
+            assert!(calls.len() <= 7, "{fault:?} of request {at}: {calls:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_never_answers_well_is_asked_less_and_less() {
-    for mishap in Mishap::ALL {
+    for fault in Fault::ALL {
         let api = ApiServer::default();
         api.put(lb("a"));
         // The first list is answered, so that watches go wrong too.
         for at in 1..2000 {
-            api.mishap_at(at, mishap, Carried::Not);
+            api.fault_at(at, fault, Executed::No);
         }
-        let mut events = watch::<Service>(&api.client(), Options::default());
+        let mut events = watch::<Service>(&api.client(), WatchOptions::default());
         let mut take = async |time| {
             let before = api.request_count();
             let end = Instant::now() + time;
@@ -73,14 +73,14 @@ async fn an_api_server_that_never_answers_well_is_asked_less_and_less() {
             api.request_count() - before
         };
         let (first, later) = (take(Duration::from_mins(2)).await, take(Duration::from_mins(10)).await);
-        assert!(first <= 12 && later <= 22, "{mishap:?}: {first} in 2 minutes, then {later} in 10");
+        assert!(first <= 12 && later <= 22, "{fault:?}: {first} in 2 minutes, then {later} in 10");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rest_that_the_api_server_asks_for_is_kept() {
     let api = ApiServer::default();
-    api.mishap_at(0, Mishap::TooMany(70), Carried::Not);
+    api.fault_at(0, Fault::TooMany(70), Executed::No);
     api.put(lb("a"));
     let began = Instant::now();
     known_when(&api, "a").await;
@@ -105,7 +105,7 @@ async fn an_object_that_does_not_decode_hides_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
     let api = ApiServer::default();
-    let mut events = watch::<Service>(&api.client(), Options::default());
+    let mut events = watch::<Service>(&api.client(), WatchOptions::default());
     drop(timeout(Duration::from_hours(1), async { while events.next().await.is_some() {} }).await);
     let calls = api.requests();
     assert_eq!(calls.iter().filter(|call| !call.ends_with("(watch)")).count(), 1, "{calls:?}");
@@ -113,11 +113,11 @@ async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
 }
 
 /// What is asked for, up to the third list: `L` a list, `W` a watch.
-async fn asked(mishap: Mishap, times: usize) -> String {
+async fn asked(fault: Fault, times: usize) -> String {
     let api = ApiServer::default();
     api.put(lb("a"));
     for at in 1..=times {
-        api.mishap_at(at, mishap, Carried::Not);
+        api.fault_at(at, fault, Executed::No);
     }
     let writer = api.clone();
     tokio::spawn(async move {
@@ -130,18 +130,18 @@ async fn asked(mishap: Mishap, times: usize) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_taken_up_where_it_was_unless_its_version_is_refused() {
-    for (mishap, times, expected) in [
-        (Mishap::Status(500), 1, "LWW"),
-        (Mishap::Status(500), 3, "LWWWW"),
-        (Mishap::Status(500), 4, "LWWWWLW"),
-        (Mishap::TooMany(1), 2, "LWWW"),
-        (Mishap::Told(500), 1, "LWW"),
-        (Mishap::Reset, 1, "LWW"),
-        (Mishap::Status(410), 1, "LWLW"),
-        (Mishap::Told(410), 1, "LWLW"),
-        (Mishap::Status(403), 1, "LWLW"),
+    for (fault, times, expected) in [
+        (Fault::Status(500), 1, "LWW"),
+        (Fault::Status(500), 3, "LWWWW"),
+        (Fault::Status(500), 4, "LWWWWLW"),
+        (Fault::TooMany(1), 2, "LWWW"),
+        (Fault::ErrorEvent(500), 1, "LWW"),
+        (Fault::Reset, 1, "LWW"),
+        (Fault::Status(410), 1, "LWLW"),
+        (Fault::ErrorEvent(410), 1, "LWLW"),
+        (Fault::Status(403), 1, "LWLW"),
     ] {
-        assert_eq!(asked(mishap, times).await, expected, "{mishap:?}, {times} times");
+        assert_eq!(asked(fault, times).await, expected, "{fault:?}, {times} times");
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
-use windlass_ccm::app::{self, BoxError, Flags, Server, logging};
+use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, logging};
 
 use crate::{agent, controller, convert, http};
 
@@ -168,7 +168,7 @@ fn run_agent(args: AgentArgs) -> Result<(), BoxError> {
 async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {
     let AgentArgs { log: _, kubeconfig, node_name, state_dir, http_address, realtime, guard } = args;
     let (registry, calls) = http::registry()?;
-    let client = Server::find(kubeconfig.as_deref(), None).await?.client(None, &calls)?;
+    let client = ApiServerConfig::find(kubeconfig.as_deref(), None).await?.client(None, &calls)?;
     let options = agent::Options { node_name, state_dir, http_address, realtime, guard };
     agent::run(client, options, registry, token).await
 }

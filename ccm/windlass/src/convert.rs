@@ -8,7 +8,7 @@
 //! | `metallb` | MetalLB's objects |
 //! | `addresses` | ranges of addresses as a `VirtualIPPool` takes them |
 //! | `selectors` | label selectors as a `VirtualIPPool` takes them |
-//! | `pools` | pools and how they were announced as `VirtualIPPool`s |
+//! | `pools` | MetalLB's pools, and how they were announced, as `VirtualIPPool`s |
 
 mod addresses;
 mod fields;
@@ -24,9 +24,9 @@ use anyhow::{Context as _, bail, ensure};
 #[cfg(test)]
 mod tests;
 
-/// What came of a text.
+/// The result of a conversion.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Converted {
+pub(crate) struct Conversion {
     /// The pools, as YAML documents.
     pub(crate) yaml: String,
     /// How many there are.
@@ -50,15 +50,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut text = Vec::new();
     input.read_to_end(&mut text).context("cannot read standard input")?;
     let text = String::from_utf8(text).context("standard input is not text in UTF-8: save it as such")?;
-    let converted = metallb::convert(&text);
-    for warning in &converted.warnings {
+    let conversion = convert(&text);
+    for warning in &conversion.warnings {
         eprintln!("windlass: warning: {warning}");
     }
-    for error in &converted.errors {
+    for error in &conversion.errors {
         eprintln!("windlass: error: {error}");
     }
-    std::io::stdout().write_all(converted.yaml.as_bytes()).context("cannot write to standard output")?;
-    match (converted.pools, converted.errors.is_empty()) {
+    std::io::stdout().write_all(conversion.yaml.as_bytes()).context("cannot write to standard output")?;
+    match (conversion.pools, conversion.errors.is_empty()) {
         (0, true) => bail!("{NO_POOL}"),
         (0, false) => bail!("no pool was converted: correct the errors above in the input"),
         (_, true) => Ok(()),
@@ -66,6 +66,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
             bail!("not everything was converted: correct the errors above in the input, and convert it again")
         }
     }
+}
+
+/// Converts every pool of MetalLB in `text`.
+fn convert(text: &str) -> Conversion {
+    pools::convert(metallb::read(text))
 }
 
 const NO_POOL: &str = "the input has no pool of MetalLB: give IPAddressPools (or the ConfigMap \

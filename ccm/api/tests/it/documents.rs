@@ -181,17 +181,18 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
 fn the_page_has_every_event_of_a_service_and_no_other() {
     // Windlass' load balancers do not depend on the nodes, so that it never tells of an update to them.
     let is_reason = |name: &str| !name.ends_with("_MESSAGE") && !["UPDATED", "UPDATE_FAILED"].contains(&name);
-    let words = read("ccm/src/service/words.rs");
+    let words = read("ccm/src/service/messages.rs");
     let mut events = constants(&words, is_reason);
     events.retain(|event| !event.contains(' '));
     let provider = read("ccm/windlass/src/controller/provider/load_balancer.rs");
     events.extend(constants(&provider, |name| ["MOVING", "MOVED"].contains(&name)));
-    events.extend(constants(&read("ccm/windlass/src/controller/allocation/external/judge.rs"), |name| {
+    events.extend(constants(&read("ccm/windlass/src/controller/allocation/external/decide.rs"), |name| {
         name == "REFUSED"
     }));
-    events.extend(constants(&read("ccm/windlass/src/controller/provider/status_conflict/told.rs"), |name| {
-        name == "CONTESTED"
-    }));
+    events
+        .extend(constants(&read("ccm/windlass/src/controller/provider/status_conflict/report.rs"), |name| {
+            name == "CONTESTED"
+        }));
     events.extend(constants(
         &read("ccm/windlass/src/controller/provider/status_conflict/leftovers.rs"),
         |name| name == "REMOVED",

@@ -76,10 +76,10 @@ async fn master_is_used_in_place_of_the_kubeconfigs_server() {
         path
     };
     let whole = write("whole.conf", "server: 'http://127.0.0.1:1'");
-    let found = Server::find(Some(&whole), None).await.unwrap();
+    let found = ApiServerConfig::find(Some(&whole), None).await.unwrap();
     assert_eq!(found.name, format!("API server http://127.0.0.1:1 (kubeconfig {})", whole.display()));
     for file in [&whole, &write("without.conf", "insecure-skip-tls-verify: true")] {
-        let found = Server::find(Some(file), Some("https://192.0.2.99:6443")).await.unwrap();
+        let found = ApiServerConfig::find(Some(file), Some("https://192.0.2.99:6443")).await.unwrap();
         assert_eq!(found.config.cluster_url.to_string(), "https://192.0.2.99:6443/");
         assert!(found.name.contains("192.0.2.99") && found.name.contains("--master"), "{}", found.name);
     }

@@ -1,6 +1,6 @@
 use clap::{CommandFactory as _, Parser};
 
-use super::super::noop::WITHOUT_EFFECT;
+use super::super::noop::NOOP_FLAGS;
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -96,7 +96,7 @@ fn every_standard_flag_is_known_with_its_default_287() {
             assert_eq!(format!("{by_hand:?}"), format!("{:?}", parse(&[]).unwrap()), "{name}");
         }
     }
-    for flag in WITHOUT_EFFECT {
+    for flag in NOOP_FLAGS {
         let known = command.get_arguments().filter(|known| known.get_long() == Some(flag.name())).count();
         assert_eq!(known, 1, "{}", flag.name());
     }

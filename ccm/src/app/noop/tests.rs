@@ -5,7 +5,7 @@ use super::*;
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(flatten)]
-    ignored: Ignored,
+    ignored: IgnoredFlags,
 }
 
 fn parse(args: &[String]) -> Result<Vec<String>, clap::Error> {
@@ -15,7 +15,7 @@ fn parse(args: &[String]) -> Result<Vec<String>, clap::Error> {
 
 #[test]
 fn each_flag_is_taken_with_any_value_and_answered_with_one_warning_that_names_it() {
-    for flag in WITHOUT_EFFECT {
+    for flag in NOOP_FLAGS {
         let name = flag.name();
         for value in ["true", "false", "", "10.0.0.0/8", "no such value"] {
             let warnings =
@@ -25,8 +25,8 @@ fn each_flag_is_taken_with_any_value_and_answered_with_one_warning_that_names_it
         let twice = parse(&[format!("--{name}=a"), format!("--{name}=b")]).unwrap();
         assert_eq!(twice.len(), 1, "{name}");
         let bare = match flag.form {
-            Form::Switch => parse(&[format!("--{name}")]),
-            Form::Value => parse(&[format!("--{name}"), "-value".to_owned()]),
+            FlagForm::Switch => parse(&[format!("--{name}")]),
+            FlagForm::Value => parse(&[format!("--{name}"), "-value".to_owned()]),
         };
         assert_eq!(bare.unwrap_or_else(|error| panic!("{name}: {error}")).len(), 1);
     }
@@ -44,14 +44,14 @@ fn without_flags_nothing_is_said_and_an_unknown_flag_stays_an_error() {
 
 #[test]
 fn the_table_is_sorted_so_that_a_flag_is_in_it_once() {
-    let names: Vec<_> = WITHOUT_EFFECT.iter().map(WithoutEffect::name).collect();
+    let names: Vec<_> = NOOP_FLAGS.iter().map(NoopFlag::name).collect();
     assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
 }
 
 #[test]
 fn the_page_names_each_flag_beside_its_reason() {
     let page = include_str!("../../../../docs/ccm-contract.md");
-    for flag in WITHOUT_EFFECT {
+    for flag in NOOP_FLAGS {
         let (name, reason) = (format!("`--{}`", flag.name()), format!(" | {} |", flag.reason()));
         let found = page.lines().any(|line| line.contains(&name) && line.ends_with(&reason));
         assert!(found, "{name}{reason}");

@@ -9,7 +9,7 @@ struct Cli {
     flags: Flags,
 }
 
-fn options(args: &[&str]) -> Result<Options, String> {
+fn options(args: &[&str]) -> Result<ManagerOptions, String> {
     let cli =
         Cli::try_parse_from([&["ccm"], args].concat()).unwrap_or_else(|error| panic!("{args:?}: {error}"));
     cli.flags.options("static", "me".to_owned()).map_err(|error| error.to_string())
@@ -34,7 +34,7 @@ fn without_flags_it_is_as_kubernetes_has_it_287() {
 #[test]
 fn the_default_is_what_no_flag_says() {
     let without = options(&["--leader-elect=false"]).unwrap();
-    assert_eq!(format!("{without:?}"), format!("{:?}", Options::default()));
+    assert_eq!(format!("{without:?}"), format!("{:?}", ManagerOptions::default()));
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct Plain<B, I> {
 
 impl<B: LoadBalancer, I: Instances> CloudProvider for Plain<B, I> {
     const NAME: &'static str = "plain";
-    type Balancer = B;
+    type LoadBalancer = B;
     type Instances = I;
 
     async fn start(self, _: Context) -> Result<Capabilities<B, I>, BoxError> {
@@ -47,7 +47,7 @@ struct Cli {
     flags: Flags,
 }
 
-fn options(flags: &[&str], identity: &str) -> Options {
+fn options(flags: &[&str], identity: &str) -> ManagerOptions {
     let cli = <Cli as clap::Parser>::try_parse_from([&["ccm"], flags].concat()).unwrap();
     cli.flags.options("plain", identity.to_owned()).unwrap()
 }
@@ -335,7 +335,7 @@ struct Taken;
 
 impl CloudProvider for Taken {
     const NAME: &'static str = "taken";
-    type Balancer = NoLoadBalancer;
+    type LoadBalancer = NoLoadBalancer;
     type Instances = NoInstances;
 
     fn register(&self, registry: &Registry) -> prometheus::Result<()> {

@@ -8,7 +8,7 @@ fn ms(millis: u64) -> Duration {
 fn a_burst_goes_at_once_and_then_one_call_each_interval() {
     let limit = RateLimit::new(20.0, 3).expect("a limit");
     let start = Instant::now();
-    let mut bucket = Bucket::new(limit, start);
+    let mut bucket = TokenBucket::new(limit, start);
     let rows = [
         (0, Ok(())),
         (0, Ok(())),
@@ -35,7 +35,7 @@ fn a_burst_goes_at_once_and_then_one_call_each_interval() {
 fn waiting_as_long_as_it_says_is_enough_at_any_rate() {
     for per_second in [0.001, 0.3, 7.0, 20.0, 5000.0] {
         let mut now = Instant::now();
-        let mut bucket = Bucket::new(RateLimit::new(per_second, 1).expect("a limit"), now);
+        let mut bucket = TokenBucket::new(RateLimit::new(per_second, 1).expect("a limit"), now);
         assert_eq!(bucket.take(now), Ok(()));
         let wait = bucket.take(now).expect_err("empty");
         now += wait + ms(1);
@@ -46,7 +46,7 @@ fn waiting_as_long_as_it_says_is_enough_at_any_rate() {
 #[test]
 fn time_that_goes_back_fills_nothing() {
     let start = Instant::now() + ms(1000);
-    let mut bucket = Bucket::new(RateLimit::new(10.0, 1).expect("a limit"), start);
+    let mut bucket = TokenBucket::new(RateLimit::new(10.0, 1).expect("a limit"), start);
     assert_eq!(bucket.take(start), Ok(()));
     assert_eq!(bucket.take(start - ms(500)), Err(ms(100)));
     assert_eq!(bucket.take(start), Err(ms(100)));

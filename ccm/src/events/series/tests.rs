@@ -8,13 +8,13 @@ fn about(name: &str) -> ObjectReference {
 fn everything_but_the_time_tells_series_apart() {
     let series = Series::default();
     let key = |object, kind, reason, message| series.key(&about(object), kind, reason, message);
-    let one = key("web", EventKind::Normal, "Ensured", "all is well");
-    assert_eq!(one, key("web", EventKind::Normal, "Ensured", "all is well"));
+    let one = key("web", EventType::Normal, "Ensured", "all is well");
+    assert_eq!(one, key("web", EventType::Normal, "Ensured", "all is well"));
     let others = [
-        key("api", EventKind::Normal, "Ensured", "all is well"),
-        key("web", EventKind::Warning, "Ensured", "all is well"),
-        key("web", EventKind::Normal, "Ensuring", "all is well"),
-        key("web", EventKind::Normal, "Ensured", "all is not well"),
+        key("api", EventType::Normal, "Ensured", "all is well"),
+        key("web", EventType::Warning, "Ensured", "all is well"),
+        key("web", EventType::Normal, "Ensuring", "all is well"),
+        key("web", EventType::Normal, "Ensured", "all is not well"),
     ];
     assert!(!others.contains(&one));
 }

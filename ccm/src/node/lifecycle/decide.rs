@@ -1,4 +1,4 @@
-//! What becomes of a node, decided from the node and the provider's answers. No clock, no I/O.
+//! What is to be done about a node, decided from the node and the provider's answers. No clock, no I/O.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
@@ -7,27 +7,27 @@ use super::TAINT_SHUTDOWN;
 
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// What a node's own state calls for.
+/// What is to be done about a node by its own state.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Look {
+pub(crate) enum NodeAction {
     /// Nothing: it is ready, or on its way out already.
-    Leave,
+    Nothing,
     /// It is ready again: the shutdown taint goes, these stay (service-contract L-02).
-    Untaint(Vec<Taint>),
+    RemoveTaint(Vec<Taint>),
     /// It is not ready, or nobody knows: the provider is asked (service-contract L-03).
-    Ask,
+    AskProvider,
 }
 
-/// Looks at a node. Whatever the provider would say, a ready node is neither deleted nor tainted.
-pub(crate) fn look(node: &Node) -> Look {
+/// Decides by the node alone. Whatever the provider would say, a ready node is neither deleted nor tainted.
+pub(crate) fn next_action(node: &Node) -> NodeAction {
     if node.metadata.deletion_timestamp.is_some() {
-        return Look::Leave;
+        return NodeAction::Nothing;
     }
     if !is_ready(node) {
-        return Look::Ask;
+        return NodeAction::AskProvider;
     }
     let stay: Vec<Taint> = taints(node).iter().filter(|taint| !is_shutdown(taint)).cloned().collect();
-    if stay.len() == taints(node).len() { Look::Leave } else { Look::Untaint(stay) }
+    if stay.len() == taints(node).len() { NodeAction::Nothing } else { NodeAction::RemoveTaint(stay) }
 }
 
 /// The taints of a node that is shut down; `None` if it has the taint (service-contract L-04).

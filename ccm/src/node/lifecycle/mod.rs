@@ -1,6 +1,6 @@
 //! The cloud-node-lifecycle controller: Nodes whose machine is gone, and nodes that are shut down (service-contract §2.3).
 //!
-//! Every few seconds it looks at the nodes that are not ready, and at no others: the provider says whether the machine
+//! Every few seconds it checks the nodes that are not ready, and no others: the provider says whether the machine
 //! exists, and whether it is shut down. Only a clear no deletes a Node; an error, or no answer, leaves it alone.
 
 mod decide;
@@ -25,14 +25,14 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// How the node-lifecycle controller runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleOptions {
-    /// Time between two looks at all nodes (`--node-monitor-period`).
+    /// Time between two checks of all nodes (`--node-monitor-period`).
     pub monitor_period: Duration,
-    /// Nodes seen to at the same time; at least one. More than one, so that a provider that does not answer for one
+    /// Nodes checked at the same time; at least one. More than one, so that a provider that does not answer for one
     /// machine holds up no other.
     pub workers: usize,
     /// How long the provider may take over one answer. What takes longer counts as an error: the Node is kept.
     pub answer_limit: Duration,
-    /// Who the events say they are from.
+    /// `source.component` of the events.
     pub component: String,
 }
 

@@ -1,4 +1,4 @@
-//! The loop of the node-lifecycle controller: changes of nodes, a look at every node each period, a queue of those that need one.
+//! The loop of the node-lifecycle controller: changes of nodes, a check of every node each period, a queue of those to check.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use kube::{Client, Resource as _};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{Look, look};
-use super::sync::{Outcome, attend};
+use super::decide::{NodeAction, next_action};
+use super::sync::{LifecycleOutcome, check_node};
 use super::{LifecycleOptions, NodeLifecycleController};
 use crate::backoff::Backoff;
-use crate::events::{EventKind, EventSink, Recorder, beside_events};
+use crate::events::{EventSink, EventType, Recorder, run_with_events};
 use crate::metrics::{Controller, Metrics, QueueGauges, SyncResult};
 use crate::provider::Instances;
-use crate::queue::Queue;
+use crate::queue::WorkQueue;
 use crate::store::{Change, Informer, Informers};
 
 #[cfg(test)]
 mod tests;
 
-/// A Node that was deleted is looked at again after this time, if the watch still shows it.
+/// A Node that was deleted is checked again after this time, if the watch still shows it.
 const UNSEEN: Duration = Duration::from_mins(1);
 /// When what the API server refused is tried again.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
@@ -38,32 +38,34 @@ impl<P: Instances> NodeLifecycleController<P> {
         let gauges = self.metrics.queues.of("node-lifecycle");
         let _running = self.metrics.running.started("cloud-node-lifecycle");
         let Self { client, informers, instances, options, metrics } = self;
-        beside_events(recorder, token, |events| async move {
-            Edge { client, instances, options, events, metrics }.reconcile(&informers, gauges).await;
+        run_with_events(recorder, token, |events| async move {
+            LifecycleReconciler { client, instances, options, events, metrics }
+                .reconcile(&informers, gauges)
+                .await;
         })
         .await;
     }
 }
 
-/// What the controller knows; no clock, no I/O.
-struct State {
+/// The nodes, and which of them to check next; no clock, no I/O.
+struct LifecycleControllerState {
     nodes: Informer<Node>,
-    queue: Queue<String>,
-    /// What last went wrong with a node that is there, or that was deleted; some of them are then looked at when the queue
+    queue: WorkQueue<String>,
+    /// What last went wrong with a node that is there, or that was deleted; some of them are then checked when the queue
     /// says so, not each period.
-    troubles: HashMap<String, Trouble>,
+    last_failures: HashMap<String, LastFailure>,
 }
 
-struct Trouble {
-    /// What to tell; `None`: it was deleted, and the watch has not shown it yet.
+struct LastFailure {
+    /// What to report; `None`: the Node was deleted, and the watch has not shown that yet.
     message: Option<String>,
-    /// It has a time of its own in the queue.
-    waits: bool,
+    /// The queue has a time for its next check.
+    has_own_retry: bool,
 }
 
-impl State {
+impl LifecycleControllerState {
     fn new(nodes: Informer<Node>, gauges: QueueGauges) -> Self {
-        Self { nodes, queue: Queue::new(BACKOFF, gauges), troubles: HashMap::new() }
+        Self { nodes, queue: WorkQueue::new(BACKOFF, gauges), last_failures: HashMap::new() }
     }
 
     fn changed(&mut self, changes: &[Change<Node>]) {
@@ -79,18 +81,18 @@ impl State {
     fn forget(&mut self, node: &Node) {
         let name = node.metadata.name.clone().unwrap_or_default();
         self.queue.forget(&name);
-        self.troubles.remove(&name);
+        self.last_failures.remove(&name);
     }
 
     /// Looks at every node (service-contract L-01).
-    fn look(&mut self) {
+    fn check_nodes(&mut self) {
         for node in self.nodes.list() {
             let name = node.metadata.name.clone().unwrap_or_default();
-            let waits = self.troubles.get(&name).is_some_and(|trouble| trouble.waits);
-            match look(&node) {
-                Look::Leave => {}
-                Look::Untaint(_) | Look::Ask if waits => {}
-                Look::Untaint(_) | Look::Ask => self.queue.add(&name),
+            let has_own_retry = self.last_failures.get(&name).is_some_and(|failure| failure.has_own_retry);
+            match next_action(&node) {
+                NodeAction::Nothing => {}
+                NodeAction::RemoveTaint(_) | NodeAction::AskProvider if has_own_retry => {}
+                NodeAction::RemoveTaint(_) | NodeAction::AskProvider => self.queue.add(&name),
             }
         }
     }
@@ -99,62 +101,71 @@ impl State {
         self.queue.pop_known(now, |name| self.nodes.get(name))
     }
 
-    /// Takes in how it went with `node`; returns what went wrong if that is news.
-    fn finish(&mut self, name: &String, node: &Arc<Node>, outcome: Outcome, now: Instant) -> Option<String> {
+    /// Takes in how it went with `node`; returns what went wrong if that was not reported yet.
+    fn finish(
+        &mut self,
+        name: &String,
+        node: &Arc<Node>,
+        outcome: LifecycleOutcome,
+        now: Instant,
+    ) -> Option<String> {
         // Of a Node that is gone, or that was made again, nothing is left to say or to wait for.
         if self.nodes.get(name).is_none_or(|known| known.metadata.uid != node.metadata.uid) {
             self.forget(node);
             self.queue.done(name);
             return None;
         }
-        let trouble = match outcome {
-            Outcome::Kept | Outcome::Changed => None,
-            Outcome::Written(latest) => {
+        let failure = match outcome {
+            LifecycleOutcome::Kept | LifecycleOutcome::Conflict => None,
+            LifecycleOutcome::Written(latest) => {
                 drop(self.nodes.learn(*latest));
                 None
             }
-            Outcome::Deleted | Outcome::Gone => {
+            LifecycleOutcome::Deleted | LifecycleOutcome::Gone => {
                 self.queue.add_at(name, now + UNSEEN);
-                Some(Trouble { message: None, waits: true })
+                Some(LastFailure { message: None, has_own_retry: true })
             }
-            Outcome::Unknown(error) => {
+            LifecycleOutcome::Unknown(error) => {
                 let after = error.retry_after();
                 if let Some(after) = after {
                     self.queue.add_at(name, now + after);
                 }
                 let message = format!("cannot tell whether the machine exists, the Node is kept: {error}");
-                Some(Trouble { message: Some(message), waits: after.is_some() })
+                Some(LastFailure { message: Some(message), has_own_retry: after.is_some() })
             }
-            Outcome::DeleteFailed(error) => {
+            LifecycleOutcome::DeleteFailed(error) => {
                 self.queue.retry(name, now);
-                Some(Trouble { message: Some(format!("cannot delete the Node: {error}")), waits: true })
+                Some(LastFailure {
+                    message: Some(format!("cannot delete the Node: {error}")),
+                    has_own_retry: true,
+                })
             }
-            Outcome::TaintFailed(error) => {
+            LifecycleOutcome::TaintFailed(error) => {
                 self.queue.retry(name, now);
-                Some(Trouble {
+                Some(LastFailure {
                     message: Some(format!("cannot write the node's taints: {error}")),
-                    waits: true,
+                    has_own_retry: true,
                 })
             }
         };
-        let before = self.troubles.remove(name);
-        let news = match trouble {
+        let before = self.last_failures.remove(name);
+        let unreported = match failure {
             None => {
                 self.queue.forget(name);
                 None
             }
-            Some(trouble) => {
-                let message = trouble.message.clone();
-                self.troubles.insert(name.clone(), trouble);
+            Some(failure) => {
+                let message = failure.message.clone();
+                self.last_failures.insert(name.clone(), failure);
                 message.filter(|message| before.is_none_or(|before| before.message.as_ref() != Some(message)))
             }
         };
         self.queue.done(name);
-        news
+        unreported
     }
 }
 
-struct Edge<P> {
+struct LifecycleReconciler<P> {
     client: Client,
     instances: Arc<P>,
     options: LifecycleOptions,
@@ -162,10 +173,10 @@ struct Edge<P> {
     metrics: Metrics,
 }
 
-impl<P: Instances> Edge<P> {
+impl<P: Instances> LifecycleReconciler<P> {
     async fn reconcile(&self, informers: &Informers, gauges: QueueGauges) {
         let (nodes, mut changes) = informers.nodes().subscribe();
-        let mut state = State::new(nodes, gauges);
+        let mut state = LifecycleControllerState::new(nodes, gauges);
         let mut running = FuturesUnordered::new();
         let mut period = interval(self.options.monitor_period.max(Duration::from_millis(100)));
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -174,50 +185,52 @@ impl<P: Instances> Edge<P> {
             while running.len() < workers {
                 let Some((name, node)) = state.next(Instant::now()) else { break };
                 running.push(async move {
-                    let outcome = attend(&self.client, self.instances.as_ref(), &node, limit).await;
+                    let outcome = check_node(&self.client, self.instances.as_ref(), &node, limit).await;
                     (name, node, outcome)
                 });
             }
             let due = state.queue.next_due(running.len() < workers);
             tokio::select! {
                 Some((name, node, outcome)) = running.next() => {
-                    self.tell(&name, &node, &outcome);
+                    self.report(&name, &node, &outcome);
                     if let Some(message) = state.finish(&name, &node, outcome, Instant::now()) {
                         tracing::warn!(node = %name, "{message}");
                     }
                 }
                 those = changes.next() => state.changed(&those),
-                _ = period.tick() => state.look(),
+                _ = period.tick() => state.check_nodes(),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
     }
 
-    /// Logs, counts, and writes the events of service-contract L-03. Deletions are told once they are decided by the API
+    /// Logs, counts, and writes the events of service-contract L-03. Deletions are reported once they are decided by the API
     /// server: one that it refused because the node changed was none.
-    fn tell(&self, name: &str, node: &Node, outcome: &Outcome) {
+    fn report(&self, name: &str, node: &Node, outcome: &LifecycleOutcome) {
         let deleting = || {
             let text = format!("Deleting node {name} because it does not exist in the cloud provider");
-            self.events.send(node.object_ref(&()), EventKind::Normal, DELETING, text);
+            self.events.send(node.object_ref(&()), EventType::Normal, DELETING, text);
         };
         let result = match outcome {
-            Outcome::Kept | Outcome::Changed | Outcome::Gone => SyncResult::Success,
-            Outcome::Written(_) => {
+            LifecycleOutcome::Kept | LifecycleOutcome::Conflict | LifecycleOutcome::Gone => {
+                SyncResult::Success
+            }
+            LifecycleOutcome::Written(_) => {
                 tracing::info!(node = %name, taint = super::TAINT_SHUTDOWN, "taint added or removed");
                 SyncResult::Success
             }
-            Outcome::Deleted => {
+            LifecycleOutcome::Deleted => {
                 tracing::info!(node = %name, "deleted: its machine does not exist");
                 deleting();
                 SyncResult::Success
             }
-            Outcome::DeleteFailed(error) => {
+            LifecycleOutcome::DeleteFailed(error) => {
                 deleting();
                 let text = format!("Failed deleting node {name}: {error}");
-                self.events.send(node.object_ref(&()), EventKind::Warning, DELETING_FAILED, text);
+                self.events.send(node.object_ref(&()), EventType::Warning, DELETING_FAILED, text);
                 SyncResult::Error
             }
-            Outcome::Unknown(_) | Outcome::TaintFailed(_) => SyncResult::Error,
+            LifecycleOutcome::Unknown(_) | LifecycleOutcome::TaintFailed(_) => SyncResult::Error,
         };
         self.metrics.count_sync(Controller::NodeLifecycle, result);
     }

@@ -1,4 +1,4 @@
-//! One node seen to: ask the provider, decide, write.
+//! The check of one node: ask the provider, decide, write.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 
-use super::decide::{Look, look, taints_patch, with_shutdown};
+use super::decide::{NodeAction, next_action, taints_patch, with_shutdown};
 use crate::apiserver::{CallError, call};
 use crate::lenient::{Lenient, read};
 use crate::provider::{Instances, ProviderError, within};
 
-/// What came of it.
+/// How the check of one node ended.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum LifecycleOutcome {
     /// Nothing was to be done.
     Kept,
     /// Its taints were written; the node as it is since.
@@ -22,8 +22,8 @@ pub(crate) enum Outcome {
     Deleted,
     /// It was gone before.
     Gone,
-    /// Somebody else wrote to it: it is looked at again.
-    Changed,
+    /// Somebody else wrote to it: it is checked again.
+    Conflict,
     /// The provider did not say whether the machine exists; the Node is kept.
     Unknown(ProviderError),
     /// The API server refused the deletion.
@@ -32,25 +32,25 @@ pub(crate) enum Outcome {
     TaintFailed(CallError),
 }
 
-/// Sees to one node. The provider gets `limit` for each answer.
-pub(crate) async fn attend<P: Instances>(
+/// Checks one node and does what is to be done. The provider gets `limit` for each answer.
+pub(crate) async fn check_node<P: Instances>(
     client: &Client,
     instances: &P,
     node: &Node,
     limit: Duration,
-) -> Outcome {
+) -> LifecycleOutcome {
     let api = Api::<Lenient<Node>>::all(client.clone());
-    let taints = match look(node) {
-        Look::Leave => return Outcome::Kept,
-        Look::Untaint(taints) => taints,
-        Look::Ask => match within(limit, instances.exists(node)).await {
-            Err(error) => return Outcome::Unknown(error),
+    let taints = match next_action(node) {
+        NodeAction::Nothing => return LifecycleOutcome::Kept,
+        NodeAction::RemoveTaint(taints) => taints,
+        NodeAction::AskProvider => match within(limit, instances.exists(node)).await {
+            Err(error) => return LifecycleOutcome::Unknown(error),
             Ok(false) => return delete(&api, node).await,
             // An error says nothing of it, and takes nothing away.
             Ok(true) => match within(limit, instances.shutdown(node)).await {
-                Ok(false) | Err(_) => return Outcome::Kept,
+                Ok(false) | Err(_) => return LifecycleOutcome::Kept,
                 Ok(true) => match with_shutdown(node) {
-                    None => return Outcome::Kept,
+                    None => return LifecycleOutcome::Kept,
                     Some(taints) => taints,
                 },
             },
@@ -61,27 +61,27 @@ pub(crate) async fn attend<P: Instances>(
 
 /// Deletes the very Node that was judged, as it was judged: one that was made again, or has become ready meanwhile, is
 /// another.
-async fn delete(api: &Api<Lenient<Node>>, node: &Node) -> Outcome {
+async fn delete(api: &Api<Lenient<Node>>, node: &Node) -> LifecycleOutcome {
     let preconditions = Preconditions {
         uid: node.metadata.uid.clone(),
         resource_version: node.metadata.resource_version.clone(),
     };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match call(api.delete(name(node), &params)).await {
-        Ok(_) => Outcome::Deleted,
-        Err(error) if error.is_not_found() => Outcome::Gone,
-        Err(error) if error.is_conflict() => Outcome::Changed,
-        Err(error) => Outcome::DeleteFailed(error),
+        Ok(_) => LifecycleOutcome::Deleted,
+        Err(error) if error.is_not_found() => LifecycleOutcome::Gone,
+        Err(error) if error.is_conflict() => LifecycleOutcome::Conflict,
+        Err(error) => LifecycleOutcome::DeleteFailed(error),
     }
 }
 
-async fn write(api: &Api<Lenient<Node>>, node: &Node, taints: &[Taint]) -> Outcome {
+async fn write(api: &Api<Lenient<Node>>, node: &Node, taints: &[Taint]) -> LifecycleOutcome {
     let patch = Patch::Merge(taints_patch(node, taints));
     match call(read(api.patch(name(node), &PatchParams::default(), &patch))).await {
-        Ok(latest) => Outcome::Written(Box::new(latest)),
-        Err(error) if error.is_not_found() => Outcome::Gone,
-        Err(error) if error.is_conflict() => Outcome::Changed,
-        Err(error) => Outcome::TaintFailed(error),
+        Ok(latest) => LifecycleOutcome::Written(Box::new(latest)),
+        Err(error) if error.is_not_found() => LifecycleOutcome::Gone,
+        Err(error) if error.is_conflict() => LifecycleOutcome::Conflict,
+        Err(error) => LifecycleOutcome::TaintFailed(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Numbers are those of the scenario catalogue, service-contract §4.4.
 
-mod mishaps;
+mod faults;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{Look, look, taints_patch, with_shutdown};
+use super::decide::{NodeAction, next_action, taints_patch, with_shutdown};
 use super::{LifecycleOptions, NodeLifecycleController, TAINT_SHUTDOWN};
 use crate::fake::{Call, FakeProvider, Method};
 use crate::metrics::Metrics;
@@ -155,7 +155,7 @@ async fn what_becomes_of_a_node_209_to_223() {
 #[test]
 fn a_node_that_is_being_deleted_is_left_alone() {
     let going = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
-    assert_eq!(look(&node_object(with(not_ready("n1"), &going))), Look::Leave);
+    assert_eq!(next_action(&node_object(with(not_ready("n1"), &going))), NodeAction::Nothing);
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,11 +338,11 @@ fn key_and_effect_tell_the_taint_249_to_258() {
     ];
     for (what, taints, stay) in rows {
         let ready = node_object(with(node("n1"), &tainted(taints)));
-        let expected = stay.map_or(Look::Leave, |count| {
+        let expected = stay.map_or(NodeAction::Nothing, |count| {
             let all: Vec<Taint> = ready.spec.clone().and_then(|spec| spec.taints).unwrap_or_default();
-            Look::Untaint(all[all.len() - count..].to_vec())
+            NodeAction::RemoveTaint(all[all.len() - count..].to_vec())
         });
-        assert_eq!(look(&ready), expected, "{what}");
+        assert_eq!(next_action(&ready), expected, "{what}");
         assert_eq!(with_shutdown(&ready).is_none(), stay.is_some(), "{what}");
     }
 }

@@ -7,7 +7,7 @@ use crate::watch::Event;
 
 const N1: &str = "n1";
 
-fn event(state: &mut State, event: Event<Node>) {
+fn event(state: &mut NodeControllerState, event: Event<Node>) {
     let changes = state.nodes.handle(event);
     state.changed(&changes);
 }
@@ -19,8 +19,9 @@ fn n1(uid: &str, uninitialized: bool) -> Node {
 }
 
 /// A state that has seen this node and no other, and works on it.
-fn working_on(node: &Node, now: Instant) -> State {
-    let mut state = State::new(Informer::default(), Metrics::unregistered("lease").queues.of("Nodes"));
+fn working_on(node: &Node, now: Instant) -> NodeControllerState {
+    let mut state =
+        NodeControllerState::new(Informer::default(), Metrics::unregistered("lease").queues.of("Nodes"));
     for shown in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
         event(&mut state, shown);
     }
@@ -28,31 +29,31 @@ fn working_on(node: &Node, now: Instant) -> State {
     state
 }
 
-fn failed(words: &str) -> Result<Synced, SyncError> {
+fn failed(words: &str) -> Result<SyncedNode, SyncError> {
     Err(SyncError::Provider(ProviderError::Transient(words.to_owned())))
 }
 
-const IN_ORDER: Result<Synced, SyncError> =
-    Ok(Synced { standing: Standing::InOrder, latest: None, node_ip_refused: None });
+const IN_ORDER: Result<SyncedNode, SyncError> =
+    Ok(SyncedNode { outcome: SyncOutcome::UpToDate, latest: None, node_ip_refused: None });
 
 #[test]
 fn a_failure_is_news_until_it_is_told_and_again_for_a_node_that_was_made_again() {
     let now = Instant::now();
     let (one, other) = (n1("a", false), n1("b", false));
     let mut state = working_on(&one, now);
-    let told = |state: &mut State, node: &Node, words: &str| {
+    let last_failures = |state: &mut NodeControllerState, node: &Node, words: &str| {
         !state.finish(&N1.to_owned(), node, failed(words), now).is_empty()
     };
-    assert!(told(&mut state, &one, "x"));
-    assert!(!told(&mut state, &one, "x"), "told before");
-    assert!(told(&mut state, &one, "y"));
+    assert!(last_failures(&mut state, &one, "x"));
+    assert!(!last_failures(&mut state, &one, "x"), "told before");
+    assert!(last_failures(&mut state, &one, "y"));
     event(&mut state, Event::Apply(other.clone()));
-    assert!(told(&mut state, &other, "y"), "of another node");
-    assert!(!told(&mut state, &one, "z"), "of one that is gone");
+    assert!(last_failures(&mut state, &other, "y"), "of another node");
+    assert!(!last_failures(&mut state, &one, "z"), "of one that is gone");
     event(&mut state, Event::Delete(other));
     let third = n1("c", false);
     event(&mut state, Event::Apply(third.clone()));
-    assert!(told(&mut state, &third, "y"), "of one that was made after it was gone for a while");
+    assert!(last_failures(&mut state, &third, "y"), "of one that was made after it was gone for a while");
 }
 
 #[test]
@@ -61,11 +62,12 @@ fn a_node_that_is_gone_is_not_tried_again() {
     let node = n1("a", false);
     let mut state = working_on(&node, now);
     event(&mut state, Event::Delete(node.clone()));
-    let refused = Synced { standing: Standing::InOrder, latest: None, node_ip_refused: Some("x".to_owned()) };
+    let refused =
+        SyncedNode { outcome: SyncOutcome::UpToDate, latest: None, node_ip_refused: Some("x".to_owned()) };
     assert_eq!(state.finish(&N1.to_owned(), &node, Ok(refused), now), []);
     assert_eq!(state.finish(&N1.to_owned(), &node, failed("x"), now), []);
     assert_eq!(state.queue.next_due(true), None);
-    assert!(state.told.is_empty() && state.refused.is_empty());
+    assert!(state.last_failures.is_empty() && state.refused.is_empty());
 }
 
 #[test]
@@ -89,8 +91,8 @@ fn the_delay_starts_over_after_a_success() {
 fn an_initialization_whose_answer_was_lost_is_told_when_it_is_seen() {
     let lost = || Err(SyncError::Write(crate::apiserver::CallError::Timeout(Duration::ZERO)));
     let table = [
-        ("the answer was lost", true, vec![lost()], vec![News::Initialized]),
-        ("and then something else failed", true, vec![lost(), failed("x")], vec![News::Initialized]),
+        ("the answer was lost", true, vec![lost()], vec![Notice::Initialized]),
+        ("and then something else failed", true, vec![lost(), failed("x")], vec![Notice::Initialized]),
         ("nothing was written", true, vec![failed("x")], vec![]),
         ("there was nothing to initialize", false, vec![lost()], vec![]),
     ];

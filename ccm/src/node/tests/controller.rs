@@ -111,8 +111,9 @@ async fn a_node_that_cannot_be_initialized_says_why_once_and_is_tried_again_188(
     rig.api.until("initialization", |api| !tainted(api, "n1")).await;
     let failed = "Warning SyncNodeFailed Error syncing node: \
                   failed to get instance metadata: inventory does not answer";
-    let told: Vec<_> = rig.api.events().into_iter().filter(|event| event.starts_with("Warning")).collect();
-    assert_eq!(told, [failed]);
+    let last_failures: Vec<_> =
+        rig.api.events().into_iter().filter(|event| event.starts_with("Warning")).collect();
+    assert_eq!(last_failures, [failed]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,10 +135,10 @@ async fn a_refused_node_ip_is_told_once_and_again_when_it_is_another() {
         rig.provider.node_changed("n1");
         rig.api.until("the provider to be asked", |_| !rig.provider.calls().is_empty()).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
-        let told: Vec<_> = rig.api.events();
-        let told: Vec<_> =
-            told.iter().filter_map(|event| event.strip_prefix("Warning NodeIPRefused ")).collect();
-        assert_eq!(told, expected);
+        let last_failures: Vec<_> = rig.api.events();
+        let last_failures: Vec<_> =
+            last_failures.iter().filter_map(|event| event.strip_prefix("Warning NodeIPRefused ")).collect();
+        assert_eq!(last_failures, expected);
         assert!(!rig.is_tainted("n1"), "it is initialized with the other address");
     }
 }

@@ -2,8 +2,8 @@
 
 mod addresses;
 mod controller;
+mod faults;
 mod initialize;
-mod mishaps;
 pub(super) mod rig;
 mod sync;
 

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fake::FakeProvider;
 use crate::testing::apiserver::ApiServer;
-use crate::testing::life::outlive;
+use crate::testing::succession::with_successor;
 
 /// Starts a controller.
 pub(in crate::node) type Start = fn(Client, Arc<FakeProvider>, CancellationToken) -> JoinHandle<()>;
@@ -52,12 +52,12 @@ impl Rig {
     }
 
     /// Lives `life`, with another controller from the moment on at which this one is cut off. Returns whether it was.
-    pub(in crate::node) async fn outlives(&self, life: impl Future<Output = ()>) -> bool {
-        let heir = || Self::over(self.api.clone(), Arc::clone(&self.provider), self.controller);
-        let heir = outlive(&self.api, self.client, life, heir).await;
-        let came = heir.is_some();
-        if let Some(mut heir) = heir {
-            heir.stop().await;
+    pub(in crate::node) async fn survives_cut_off(&self, life: impl Future<Output = ()>) -> bool {
+        let successor = || Self::over(self.api.clone(), Arc::clone(&self.provider), self.controller);
+        let successor = with_successor(&self.api, self.client, life, successor).await;
+        let came = successor.is_some();
+        if let Some(mut successor) = successor {
+            successor.stop().await;
         }
         came
     }

@@ -8,12 +8,12 @@ use serde_json::json;
 use super::{fresh, machine};
 use crate::fake::FakeProvider;
 use crate::node::decide::addresses_patch;
-use crate::node::sync::{Standing, SyncError, Synced, sync};
+use crate::node::sync::{SyncError, SyncOutcome, SyncedNode, sync};
 use crate::testing::apiserver::ApiServer;
 use crate::testing::{node_object, with};
 
 /// Synchronises n1 as it was shown with version 1.
-async fn synced(api: &ApiServer) -> Result<Synced, SyncError> {
+async fn synced(api: &ApiServer) -> Result<SyncedNode, SyncError> {
     let provider = FakeProvider::default();
     provider.set_metadata("n1", machine(&[("InternalIP", "192.0.2.11")]));
     let node = with(fresh("n1"), &json!({ "metadata": { "resourceVersion": "1" } }));
@@ -23,7 +23,7 @@ async fn synced(api: &ApiServer) -> Result<Synced, SyncError> {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_needs_nothing() {
     let synced = synced(&ApiServer::default()).await.expect("no error");
-    assert_eq!(synced.standing, Standing::Gone);
+    assert_eq!(synced.outcome, SyncOutcome::Gone);
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,7 +31,7 @@ async fn a_node_that_was_made_again_is_another() {
     let api = ApiServer::default();
     api.put(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n0" } }));
     api.put(with(fresh("n1"), &json!({ "metadata": { "uid": "another" } })));
-    assert_eq!(synced(&api).await.expect("no error").standing, Standing::Gone);
+    assert_eq!(synced(&api).await.expect("no error").outcome, SyncOutcome::Gone);
     let stored = api.get("nodes//n1").expect("the node");
     assert!(stored["spec"]["providerID"].is_null(), "{stored}");
 }

@@ -6,55 +6,91 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Node, Service};
 
-use super::{Context, Progress, provider_failure};
-use crate::events::EventKind;
+use super::{Context, JobProgress, provider_failure};
+use crate::events::EventType;
 use crate::provider::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use crate::service::condition::Statement;
-use crate::service::state::{Done, Failure, FailureKind, Voice};
-use crate::service::{patch, words};
+use crate::service::condition::ServiceCondition;
+use crate::service::jobs::{EventPolicy, FailureKind, JobFailure, JobSuccess};
+use crate::service::{messages, patch};
 
 impl<P: LoadBalancer> Context<P> {
     pub(super) async fn ensure(
         &self,
         service: &Service,
         nodes: &[Arc<Node>],
-        voice: Voice,
-        patient: bool,
-        progress: &mut Progress,
-    ) -> Result<Done, Failure> {
-        progress.said = voice == Voice::Finish;
-        if voice == Voice::Speak {
-            self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
-            progress.said = true;
+        event_policy: EventPolicy,
+        in_grace_period: bool,
+        progress: &mut JobProgress,
+    ) -> Result<JobSuccess, JobFailure> {
+        progress.event_written = event_policy == EventPolicy::EnsuredOnly;
+        if event_policy == EventPolicy::All {
+            self.send_event(service, EventType::Normal, messages::ENSURING, messages::ENSURING_MESSAGE);
+            progress.event_written = true;
         }
         self.add_finalizer(service, progress).await?;
-        if nodes.is_empty() && voice == Voice::Speak {
-            self.say(service, EventKind::Warning, words::UNAVAILABLE, words::UNAVAILABLE_MESSAGE);
+        if nodes.is_empty() && event_policy == EventPolicy::All {
+            self.send_event(
+                service,
+                EventType::Warning,
+                messages::UNAVAILABLE,
+                messages::UNAVAILABLE_MESSAGE,
+            );
         }
         match self.provider.ensure(&self.options.cluster_name, service, nodes).await {
             Ok(Ensured::Ready { status, works, reason, message }) => {
-                let statement = self.statement(works, reason, message);
-                self.show(service, &patch::with_defaults(status), statement, voice, progress).await
+                let service_condition = self.service_condition(works, reason, message);
+                self.write_ready(
+                    service,
+                    &patch::with_defaults(status),
+                    service_condition,
+                    event_policy,
+                    progress,
+                )
+                .await
             }
             Ok(Ensured::Pending { works, reason, message }) => {
                 let key = ServiceKey::of(service);
                 tracing::info!(namespace = %key.namespace, service = %key.name, reason = message, "waiting");
-                self.wait(service, self.statement(works, reason, message), patient, progress).await
+                self.write_pending(
+                    service,
+                    self.service_condition(works, reason, message),
+                    in_grace_period,
+                    progress,
+                )
+                .await
             }
             Ok(Ensured::Refused { status, reason, message }) => {
                 let refusal = ProviderError::Rejected { reason, message: message.clone() };
-                self.take_away(service, &status, self.statement(false, reason, message), progress).await?;
-                Err(provider_failure(FailureKind::Sync, words::ENSURE, &refusal))
+                self.write_refused(
+                    service,
+                    &status,
+                    self.service_condition(false, reason, message),
+                    progress,
+                )
+                .await?;
+                Err(provider_failure(FailureKind::Sync, messages::ENSURE, &refusal))
             }
-            Err(ProviderError::ImplementedElsewhere(_)) => Ok(Done::Ensured),
+            Err(ProviderError::ImplementedElsewhere(_)) => Ok(JobSuccess::Ensured),
             Err(error) => {
-                let failure = provider_failure(FailureKind::Sync, words::ENSURE, &error);
+                let failure = provider_failure(FailureKind::Sync, messages::ENSURE, &error);
                 match error {
                     ProviderError::Rejected { reason, message } => {
-                        self.complain(service, self.statement(false, reason, message), voice, progress).await;
+                        self.write_rejected(
+                            service,
+                            self.service_condition(false, reason, message),
+                            event_policy,
+                            progress,
+                        )
+                        .await;
                     }
                     ProviderError::Blocked { reason, message } => {
-                        self.complain(service, self.statement(true, reason, message), voice, progress).await;
+                        self.write_rejected(
+                            service,
+                            self.service_condition(true, reason, message),
+                            event_policy,
+                            progress,
+                        )
+                        .await;
                     }
                     ProviderError::NotFound(_)
                     | ProviderError::ImplementedElsewhere(_)
@@ -67,90 +103,99 @@ impl<P: LoadBalancer> Context<P> {
     }
 
     /// `None` for a provider that has no condition.
-    fn statement(&self, holds: bool, reason: &'static str, message: String) -> Option<Statement> {
-        self.provider.condition_type().map(|type_| Statement { type_, holds, reason, message })
+    fn service_condition(
+        &self,
+        holds: bool,
+        reason: &'static str,
+        message: String,
+    ) -> Option<ServiceCondition> {
+        self.provider.condition_type().map(|type_| ServiceCondition { type_, holds, reason, message })
     }
 
-    /// It is as asked for: shows the addresses and says whether they work.
-    async fn show(
+    /// The load balancer is as asked for: writes the addresses and whether they work.
+    async fn write_ready(
         &self,
         service: &Service,
         status: &LoadBalancerStatus,
-        statement: Option<Statement>,
-        voice: Voice,
-        progress: &mut Progress,
-    ) -> Result<Done, Failure> {
+        service_condition: Option<ServiceCondition>,
+        event_policy: EventPolicy,
+        progress: &mut JobProgress,
+    ) -> Result<JobSuccess, JobFailure> {
         let shown = progress.latest.as_ref().unwrap_or(service);
         let ingress = patch::set_status(shown, status);
-        let condition = statement.and_then(|statement| statement.patch(shown, Timestamp::now()));
-        match (voice, &ingress) {
-            (Voice::Quiet, None) => {}
-            (Voice::Quiet, Some(_)) => {
-                self.say(service, EventKind::Normal, words::ENSURING, words::ENSURING_MESSAGE);
-                self.say(service, EventKind::Normal, words::ENSURED, words::ENSURED_MESSAGE);
+        let condition =
+            service_condition.and_then(|service_condition| service_condition.patch(shown, Timestamp::now()));
+        match (event_policy, &ingress) {
+            (EventPolicy::OnChange, None) => {}
+            (EventPolicy::OnChange, Some(_)) => {
+                self.send_event(service, EventType::Normal, messages::ENSURING, messages::ENSURING_MESSAGE);
+                self.send_event(service, EventType::Normal, messages::ENSURED, messages::ENSURED_MESSAGE);
             }
-            (Voice::Speak | Voice::Finish, _) => {
-                self.say(service, EventKind::Normal, words::ENSURED, words::ENSURED_MESSAGE);
+            (EventPolicy::All | EventPolicy::EnsuredOnly, _) => {
+                self.send_event(service, EventType::Normal, messages::ENSURED, messages::ENSURED_MESSAGE);
             }
         }
-        progress.said = false;
+        progress.event_written = false;
         if let Some(change) = patch::both(ingress, condition) {
             self.write_status(service, change, progress).await?;
         }
-        Ok(Done::Ensured)
+        Ok(JobSuccess::Ensured)
     }
 
-    /// Shows that it has lost addresses, and why.
-    async fn take_away(
+    /// The Service lost addresses: writes those that it keeps, and why.
+    async fn write_refused(
         &self,
         service: &Service,
         status: &LoadBalancerStatus,
-        statement: Option<Statement>,
-        progress: &mut Progress,
-    ) -> Result<(), Failure> {
+        service_condition: Option<ServiceCondition>,
+        progress: &mut JobProgress,
+    ) -> Result<(), JobFailure> {
         let shown = progress.latest.as_ref().unwrap_or(service);
         let ingress = patch::set_status(shown, status);
-        let condition = statement.and_then(|statement| statement.patch(shown, Timestamp::now()));
+        let condition =
+            service_condition.and_then(|service_condition| service_condition.patch(shown, Timestamp::now()));
         match patch::both(ingress, condition) {
             Some(change) => self.write_status(service, change, progress).await,
             None => Ok(()),
         }
     }
 
-    /// It does not work yet: said if the wait is long, or if the Service says of no address that it works.
-    async fn wait(
+    /// The load balancer does not work yet: written if the wait is long, or if the condition is `True` without an address.
+    async fn write_pending(
         &self,
         service: &Service,
-        statement: Option<Statement>,
-        patient: bool,
-        progress: &mut Progress,
-    ) -> Result<Done, Failure> {
+        service_condition: Option<ServiceCondition>,
+        in_grace_period: bool,
+        progress: &mut JobProgress,
+    ) -> Result<JobSuccess, JobFailure> {
         let shown = progress.latest.as_ref().unwrap_or(service);
-        let Some(statement) = statement else { return Ok(Done::Pending { unsaid: false }) };
-        let Some(change) = statement.patch(shown, Timestamp::now()) else {
-            return Ok(Done::Pending { unsaid: false });
+        let Some(service_condition) = service_condition else {
+            return Ok(JobSuccess::Pending { condition_unwritten: false });
         };
-        if patient && (patch::shows_any(shown) || !statement.is_belied(shown)) {
-            return Ok(Done::Pending { unsaid: true });
+        let Some(change) = service_condition.patch(shown, Timestamp::now()) else {
+            return Ok(JobSuccess::Pending { condition_unwritten: false });
+        };
+        if in_grace_period && (patch::shows_any(shown) || !service_condition.contradicts(shown)) {
+            return Ok(JobSuccess::Pending { condition_unwritten: true });
         }
         self.write_status(service, change, progress).await?;
-        Ok(Done::Pending { unsaid: false })
+        Ok(JobSuccess::Pending { condition_unwritten: false })
     }
 
-    /// It cannot be done. That is a failure already, which will be tried again and this write with it.
-    async fn complain(
+    /// It cannot be done: writes the condition. That is a failure already, which will be tried again and this write with it.
+    async fn write_rejected(
         &self,
         service: &Service,
-        statement: Option<Statement>,
-        voice: Voice,
-        progress: &mut Progress,
+        service_condition: Option<ServiceCondition>,
+        event_policy: EventPolicy,
+        progress: &mut JobProgress,
     ) {
         let shown = progress.latest.as_ref().unwrap_or(service);
-        let Some(statement) = statement else { return };
-        let Some(change) = statement.patch(shown, Timestamp::now()) else {
-            // A process before this one has said so, or this one to the same wish.
-            progress.known = voice == Voice::Quiet;
-            progress.said |= progress.known;
+        let Some(service_condition) = service_condition else { return };
+        let Some(change) = service_condition.patch(shown, Timestamp::now()) else {
+            // A process before this one wrote it, or this one for the same spec.
+            progress.already_reported = event_policy == EventPolicy::OnChange;
+            progress.event_written |= progress.already_reported;
             return;
         };
         if let Err(failure) = self.write_status(service, change, progress).await {

@@ -67,10 +67,10 @@ async fn a_class_that_the_api_server_wipes_with_the_type_leaks_nothing_108() {
 
 #[tokio::test(start_paused = true)]
 async fn classless_services_of_an_earlier_run_are_let_go_when_they_are_no_longer_served() {
-    let Ensured::Ready { status: made, .. } = ready("192.0.2.1") else { panic!("ready") };
+    let Ensured::Ready { status: was_ours, .. } = ready("192.0.2.1") else { panic!("ready") };
     for change in [json!({}), json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } })] {
         let provider = provider(false);
-        provider.seed("uid-web", made.clone());
+        provider.seed("uid-web", was_ours.clone());
         let hold = json!({ "metadata": { "finalizers": [FINALIZER, "example.com/hold"] } });
         let rig =
             Rig::with_provider(provider, [with(with(with(lb("web"), &hold), &status("192.0.2.1")), &change)]);

@@ -2,15 +2,15 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
-use crate::service::condition::{Statement, remove};
+use crate::service::condition::{ServiceCondition, remove};
 use crate::testing::{lb, service, with};
 
 const TYPE: &str = "example.com/Given";
 const THEN: &str = "2026-01-01T00:00:00Z";
 const NOW: &str = "2026-02-02T00:00:00Z";
 
-fn statement(holds: bool, reason: &'static str, message: &str) -> Statement {
-    Statement { type_: TYPE, holds, reason, message: message.to_owned() }
+fn service_condition(holds: bool, reason: &'static str, message: &str) -> ServiceCondition {
+    ServiceCondition { type_: TYPE, holds, reason, message: message.to_owned() }
 }
 
 fn condition(status: &str, reason: &str, message: &str, since: &str) -> Value {
@@ -42,7 +42,7 @@ fn the_condition_is_written_when_it_differs_and_its_time_changes_with_its_status
         let expected = since.map(|since| {
             json!({ "status": { "conditions": [condition("True", "Given", "it has 192.0.2.1", since)] } })
         });
-        let patch = statement(true, "Given", "it has 192.0.2.1").patch(&showing(&shown), now());
+        let patch = service_condition(true, "Given", "it has 192.0.2.1").patch(&showing(&shown), now());
         assert_eq!(patch, expected, "{what}");
     }
 }
@@ -50,12 +50,12 @@ fn the_condition_is_written_when_it_differs_and_its_time_changes_with_its_status
 #[test]
 fn only_a_service_that_says_that_it_works_is_belied() {
     let shown = |status: &str| showing(&[condition(status, "Other", "other words", THEN)]);
-    let (works, waits) = (statement(true, "Given", ""), statement(false, "Waiting", ""));
+    let (works, waits) = (service_condition(true, "Given", ""), service_condition(false, "Waiting", ""));
     for service in [showing(&[]), shown("False"), shown("Unknown")] {
-        assert!(!works.is_belied(&service) && !waits.is_belied(&service), "{service:?}");
+        assert!(!works.contradicts(&service) && !waits.contradicts(&service), "{service:?}");
     }
-    assert!(waits.is_belied(&shown("True")));
-    assert!(!works.is_belied(&shown("True")));
+    assert!(waits.contradicts(&shown("True")));
+    assert!(!works.contradicts(&shown("True")));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_condition_is_removed_if_it_is_there() {
 
 #[test]
 fn a_message_that_the_api_server_would_refuse_is_cut_and_not_written_again() {
-    let long = statement(false, "Full", &"é".repeat(40_000));
+    let long = service_condition(false, "Full", &"é".repeat(40_000));
     let patch = long.patch(&showing(&[]), now()).expect("a patch");
     let written = patch["status"]["conditions"][0].clone();
     assert_eq!(written["message"].as_str().map(str::len), Some(32_768));

@@ -372,9 +372,9 @@ async fn services_are_worked_on_side_by_side_but_never_one_twice() {
             (0..40).all(|n| ingress(api, &format!("services/default/web-{n}")).is_some())
         })
         .await;
-    for round in 0..5 {
+    for phase in 0..5 {
         for n in 0..40 {
-            let change = json!({ "metadata": { "annotations": { "round": format!("{round}") } } });
+            let change = json!({ "metadata": { "annotations": { "round": format!("{phase}") } } });
             rig.api.edit(&format!("services/default/web-{n}"), &change);
             rig.provider.changed(key(&format!("web-{n}")));
         }

@@ -3,8 +3,8 @@
 use crate::watch::Event;
 use serde_json::{Value, json};
 
-use super::state::{Rig, node_names};
-use crate::service::state::{Done, Task};
+use super::jobs::{Rig, node_names};
+use crate::service::jobs::{JobSuccess, Task};
 use crate::testing::{lb, node, node_object, with};
 
 /// Services of each kind: `L` a load balancer, `N` one by node ports, `C` one of the cluster alone.
@@ -24,14 +24,14 @@ fn services(kinds: &str) -> Vec<Value> {
 fn updates(mut rig: Rig, change: impl FnOnce(&mut Rig)) -> Vec<(String, String)> {
     while let Some(job) = rig.job() {
         assert!(matches!(job.task, Task::Ensure { .. }), "only load balancers have work");
-        rig.finish(&job, Ok(Done::Ensured));
+        rig.finish(&job, Ok(JobSuccess::Ensured));
     }
     change(&mut rig);
     let mut updated = Vec::new();
     while let Some(job) = rig.job() {
         assert!(matches!(job.task, Task::UpdateNodes { .. }), "{:?}", job.task);
         updated.push((job.key.name.clone(), node_names(&job).join(" ")));
-        rig.finish(&job, Ok(Done::NodesUpdated));
+        rig.finish(&job, Ok(JobSuccess::NodesUpdated));
     }
     updated
 }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::state::{Classless, Rig, failure, key, node_names, served, voice};
-use crate::service::state::{Done, Failure, FailureKind, Job, Report, Retry, Task, Voice};
+use super::jobs::{ClasslessPolicy, Rig, event_policy, failure, key, node_names, served};
+use crate::service::jobs::{EventPolicy, FailureKind, Job, JobFailure, JobReport, JobSuccess, Retry, Task};
 use crate::testing::{lb, node, service, with};
 
 fn cluster_ip() -> Value {
     with(lb("web"), &json!({ "spec": { "type": "ClusterIP" } }))
 }
 
-fn broken() -> Failure {
+fn broken() -> JobFailure {
     failure(FailureKind::Sync, Retry::Backoff)
 }
 
@@ -24,7 +24,7 @@ fn look_at_all(rig: &mut Rig, name: &str) {
 
 fn is_patient(job: &Job) -> bool {
     match &job.task {
-        Task::Ensure { patient, .. } => *patient,
+        Task::Ensure { in_grace_period, .. } => *in_grace_period,
         other => panic!("not an ensure: {other:?}"),
     }
 }
@@ -38,19 +38,19 @@ fn what_was_done_is_not_done_again() {
 
     rig.add_node("n2");
     let job = rig.must_job();
-    rig.finish(&job, Ok(Done::NodesUpdated));
+    rig.finish(&job, Ok(JobSuccess::NodesUpdated));
     look_at_all(&mut rig, "x2");
     assert!(rig.job().is_none(), "it was brought to this node set");
 
-    rig.state.provider_change(&key("web"));
+    rig.jobs.provider_change(&key("web"));
     rig.settle();
     look_at_all(&mut rig, "x3");
     assert!(rig.job().is_none(), "the news of the provider were heeded");
 
     rig.apply(&with(lb("web"), &json!({ "metadata": { "annotations": { "a": "b" } } })));
     rig.settle();
-    rig.state.provider_change(&key("web"));
-    assert_eq!(voice(&rig.must_job()), Voice::Quiet, "the change was told");
+    rig.jobs.provider_change(&key("web"));
+    assert_eq!(event_policy(&rig.must_job()), EventPolicy::OnChange, "the change was told");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_successor_is_remembered_with_its_node_set() {
     rig.apply(&with(lb("web"), &json!({ "metadata": { "uid": "second" } })));
     let job = rig.must_job();
     assert!(is_patient(&job), "its wait has just begun");
-    rig.finish(&job, Ok(Done::Ensured));
+    rig.finish(&job, Ok(JobSuccess::Ensured));
     assert!(rig.job().is_none());
     look_at_all(&mut rig, "x1");
     assert!(rig.job().is_none());
@@ -77,10 +77,10 @@ fn a_success_ends_the_back_off_and_what_was_told() {
         rig.pass(wait);
     }
     rig.settle();
-    rig.state.provider_change(&key("web"));
+    rig.jobs.provider_change(&key("web"));
     let job = rig.must_job();
     assert!(rig.finish(&job, Err(broken())), "another failure, though in the same words");
-    assert_eq!(rig.state.next_due(true), Some(rig.now + Duration::from_secs(5)));
+    assert_eq!(rig.jobs.next_due(true), Some(rig.now + Duration::from_secs(5)));
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn nobody_is_told_that_what_was_tried_is_no_longer_wanted() {
 fn a_node_change_that_concerns_nobody_has_reached_all_when_they_were_looked_at() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     rig.settle();
-    assert_eq!(rig.state.fan_out_took(), None);
+    assert_eq!(rig.jobs.fan_out_took(), None);
     look_at_all(&mut rig, "x1");
     rig.pass(3);
     assert!(rig.job().is_none());
-    assert_eq!(rig.state.fan_out_took(), Some(Duration::from_secs(3)));
+    assert_eq!(rig.jobs.fan_out_took(), Some(Duration::from_secs(3)));
 }
 
 #[test]
@@ -106,20 +106,20 @@ fn a_node_set_that_is_again_what_it_was_is_no_news() {
     let mut rig = Rig::new(&[lb("a"), lb("b")], &["n1"]);
     for _ in 0..2 {
         let job = rig.must_job();
-        rig.finish(&job, Ok(Done::Ensured));
+        rig.finish(&job, Ok(JobSuccess::Ensured));
     }
     rig.add_node("n2");
     let job = rig.must_job();
     assert_eq!((job.key.name.as_str(), node_names(&job).len()), ("a", 2));
     look_at_all(&mut rig, "n2");
     assert!(rig.job().is_none(), "b never had another set");
-    rig.finish(&job, Ok(Done::NodesUpdated));
+    rig.finish(&job, Ok(JobSuccess::NodesUpdated));
     assert_eq!(node_names(&rig.must_job()), ["n1"], "a had");
 }
 
 #[test]
 fn a_change_that_was_taken_back_is_no_reason_to_look_at_nodes_that_do_not_count() {
-    let mut rig = Rig::with(Classless { depends_on_nodes: false }, &[lb("web")], &["n1"]);
+    let mut rig = Rig::with(ClasslessPolicy { depends_on_nodes: false }, &[lb("web")], &["n1"]);
     rig.settle();
     rig.add_node("n2");
     rig.apply(&with(lb("web"), &json!({ "metadata": { "annotations": { "a": "b" } } })));
@@ -144,8 +144,8 @@ fn the_next_attempt_knows_what_the_one_before_wrote() {
     let mut rig = Rig::new(&[versioned(lb("web"), "1")], &["n1"]);
     let job = rig.must_job();
     let latest = Some(service(versioned(served("web"), "2")));
-    let report = Report { outcome: Err(broken()), said: true, known: false, latest };
-    rig.state.finish(&job, report, rig.now);
+    let report = JobReport { outcome: Err(broken()), event_written: true, already_reported: false, latest };
+    rig.jobs.finish(&job, report, rig.now);
     rig.pass(5);
     match rig.must_job().task {
         Task::Ensure { service, .. } => assert!(service.metadata.finalizers.is_some()),
@@ -155,16 +155,16 @@ fn the_next_attempt_knows_what_the_one_before_wrote() {
 
 #[test]
 fn each_wait_is_as_patient_as_the_first() {
-    for outcome in [Ok(Done::Ensured), Err(broken())] {
+    for outcome in [Ok(JobSuccess::Ensured), Err(broken())] {
         let mut rig = Rig::new(&[lb("web")], &["n1"]);
         let job = rig.must_job();
-        rig.finish(&job, Ok(Done::Pending { unsaid: true }));
+        rig.finish(&job, Ok(JobSuccess::Pending { condition_unwritten: true }));
         rig.pass(10);
-        rig.state.provider_change(&key("web"));
+        rig.jobs.provider_change(&key("web"));
         let job = rig.must_job();
         rig.finish(&job, outcome);
         rig.pass(100);
-        rig.state.provider_change(&key("web"));
+        rig.jobs.provider_change(&key("web"));
         assert!(is_patient(&rig.must_job()));
     }
 }
@@ -174,23 +174,23 @@ fn a_load_balancer_goes_though_its_finalizer_went_before() {
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     rig.settle();
     rig.apply(&cluster_ip());
-    assert!(matches!(rig.must_job().task, Task::Cleanup { made: true, .. }));
+    assert!(matches!(rig.must_job().task, Task::Cleanup { was_ours: true, .. }));
 }
 
 #[test]
 fn a_clean_up_is_tried_until_all_of_it_is_done_and_fails_once_for_the_user() {
     let mut rig = Rig::new(&[with(served("web"), &json!({ "spec": { "type": "ClusterIP" } }))], &["n1"]);
     let job = rig.must_job();
-    assert!(matches!(job.task, Task::Cleanup { made: false, .. }), "by its finalizer");
+    assert!(matches!(job.task, Task::Cleanup { was_ours: false, .. }), "by its finalizer");
     // The finalizer is gone, the status could not be written.
     rig.apply(&cluster_ip());
     assert!(rig.finish(&job, Err(broken())));
     let job = rig.must_job();
-    assert!(matches!(job.task, Task::Cleanup { made: false, .. }), "by what is remembered");
+    assert!(matches!(job.task, Task::Cleanup { was_ours: false, .. }), "by what is remembered");
     assert!(!rig.finish(&job, Err(broken())), "it was told");
     rig.pass(10);
     let job = rig.must_job();
-    rig.finish(&job, Ok(Done::Removed));
+    rig.finish(&job, Ok(JobSuccess::Removed));
     assert!(rig.job().is_none());
 }
 
@@ -201,7 +201,7 @@ fn a_successor_that_asks_for_nothing_is_left_alone() {
     rig.apply(&with(cluster_ip(), &json!({ "metadata": { "uid": "second" } })));
     let job = rig.must_job();
     assert!(matches!(job.task, Task::Forget) && job.predecessor.is_some());
-    rig.finish(&job, Ok(Done::Removed));
+    rig.finish(&job, Ok(JobSuccess::Removed));
     assert!(rig.job().is_none());
 }
 
@@ -225,7 +225,7 @@ fn what_a_predecessor_had_is_taken_away_once_whatever_becomes_of_the_successors_
     let second = json!({ "metadata": { "uid": "second" }, "spec": { "type": "ClusterIP" } });
     rig.apply(&with(served("web"), &second));
     let job = rig.must_job();
-    assert!(matches!(job.task, Task::Cleanup { made: false, .. }) && job.predecessor.is_some());
+    assert!(matches!(job.task, Task::Cleanup { was_ours: false, .. }) && job.predecessor.is_some());
     rig.finish(&job, Err(broken()));
     rig.pass(5);
     let job = rig.must_job();
@@ -239,15 +239,15 @@ fn a_service_that_is_back_before_its_clean_up_began_is_ensured_for_the_status_it
     rig.settle();
     rig.apply(&cluster_ip);
     rig.apply(&lb("web"));
-    assert_eq!(voice(&rig.must_job()), Voice::Quiet);
+    assert_eq!(event_policy(&rig.must_job()), EventPolicy::OnChange);
 
     let mut rig = Rig::new(&[lb("web")], &["n1"]);
     let job = rig.must_job();
     rig.apply(&cluster_ip);
     rig.apply(&lb("web"));
-    rig.finish(&job, Ok(Done::Ensured));
+    rig.finish(&job, Ok(JobSuccess::Ensured));
     let job = rig.must_job();
-    rig.finish(&job, Ok(Done::Ensured));
+    rig.finish(&job, Ok(JobSuccess::Ensured));
     assert!(rig.job().is_none());
 }
 
@@ -258,11 +258,11 @@ fn news_of_the_provider_while_a_predecessor_is_taken_away_concern_the_successor(
     rig.apply(&with(lb("web"), &json!({ "metadata": { "uid": "another" } })));
     let job = rig.must_job();
     assert!(job.predecessor.is_some());
-    rig.state.provider_change(&key("web"));
-    rig.finish(&job, Ok(Done::Ensured));
+    rig.jobs.provider_change(&key("web"));
+    rig.finish(&job, Ok(JobSuccess::Ensured));
     let again = rig.must_job();
     assert!(matches!(again.task, Task::Ensure { .. }), "{again:?}");
-    rig.finish(&again, Ok(Done::Ensured));
+    rig.finish(&again, Ok(JobSuccess::Ensured));
     assert!(rig.job().is_none(), "once is enough");
 }
 
@@ -272,7 +272,7 @@ fn a_change_that_concerns_the_provider_later_is_looked_at_then() {
     rig.settle();
     rig.apply(&with(lb("web"), &json!({ "metadata": { "labels": { "after": "40" } } })));
     assert!(rig.job().is_none(), "not before");
-    assert_eq!(rig.state.next_due(true), Some(rig.now + Duration::from_secs(40)));
+    assert_eq!(rig.jobs.next_due(true), Some(rig.now + Duration::from_secs(40)));
     rig.pass(40);
-    assert_eq!(voice(&rig.must_job()), Voice::Quiet);
+    assert_eq!(event_policy(&rig.must_job()), EventPolicy::OnChange);
 }

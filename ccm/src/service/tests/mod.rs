@@ -2,19 +2,19 @@
 
 mod classes;
 mod condition;
+mod condition_writes;
 mod controller;
 mod diff;
 mod endings;
 mod failures;
 mod fan_out;
+mod faults;
+mod jobs;
 mod memory;
-mod mishaps;
 mod node_updates;
 mod nodes;
 mod patch;
+mod policy;
 mod rig;
-mod rules;
 mod select;
-mod state;
-mod told;
 mod vanishing;

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::service::ServiceOptions;
 use crate::service::select::{
-    Need, finalizer_for, is_seen_to, need, needs_cleanup, own_finalizers, wants_lb,
+    Operation, finalizer_for, is_reconciled, needs_cleanup, operation, own_finalizers, wants_lb,
 };
 use crate::testing::{lb, service, with};
 
@@ -85,25 +85,25 @@ fn needs_cleanup_43_to_46() {
 
 #[test]
 fn need_is_decided_by_type_deletion_finalizer_and_memory() {
-    let rows: [(&str, &[Value], bool, Need); 9] = [
-        ("2-4 load balancer", &[], false, Need::LoadBalancer),
-        ("1 ClusterIP", &[cluster_ip()], false, Need::Nothing),
-        ("5 foreign class", &[class("example.com/lb")], false, Need::Nothing),
-        ("6 ClusterIP with finalizer", &[cluster_ip(), finalizer(STANDARD)], false, Need::Cleanup),
-        ("7 deleted with finalizer", &[finalizer(STANDARD), deleted()], false, Need::Cleanup),
-        ("8 load balancer with finalizer", &[finalizer(STANDARD)], false, Need::LoadBalancer),
+    let rows: [(&str, &[Value], bool, Operation); 9] = [
+        ("2-4 load balancer", &[], false, Operation::Ensure),
+        ("1 ClusterIP", &[cluster_ip()], false, Operation::Nothing),
+        ("5 foreign class", &[class("example.com/lb")], false, Operation::Nothing),
+        ("6 ClusterIP with finalizer", &[cluster_ip(), finalizer(STANDARD)], false, Operation::Cleanup),
+        ("7 deleted with finalizer", &[finalizer(STANDARD), deleted()], false, Operation::Cleanup),
+        ("8 load balancer with finalizer", &[finalizer(STANDARD)], false, Operation::Ensure),
         (
             "S-08 deleted, held by another finalizer",
             &[finalizer("example.com/hold"), deleted()],
             false,
-            Need::Nothing,
+            Operation::Nothing,
         ),
-        ("S-08, but we made one", &[finalizer("example.com/hold"), deleted()], true, Need::Cleanup),
-        ("ClusterIP, finalizer lost, but we made one", &[cluster_ip()], true, Need::Cleanup),
+        ("S-08, but we made one", &[finalizer("example.com/hold"), deleted()], true, Operation::Cleanup),
+        ("ClusterIP, finalizer lost, but we made one", &[cluster_ip()], true, Operation::Cleanup),
     ];
     for (what, changes, known, expected) in rows {
         let options = ServiceOptions::default();
-        assert_eq!(need(&changed(changes), known, ours, &options), expected, "{what}");
+        assert_eq!(operation(&changed(changes), known, ours, &options), expected, "{what}");
     }
 }
 
@@ -130,17 +130,17 @@ fn only_own_finalizers_are_ours_to_remove() {
 
 #[test]
 fn a_provider_that_serves_its_class_only_asks_before_it_touches_a_classless_service() {
-    let rows: [(&str, &[Value], Need); 6] = [
-        ("no finalizer", &[], Need::Nothing),
-        ("served by somebody", &[finalizer(STANDARD)], Need::Check),
-        ("served by somebody, deleted", &[finalizer(STANDARD), deleted()], Need::Check),
-        ("no load balancer any more", &[finalizer(STANDARD), cluster_ip()], Need::Check),
-        ("a foreign class", &[finalizer(STANDARD), class("example.com/lb")], Need::Nothing),
-        ("our finalizer", &[finalizer(OWN)], Need::Cleanup),
+    let rows: [(&str, &[Value], Operation); 6] = [
+        ("no finalizer", &[], Operation::Nothing),
+        ("served by somebody", &[finalizer(STANDARD)], Operation::Check),
+        ("served by somebody, deleted", &[finalizer(STANDARD), deleted()], Operation::Check),
+        ("no load balancer any more", &[finalizer(STANDARD), cluster_ip()], Operation::Check),
+        ("a foreign class", &[finalizer(STANDARD), class("example.com/lb")], Operation::Nothing),
+        ("our finalizer", &[finalizer(OWN)], Operation::Cleanup),
     ];
     for (what, changes, expected) in rows {
         let options = ServiceOptions::default();
-        assert_eq!(need(&changed(changes), false, class_only, &options), expected, "{what}");
+        assert_eq!(operation(&changed(changes), false, class_only, &options), expected, "{what}");
     }
 }
 
@@ -157,7 +157,7 @@ fn a_controller_that_knows_of_none_sees_to_what_wants_a_load_balancer_and_to_wha
     ];
     for (what, changes, both, class) in rows {
         let options = ServiceOptions::default();
-        assert_eq!(is_seen_to(&changed(changes), ours, &options), both, "{what}");
-        assert_eq!(is_seen_to(&changed(changes), class_only, &options), class, "{what}, our class only");
+        assert_eq!(is_reconciled(&changed(changes), ours, &options), both, "{what}");
+        assert_eq!(is_reconciled(&changed(changes), class_only, &options), class, "{what}, our class only");
     }
 }

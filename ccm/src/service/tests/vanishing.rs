@@ -9,7 +9,7 @@ use super::rig::{
 };
 use crate::fake::{FakeProvider, Method};
 use crate::provider::ProviderError;
-use crate::testing::faults::Weather;
+use crate::testing::faults::FaultRates;
 use crate::testing::{lb, with};
 
 /// The Service goes without its finalizer, as by the hand of a user.
@@ -56,7 +56,7 @@ async fn a_service_that_goes_before_it_has_a_finalizer_is_no_failure_s_08() {
         let rig = Rig::new([]);
         rig.idle().await;
         // The finalizer is on its way when the Service goes.
-        rig.api.set_weather(Weather { delay_ms: 10_000, ..Weather::default() }, 1);
+        rig.api.set_fault_rates(FaultRates { delay_ms: 10_000, ..FaultRates::default() }, 1);
         rig.api.put(service.clone());
         tokio::time::sleep(Duration::from_millis(1)).await;
         rig.api.delete(WEB);
@@ -134,7 +134,7 @@ async fn a_failure_is_told_on_the_service_it_is_of_when_another_has_its_name() {
         })
         .collect();
     assert_eq!(told, ["DeleteLoadBalancerFailed uid-web", "SyncLoadBalancerFailed second"]);
-    assert_eq!(rig.provider.balancers(), ["second", "uid-slow"]);
+    assert_eq!(rig.provider.load_balancers(), ["second", "uid-slow"]);
 }
 
 #[tokio::test(start_paused = true)]

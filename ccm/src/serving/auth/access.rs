@@ -9,43 +9,47 @@ use k8s_openapi::api::authorization::v1::{
 use tokio::time::Instant;
 
 use super::cache::{self, Cache};
-use super::review::Reviews;
-use super::{Refusal, User};
+use super::review::ReviewClient;
+use super::{AuthError, User};
 
 const WHAT: &str = "whether this user may ask this";
 
-/// What users may do.
+/// Decides what users may do.
 #[derive(Debug)]
 pub(crate) struct Authorizer {
-    reviews: Reviews,
-    known: Mutex<Cache<bool>>,
+    review_client: ReviewClient,
+    cached: Mutex<Cache<bool>>,
     authorized_ttl: Duration,
     unauthorized_ttl: Duration,
 }
 
 impl Authorizer {
-    pub(crate) fn new(reviews: Reviews, authorized_ttl: Duration, unauthorized_ttl: Duration) -> Self {
-        Self { reviews, known: Mutex::default(), authorized_ttl, unauthorized_ttl }
+    pub(crate) fn new(
+        review_client: ReviewClient,
+        authorized_ttl: Duration,
+        unauthorized_ttl: Duration,
+    ) -> Self {
+        Self { review_client, cached: Mutex::default(), authorized_ttl, unauthorized_ttl }
     }
 
     /// Whether `user` may do `verb` on `path`.
-    pub(crate) async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, Refusal> {
-        let spec = question(user, verb, path);
+    pub(crate) async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, AuthError> {
+        let spec = review_spec(user, verb, path);
         let key = serde_json::to_vec(&spec).map(|bytes| cache::key(&bytes)).map_err(|error| {
             tracing::warn!(user = %user.name, %error, "cannot write a SubjectAccessReview");
-            Refusal::Unavailable(format!("the API server could not be asked {WHAT}"))
+            AuthError::Unavailable(format!("the API server could not be asked {WHAT}"))
         })?;
         // Believed from when it was asked for, as tokens are.
         let now = Instant::now();
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
-        if let Some(known) = known {
-            return Ok(known);
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
+        if let Some(cached) = cached {
+            return Ok(cached);
         }
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let answer = self.reviews.ask(&review, WHAT).await?;
+        let answer = self.review_client.ask(&review, WHAT).await?;
         let may = answer.status.as_ref().is_some_and(allowed);
         let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).put(key, may, now, ttl);
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner).put(key, may, now, ttl);
         Ok(may)
     }
 }
@@ -55,7 +59,7 @@ fn allowed(status: &SubjectAccessReviewStatus) -> bool {
     status.allowed && status.denied != Some(true)
 }
 
-fn question(user: &User, verb: &str, path: &str) -> SubjectAccessReviewSpec {
+fn review_spec(user: &User, verb: &str, path: &str) -> SubjectAccessReviewSpec {
     SubjectAccessReviewSpec {
         user: Some(user.name.clone()),
         uid: user.uid.clone(),

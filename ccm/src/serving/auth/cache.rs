@@ -9,12 +9,12 @@ use tokio::time::Instant;
 /// Entries a cache holds at most.
 const ENTRIES: usize = 1024;
 
-/// What stands for a question: tokens are secrets and are not kept.
+/// A hash of what was asked: tokens are secrets and are not kept.
 pub(crate) type Key = [u8; 32];
 
-/// The key of a question.
-pub(crate) fn key(question: &[u8]) -> Key {
-    Sha256::digest(question).into()
+/// The key of what was asked.
+pub(crate) fn key(asked: &[u8]) -> Key {
+    Sha256::digest(asked).into()
 }
 
 /// Answers with the moment until which each is believed.

@@ -1,12 +1,11 @@
-//! Who asks, and whether they may: delegated to the API server, as every part of Kubernetes does it (service-contract
-//! §5.2).
+//! Authentication and authorization of callers: delegated to the API server, as every part of Kubernetes does it
+//! (service-contract §5.2).
 //!
 //! A bearer token says who asks ([`token`]); a SubjectAccessReview says whether that user may read the path ([`access`]).
 //! Answers are believed for a while ([`cache`]).
 
 mod access;
 mod cache;
-mod paths;
 mod review;
 mod token;
 
@@ -18,15 +17,15 @@ use std::collections::BTreeMap;
 use kube::Client;
 
 use self::access::Authorizer;
-pub use self::paths::AllowedPaths;
-use self::review::Reviews;
-use self::token::Tokens;
+use self::review::ReviewClient;
+use self::token::TokenAuthenticator;
+use super::allowed_paths::AllowedPaths;
 use super::options::AuthOptions;
 
-/// Members may do everything, in every cluster: nobody is asked about them.
+/// Members may do everything, in every cluster: no access review is made for them.
 const MASTERS: &str = "system:masters";
 
-/// Who asks.
+/// The user that a request comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -37,7 +36,7 @@ pub(crate) struct User {
 
 /// A request, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct AuthRequest<'a> {
     /// The HTTP method in lower case.
     pub(crate) verb: &'a str,
     /// The path without its query.
@@ -46,10 +45,10 @@ pub(crate) struct Question<'a> {
     pub(crate) authorization: Option<&'a [u8]>,
 }
 
-/// Why a request is not answered. The sentences are for the caller: they give away nothing of the cluster.
+/// Why a request is rejected. The messages are for the caller: they give away nothing of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    /// 401: nobody known.
+pub(crate) enum AuthError {
+    /// 401: the user is not known.
     #[error("{0}")]
     Unauthenticated(String),
     /// 403: known, and may not.
@@ -60,59 +59,59 @@ pub(crate) enum Refusal {
     Unavailable(String),
 }
 
-/// How a request was let in.
+/// Why a request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// By its path: anybody may ask this.
-    Anybody,
-    /// By who asks.
+pub(crate) enum Access {
+    /// Its path is one of [`AuthOptions::always_allow_paths`].
+    AlwaysAllowed,
+    /// Its user may read the path.
     Authorized,
 }
 
-/// Decides about requests.
+/// Authenticates and authorizes requests.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct AuthFilter {
     paths: AllowedPaths,
-    tokens: Tokens,
+    token_authenticator: TokenAuthenticator,
     authorizer: Authorizer,
 }
 
-impl Gate {
+impl AuthFilter {
     pub(crate) fn new(options: &AuthOptions, client: Client) -> Self {
-        let reviews = Reviews::new(client);
+        let review_client = ReviewClient::new(client);
         Self {
             paths: options.always_allow_paths.clone(),
-            tokens: Tokens::new(reviews.clone(), options.token_ttl),
-            authorizer: Authorizer::new(reviews, options.authorized_ttl, options.unauthorized_ttl),
+            token_authenticator: TokenAuthenticator::new(review_client.clone(), options.token_ttl),
+            authorizer: Authorizer::new(review_client, options.authorized_ttl, options.unauthorized_ttl),
         }
     }
 
     /// Whether this request is to be answered.
     ///
     /// # Errors
-    /// The refusal to answer with.
-    pub(crate) async fn admit(&self, question: Question<'_>) -> Result<Admission, Refusal> {
-        if self.paths.allow(question.path) {
-            return Ok(Admission::Anybody);
+    /// The error to answer with.
+    pub(crate) async fn authorize(&self, request: AuthRequest<'_>) -> Result<Access, AuthError> {
+        if self.paths.allow(request.path) {
+            return Ok(Access::AlwaysAllowed);
         }
-        let user = self.authenticate(question).await?;
+        let user = self.authenticate(request).await?;
         if user.groups.iter().any(|group| group == MASTERS) {
-            return Ok(Admission::Authorized);
+            return Ok(Access::Authorized);
         }
-        if self.authorizer.may(&user, question.verb, question.path).await? {
-            return Ok(Admission::Authorized);
+        if self.authorizer.may(&user, request.verb, request.path).await? {
+            return Ok(Access::Authorized);
         }
-        Err(Refusal::Forbidden(format!(
+        Err(AuthError::Forbidden(format!(
             "user {:?} may not {} {}; give it a ClusterRole with this verb and nonResourceURL",
-            user.name, question.verb, question.path
+            user.name, request.verb, request.path
         )))
     }
 
-    async fn authenticate(&self, question: Question<'_>) -> Result<User, Refusal> {
+    async fn authenticate(&self, request: AuthRequest<'_>) -> Result<User, AuthError> {
         let unknown = "who asks is not known; send a bearer token of this cluster";
         let token =
-            bearer(question.authorization).ok_or_else(|| Refusal::Unauthenticated(unknown.to_owned()))?;
-        self.tokens.user(token).await
+            bearer(request.authorization).ok_or_else(|| AuthError::Unauthenticated(unknown.to_owned()))?;
+        self.token_authenticator.user(token).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Questions to the API server: few at a time, and never for long.
+//! Token and access reviews by the API server: few at a time, and never for long.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,37 +11,37 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::Refusal;
+use super::AuthError;
 use crate::apiserver::describe;
 
-/// Questions under way at most: who floods this endpoint with tokens must not flood the API server.
+/// Reviews under way at most: a caller that floods this endpoint with tokens must not flood the API server.
 const AT_A_TIME: usize = 8;
 /// Waiting for a turn and for the answer together.
 const LIMIT: Duration = Duration::from_secs(10);
 /// A failure is logged at most once in this time, however many callers it concerns.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// Asks; clones share the turns.
+/// Asks the API server for reviews; clones share the limit.
 #[derive(Clone)]
-pub(crate) struct Reviews {
+pub(crate) struct ReviewClient {
     client: Client,
     turns: Arc<Semaphore>,
     logged: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Debug for Reviews {
+impl Debug for ReviewClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reviews").finish_non_exhaustive()
+        f.debug_struct("ReviewClient").finish_non_exhaustive()
     }
 }
 
-impl Reviews {
+impl ReviewClient {
     pub(crate) fn new(client: Client) -> Self {
         Self { client, turns: Arc::new(Semaphore::new(AT_A_TIME)), logged: Arc::default() }
     }
 
     /// The API server's answer to a review; `what` is what could not be found out otherwise.
-    pub(crate) async fn ask<K>(&self, review: &K, what: &'static str) -> Result<K, Refusal>
+    pub(crate) async fn ask<K>(&self, review: &K, what: &'static str) -> Result<K, AuthError>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
     {
@@ -63,7 +63,7 @@ impl Reviews {
             let kind = K::kind(&());
             tracing::warn!(review = %kind, error = %reason, "cannot find out {what}: requests are refused");
         }
-        Err(Refusal::Unavailable(format!(
+        Err(AuthError::Unavailable(format!(
             "the API server could not be asked {what}; the log says why, try again later"
         )))
     }

@@ -7,18 +7,18 @@ use super::*;
 use crate::testing::apiserver::ApiServer;
 
 /// A gate before an API server that knows a token, and what may be done with it.
-fn gate() -> (ApiServer, Arc<Gate>) {
+fn auth_filter() -> (ApiServer, Arc<AuthFilter>) {
     let api = ApiServer::default();
     api.add_token("scraper", "prometheus", &[]);
     api.permit("prometheus", "get", "/metrics");
-    let gate = Gate::new(&AuthOptions::default(), api.client());
-    (api, Arc::new(gate))
+    let auth_filter = AuthFilter::new(&AuthOptions::default(), api.client());
+    (api, Arc::new(auth_filter))
 }
 
-async fn admit(gate: &Gate, token: &str) -> Result<Admission, Refusal> {
+async fn authorize(auth_filter: &AuthFilter, token: &str) -> Result<Access, AuthError> {
     let authorization = format!("Bearer {token}");
     let authorization = Some(authorization.as_bytes());
-    gate.admit(Question { verb: "get", path: "/metrics", authorization }).await
+    auth_filter.authorize(AuthRequest { verb: "get", path: "/metrics", authorization }).await
 }
 
 /// How often the API server was asked for reviews of this kind.
@@ -29,53 +29,53 @@ fn asked(api: &ApiServer, plural: &str) -> usize {
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_believed_from_when_it_was_asked_for() {
     for (silent, after, again) in [(0, 9, 0), (0, 10, 1), (6, 3, 0), (6, 4, 1)] {
-        let (api, gate) = gate();
+        let (api, auth_filter) = auth_filter();
         api.set_silent(true);
         let asking = tokio::spawn({
-            let gate = Arc::clone(&gate);
-            async move { admit(&gate, "nonsense").await }
+            let auth_filter = Arc::clone(&auth_filter);
+            async move { authorize(&auth_filter, "nonsense").await }
         });
         sleep(Duration::from_secs(silent)).await;
         api.set_silent(false);
         assert!(asking.await.unwrap().is_err());
         advance(Duration::from_secs(after)).await;
-        assert!(admit(&gate, "nonsense").await.is_err());
+        assert!(authorize(&auth_filter, "nonsense").await.is_err());
         assert_eq!(asked(&api, "tokenreviews"), 1 + again, "silent for {silent} s, then {after} s");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_revoked_is_believed_no_longer_than_its_time() {
-    let (api, gate) = gate();
-    assert_eq!(admit(&gate, "scraper").await, Ok(Admission::Authorized));
+    let (api, auth_filter) = auth_filter();
+    assert_eq!(authorize(&auth_filter, "scraper").await, Ok(Access::Authorized));
     api.remove_token("scraper");
     advance(Duration::from_secs(9)).await;
-    assert_eq!(admit(&gate, "scraper").await, Ok(Admission::Authorized));
+    assert_eq!(authorize(&auth_filter, "scraper").await, Ok(Access::Authorized));
     // That it was asked about meanwhile does not make it good for longer.
     advance(Duration::from_secs(1)).await;
-    assert!(matches!(admit(&gate, "scraper").await, Err(Refusal::Unauthenticated(_))));
+    assert!(matches!(authorize(&auth_filter, "scraper").await, Err(AuthError::Unauthenticated(_))));
     // Nor does it when the API server cannot be asked.
     api.add_token("scraper", "prometheus", &[]);
     advance(Duration::from_secs(10)).await;
-    assert_eq!(admit(&gate, "scraper").await, Ok(Admission::Authorized));
+    assert_eq!(authorize(&auth_filter, "scraper").await, Ok(Access::Authorized));
     api.set_silent(true);
     advance(Duration::from_secs(10)).await;
-    assert!(matches!(admit(&gate, "scraper").await, Err(Refusal::Unavailable(_))));
+    assert!(matches!(authorize(&auth_filter, "scraper").await, Err(AuthError::Unavailable(_))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_tokens_is_asked_about_eight_at_a_time() {
-    let (api, gate) = gate();
+    let (api, auth_filter) = auth_filter();
     api.set_silent(true);
     let began = Instant::now();
     let flood: Vec<_> = (0..100)
         .map(|index| {
-            let gate = Arc::clone(&gate);
-            tokio::spawn(async move { admit(&gate, &format!("nonsense-{index}")).await })
+            let auth_filter = Arc::clone(&auth_filter);
+            tokio::spawn(async move { authorize(&auth_filter, &format!("nonsense-{index}")).await })
         })
         .collect();
     for asking in flood {
-        assert!(matches!(asking.await.unwrap(), Err(Refusal::Unavailable(_))));
+        assert!(matches!(asking.await.unwrap(), Err(AuthError::Unavailable(_))));
     }
     assert_eq!(api.request_count(), 8, "the others gave up waiting for their turn");
     assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());

@@ -7,51 +7,51 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenRe
 use tokio::time::Instant;
 
 use super::cache::{self, Cache};
-use super::review::Reviews;
-use super::{Refusal, User};
+use super::review::ReviewClient;
+use super::{AuthError, User};
 
 /// No token of Kubernetes comes near this length, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Whose tokens are.
+/// Finds the users of bearer tokens.
 #[derive(Debug)]
-pub(crate) struct Tokens {
-    reviews: Reviews,
-    known: Mutex<Cache<Option<User>>>,
+pub(crate) struct TokenAuthenticator {
+    review_client: ReviewClient,
+    cached: Mutex<Cache<Option<User>>>,
     ttl: Duration,
 }
 
-impl Tokens {
-    pub(crate) fn new(reviews: Reviews, ttl: Duration) -> Self {
-        Self { reviews, known: Mutex::default(), ttl }
+impl TokenAuthenticator {
+    pub(crate) fn new(review_client: ReviewClient, ttl: Duration) -> Self {
+        Self { review_client, cached: Mutex::default(), ttl }
     }
 
-    /// Whose token it is.
-    pub(crate) async fn user(&self, token: &str) -> Result<User, Refusal> {
+    /// The user of a token.
+    pub(crate) async fn user(&self, token: &str) -> Result<User, AuthError> {
         if token.len() > LONGEST {
-            return Err(refused());
+            return Err(invalid_token());
         }
         let key = cache::key(token.as_bytes());
         // An answer is believed from when it was asked for: what is revoked while it is on its way is not believed longer.
         let now = Instant::now();
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
-        let user = if let Some(known) = known {
-            known
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now);
+        let user = if let Some(cached) = cached {
+            cached
         } else {
             let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
             let review = TokenReview { spec, ..TokenReview::default() };
-            let answer = self.reviews.ask(&review, "whose the token is").await?;
+            let answer = self.review_client.ask(&review, "whose the token is").await?;
             let user = answer.status.and_then(read);
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.put(key, user.clone(), now, self.ttl);
+            let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+            cached.put(key, user.clone(), now, self.ttl);
             user
         };
-        user.ok_or_else(refused)
+        user.ok_or_else(invalid_token)
     }
 }
 
-fn refused() -> Refusal {
-    Refusal::Unauthenticated("the bearer token is none of this cluster, or it ran out".to_owned())
+fn invalid_token() -> AuthError {
+    AuthError::Unauthenticated("the bearer token is none of this cluster, or it ran out".to_owned())
 }
 
 /// The user of an answer; nobody unless the token is good and the user has a name.

@@ -11,11 +11,11 @@ async fn ended_after(said: &str, buffer: usize) -> (Result<(), String>, Duration
     for index in 0..1000 {
         register_int_gauge_with_registry!(format!("gauge_{index}"), "One of many", registry).unwrap();
     }
-    let answers = Answers { gate: None, health: HealthChecks::new(), registry };
+    let handler = RequestHandler { auth_filter: None, health: HealthChecks::new(), registry };
     let (mut client, server) = duplex(buffer);
     let begin = Instant::now();
     client.write_all(said.as_bytes()).await.unwrap();
-    let ended = requests(server, &answers).await;
+    let ended = requests(server, &handler).await;
     (ended, begin.elapsed(), client)
 }
 
@@ -75,9 +75,9 @@ async fn what_follows_a_request_is_never_taken_for_more_than_it_is() {
     let mut wrong = Vec::new();
     for (what, said, codes) in table {
         let (_, _, mut client) = ended_after(&said, 64 * 1024).await;
-        let mut answers = String::new();
-        client.read_to_string(&mut answers).await.unwrap();
-        let lines = answers.split("HTTP/1.1 ").skip(1);
+        let mut handler = String::new();
+        client.read_to_string(&mut handler).await.unwrap();
+        let lines = handler.split("HTTP/1.1 ").skip(1);
         let found: Vec<_> = lines.filter_map(|line| line.split(' ').next()).collect();
         if found.join(" ") != codes {
             wrong.push((what, codes, found.join(" ")));
@@ -88,14 +88,15 @@ async fn what_follows_a_request_is_never_taken_for_more_than_it_is() {
 
 #[test]
 fn others_cannot_take_the_places_of_this_hosts_probes() {
-    let room = Room::default();
+    let slots = ConnectionSlots::default();
     let [other, node] = ["192.0.2.1", "192.0.2.7"].map(|address| address.parse::<IpAddr>().unwrap());
-    let taken: Vec<_> = std::iter::from_fn(|| room.place(other, Some(node))).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| slots.acquire(other, Some(node))).collect();
     assert_eq!(taken.len(), OF_OTHERS);
-    let here = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| room.place(here.parse().unwrap(), None));
+    let here =
+        ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(|here| slots.acquire(here.parse().unwrap(), None));
     assert!(here.iter().all(Option::is_some));
     // The address of a pod with hostNetwork is its node's.
-    assert!(room.place(node, Some(node)).is_some() && room.place(node, None).is_none());
+    assert!(slots.acquire(node, Some(node)).is_some() && slots.acquire(node, None).is_none());
     drop(taken);
-    assert!(room.place("2001:db8::1".parse().unwrap(), Some(node)).is_some());
+    assert!(slots.acquire("2001:db8::1".parse().unwrap(), Some(node)).is_some());
 }

@@ -1,12 +1,12 @@
-//! What a probe answers, in the form of `k8s.io/apiserver`.
+//! The response of a probe, in the form of `k8s.io/apiserver`.
 
 use std::fmt::Write as _;
 
 use super::Probe;
 
-/// What is asked of a probe.
+/// A request for a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct HealthQuery<'a> {
     pub(crate) probe: Probe,
     /// One check only, as in `/healthz/ping`.
     pub(crate) name: Option<&'a str>,
@@ -16,7 +16,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) exclude: Vec<&'a str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> HealthQuery<'a> {
     /// `rest` is the path behind the probe's name: empty, or `/` and a check's name.
     pub(crate) fn new(probe: Probe, rest: &'a str, query: &'a str) -> Self {
         let pairs = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -31,49 +31,51 @@ impl<'a> Asked<'a> {
 
 /// How one check went.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CheckResult {
     Ok,
     Failed(String),
     Excluded,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct CheckLine {
     pub(super) name: String,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: CheckResult,
 }
 
 /// How the checks went.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Report {
-    pub(super) lines: Vec<Line>,
+pub(crate) struct HealthReport {
+    pub(super) lines: Vec<CheckLine>,
     /// Names to exclude that no check has.
     pub(super) unmatched: Vec<String>,
 }
 
-impl Report {
+impl HealthReport {
     /// Status code and text. `reasons`: whether the caller may know why a check failed.
-    pub(crate) fn answer(&self, asked: &Asked<'_>, reasons: bool) -> (u16, String) {
-        let failed = self.lines.iter().any(|line| matches!(line.outcome, Outcome::Failed(_)));
-        if let Some(name) = asked.name {
+    pub(crate) fn answer(&self, health_query: &HealthQuery<'_>, reasons: bool) -> (u16, String) {
+        let failed = self.lines.iter().any(|line| matches!(line.outcome, CheckResult::Failed(_)));
+        if let Some(name) = health_query.name {
             return match self.lines.first().map(|line| &line.outcome) {
-                None => (404, format!("there is no check {name:?} in {}\n", asked.probe.name())),
-                Some(Outcome::Ok | Outcome::Excluded) => (200, "ok".to_owned()),
-                Some(Outcome::Failed(reason)) => {
-                    (500, format!("internal server error: {}\n", told(reason, reasons)))
+                None => (404, format!("there is no check {name:?} in {}\n", health_query.probe.name())),
+                Some(CheckResult::Ok | CheckResult::Excluded) => (200, "ok".to_owned()),
+                Some(CheckResult::Failed(reason)) => {
+                    (500, format!("internal server error: {}\n", shown_reason(reason, reasons)))
                 }
             };
         }
-        if !failed && !asked.verbose {
+        if !failed && !health_query.verbose {
             return (200, "ok".to_owned());
         }
         let mut text = String::new();
-        for Line { name, outcome } in &self.lines {
+        for CheckLine { name, outcome } in &self.lines {
             // Writing to a String does not fail.
             let _ = match outcome {
-                Outcome::Ok => writeln!(text, "[+]{name} ok"),
-                Outcome::Excluded => writeln!(text, "[+]{name} excluded: ok"),
-                Outcome::Failed(reason) => writeln!(text, "[-]{name} failed: {}", told(reason, reasons)),
+                CheckResult::Ok => writeln!(text, "[+]{name} ok"),
+                CheckResult::Excluded => writeln!(text, "[+]{name} excluded: ok"),
+                CheckResult::Failed(reason) => {
+                    writeln!(text, "[-]{name} failed: {}", shown_reason(reason, reasons))
+                }
             };
         }
         if !self.unmatched.is_empty() {
@@ -84,12 +86,12 @@ impl Report {
                 names.join(",")
             );
         }
-        let verdict = if failed { "failed" } else { "passed" };
-        let _ = writeln!(text, "{} check {verdict}", asked.probe.name());
+        let result = if failed { "failed" } else { "passed" };
+        let _ = writeln!(text, "{} check {result}", health_query.probe.name());
         (if failed { 500 } else { 200 }, text)
     }
 }
 
-fn told(reason: &str, reasons: bool) -> &str {
+fn shown_reason(reason: &str, reasons: bool) -> &str {
     if reasons { reason } else { "reason withheld" }
 }

@@ -2,8 +2,8 @@ use super::*;
 
 fn ask(health: &HealthChecks, path: &str, reasons: bool) -> (u16, String) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let asked = Asked::new(Probe::Healthz, path.strip_prefix("/healthz").unwrap(), query);
-    health.report(&asked).answer(&asked, reasons)
+    let health_query = HealthQuery::new(Probe::Healthz, path.strip_prefix("/healthz").unwrap(), query);
+    health.report(&health_query).answer(&health_query, reasons)
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn a_check_belongs_to_its_probes_and_may_be_replaced_while_it_is_served() {
     let clone = health.clone();
     clone.add("synced", Scope::READY, || Err("not yet".to_owned()));
     let code = |probe| {
-        let asked = Asked::new(probe, "", "");
-        health.report(&asked).answer(&asked, true).0
+        let health_query = HealthQuery::new(probe, "", "");
+        health.report(&health_query).answer(&health_query, true).0
     };
     assert_eq!([Probe::Healthz, Probe::Livez, Probe::Readyz].map(code), [200, 200, 500]);
     clone.add("synced", Scope::READY, || Ok(()));

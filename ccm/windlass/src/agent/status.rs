@@ -10,7 +10,7 @@ use windlass_api::{
     CONDITION_ANNOUNCED, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED,
     REASON_UNGUARDED, VirtualIP, VirtualRouter,
 };
-use windlass_ccm::conditions::Saying;
+use windlass_ccm::conditions::DesiredCondition;
 use windlass_engine::RouterKey;
 
 use super::activity::{ActivePeriod, RouterActivity};
@@ -365,7 +365,7 @@ fn announced_patch(
         | Finding::Stopped
         | Finding::Quarantined => (None, false),
     };
-    let saying = Saying {
+    let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,
         holds,
         reason: finding.reason(),
@@ -373,7 +373,7 @@ fn announced_patch(
         generation: vip.metadata.generation,
     };
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    saying.put(&mut conditions, context.wall);
+    desired.set_in(&mut conditions, context.wall);
     let patch = json!({ "activeNode": node, "conditions": conditions });
     status_patch(Kind::VirtualIP, vip, active, &patch)
 }

@@ -52,7 +52,7 @@ where
 {
     let (store, mut writer) = reflector::store();
     let kind = K::plural(&());
-    let options = watch::Options { name, seconds: WATCH_SECONDS, backoff: backoff(node) };
+    let options = watch::WatchOptions { name, seconds: WATCH_SECONDS, backoff: backoff(node) };
     let mut events = watch::watch::<K>(client, options);
     let known = store.clone();
     tokio::spawn(async move {

@@ -35,7 +35,7 @@ pub(crate) use self::nodes::cloud_config::ConfigFile;
 use self::placement::apply::Applier;
 use self::provider::load_balancer::Provider;
 use self::provider::upkeep::Upkeep;
-use self::state::shared::Shared;
+use self::state::shared::SharedState;
 use self::state::wakeup;
 use self::state::watch::{follow, watch, watch_if_there};
 use self::stores::clock::Clock;
@@ -67,7 +67,7 @@ impl Windlass {
 impl CloudProvider for Windlass {
     const NAME: &'static str = "windlass";
     const CLASS_FINALIZER: Option<&'static str> = Some(CLASS_FINALIZER);
-    type Balancer = Provider;
+    type LoadBalancer = Provider;
     type Instances = Provider;
 
     fn register(&self, registry: &Registry) -> prometheus::Result<()> {
@@ -80,9 +80,9 @@ impl CloudProvider for Windlass {
         let Context { client, informers, token, cloud_config, .. } = context;
         let (services, service_changes) = informers.services().subscribe();
         let (nodes, node_changes) = informers.nodes().subscribe();
-        let shared = Arc::new(Shared::new(self.settings, self.clock, services, nodes));
+        let shared = Arc::new(SharedState::new(self.settings, self.clock, services, nodes));
         self.pools.show(&shared);
-        // What becomes of a Service's addresses is told by the same voice as the rest of what becomes of it.
+        // Events about a Service's addresses come from the same component as those of the service controller.
         let recorder = Recorder::new(client.clone(), &ServiceOptions::default().component);
         let (events, writer) = EventSink::new(recorder, token.clone());
         let provider = Arc::new(Provider::new(client.clone(), Arc::clone(&shared), events));

@@ -1,13 +1,13 @@
 //! The whole controller against an API server in memory: what it leaves behind when it dies, when there are two of it, and
 //! when the API server is slow and fails.
 
-mod contest;
 mod crash;
 mod edits;
 mod external;
-mod hands;
+mod foreign_writers;
 mod leftovers;
 mod lives;
+mod manual_edits;
 mod memories;
 mod named_pools;
 mod race;

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use super::fields::{self, FieldError};
-use super::{Converted, input, pools};
+use super::input;
 
 /// A pool as MetalLB has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,28 +55,27 @@ impl Advertisement {
     }
 }
 
-/// What an input holds.
+/// MetalLB's objects in an input, and what cannot be converted.
 #[derive(Debug, Default)]
-struct Found {
-    pools: Vec<Pool>,
-    advertisements: Vec<Advertisement>,
-    warnings: Vec<String>,
-    errors: Vec<String>,
+pub(super) struct MetalLbObjects {
+    pub(super) pools: Vec<Pool>,
+    pub(super) advertisements: Vec<Advertisement>,
+    pub(super) warnings: Vec<String>,
+    pub(super) errors: Vec<String>,
 }
 
-/// Converts every pool in `text`.
-pub(crate) fn convert(text: &str) -> Converted {
+/// Reads every object in `text`.
+pub(super) fn read(text: &str) -> MetalLbObjects {
     let (objects, errors) = input::objects(text);
-    let mut found = Found { errors, ..Found::default() };
+    let mut read = MetalLbObjects { errors, ..MetalLbObjects::default() };
     for object in &objects {
-        found.read(object);
+        read.add(object);
     }
-    let Found { pools, advertisements, warnings, errors } = found;
-    pools::write(&pools, &advertisements, Converted { warnings, errors, ..Converted::default() })
+    read
 }
 
-impl Found {
-    fn read(&mut self, object: &Value) {
+impl MetalLbObjects {
+    fn add(&mut self, object: &Value) {
         let kind = object["kind"].as_str().unwrap_or_default();
         let origin = origin(object);
         let is_metallb =

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use windlass_api::{AvoidReserved, VirtualIPPoolSpec};
 
-use super::Converted;
+use super::Conversion;
 use super::addresses::Range;
-use super::metallb::{Advertisement, Allocation, Pool};
+use super::metallb::{Advertisement, Allocation, MetalLbObjects, Pool};
 
 /// The last `spec.priority` there is.
 const LAST: i32 = 1_000_000;
@@ -16,15 +16,17 @@ const MAX_RANGES: usize = 64;
 const MAX_NAMESPACES: usize = 256;
 const MAX_SELECTORS: usize = 32;
 
-/// Adds the pools to what is said of them already.
-pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut converted: Converted) -> Converted {
+/// Converts the pools.
+pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
+    let MetalLbObjects { pools, advertisements, warnings, errors } = objects;
+    let mut conversion = Conversion { warnings, errors, ..Conversion::default() };
     let mut names = BTreeSet::new();
-    let unordered = last_priority(pools);
-    for pool in pools {
+    let unordered = last_priority(&pools);
+    for pool in &pools {
         let name = match object_name(&pool.name) {
             Some(name) if names.insert(name.clone()) => name,
             Some(name) => {
-                converted.errors.push(format!(
+                conversion.errors.push(format!(
                     "{}: another pool is called {name:?} already, and VirtualIPPools have no namespaces; rename one. It was left \
                      out",
                     pool.origin
@@ -32,16 +34,16 @@ pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut conver
                 continue;
             }
             None => {
-                converted.errors.push(format!(
+                conversion.errors.push(format!(
                     "{}: no VirtualIPPool can be called {:?}; rename it. It was left out",
                     pool.origin, pool.name
                 ));
                 continue;
             }
         };
-        let Some(spec) = spec(pool, unordered, advertisements, &mut converted) else { continue };
+        let Some(spec) = spec(pool, unordered, &advertisements, &mut conversion) else { continue };
         if name != pool.name {
-            converted.warnings.push(format!(
+            conversion.warnings.push(format!(
                 "{}: the VirtualIPPool is called {name:?}, because Kubernetes has no object called {:?}; annotations of Services \
                  that name it have to follow",
                 pool.origin, pool.name
@@ -52,19 +54,19 @@ pub(super) fn write(pools: &[Pool], advertisements: &[Advertisement], mut conver
         });
         match serde_saphyr::to_string(&object) {
             Ok(text) => {
-                converted.yaml.push_str("---\n");
-                converted.yaml.push_str(&text);
+                conversion.yaml.push_str("---\n");
+                conversion.yaml.push_str(&text);
                 if !text.ends_with('\n') {
-                    converted.yaml.push('\n');
+                    conversion.yaml.push('\n');
                 }
-                converted.pools += 1;
+                conversion.pools += 1;
             }
             Err(error) => {
-                converted.errors.push(format!("{}: cannot be written as YAML: {error}", pool.origin));
+                conversion.errors.push(format!("{}: cannot be written as YAML: {error}", pool.origin));
             }
         }
     }
-    converted
+    conversion
 }
 
 /// What pools without a priority get, so that they come after those with one. Of equal priorities the pools that select
@@ -80,7 +82,7 @@ fn spec(
     pool: &Pool,
     unordered: i32,
     advertisements: &[Advertisement],
-    converted: &mut Converted,
+    conversion: &mut Conversion,
 ) -> Option<Value> {
     let allocation = pool.allocation.clone().unwrap_or(Allocation {
         priority: 0,
@@ -88,13 +90,13 @@ fn spec(
         namespace_selectors: Vec::new(),
         service_selectors: Vec::new(),
     });
-    if let Some(why) = refused(&allocation) {
-        converted.errors.push(format!("{}: {why}. It was left out", pool.origin));
+    if let Some(why) = unsupported_restriction(&allocation) {
+        conversion.errors.push(format!("{}: {why}. It was left out", pool.origin));
         return None;
     }
-    let addresses = addresses(pool, converted);
+    let addresses = addresses(pool, conversion);
     if addresses.is_empty() || addresses.len() > MAX_RANGES {
-        converted.errors.push(format!(
+        conversion.errors.push(format!(
             "{}: spec.addresses has {} usable ranges, and a VirtualIPPool has 1 to {MAX_RANGES}; {}. It was left out",
             pool.origin,
             addresses.len(),
@@ -108,11 +110,11 @@ fn spec(
         addresses,
         auto_assign: pool.auto_assign,
         avoid_reserved,
-        priority: priority(pool, &allocation, unordered, converted),
+        priority: priority(pool, &allocation, unordered, conversion),
         namespaces: allocation.namespaces,
         namespace_selectors: allocation.namespace_selectors,
         service_selectors: allocation.service_selectors,
-        interface: interface(pool, advertisements, converted),
+        interface: interface(pool, advertisements, conversion),
         ..VirtualIPPoolSpec::default()
     };
     let (spec, default) = (json!(spec), json!(VirtualIPPoolSpec::default()));
@@ -123,7 +125,7 @@ fn spec(
 }
 
 /// A restriction that cannot be kept: leaving it out would open the pool to others.
-fn refused(allocation: &Allocation) -> Option<String> {
+fn unsupported_restriction(allocation: &Allocation) -> Option<String> {
     let Allocation { priority: _, namespaces, namespace_selectors, service_selectors } = allocation;
     if let Some(bad) = namespaces.iter().find(|name| !is_label(name)) {
         return Some(format!(
@@ -142,26 +144,26 @@ fn refused(allocation: &Allocation) -> Option<String> {
     })
 }
 
-fn addresses(pool: &Pool, converted: &mut Converted) -> Vec<String> {
+fn addresses(pool: &Pool, conversion: &mut Conversion) -> Vec<String> {
     let (mut ranges, mut written): (Vec<Range>, Vec<String>) = (Vec::new(), Vec::new());
     for (index, text) in pool.addresses.iter().enumerate() {
         let what = format!("{}: spec.addresses[{index}]", pool.origin);
         let range = match Range::read(text) {
             Ok(range) => range,
             Err(error) => {
-                converted.errors.push(format!("{what} {error}. It was left out"));
+                conversion.errors.push(format!("{what} {error}. It was left out"));
                 continue;
             }
         };
         if let Some(subnet) = Range::subnet_of_host(text) {
-            converted.warnings.push(format!(
+            conversion.warnings.push(format!(
                 "{what} {text:?} has bits set behind its prefix length, and MetalLB gives all of {subnet}: so does the \
                  VirtualIPPool. If only that address was meant, write it with its full prefix length"
             ));
         }
         let left = range.without(&ranges);
         if left != [range] {
-            converted.warnings.push(format!("{what} {text:?} overlaps an earlier range: taken once"));
+            conversion.warnings.push(format!("{what} {text:?} overlaps an earlier range: taken once"));
         }
         written.extend(left.iter().map(|part| part.written(pool.avoid_buggy_ips)));
         ranges.extend(left);
@@ -169,14 +171,14 @@ fn addresses(pool: &Pool, converted: &mut Converted) -> Vec<String> {
     written
 }
 
-fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, converted: &mut Converted) -> i32 {
+fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, conversion: &mut Conversion) -> i32 {
     let field = "spec.serviceAllocation.priority";
     match i32::try_from(allocation.priority) {
         Ok(0) => unordered,
         Ok(priority) if (1..LAST).contains(&priority) => priority,
         Ok(_) | Err(_) => {
             let nearest = if allocation.priority < 0 { 0 } else { LAST - 1 };
-            converted.warnings.push(format!(
+            conversion.warnings.push(format!(
                 "{}: {field} is {}, and a VirtualIPPool has 0 to {LAST}: it became {nearest}; look at the order of the pools",
                 pool.origin, allocation.priority
             ));
@@ -186,10 +188,10 @@ fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, converted: &mu
 }
 
 /// The interface that the pool's advertisements agree on.
-fn interface(pool: &Pool, advertisements: &[Advertisement], converted: &mut Converted) -> Option<String> {
+fn interface(pool: &Pool, advertisements: &[Advertisement], conversion: &mut Conversion) -> Option<String> {
     let announced = advertisements.iter().any(|one| one.may_announce(&pool.name));
     if !advertisements.is_empty() && !announced {
-        converted.warnings.push(format!(
+        conversion.warnings.push(format!(
             "{}: no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set \
              spec.disabled on the VirtualIPPool to give nothing from it",
             pool.origin
@@ -207,7 +209,7 @@ fn interface(pool: &Pool, advertisements: &[Advertisement], converted: &mut Conv
     match choice[..] {
         [one] if is_interface(one) => Some(one.to_owned()),
         _ => {
-            converted.warnings.push(format!(
+            conversion.warnings.push(format!(
                 "{origin}: spec.interfaces is {choice:?} for pool {:?}, and a VirtualIPPool names one: each node announces on \
                  the interface whose subnet holds the address, unless you set spec.interface",
                 pool.name

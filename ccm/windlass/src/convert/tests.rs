@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_api::VirtualIPPool;
 
-use super::Converted;
-use super::metallb::convert;
+use super::{Conversion, convert};
 
 const POOL: &str = "apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: first, namespace: metallb-system}\n";
 
@@ -24,9 +23,9 @@ fn object(kind: &str, name: &str, spec: &str) -> String {
 }
 
 /// The VirtualIPPools that were printed; each is what the API server takes.
-fn printed(converted: &Converted) -> Vec<Value> {
-    let pools: Vec<Value> = serde_saphyr::from_multiple(&converted.yaml).expect("YAML");
-    assert_eq!(pools.len(), converted.pools);
+fn printed(conversion: &Conversion) -> Vec<Value> {
+    let pools: Vec<Value> = serde_saphyr::from_multiple(&conversion.yaml).expect("YAML");
+    assert_eq!(pools.len(), conversion.pools);
     for pool in &pools {
         serde_json::from_value::<VirtualIPPool>(pool.clone()).expect("a VirtualIPPool");
         schema::check("virtualippools.windlass.dev", pool);
@@ -36,9 +35,9 @@ fn printed(converted: &Converted) -> Vec<Value> {
 
 /// The specs of what was printed, with nothing to be said of it.
 fn quietly(text: &str) -> Vec<Value> {
-    let converted = convert(text);
-    assert_eq!((&converted.warnings, &converted.errors), (&vec![], &vec![]), "{text}");
-    printed(&converted).into_iter().map(|pool| pool["spec"].clone()).collect()
+    let conversion = convert(text);
+    assert_eq!((&conversion.warnings, &conversion.errors), (&vec![], &vec![]), "{text}");
+    printed(&conversion).into_iter().map(|pool| pool["spec"].clone()).collect()
 }
 
 fn contains_all(said: &[String], words: &[&[&str]]) {
@@ -56,8 +55,8 @@ fn a_pool_is_printed_with_what_differs_from_the_defaults() {
         "  addresses:\n  - 192.168.10.0/24\n  - 192.168.9.1-192.168.9.5\n  - fc00:f853:0ccd:e799::/124\n  autoAssign: false",
     );
     let expected = "---\napiVersion: windlass.dev/v1alpha1\nkind: VirtualIPPool\nmetadata:\n  name: first\nspec:\n  addresses:\n";
-    let converted = convert(&text);
-    assert!(converted.yaml.starts_with(expected), "{}", converted.yaml);
+    let conversion = convert(&text);
+    assert!(conversion.yaml.starts_with(expected), "{}", conversion.yaml);
     let spec = json!({
         "addresses": ["192.168.10.0/24", "192.168.9.1-192.168.9.5", "fc00:f853:ccd:e799::/124"], "autoAssign": false,
     });
@@ -120,10 +119,11 @@ fn a_list_of_kubectl_and_a_bad_document_stop_nothing() {
          metadata: {{name: a}}, spec: {{addresses: [192.0.2.0/24]}}}}\n--- # comment\n: : [\n---\n# nothing\n{}",
         pool("  addresses: [198.51.100.0/24]")
     );
-    let converted = convert(&list);
-    let names: Vec<Value> = printed(&converted).iter().map(|pool| pool["metadata"]["name"].clone()).collect();
+    let conversion = convert(&list);
+    let names: Vec<Value> =
+        printed(&conversion).iter().map(|pool| pool["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["a", "first"]);
-    contains_all(&converted.errors, &[&["begins in line 5", "not YAML", "line 6 column 1"]]);
+    contains_all(&conversion.errors, &[&["begins in line 5", "not YAML", "line 6 column 1"]]);
     let json = r#"{"kind":"List","items":[{"apiVersion":"metallb.io/v1beta1","kind":"IPAddressPool",
         "metadata":{"name":"j"},"spec":{"addresses":["192.0.2.0/24"]}}]}"#;
     assert_eq!(quietly(json).len(), 1);
@@ -155,20 +155,20 @@ fn the_config_map_of_old_versions_is_read() {
         address-pools:\n    - name: My_Pool\n      protocol: layer2\n      addresses: [192.0.2.0/28]\n      auto-assign: false\n    \
         - name: routed\n      protocol: bgp\n      addresses: ['198.51.100.0/28']\n      avoid-buggy-ips: true\n    \
         - name: broken\n      addresses: 7\n    peers:\n    - peer-address: 10.0.0.1\n";
-    let converted = convert(text);
-    let pools = printed(&converted);
+    let conversion = convert(text);
+    let pools = printed(&conversion);
     assert_eq!(pools[0]["metadata"]["name"], "my-pool");
     assert_eq!(pools[0]["spec"], json!({ "addresses": ["192.0.2.0/28"], "autoAssign": false }));
     assert_eq!(pools[1]["spec"]["avoidReserved"], "SubnetAndClassC");
     contains_all(
-        &converted.warnings,
+        &conversion.warnings,
         &[
             &["ConfigMap metallb-system/config", "peers", "BGP"],
             &["address-pools[1]", "protocol", "BGP"],
             &["address-pools[0]", "\"my-pool\"", "\"My_Pool\""],
         ],
     );
-    contains_all(&converted.errors, &[&["address-pools[2]", "addresses is 7 where a list belongs"]]);
+    contains_all(&conversion.errors, &[&["address-pools[2]", "addresses is 7 where a list belongs"]]);
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn what_has_no_equivalent_is_said_with_object_field_and_remedy() {
         (pool("  addresses: [192.0.2.0/24]\n  serviceAllocation: {priority: 5000000}"), &["became 999999"]),
     ];
     for (text, words) in rows {
-        let converted = convert(&text);
-        contains_all(&converted.warnings, &[words]);
-        assert_eq!(converted.errors, [""; 0], "{text}");
-        assert_eq!(printed(&converted).len(), 1);
+        let conversion = convert(&text);
+        contains_all(&conversion.warnings, &[words]);
+        assert_eq!(conversion.errors, [""; 0], "{text}");
+        assert_eq!(printed(&conversion).len(), 1);
     }
 }
 
@@ -262,9 +262,9 @@ fn what_cannot_be_converted_is_an_error_and_never_opens_a_pool_to_others() {
         (object("IPAddressPool", "''", "{addresses: [192.0.2.0/24]}"), 0, &[&["metadata.name is missing"]]),
     ];
     for (text, left, words) in rows {
-        let converted = convert(&text);
-        contains_all(&converted.errors, words);
-        assert_eq!(printed(&converted).len(), left, "{text}");
+        let conversion = convert(&text);
+        contains_all(&conversion.errors, words);
+        assert_eq!(printed(&conversion).len(), left, "{text}");
     }
     assert_eq!(printed(&convert(&many(64))).len(), 1);
 }
@@ -274,8 +274,8 @@ fn what_is_no_pool_gives_none() {
     for text in
         ["", "---\n---\n", "# only a comment", "7", "hello", "[]", "kind: List", "kind: List\nitems: 7"]
     {
-        let converted = convert(text);
-        assert_eq!((converted.pools, converted.yaml.as_str()), (0, ""), "{text:?}");
+        let conversion = convert(text);
+        assert_eq!((conversion.pools, conversion.yaml.as_str()), (0, ""), "{text:?}");
     }
     let deep = "[".repeat(100_000);
     assert_eq!(convert(&deep).errors.len(), 1);

@@ -8,7 +8,7 @@ use crate::watch::Event;
 
 const N1: &str = "n1";
 
-fn event(state: &mut State, event: Event<Node>) {
+fn event(state: &mut LifecycleControllerState, event: Event<Node>) {
     let changes = state.nodes.handle(event);
     state.changed(&changes);
 }
@@ -22,9 +22,11 @@ fn n1(uid: &str) -> Node {
 }
 
 /// A state that has seen this node and no other.
-fn knowing(node: &Node) -> State {
-    let mut state =
-        State::new(Informer::default(), Metrics::unregistered("lease").queues.of("node-lifecycle"));
+fn knowing(node: &Node) -> LifecycleControllerState {
+    let mut state = LifecycleControllerState::new(
+        Informer::default(),
+        Metrics::unregistered("lease").queues.of("node-lifecycle"),
+    );
     for shown in [Event::Init, Event::InitApply(node.clone()), Event::InitDone] {
         event(&mut state, shown);
     }
@@ -32,25 +34,25 @@ fn knowing(node: &Node) -> State {
 }
 
 /// Looks, works on what is due, and takes in how it went.
-fn turn(state: &mut State, outcome: Outcome, now: Instant) -> Option<String> {
-    state.look();
+fn turn(state: &mut LifecycleControllerState, outcome: LifecycleOutcome, now: Instant) -> Option<String> {
+    state.check_nodes();
     let (name, node) = state.next(now).expect("a node to look at");
     state.finish(&name, &node, outcome, now)
 }
 
-fn refused() -> Outcome {
-    Outcome::DeleteFailed(CallError::Timeout(Duration::ZERO))
+fn refused() -> LifecycleOutcome {
+    LifecycleOutcome::DeleteFailed(CallError::Timeout(Duration::ZERO))
 }
 
 /// Whether there is something to do at `now`, after a look.
-fn is_due(state: &mut State, now: Instant) -> bool {
-    state.look();
+fn is_due(state: &mut LifecycleControllerState, now: Instant) -> bool {
+    state.check_nodes();
     state.next(now).is_some()
 }
 
 #[test]
 fn a_node_that_was_deleted_is_let_be_until_the_watch_had_time_to_show_it() {
-    for outcome in [Outcome::Deleted, Outcome::Gone] {
+    for outcome in [LifecycleOutcome::Deleted, LifecycleOutcome::Gone] {
         let (mut state, now) = (knowing(&n1("a")), Instant::now());
         assert_eq!(turn(&mut state, outcome, now), None);
         assert!(!is_due(&mut state, now + UNSEEN / 2));
@@ -74,10 +76,10 @@ fn a_node_that_was_made_again_does_not_wait_for_the_one_before() {
 #[test]
 fn the_same_trouble_is_told_once() {
     let (mut state, now) = (knowing(&n1("a")), Instant::now());
-    let unknown = |words: &str| Outcome::Unknown(ProviderError::Transient(words.to_owned()));
+    let unknown = |words: &str| LifecycleOutcome::Unknown(ProviderError::Transient(words.to_owned()));
     let told = ["x", "x", "y"].map(|words| turn(&mut state, unknown(words), now).is_some());
     assert_eq!(told, [true, false, true]);
-    assert_eq!(turn(&mut state, Outcome::Kept, now), None);
+    assert_eq!(turn(&mut state, LifecycleOutcome::Kept, now), None);
     assert!(turn(&mut state, unknown("y"), now).is_some(), "it was well in between");
 }
 
@@ -86,6 +88,6 @@ fn what_was_written_is_known_before_the_watch_shows_it() {
     let (mut state, now) = (knowing(&n1("a")), Instant::now());
     let change = json!({ "metadata": { "uid": "a", "resourceVersion": "1000" } });
     let ready = node_object(with(node(N1), &change));
-    assert_eq!(turn(&mut state, Outcome::Written(Box::new(ready)), now), None);
+    assert_eq!(turn(&mut state, LifecycleOutcome::Written(Box::new(ready)), now), None);
     assert!(!is_due(&mut state, now), "it is ready");
 }

@@ -22,14 +22,14 @@ fn all_that_is_known_of_a_user_is_asked_about() {
     let (groups, scopes) = (vec!["people".to_owned()], vec!["a".to_owned()]);
     let extra = BTreeMap::from([("scopes".to_owned(), scopes)]);
     let user = User { name: "jane".to_owned(), uid: Some("7".to_owned()), groups, extra };
-    let asked = question(&user, "get", "/metrics");
+    let asked = review_spec(&user, "get", "/metrics");
     let user = User {
         name: asked.user.unwrap(),
         uid: asked.uid,
         groups: asked.groups.unwrap(),
         extra: asked.extra.unwrap(),
     };
-    assert_eq!(question(&user, "get", "/metrics").extra.unwrap()["scopes"], ["a"]);
+    assert_eq!(review_spec(&user, "get", "/metrics").extra.unwrap()["scopes"], ["a"]);
     assert_eq!(
         (&*user.name, user.uid.as_deref(), &*user.groups),
         ("jane", Some("7"), &["people".to_owned()][..])

@@ -1,5 +1,5 @@
-//! Our condition on a Service as a memory: what it says of the addresses that the Service has, and how that is read again.
-//! It outlives the object and the pool, and a hand that forges the status leaves it alone. Pure.
+//! Our condition on a Service as a record of its addresses: how it is written, and how it is read again. It outlives the object
+//! and the pool, and whoever edits the addresses in the status seldom edits it. Pure.
 
 use std::net::IpAddr;
 
@@ -9,41 +9,40 @@ use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_ccm::conditions::find;
 use windlass_ipam::Planned;
 
-/// What a condition says of an address that a Service has, as far as it does not depend on its pool.
-fn from(address: IpAddr) -> String {
+/// How the item of an address in the condition's message begins, whatever its pool.
+fn item_prefix(address: IpAddr) -> String {
     format!("{address} from ")
 }
 
 /// Our condition on the Service.
-fn ours(service: &Service) -> Option<&Condition> {
+fn allocated_condition(service: &Service) -> Option<&Condition> {
     find(service.status.as_ref()?.conditions.as_ref()?, CONDITION_ADDRESS_ALLOCATED)
 }
 
 /// Whether our condition on the Service says that it has `address` as it asks, which is that it names `pool`.
-pub(crate) fn says_of_pool(service: &Service, address: IpAddr, pool: &str) -> bool {
+pub(crate) fn says_has_from_pool(service: &Service, address: IpAddr, pool: &str) -> bool {
     let of_pool = format!("pool {pool:?}");
-    items(service).any(|item| item.starts_with(&from(address)) && item.contains(&of_pool))
+    items(service).any(|item| item.starts_with(&item_prefix(address)) && item.contains(&of_pool))
 }
 
-/// Whether our condition on the Service says that it has `address`: a memory of the kind that outlives the object and the
-/// pool.
-pub(crate) fn says_ours(service: &Service, address: IpAddr) -> bool {
-    items(service).any(|item| item.starts_with(&from(address)))
+/// Whether our condition on the Service says that it has `address`.
+pub(crate) fn says_has_address(service: &Service, address: IpAddr) -> bool {
+    items(service).any(|item| item.starts_with(&item_prefix(address)))
 }
 
-/// What our condition on the Service says, piece by piece.
+/// The items of the message of our condition on the Service.
 fn items(service: &Service) -> impl Iterator<Item = &str> {
-    let message = ours(service).map_or("", |condition| &condition.message);
+    let message = allocated_condition(service).map_or("", |condition| &condition.message);
     message.split("; ").flat_map(|part| part.split(", "))
 }
 
-/// Which of these addresses is from where, for a Service that names `pool`.
-pub(crate) fn has(pool: Option<&str>, kept: &[&Planned]) -> String {
+/// The part of the message that lists these addresses and their pools, for a Service that names `pool`.
+pub(crate) fn held_addresses(pool: Option<&str>, kept: &[&Planned]) -> String {
     let named = |planned: &&Planned| {
         let its = planned.pool.as_deref();
         let its_pool = its.map_or_else(|| "no pool".to_owned(), |its| format!("pool {its:?}"));
         let instead = pool.filter(|pool| its != Some(*pool)).map(|pool| format!(" instead of pool {pool:?}"));
-        format!("{}{its_pool}{}", from(planned.address), instead.unwrap_or_default())
+        format!("{}{its_pool}{}", item_prefix(planned.address), instead.unwrap_or_default())
     };
     kept.iter().map(named).collect::<Vec<_>>().join(", ")
 }

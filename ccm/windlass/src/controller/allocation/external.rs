@@ -5,14 +5,14 @@
 //! pool are announced whose admin allows it, for Services that the pool is for, and never one that somebody else has.
 
 mod claims;
-mod judge;
+mod decide;
 mod uses;
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 
-pub(crate) use judge::Told;
+pub(crate) use decide::ReportedRejections;
 
 /// The addresses in `spec.externalIPs`, each once, in the order in which they are written. (The API server has checked that
 /// they are addresses.)

@@ -1,4 +1,4 @@
-//! Who holds which address, in memory: the allocator, and for each address what stands behind it.
+//! The holders of each address, in memory: the allocator, and for each address its object and its future owners.
 //!
 //! The truth is the cluster: a `VirtualIP` object *is* the claim, because two objects cannot have one name. An entry of
 //! the ledger is that object as it was seen last, and the Services that this controller is about to make owners of it.
@@ -18,81 +18,81 @@ use windlass_ipam::{
 use crate::controller::stores::clock::moment;
 use windlass_ccm::store::version;
 
-/// The object behind an address, as far as it matters here.
+/// The `VirtualIP` of an address as it was seen last, as far as it matters here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedVip {
     /// `metadata.uid`.
     pub(crate) uid: String,
     /// `metadata.resourceVersion`.
     pub(crate) version: u64,
-    /// `spec.owners`: those that were known before come first, whatever order a hand gave them.
+    /// `spec.owners`: those that were known before come first, in whatever order somebody wrote them.
     pub(crate) owners: Vec<ServiceRef>,
     /// `spec.quarantine`.
     pub(crate) quarantine: Option<Quarantine>,
 }
 
-/// One address.
+/// The object of one address, and the Services that are to become its owners.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Entry {
-    object: Option<Seen>,
-    /// Services that keep the address although no object says that it is theirs: a hand took the object, or their names from
-    /// it, or their status shows it. They are to become owners, before everybody else. None of them is one.
-    kept: Vec<ServiceRef>,
-    /// Services that are to become owners: the call is not made or not answered yet. None of them is one already.
-    intents: Vec<ServiceRef>,
-    /// Since one of those who have it had it, some node was seen to announce it, or the status of one of them to show it.
-    proven: bool,
+struct AddressEntry {
+    object: Option<ObservedVip>,
+    /// Services that keep the address although no object names them: somebody deleted the object, or removed them from its
+    /// owners, or their status shows it. They are to become owners, before all others. None of them is one.
+    retained: Vec<ServiceRef>,
+    /// Services that were promised the address: the call that makes them owners is not made or not answered yet.
+    pending_owners: Vec<ServiceRef>,
+    /// While one of its present holders held it, some node announced it or a status showed it.
+    was_in_use: bool,
 }
 
-/// What the allocator is to show of an address.
+/// An address as the allocator is to have it.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum AddressState {
     Held(Vec<ServiceRef>),
-    KeptBack(Quarantined<ServiceRef>),
+    InQuarantine(Quarantined<ServiceRef>),
 }
 
-/// What is to be done so that a Service owns an address that it was promised.
+/// The call that makes a Service an owner of an address that it was promised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// Nothing: the object names it.
+pub(crate) enum ClaimAction {
+    /// None: the object names it already.
     Owned,
-    /// The object is to be made.
+    /// Create the object.
     Create,
-    /// The owners of this object are to be these, it among them.
-    Join { object: Seen, owners: Vec<ServiceRef> },
-    /// This object is in quarantine, and is to be taken out for it.
-    Recall(Seen),
+    /// Set the owners of this object to these, which include it.
+    Join { object: ObservedVip, owners: Vec<ServiceRef> },
+    /// End the quarantine of this object for it.
+    LiftQuarantine(ObservedVip),
 }
 
-/// How a Service is to be parted from an address.
+/// The call that releases an address of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It has no part in it.
+pub(crate) enum ReleaseAction {
+    /// None: it does not hold the address.
     None,
-    /// The answer to a call may have been lost: whether it owns the object is to be read.
+    /// Read the object: the answer to a call that made it an owner may have been lost.
     Read,
-    /// Others own the object too; these stay.
-    Leave { object: Seen, stay: Vec<ServiceRef> },
-    /// It is the last owner that the object names, but others keep the address: the owners are to be these first.
-    Yield { object: Seen, owners: Vec<ServiceRef> },
+    /// Remove it from the owners; these remain.
+    Leave { object: ObservedVip, remaining: Vec<ServiceRef> },
+    /// It is the last owner that the object names, but others retain the address: first set the owners to these.
+    HandOver { object: ObservedVip, owners: Vec<ServiceRef> },
     /// It is the last owner.
-    Last(Seen),
+    LastOwner(ObservedVip),
 }
 
-/// What an observation changed.
+/// What an observation changed for one address.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    /// Services that held the address and do not any more.
+pub(crate) struct LedgerChange {
+    /// Services that no longer hold the address.
     pub(crate) lost: Vec<ServiceRef>,
-    /// Services that hold the address but have to make the object again, or put themselves back among its owners.
-    pub(crate) bare: Vec<ServiceRef>,
-    /// Services that the object names, and that were not promised the address.
+    /// Services that hold the address but have to create the object again, or to become owners again.
+    pub(crate) to_reclaim: Vec<ServiceRef>,
+    /// Services that hold the address because the object names them, without a promise.
     pub(crate) joined: Vec<ServiceRef>,
-    /// Others may be given the address now, or may join its owners.
+    /// Others may be allocated the address now, or may join its owners.
     pub(crate) freed: bool,
 }
 
-impl Seen {
+impl ObservedVip {
     fn new(vip: &VirtualIP) -> Self {
         Self {
             uid: vip.uid().unwrap_or_default(),
@@ -102,22 +102,23 @@ impl Seen {
         }
     }
 
-    /// The Services that have the address by this object.
+    /// The Services that hold the address by this object.
     fn holders(&self) -> &[ServiceRef] {
         if self.quarantine.is_some() { &[] } else { &self.owners }
     }
 }
 
-impl Entry {
-    fn standing(&self) -> Standing {
+impl AddressEntry {
+    fn address_state(&self) -> AddressState {
         let object = self.object.as_ref();
-        let owners = object.map_or(&[][..], Seen::holders);
-        let holders: Vec<_> = self.kept.iter().chain(owners).chain(&self.intents).cloned().collect();
+        let owners = object.map_or(&[][..], ObservedVip::holders);
+        let holders: Vec<_> =
+            self.retained.iter().chain(owners).chain(&self.pending_owners).cloned().collect();
         match object.and_then(|object| Some((object, object.quarantine.as_ref()?))) {
             Some((object, quarantine)) if holders.is_empty() => {
-                Standing::KeptBack(kept_back(object, quarantine))
+                AddressState::InQuarantine(quarantined(object, quarantine))
             }
-            Some(_) | None => Standing::Held(holders),
+            Some(_) | None => AddressState::Held(holders),
         }
     }
 
@@ -126,38 +127,38 @@ impl Entry {
     }
 
     fn is_promised(&self, holder: &ServiceRef) -> bool {
-        self.kept.contains(holder) || self.intents.contains(holder)
+        self.retained.contains(holder) || self.pending_owners.contains(holder)
     }
 
-    /// `holder` is to become an owner, unless it is one.
+    /// Notes that `holder` is to become an owner, unless it is one.
     fn promise(&mut self, holder: &ServiceRef) {
         if !self.owns(holder) && !self.is_promised(holder) {
-            self.intents.push(holder.clone());
+            self.pending_owners.push(holder.clone());
         }
     }
 
-    /// The object is this one now. `keep` says which Services that it names no more keep the address.
-    fn see(&mut self, mut new: Seen, keep: impl Fn(&ServiceRef, bool) -> bool) {
+    /// Takes in a newer version of the object. `keep` says which Services that it no longer names retain the address.
+    fn observe(&mut self, mut new: ObservedVip, keep: impl Fn(&ServiceRef, bool) -> bool) {
         if self.object.as_ref().is_some_and(|known| known.version >= new.version && new.version != 0) {
             return;
         }
         if let Some(known) = self.object.take() {
             // (Those kept are among the owners of an object in quarantine.)
-            let others = known.owners.iter().filter(|one| !self.kept.contains(one));
-            let known_first: Vec<ServiceRef> = self.kept.iter().chain(others).cloned().collect();
+            let others = known.owners.iter().filter(|one| !self.retained.contains(one));
+            let known_first: Vec<ServiceRef> = self.retained.iter().chain(others).cloned().collect();
             let (before, others): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut new.owners).into_iter().partition(|one| known_first.contains(one));
             let in_order = known_first.into_iter().filter(|one| before.contains(one));
             new.owners = in_order.chain(others).collect();
             let dropped = known.holders().iter().filter(|one| !new.holders().contains(one));
-            let kept: Vec<_> = dropped.filter(|one| keep(one, self.proven)).cloned().collect();
-            self.kept.extend(kept);
+            let retained: Vec<_> = dropped.filter(|one| keep(one, self.was_in_use)).cloned().collect();
+            self.retained.extend(retained);
         }
         self.object = Some(new);
     }
 }
 
-fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
+fn quarantined(object: &ObservedVip, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
     let (former, reason) = match quarantine.reason {
         QuarantineReason::Released => (object.owners.clone(), Reason::Released),
         QuarantineReason::AddressTaken | QuarantineReason::Unknown => (Vec::new(), Reason::AddressTaken),
@@ -165,23 +166,23 @@ fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> 
     Quarantined { former, until: moment(quarantine.until.0), reason }
 }
 
-/// The ledger.
+/// The holders of all addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     allocator: Allocator<ServiceRef>,
-    entries: BTreeMap<IpAddr, Entry>,
-    /// Everybody who holds something.
+    entries: BTreeMap<IpAddr, AddressEntry>,
+    /// Services that hold an address.
     holders: BTreeSet<ServiceRef>,
 }
 
 impl Ledger {
-    /// Sets which addresses can be given; what is held stays held.
+    /// Sets the pools; what is held stays held.
     pub(crate) fn set_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
         self.allocator.replace_pools(pools);
     }
 
-    /// Promises `holder` what it asks for. What is not its own yet is to be claimed: see [`Self::claim`].
-    pub(crate) fn place(
+    /// Promises `holder` what it requests. What it does not own yet is to be claimed: see [`Self::claim_action`].
+    pub(crate) fn allocate(
         &mut self,
         holder: &ServiceRef,
         request: &Request,
@@ -190,25 +191,26 @@ impl Ledger {
         for planned in &plan.addresses {
             self.entries.entry(planned.address).or_default().promise(holder);
         }
-        self.list(holder);
+        self.update_holders(holder);
         Ok(plan)
     }
 
-    /// The Service's status shows `address`, and no object says that it has it: it keeps it, if others who have it share it or
-    /// are to give way, and it is not kept back from it. `is_told`: nor is it where our condition tells that it is its own, and
-    /// another one let go of it. Says whether it does.
+    /// The status of `holder` shows `address`, and no object names it as an owner: it retains the address, if the other holders
+    /// share it or are to give way, and it is not in quarantine for another. `condition_says`: our condition says that the
+    /// address is its own, so that it also gets it back from a quarantine after another Service. Returns whether it does.
     pub(crate) fn adopt(
         &mut self,
         address: IpAddr,
         holder: &ServiceRef,
         terms: &Terms,
-        is_told: bool,
+        condition_says: bool,
         gives_way: impl Fn(&ServiceRef) -> bool,
     ) -> bool {
         match self.allocator.adopt(address, holder, terms) {
             Adopted::New | Adopted::Joined => {}
             Adopted::Quarantined
-                if self.is_kept_back_for(address, holder) || (is_told && self.is_released(address)) =>
+                if self.is_kept_back_for(address, holder)
+                    || (condition_says && self.is_released(address)) =>
             {
                 self.allocator.adopt_together(address, holder, terms);
             }
@@ -229,9 +231,9 @@ impl Ledger {
             Adopted::Already | Adopted::Quarantined => return false,
         }
         let entry = self.entries.entry(address).or_default();
-        entry.intents.retain(|intent| intent != holder);
-        entry.kept.push(holder.clone());
-        self.list(holder);
+        entry.pending_owners.retain(|intent| intent != holder);
+        entry.retained.push(holder.clone());
+        self.update_holders(holder);
         true
     }
 
@@ -240,7 +242,7 @@ impl Ledger {
         self.allocator.is_kept_back_for(address, holder)
     }
 
-    /// Whether `address` is kept back because its owners let go of it.
+    /// Whether `address` is in quarantine because its owners released it.
     fn is_released(&self, address: IpAddr) -> bool {
         let object = self.entries.get(&address).and_then(|entry| entry.object.as_ref());
         let quarantine = object.and_then(|object| object.quarantine.as_ref());
@@ -251,41 +253,41 @@ impl Ledger {
     pub(crate) fn promise_external(&mut self, address: IpAddr, holder: &ServiceRef, terms: &Terms) {
         self.allocator.adopt_together(address, holder, terms);
         self.entries.entry(address).or_default().promise(holder);
-        self.list(holder);
+        self.update_holders(holder);
     }
 
-    /// `holder` uses what it holds in another way.
+    /// Sets the sharing terms of `holder`.
     pub(crate) fn set_terms(&mut self, holder: &ServiceRef, terms: &Terms) {
         self.allocator.set_terms(holder, terms);
     }
 
-    /// `holder` comes after those that it does not fit at `address`.
+    /// Puts `holder` after the holders of `address` that it cannot share with.
     pub(crate) fn give_way(&mut self, address: IpAddr, holder: &ServiceRef) {
         self.allocator.give_way(address, holder);
     }
 
-    /// What Services of the name of `holder` hold that are others: they were deleted, and it was made anew.
+    /// Addresses that deleted Services with the name of `holder` still hold.
     pub(crate) fn inherited(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let from = self.holders.range(holder.before_namesakes()..);
         let namesakes = from.take_while(|one| one.is_namesake(holder));
         namesakes.filter(|one| *one != holder).flat_map(|one| self.allocator.held_by(one)).collect()
     }
 
-    /// The status of `holder` shows `address`.
-    pub(crate) fn shown(&mut self, address: IpAddr, holder: &ServiceRef) {
+    /// Notes that the status of `holder` shows `address`.
+    pub(crate) fn mark_shown(&mut self, address: IpAddr, holder: &ServiceRef) {
         if self.holders(address).contains(holder)
             && let Some(entry) = self.entries.get_mut(&address)
         {
-            entry.proven = true;
+            entry.was_in_use = true;
         }
     }
 
-    /// Whether `address` was in use by one of those who have it: some node was seen to announce it, or a status to show it.
-    pub(crate) fn is_proven(&self, address: IpAddr) -> bool {
-        self.entries.get(&address).is_some_and(|entry| entry.proven)
+    /// Whether `address` was in use by one of its holders: some node announced it, or a status showed it.
+    pub(crate) fn was_in_use(&self, address: IpAddr) -> bool {
+        self.entries.get(&address).is_some_and(|entry| entry.was_in_use)
     }
 
-    fn list(&mut self, holder: &ServiceRef) {
+    fn update_holders(&mut self, holder: &ServiceRef) {
         if self.allocator.held_by(holder).next().is_none() {
             self.holders.remove(holder);
         } else if !self.holders.contains(holder) {
@@ -293,122 +295,126 @@ impl Ledger {
         }
     }
 
-    /// What is to be done so that `holder` owns `address`, which it was promised.
-    pub(crate) fn claim(&self, holder: &ServiceRef, address: IpAddr) -> Claim {
-        let Some(entry) = self.entries.get(&address) else { return Claim::Create };
+    /// The call that makes `holder` an owner of `address`, which it was promised.
+    pub(crate) fn claim_action(&self, holder: &ServiceRef, address: IpAddr) -> ClaimAction {
+        let Some(entry) = self.entries.get(&address) else { return ClaimAction::Create };
         match &entry.object {
-            None => Claim::Create,
-            Some(object) if object.quarantine.is_some() => Claim::Recall(object.clone()),
-            Some(object) if object.owners.contains(holder) => Claim::Owned,
+            None => ClaimAction::Create,
+            Some(object) if object.quarantine.is_some() => ClaimAction::LiftQuarantine(object.clone()),
+            Some(object) if object.owners.contains(holder) => ClaimAction::Owned,
             Some(object) => {
                 let mut owners = object.owners.clone();
                 let succeeds = || Some(owners.iter().position(|one| one.is_namesake(holder))? + 1);
-                let place = if entry.kept.contains(holder) { 0 } else { succeeds().unwrap_or(owners.len()) };
-                owners.insert(place, holder.clone());
-                Claim::Join { object: object.clone(), owners }
+                let position =
+                    if entry.retained.contains(holder) { 0 } else { succeeds().unwrap_or(owners.len()) };
+                owners.insert(position, holder.clone());
+                ClaimAction::Join { object: object.clone(), owners }
             }
         }
     }
 
-    /// How `holder` is to be parted from `address`.
-    pub(crate) fn part(&self, holder: &ServiceRef, address: IpAddr) -> Part {
-        let Some(entry) = self.entries.get(&address) else { return Part::None };
+    /// The call that releases `address` of `holder`.
+    pub(crate) fn release_action(&self, holder: &ServiceRef, address: IpAddr) -> ReleaseAction {
+        let Some(entry) = self.entries.get(&address) else { return ReleaseAction::None };
         match &entry.object {
             Some(object) if object.holders().contains(holder) => {
-                let stay: Vec<_> = object.owners.iter().filter(|one| *one != holder).cloned().collect();
+                let remaining: Vec<_> = object.owners.iter().filter(|one| *one != holder).cloned().collect();
                 let object = object.clone();
-                if !stay.is_empty() {
-                    Part::Leave { object, stay }
-                } else if entry.kept.is_empty() {
-                    Part::Last(object)
+                if !remaining.is_empty() {
+                    ReleaseAction::Leave { object, remaining }
+                } else if entry.retained.is_empty() {
+                    ReleaseAction::LastOwner(object)
                 } else {
-                    Part::Yield { object, owners: entry.kept.iter().chain([holder]).cloned().collect() }
+                    ReleaseAction::HandOver {
+                        object,
+                        owners: entry.retained.iter().chain([holder]).cloned().collect(),
+                    }
                 }
             }
-            Some(_) | None if entry.is_promised(holder) => Part::Read,
-            Some(_) | None => Part::None,
+            Some(_) | None if entry.is_promised(holder) => ReleaseAction::Read,
+            Some(_) | None => ReleaseAction::None,
         }
     }
 
-    /// The object as a watch or an answer shows it. `asked`: the answer is to a call made for this Service, which is
+    /// Takes in the object as a watch or an answer shows it. `requester`: the answer is to a call made for this Service, which is
     /// promised the address no longer unless the object names it. `keep` says which Services keep the address although the
-    /// object names them no more: told each and whether the address was in use.
-    pub(crate) fn note(
+    /// object names them no more, from each and whether the address was in use.
+    pub(crate) fn observe_object(
         &mut self,
         vip: &VirtualIP,
-        asked: Option<&ServiceRef>,
+        requester: Option<&ServiceRef>,
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
         keep: impl Fn(&ServiceRef, bool) -> bool,
-    ) -> Change {
-        let new = Seen::new(vip);
+    ) -> LedgerChange {
+        let new = ObservedVip::new(vip);
         self.edit(vip.spec.address, now, terms, |entry| {
-            entry.see(new, keep);
+            entry.observe(new, keep);
             let was_announced = |condition: &Condition| {
                 condition.status == "True" || condition.reason == REASON_AGENT_STOPPED
             };
             let is_used = vip.announced().is_some_and(was_announced);
-            entry.proven |= is_used && vip.spec.quarantine.is_none();
+            entry.was_in_use |= is_used && vip.spec.quarantine.is_none();
             let object = entry.object.as_ref();
             let owns = |holder: &ServiceRef| object.is_some_and(|object| object.holders().contains(holder));
-            entry.kept.retain(|kept| !owns(kept));
-            entry.intents.retain(|intent| Some(intent) != asked && !owns(intent));
+            entry.retained.retain(|retained| !owns(retained));
+            entry.pending_owners.retain(|intent| Some(intent) != requester && !owns(intent));
         })
     }
 
     /// The object with this UID is gone. `keep` says which of its owners still want the address: it stays theirs, until
     /// the object is made again.
-    pub(crate) fn gone(
+    pub(crate) fn object_deleted(
         &mut self,
         address: IpAddr,
         uid: &str,
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
         keep: impl Fn(&ServiceRef) -> bool,
-    ) -> Change {
+    ) -> LedgerChange {
         self.edit(address, now, terms, |entry| {
             if entry.object.as_ref().is_some_and(|object| object.uid != uid) {
                 return;
             }
             let Some(object) = entry.object.take() else { return };
-            entry.kept.extend(object.holders().iter().filter(|owner| keep(owner)).cloned());
+            entry.retained.extend(object.holders().iter().filter(|owner| keep(owner)).cloned());
         })
     }
 
     /// `holder` is not promised `address` any more, and does not keep it if `parts`: the object may name it all the same.
-    pub(crate) fn withdraw(
+    pub(crate) fn cancel_promise(
         &mut self,
         holder: &ServiceRef,
         address: IpAddr,
         parts: bool,
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
-    ) -> Change {
+    ) -> LedgerChange {
         self.edit(address, now, terms, |entry| {
-            entry.kept.retain(|kept| !(parts && kept == holder));
-            entry.intents.retain(|intent| intent != holder);
+            entry.retained.retain(|retained| !(parts && retained == holder));
+            entry.pending_owners.retain(|intent| intent != holder);
         })
     }
 
-    /// Changes an entry and has the allocator show it.
+    /// Changes an entry and updates the allocator.
     fn edit(
         &mut self,
         address: IpAddr,
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
-        edit: impl FnOnce(&mut Entry),
-    ) -> Change {
+        edit: impl FnOnce(&mut AddressEntry),
+    ) -> LedgerChange {
         let entry = self.entries.entry(address).or_default();
-        let before = entry.standing();
+        let before = entry.address_state();
         edit(entry);
-        let after = entry.standing();
-        let to_own = |entry: &Entry| match entry.object {
-            Some(_) => entry.kept.clone(),
-            None => entry.kept.iter().chain(&entry.intents).cloned().collect(),
+        let after = entry.address_state();
+        let to_own = |entry: &AddressEntry| match entry.object {
+            Some(_) => entry.retained.clone(),
+            None => entry.retained.iter().chain(&entry.pending_owners).cloned().collect(),
         };
-        let mut change = Change { bare: to_own(entry), ..Change::default() };
-        let intents = entry.intents.clone();
-        if entry.object.is_none() && entry.kept.is_empty() && entry.intents.is_empty() {
+        let mut change = LedgerChange { to_reclaim: to_own(entry), ..LedgerChange::default() };
+        let pending_owners = entry.pending_owners.clone();
+        if entry.object.is_none() && entry.retained.is_empty() && entry.pending_owners.is_empty() {
             self.entries.remove(&address);
         }
         if before == after {
@@ -418,37 +424,37 @@ impl Ledger {
         change.lost = held.iter().filter(|one| !holds.contains(one)).cloned().collect();
         change.joined = holds.iter().filter(|one| !held.contains(one)).cloned().collect();
         change.freed = match &after {
-            Standing::Held(now) if now.is_empty() => true,
-            Standing::Held(_) => !change.lost.is_empty(),
+            AddressState::Held(now) if now.is_empty() => true,
+            AddressState::Held(_) => !change.lost.is_empty(),
             // For the one that it is kept back for.
-            Standing::KeptBack(_) => true,
+            AddressState::InQuarantine(_) => true,
         };
-        // It was others' that it was in use for.
+        // It was in use for others.
         let is_new_to_all = holds.iter().all(|one| !held.contains(one)) && !held.is_empty();
         if is_new_to_all && let Some(entry) = self.entries.get_mut(&address) {
-            entry.proven = false;
+            entry.was_in_use = false;
         }
-        let concerned: Vec<_> = held.iter().chain(holds).cloned().collect();
-        self.show(address, &before, after, &intents, now, terms);
-        for one in &concerned {
-            self.list(one);
+        let affected: Vec<_> = held.iter().chain(holds).cloned().collect();
+        self.update_allocator(address, &before, after, &pending_owners, now, terms);
+        for one in &affected {
+            self.update_holders(one);
         }
         change
     }
 
-    fn show(
+    fn update_allocator(
         &mut self,
         address: IpAddr,
-        before: &Standing,
-        after: Standing,
-        intents: &[ServiceRef],
+        before: &AddressState,
+        after: AddressState,
+        pending_owners: &[ServiceRef],
         now: Timestamp,
         terms: impl Fn(&ServiceRef) -> Terms,
     ) {
         let (held, holds) = (holders(before), holders(&after));
         // Those who stay keep their places, but who only intends to own it comes after all owners.
-        let is_overtaken = holds.iter().any(|one| !held.contains(one) && !intents.contains(one));
-        let stays = |one: &ServiceRef| holds.contains(one) && !(is_overtaken && intents.contains(one));
+        let is_overtaken = holds.iter().any(|one| !held.contains(one) && !pending_owners.contains(one));
+        let stays = |one: &ServiceRef| holds.contains(one) && !(is_overtaken && pending_owners.contains(one));
         for holder in held.iter().filter(|one| !stays(one)) {
             self.allocator.release(address, holder, moment(now));
         }
@@ -457,30 +463,32 @@ impl Ledger {
         // Whether it is kept back is what the object says, not what the pool would have.
         self.allocator.lift(address);
         match after {
-            Standing::Held(_) => {
+            AddressState::Held(_) => {
                 for holder in &joining {
                     self.allocator.adopt_together(address, holder, &terms(holder));
                 }
             }
-            Standing::KeptBack(quarantined) => {
+            AddressState::InQuarantine(quarantined) => {
                 self.allocator.quarantine(address, quarantined);
             }
         }
     }
 
     /// The objects whose quarantine has ended, with UID and version.
-    pub(crate) fn due(&self, now: Timestamp) -> Vec<(IpAddr, Seen)> {
-        let due = self.allocator.due(moment(now));
-        due.filter_map(|address| Some((address, self.entries.get(&address)?.object.clone()?))).collect()
+    pub(crate) fn ended_quarantines(&self, now: Timestamp) -> Vec<(IpAddr, ObservedVip)> {
+        let ended_quarantines = self.allocator.due(moment(now));
+        ended_quarantines
+            .filter_map(|address| Some((address, self.entries.get(&address)?.object.clone()?)))
+            .collect()
     }
 
     /// When the next quarantine ends.
-    pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let due = self.allocator.next_due()?;
-        Timestamp::from_millisecond(i64::try_from(due.0).ok()?).ok()
+    pub(crate) fn next_quarantine_end(&self) -> Option<Timestamp> {
+        let ended_quarantines = self.allocator.next_due()?;
+        Timestamp::from_millisecond(i64::try_from(ended_quarantines.0).ok()?).ok()
     }
 
-    /// What is in use, and what can be given.
+    /// The allocator: what is in use, and what can be allocated.
     pub(crate) const fn allocator(&self) -> &Allocator<ServiceRef> {
         &self.allocator
     }
@@ -490,7 +498,7 @@ impl Ledger {
         self.allocator.held_by(holder).collect()
     }
 
-    /// Who holds `address`, in the order of joining.
+    /// The holders of `address`, in the order of joining.
     pub(crate) fn holders(&self, address: IpAddr) -> &[ServiceRef] {
         self.allocator.holders(address)
     }
@@ -511,10 +519,10 @@ impl Ledger {
     }
 }
 
-fn holders(standing: &Standing) -> &[ServiceRef] {
-    match standing {
-        Standing::Held(holders) => holders,
-        Standing::KeptBack(_) => &[],
+fn holders(address_state: &AddressState) -> &[ServiceRef] {
+    match address_state {
+        AddressState::Held(holders) => holders,
+        AddressState::InQuarantine(_) => &[],
     }
 }
 

@@ -1,9 +1,8 @@
 //! Which Service has which address.
 //!
-//! In: pools, Services, their namespaces and the objects that claim addresses. Out: the ledger, which says who holds what and who
-//! waits for it, what a Service asks for, and what pools have to tell. [`ledger`] is changed by what objects and statuses show
-//! ([`ownership`], [`rebuild`]) and by what is given ([`assign`]); nothing here calls the API server but the service of
-//! `spec.externalIPs` ([`external`]).
+//! In: pools, Services, their namespaces and the objects that claim addresses. Out: the ledger of holders, waiting Services, the
+//! request of a Service, and the status of pools. [`ledger`] is changed by what objects and statuses show ([`ownership`],
+//! [`rebuild`]) and by allocation ([`assign`]); only [`external`], for `spec.externalIPs`, calls the API server.
 
 pub(crate) mod assign;
 pub(crate) mod condition;

@@ -1,5 +1,4 @@
-//! What Services have, as the ledger and the cluster show it, and what that means for them. Decisions on the state, without
-//! a call to anybody.
+//! Ownership of addresses as the objects, statuses and the ledger show it. Decisions on the state, without API calls.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,76 +6,86 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::{OnRemoval, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec};
 use windlass_ccm::ServiceKey;
-use windlass_ccm::service::{ServiceOptions, is_seen_to};
+use windlass_ccm::service::{ServiceOptions, is_reconciled};
 use windlass_ipam::{Plan, Request, Terms};
 
 use super::condition;
-use super::ledger::Change;
+use super::ledger::LedgerChange;
 use super::request::{
     RequestError, is_object_name, named_pool, owner, status_addresses, terms, wants_address,
 };
 use super::settings::Settings;
 use crate::controller::CLASS_FINALIZER;
-use crate::controller::state::State;
+use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 use crate::controller::stores::service_key;
 
-impl State {
-    /// An object as a watch shows it, or as the API server answers a call made for the Service `asked`. Names the Services
-    /// to look at again.
-    pub(crate) fn note(&mut self, vip: &VirtualIP, asked: Option<&ServiceRef>) -> Vec<ServiceKey> {
-        self.suspects.extend(vip.spec.owners.iter().cloned());
+impl ClusterState {
+    /// Takes in an object as a watch shows it, or as the API server answers a call made for the Service `requester`. Returns the
+    /// Services to sync.
+    pub(crate) fn observe_vip(&mut self, vip: &VirtualIP, requester: Option<&ServiceRef>) -> Vec<ServiceKey> {
+        self.orphan_candidates.extend(vip.spec.owners.iter().cloned());
         let Self { ledger, stores, clock, settings, .. } = self;
         let terms = |holder: &ServiceRef| terms_of(stores, holder, *settings);
-        let keep =
-            |holder: &ServiceRef, proven: bool| keeps_in_spite_of(stores, holder, vip, proven, *settings);
-        let mut change = ledger.note(vip, asked, clock.now(), terms, keep);
-        change.lost.retain(|lost| Some(lost) != asked);
-        change.joined.retain(|joined| Some(joined) != asked);
-        self.consequences(vip.spec.address, &change)
+        let keep = |holder: &ServiceRef, was_in_use: bool| {
+            keeps_without_owning(stores, holder, vip, was_in_use, *settings)
+        };
+        let mut change = ledger.observe_object(vip, requester, clock.now(), terms, keep);
+        change.lost.retain(|lost| Some(lost) != requester);
+        change.joined.retain(|joined| Some(joined) != requester);
+        self.affected_services(vip.spec.address, &change)
     }
 
-    /// The object with this UID is gone. `wanted`: its Services keep the address if they want it, and make the object anew.
-    pub(crate) fn gone(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
+    /// The object with this UID is gone. `wanted`: its Services retain the address if they want one, and create the object anew.
+    pub(crate) fn vip_deleted(&mut self, address: IpAddr, uid: &str, wanted: bool) -> Vec<ServiceKey> {
         let Self { ledger, stores, clock, settings, .. } = self;
         let keep = |holder: &ServiceRef| wanted && is_wanted(stores, holder, *settings);
-        let change =
-            ledger.gone(address, uid, clock.now(), |holder| terms_of(stores, holder, *settings), keep);
-        self.consequences(address, &change)
+        let change = ledger.object_deleted(
+            address,
+            uid,
+            clock.now(),
+            |holder| terms_of(stores, holder, *settings),
+            keep,
+        );
+        self.affected_services(address, &change)
     }
 
-    /// There is no object for `address`, and so `holder` has none.
-    pub(crate) fn absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
-        self.withdraw(address, holder, false)
+    /// There is no object for `address`: `holder` does not own it.
+    pub(crate) fn vip_absent(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.cancel_promise(address, holder, false)
     }
 
-    /// `holder` has parted from `address`, unless the object names it still.
-    pub(crate) fn parted(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
-        self.withdraw(address, holder, true)
+    /// `holder` has released `address`, unless the object still names it.
+    pub(crate) fn holder_left(&mut self, address: IpAddr, holder: &ServiceRef) -> Vec<ServiceKey> {
+        self.cancel_promise(address, holder, true)
     }
 
-    fn withdraw(&mut self, address: IpAddr, holder: &ServiceRef, parts: bool) -> Vec<ServiceKey> {
+    fn cancel_promise(&mut self, address: IpAddr, holder: &ServiceRef, parts: bool) -> Vec<ServiceKey> {
         let Self { ledger, stores, clock, settings, .. } = self;
         let terms = |holder: &ServiceRef| terms_of(stores, holder, *settings);
-        let change = ledger.withdraw(holder, address, parts, clock.now(), terms);
-        self.consequences(address, &change)
+        let change = ledger.cancel_promise(holder, address, parts, clock.now(), terms);
+        self.affected_services(address, &change)
     }
 
-    fn consequences(&mut self, address: IpAddr, change: &Change) -> Vec<ServiceKey> {
-        let concerned = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
-        let mut keys: Vec<_> = concerned.chain(&change.bare).map(service_key).collect();
+    fn affected_services(&mut self, address: IpAddr, change: &LedgerChange) -> Vec<ServiceKey> {
+        let affected = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
+        let mut keys: Vec<_> = affected.chain(&change.to_reclaim).map(service_key).collect();
         if change.freed {
-            keys.extend(self.offer([address]));
+            keys.extend(self.retry_waiting_for([address]));
         }
         keys
     }
 
-    /// What the Service asks for, and what it is known to have.
+    /// The request of the Service, with what it holds and held.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn wishes(&self, holder: &ServiceRef, service: &Service) -> Result<Request, RequestError> {
-        let mut request = self.asks(service)?;
+    pub(crate) fn full_request(
+        &self,
+        holder: &ServiceRef,
+        service: &Service,
+    ) -> Result<Request, RequestError> {
+        let mut request = self.base_request(service)?;
         request.preferred = status_addresses(service).collect();
         let held = self.ledger.held_by(holder);
         let mut outside =
@@ -84,16 +93,15 @@ impl State {
         request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
         if let Some(pool) = &request.pool {
             request.stays = self.ledger.held_by(holder);
-            request.stays.retain(|address| self.was_given_by(holder, pool, *address));
+            request.stays.retain(|address| self.named_pool_when_allocated(holder, pool, *address));
         }
         request.inherited = self.ledger.inherited(holder);
         Ok(request)
     }
 
-    /// Whether `holder` named `pool` already when it was given `address`: then pools that became others since are no reason to
-    /// give it something else. So says what is remembered, else the object or our condition; where the object was lost, so it
-    /// is.
-    fn was_given_by(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
+    /// Whether `holder` named `pool` already when it was allocated `address`: then a later change of the pools is no reason to
+    /// allocate another. Known from memory, else from the object or our condition; assumed if the object was lost.
+    fn named_pool_when_allocated(&self, holder: &ServiceRef, pool: &str, address: IpAddr) -> bool {
         if let Some(known) = self.named_pools.get(holder) {
             return known == pool;
         }
@@ -102,43 +110,44 @@ impl State {
             return true;
         };
         let is_lost = !is_object_name(its);
-        let is_told =
-            || self.stores.live(holder).is_some_and(|one| condition::says_of_pool(&one, address, pool));
-        is_lost || its == pool || former_pools.iter().any(|former| former == pool) || is_told()
+        let condition_says =
+            || self.stores.live(holder).is_some_and(|one| condition::says_has_from_pool(&one, address, pool));
+        is_lost || its == pool || former_pools.iter().any(|former| former == pool) || condition_says()
     }
 
-    /// `holder` was promised this for its request.
+    /// Remembers the pool that `holder` named when it was promised `plan`.
     pub(crate) fn remember_pool(&mut self, holder: &ServiceRef, pool: Option<String>, plan: &Plan) {
         let known = self.named_pools.get(holder);
         if pool == known.cloned() {
             return;
         }
-        // What it has yet to leave it was given by another wish.
+        // What it has yet to leave was allocated for another request.
         match pool.filter(|_| plan.leaves.is_empty()) {
             Some(pool) => drop(self.named_pools.insert(holder.clone(), pool)),
             None => self.forget_pool(holder),
         }
     }
 
-    /// Nobody knows by which wish `holder` has what it has.
+    /// Forgets the pool that `holder` named when it was allocated its addresses.
     pub(crate) fn forget_pool(&mut self, holder: &ServiceRef) {
         self.named_pools.remove(holder);
     }
 
-    /// Pools that owners of `vip` name and were given it by, as it records or their status tells, other than `pool`, which is to
-    /// be the one of the object. A Service that a hand took from its owners, and that keeps it, is to be one again.
+    /// Pools other than `pool`, the object's, that owners of `vip` name and named when they were allocated it, as the object or
+    /// their status tells. A Service that somebody removed from the owners, and that retains the address, counts as one.
     pub(crate) fn former_pools(&self, vip: &VirtualIPSpec, pool: &str) -> Vec<String> {
         let named = vip.owners.iter().chain(self.ledger.holders(vip.address)).filter_map(|owner| {
             let service = self.stores.live(owner)?;
             let named = named_pool(&service, self.settings).filter(|named| named != pool)?;
             let is_recorded = vip.pool == named || vip.former_pools.contains(&named);
-            let is_known = || shows(&service, vip.address) && self.was_given_by(owner, &named, vip.address);
+            let is_known =
+                || shows(&service, vip.address) && self.named_pool_when_allocated(owner, &named, vip.address);
             (is_recorded || is_known()).then_some(named)
         });
         named.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether the admin lets the Services of `address` be given another once no pool holds it.
+    /// Whether the admin allows the Services of `address` to move to another one once no pool holds it.
     fn may_move(&self, address: IpAddr) -> bool {
         let Some(vip) = self.vip(address) else { return false };
         let pool = self.stores.pools.get(&vip.spec.pool);
@@ -152,7 +161,7 @@ impl State {
     }
 
     /// Services that hold an address that is in no pool.
-    pub(crate) fn without_pool(&self) -> Vec<ServiceKey> {
+    pub(crate) fn services_outside_pools(&self) -> Vec<ServiceKey> {
         let outside = self.ledger.claims().filter(|(address, _)| self.ledger.pool_of(*address).is_none());
         outside.flat_map(|(_, holders)| holders).map(service_key).collect()
     }
@@ -162,54 +171,54 @@ impl State {
         is_wanted(&self.stores, holder, self.settings)
     }
 
-    /// Whether `address` is ours to show: a pool has it, or a Service.
+    /// Whether `address` is managed here: a pool has it, or a Service holds it.
     pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
         self.ledger.pool_of(address).is_some() || !self.ledger.holders(address).is_empty()
     }
 
-    /// Whether the change of the Service's status cannot be ours: it took away what `holder` is to have, or added an address
-    /// of a pool or of another Service.
-    pub(crate) fn is_forged(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
+    /// Whether the change of the Service's status is not ours: it removed an address that `holder` is to have, or added one of a
+    /// pool or of another Service.
+    pub(crate) fn is_foreign_status_change(&self, holder: &ServiceRef, old: &Service, new: &Service) -> bool {
         let (was, is): (BTreeSet<_>, BTreeSet<_>) =
             (status_addresses(old).collect(), status_addresses(new).collect());
         let holds = |address: IpAddr| self.ledger.holders(address).contains(holder);
-        was.difference(&is).any(|gone| self.keeps(holder, new, *gone))
+        was.difference(&is).any(|vip_deleted| self.keeps_address(holder, new, *vip_deleted))
             || is.difference(&was).any(|added| !holds(*added) && self.is_ours(*added))
     }
 
     /// Whether `holder` holds `address`, and is to have it as its Service asks.
-    fn keeps(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
+    fn keeps_address(&self, holder: &ServiceRef, service: &Service, address: IpAddr) -> bool {
         if !self.ledger.holders(address).contains(holder) {
             return false;
         }
-        let request = self.wishes(holder, service).ok();
+        let request = self.full_request(holder, service).ok();
         let plan = request.and_then(|request| self.ledger.allocator().plan(holder, &request).ok());
         plan.is_some_and(|plan| plan.addresses.iter().any(|planned| planned.address == address))
     }
 
-    /// What `holder` has as a load balancer, and loses when it is none any more.
-    pub(crate) fn to_withdraw(&self, holder: &ServiceRef) -> Vec<IpAddr> {
+    /// The addresses that `holder` holds as a load balancer, not as external IPs.
+    pub(crate) fn held_as_load_balancer(&self, holder: &ServiceRef) -> Vec<IpAddr> {
         let service = self.stores.live(holder);
         let mut held = self.ledger.held_by(holder);
-        held.retain(|address| !self.wants_besides(holder, service.as_deref(), *address));
+        held.retain(|address| !self.wants_as_external_ip(holder, service.as_deref(), *address));
         held
     }
 
-    /// Who may have addresses that nobody sees to any more, and was not looked at since that may have become so.
-    pub(crate) fn take_suspects(&mut self) -> BTreeSet<ServiceRef> {
-        let mut suspects = std::mem::take(&mut self.suspects);
-        suspects.retain(|suspect| {
-            let service = self.stores.service(suspect);
+    /// Services whose addresses may be orphaned. Each is returned once, until something changes.
+    pub(crate) fn take_orphan_candidates(&mut self) -> BTreeSet<ServiceRef> {
+        let mut orphan_candidates = std::mem::take(&mut self.orphan_candidates);
+        orphan_candidates.retain(|orphan_candidate| {
+            let service = self.stores.service(orphan_candidate);
             let service = service.as_deref();
-            let unwanted = |address| !self.wants_besides(suspect, service, address);
-            is_orphaned(suspect, service, self.settings)
-                && self.ledger.held_by(suspect).into_iter().any(unwanted)
+            let unwanted = |address| !self.wants_as_external_ip(orphan_candidate, service, address);
+            is_orphaned(orphan_candidate, service, self.settings)
+                && self.ledger.held_by(orphan_candidate).into_iter().any(unwanted)
         });
-        suspects
+        orphan_candidates
     }
 
-    /// The Service as it was and as it is: who has to be looked at.
-    pub(crate) fn service_changed(
+    /// A Service that may hold addresses changed. Returns the Services to sync.
+    pub(crate) fn on_holder_change(
         &mut self,
         old: Option<&Service>,
         new: Option<&Service>,
@@ -220,14 +229,14 @@ impl State {
             if held.is_empty() {
                 continue;
             }
-            self.suspects.insert(holder.clone());
+            self.orphan_candidates.insert(holder.clone());
             let Some(service) = new.filter(|new| new.metadata.uid.as_ref() == Some(&holder.uid)) else {
                 continue;
             };
-            // What its status does not show any more can be withdrawn, if it is not to have it.
+            // An address that its status no longer shows can be released, unless it is to have it.
             let unshown =
                 |address: IpAddr| old.is_some_and(|old| shows(old, address)) && !shows(service, address);
-            if held.iter().any(|one| unshown(*one) && !self.keeps(&holder, service, *one)) {
+            if held.iter().any(|one| unshown(*one) && !self.keeps_address(&holder, service, *one)) {
                 keys.push(service_key(&holder));
             }
         }
@@ -235,16 +244,15 @@ impl State {
     }
 }
 
-/// Whether what `owner` has as a load balancer is to be withdrawn although the service controller will not ask for it: the
-/// Service is gone, was made anew, or wants no address and carries no finalizer of ours by which the service controller
-/// would see to it.
+/// Whether the load balancer addresses of `owner` are orphaned, so that the service controller will not release them: the
+/// Service is gone, was made anew, or wants no address and carries no finalizer of ours.
 pub(crate) fn is_orphaned(owner: &ServiceRef, service: Option<&Service>, settings: Settings) -> bool {
     let Some(service) = service.filter(|service| service.metadata.uid.as_ref() == Some(&owner.uid)) else {
         return true;
     };
     let class_finalizer = CLASS_FINALIZER.to_owned();
     let options = ServiceOptions { class_finalizer, ..ServiceOptions::default() };
-    !is_seen_to(service, |class| settings.serves_class(class), &options)
+    !is_reconciled(service, |class| settings.serves_class(class), &options)
 }
 
 /// Whether the status of the Service shows `address`.
@@ -252,15 +260,15 @@ pub(crate) fn shows(service: &Service, address: IpAddr) -> bool {
     status_addresses(service).any(|shown| shown == address)
 }
 
-/// Whether `holder` keeps the address although the object names it no more, or was put into quarantine: its Service wants an
-/// address, and its status shows this one, or was emptied and some node announced it. Nobody but a hand takes an address
-/// from such a Service. One that shows another address instead has moved; and what another station has, as a quarantine
-/// says, is left by all.
-fn keeps_in_spite_of(
+/// Whether `holder` keeps the address although the object no longer names it, or was put into quarantine: its Service wants an
+/// address, and its status shows this one, or was emptied and some node announced it. No controller takes an address from such
+/// a Service: somebody edited the object. A Service that shows another address instead has moved; and an address that another
+/// station has, as a quarantine says, is left by all.
+fn keeps_without_owning(
     stores: &Stores,
     holder: &ServiceRef,
     vip: &VirtualIP,
-    proven: bool,
+    was_in_use: bool,
     settings: Settings,
 ) -> bool {
     let address = vip.spec.address;
@@ -270,7 +278,7 @@ fn keeps_in_spite_of(
     let is_taken =
         vip.spec.quarantine.as_ref().is_some_and(|one| one.reason == QuarantineReason::AddressTaken);
     let shows_none = || !status_addresses(&service).any(|shown| shown.is_ipv4() == address.is_ipv4());
-    !is_taken && (shows(&service, address) || (proven && shows_none()))
+    !is_taken && (shows(&service, address) || (was_in_use && shows_none()))
 }
 
 /// Whether the Service exists, is not being deleted and wants an address.
@@ -280,8 +288,7 @@ fn is_wanted(stores: &Stores, holder: &ServiceRef, settings: Settings) -> bool {
     })
 }
 
-/// On which terms a Service shares what it has, or the one that was made anew under its name; with nobody, as long as nothing
-/// is known of it.
+/// The sharing terms of a Service, or of the one that was made anew under its name; unshared as long as nothing is known of it.
 fn terms_of(stores: &Stores, holder: &ServiceRef, settings: Settings) -> Terms {
     let known = stores.service(holder).and_then(|service| terms(&service, settings).ok());
     known.unwrap_or_else(|| Terms::alone(&holder.namespace))

@@ -7,14 +7,14 @@ use prometheus::Registry;
 use prometheus::proto::MetricFamily;
 use windlass_ipam::Family;
 
-use super::pools::{Findings, available};
-use crate::controller::state::State;
-use crate::controller::state::shared::Shared;
+use super::pools::{PoolFindings, available};
+use crate::controller::state::ClusterState;
+use crate::controller::state::shared::SharedState;
 use crate::samples::{self, gauges};
 
 /// Where the metrics find the state, while this process leads.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PoolMetrics(Arc<Mutex<Weak<Shared>>>);
+pub(crate) struct PoolMetrics(Arc<Mutex<Weak<SharedState>>>);
 
 impl PoolMetrics {
     pub(crate) fn register(&self, registry: &Registry) -> prometheus::Result<()> {
@@ -23,11 +23,11 @@ impl PoolMetrics {
     }
 
     /// Shows `shared` as long as it lives.
-    pub(crate) fn show(&self, shared: &Arc<Shared>) {
+    pub(crate) fn show(&self, shared: &Arc<SharedState>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(shared);
     }
 
-    fn shared(&self) -> Option<Arc<Shared>> {
+    fn shared(&self) -> Option<Arc<SharedState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 
@@ -61,7 +61,7 @@ fn shown(count: u128) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn addresses(state: &State) -> Vec<([String; 3], i64)> {
+fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
     let mut samples = Vec::new();
     for reviewed in state.reviewed().iter() {
         for (family, name) in [(Family::V4, "ipv4"), (Family::V6, "ipv6")] {
@@ -83,9 +83,9 @@ fn addresses(state: &State) -> Vec<([String; 3], i64)> {
     samples
 }
 
-fn conflicts(state: &State) -> Vec<([String; 1], i64)> {
-    let findings = Findings::of(&state.stores, &state.ledger);
-    let count = |pool: &str| findings.get(pool).map_or(0, Findings::conflicts);
+fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let findings = PoolFindings::of(&state.stores, &state.ledger);
+    let count = |pool: &str| findings.get(pool).map_or(0, PoolFindings::conflicts);
     let pools = state.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);
     names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()

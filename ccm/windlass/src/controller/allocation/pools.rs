@@ -1,13 +1,13 @@
-//! Which addresses of the pools can be used, and what to tell their admin. Pure.
+//! Which addresses of the pools can be used, and what their status reports. Pure.
 //!
 //! A pool that is partly wrong is used as far as it is right: one bad piece stops neither the rest of it nor the others. What
 //! a Service holds it keeps, whatever is found here: this is about what is given from now on.
 
+mod announceability;
 mod convert;
-mod obstacles;
-mod reach;
-mod reviewer;
+mod pool_reviewer;
 mod status;
+mod unusable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,10 +18,10 @@ use kube::ResourceExt as _;
 use windlass_api::VirtualIPPool;
 use windlass_ipam::{AddressSet, Pool, Refused, Subject};
 
-pub(crate) use obstacles::Obstacles;
-pub(crate) use reach::{Reach, reach};
-pub(crate) use reviewer::Reviewer;
-pub(crate) use status::{Findings, available, status};
+pub(crate) use announceability::{Announceability, announceability};
+pub(crate) use pool_reviewer::PoolReviewer;
+pub(crate) use status::{PoolFindings, available, status};
+pub(crate) use unusable::UnusableAddresses;
 
 /// Items that one message names before it says how many more there are.
 const NAMED: usize = 5;
@@ -107,7 +107,7 @@ impl fmt::Display for Problem {
 
 /// A pool, as far as it can be used.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reviewed {
+pub(crate) struct ReviewedPool {
     pub(crate) pool: Pool,
     /// Whether it may serve as the source of external IPs.
     pub(crate) allow_external_ips: bool,
@@ -115,10 +115,10 @@ pub(crate) struct Reviewed {
     /// The interface that announces its addresses, if it names one.
     pub(crate) interface: Option<String>,
     /// Addresses of nodes that it lists, and whether they are VIPs.
-    of_nodes: Vec<(IpAddr, bool)>,
+    node_addresses: Vec<(IpAddr, bool)>,
 }
 
-impl Reviewed {
+impl ReviewedPool {
     /// Why a Service may not have `address` of this pool as an external IP.
     ///
     /// # Errors
@@ -148,10 +148,10 @@ pub(crate) struct ExternalUse {
 /// are VIPs: one that is bound to a node's interface is not the node's own.
 pub(crate) fn review(
     pools: &[Arc<VirtualIPPool>],
-    obstacles: &Obstacles,
+    unusable: &UnusableAddresses,
     external: &[ExternalUse],
     claimed: impl Fn(IpAddr) -> bool,
-) -> Vec<Reviewed> {
+) -> Vec<ReviewedPool> {
     let mut by_age: Vec<&Arc<VirtualIPPool>> = pools.iter().collect();
     by_age
         .sort_by_key(|pool| (pool.metadata.creation_timestamp.as_ref().map(|time| time.0), pool.name_any()));
@@ -159,8 +159,8 @@ pub(crate) fn review(
     let mut reviewed = Vec::new();
     for pool in by_age {
         let name = pool.name_any();
-        let convert::Declared { mut addresses, reserved, policy, mut problems } =
-            convert::declared(&pool.spec);
+        let convert::ParsedSpec { mut addresses, reserved, policy, mut problems } =
+            convert::parse_spec(&pool.spec);
         let declared = addresses.clone();
         for (name, theirs) in &older {
             let both = addresses.intersection(theirs);
@@ -174,32 +174,32 @@ pub(crate) fn review(
         older.push((name.clone(), declared));
         let reserved = reserved.intersection(&addresses);
         let usable = Pool { name, addresses, reserved, policy };
-        let mut one = Reviewed {
+        let mut one = ReviewedPool {
             pool: usable,
             allow_external_ips: pool.spec.allow_external_ips,
             problems,
             interface: pool.spec.interface.clone(),
-            of_nodes: Vec::new(),
+            node_addresses: Vec::new(),
         };
-        one.leave_out_nodes(obstacles, &claimed);
-        one.leave_out_blocks(obstacles);
+        one.leave_out_nodes(unusable, &claimed);
+        one.leave_out_blocks(unusable);
         one.leave_out_external(external);
         reviewed.push(one);
     }
     reviewed
 }
 
-impl Reviewed {
+impl ReviewedPool {
     /// Addresses of nodes are no part of the pool: a Service that is shown with one has it from elsewhere. One that is both a
     /// VIP and on an interface only waits for that interface.
-    fn leave_out_nodes(&mut self, obstacles: &Obstacles, claimed: impl Fn(IpAddr) -> bool) {
+    fn leave_out_nodes(&mut self, unusable: &UnusableAddresses, claimed: impl Fn(IpAddr) -> bool) {
         let mut named = Vec::new();
-        for (address, node) in &obstacles.nodes {
+        for (address, node) in &unusable.nodes {
             if !self.pool.addresses.contains(*address) {
                 continue;
             }
             let is_vip = claimed(*address);
-            self.of_nodes.push((*address, is_vip));
+            self.node_addresses.push((*address, is_vip));
             if is_vip {
                 self.pool.reserved.insert_address(*address);
             } else {
@@ -208,13 +208,13 @@ impl Reviewed {
                 named.push(format!("{address} of node {node}"));
             }
         }
-        self.tell(Reason::NodeAddress, &named);
+        self.add_problem(Reason::NodeAddress, &named);
     }
 
     /// What the cluster or the LAN uses in another way stays part of the pool, and is not given: who holds one keeps it.
-    fn leave_out_blocks(&mut self, obstacles: &Obstacles) {
+    fn leave_out_blocks(&mut self, unusable: &UnusableAddresses) {
         let mut named: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
-        for block in &obstacles.blocks {
+        for block in &unusable.blocks {
             let mut both = self.pool.addresses.intersection(&block.addresses);
             both.subtract(&self.pool.reserved);
             if !both.is_empty() {
@@ -223,7 +223,7 @@ impl Reviewed {
             }
         }
         for (reason, named) in named {
-            self.tell(reason, &named);
+            self.add_problem(reason, &named);
         }
     }
 
@@ -238,10 +238,10 @@ impl Reviewed {
                 }
             }
         }
-        self.tell(Reason::ExternalIp, &named);
+        self.add_problem(Reason::ExternalIp, &named);
     }
 
-    fn tell(&mut self, reason: Reason, named: &[String]) {
+    fn add_problem(&mut self, reason: Reason, named: &[String]) {
         if !named.is_empty() {
             let some = named.get(..NAMED).unwrap_or(named);
             let message = format!("{}: {}", reason.addresses(), list(some, named.len()));

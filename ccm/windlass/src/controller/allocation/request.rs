@@ -79,11 +79,11 @@ pub(crate) fn request(
     addresses::fit(&named, families)?;
     let count = addresses::count(annotations, &named)?;
     let pool = match annotations.pool() {
-        Some(said) if !is_object_name(said.text) => {
-            let value = error::shortened(said.text);
-            return Err(RequestError::PoolName { annotation: said.annotation, value });
+        Some(entry) if !is_object_name(entry.text) => {
+            let value = error::shortened(entry.text);
+            return Err(RequestError::PoolName { annotation: entry.annotation, value });
         }
-        said => said.map(|said| said.text.to_owned()),
+        entry => entry.map(|entry| entry.text.to_owned()),
     };
     Ok(Request {
         families,
@@ -105,7 +105,7 @@ pub(crate) fn request(
 
 /// The pool that the Service names, as it is written.
 pub(crate) fn named_pool(service: &Service, settings: Settings) -> Option<String> {
-    Annotations::of(service, settings).pool().map(|said| said.text.to_owned())
+    Annotations::of(service, settings).pool().map(|entry| entry.text.to_owned())
 }
 
 /// The clients that the Service lets in; `None`: all.

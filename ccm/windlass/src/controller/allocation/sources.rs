@@ -1,4 +1,4 @@
-//! Who may send to the ports of an address, as its Services say (service-contract S-37).
+//! The source ranges of an address' ports, as its Services name them (service-contract S-37).
 //!
 //! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant. What an owner
 //! that is not known here may have said stays as it is.
@@ -13,7 +13,7 @@ use windlass_ccm::service::SourceRanges;
 
 use super::request::{sources, wants_address};
 use super::settings::Settings;
-use crate::controller::state::State;
+use crate::controller::state::ClusterState;
 use windlass_ccm::store::Change;
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ mod tests;
 /// kube-proxy leaves a Service with this label to another one (service-contract P-09).
 const LABEL_OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
 
-/// Who may send to the Service's ports at an address of this family. `None`: everybody, or it is no load balancer of ours.
+/// The source ranges of the Service's ports at an address of this family. `None`: no restriction, or no load balancer of ours.
 pub(crate) fn of_service(service: &Service, ipv4: bool, settings: Settings) -> Option<PortSources> {
     if !wants_address(service, settings) {
         return None;
@@ -55,33 +55,33 @@ fn port(port: &ServicePort) -> Option<RestrictedPort> {
 }
 
 /// Whether the change of a Service may change who may send to it: agents are to hear of that soon.
-pub(crate) fn may_differ(news: &Change<Service>) -> bool {
+pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     // Ports matter where there are ranges only.
-    let said = |service: &Service| match SourceRanges::of(service) {
+    let source_ranges = |service: &Service| match SourceRanges::of(service) {
         Ok(None) => None,
         ranges => Some((ranges, service.spec.as_ref().and_then(|spec| spec.ports.clone()))),
     };
-    match (&news.old, &news.new) {
-        (Some(old), Some(new)) => said(old) != said(new),
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => source_ranges(old) != source_ranges(new),
         (None, _) | (_, None) => false,
     }
 }
 
-impl State {
-    /// Who may send to `address` if these Services own it.
+impl ClusterState {
+    /// The source ranges of `address` if these Services own it.
     pub(crate) fn sources_of(&self, address: IpAddr, owners: &[ServiceRef]) -> Vec<PortSources> {
         let mut all = Vec::new();
-        let mut stranger = false;
+        let mut unknown_owner = false;
         for owner in owners {
             match self.stores.live(owner) {
                 Some(service) => all.extend(of_service(&service, address.is_ipv4(), self.settings)),
-                None => stranger = true,
+                None => unknown_owner = true,
             }
         }
-        if stranger {
+        if unknown_owner {
             let known = self.vip(address).into_iter().flat_map(|vip| &vip.spec.sources);
-            let unsaid: Vec<PortSources> = known.filter(|one| !all.contains(one)).cloned().collect();
-            all.extend(unsaid);
+            let kept: Vec<PortSources> = known.filter(|one| !all.contains(one)).cloned().collect();
+            all.extend(kept);
         }
         all
     }

@@ -1,16 +1,16 @@
-//! Who waits for an address, found by what would change the answer. Pure.
+//! The Services that wait for an address, indexed by what they wait for. Pure.
 //!
-//! A Service that could not be served, or only in part, waits here. Something happens ([`Trigger`]): an address is let go,
-//! a holder's terms change, a pool or a namespace's labels change. [`Waiting::serve`] then gives addresses at once, in
-//! memory, to those that wait for just that, and names them, so that their Services are looked at and the addresses
-//! claimed. What a Service waits for is given to it before anybody who comes later can ask.
+//! A Service whose request could not be met, or only in part, waits here. Something happens ([`Trigger`]): an address is
+//! released, a holder's terms change, a pool or a namespace's labels change. [`Waiting::retry`] then allocates at once, in
+//! memory, to the Services that wait for just that, and returns them, so that they are synced and the addresses claimed. A
+//! Service that waits comes before any later request.
 //!
-//! The order is: those that name their addresses, because nothing else can serve them (allocation scenario 112), then those
-//! that have nothing before those that want more than they have, then by age, then by name. Always the first one that can be served is served, so that the outcome is the same as if
-//! everybody were tried again and again from the beginning; but only those are tried whose answer can have changed, and
-//! of those that are [alike](groups::Kind::Alike) only the first. At most one plan is made for each that is served and one for
-//! each group that is concerned, and one more for a group each time a shared address or a new sharing key gives it
-//! another chance.
+//! The order is: Services that name their addresses, because no other address will do (allocation scenario 112), then those
+//! that have none before those that want more, then by age, then by name. It is always the first one that can be served, so
+//! that the result is the same as if all were tried again and again from the beginning; but only those are tried whose result
+//! can have changed, and of those that are [interchangeable](groups::GroupKey::Interchangeable) only the first. At most one plan
+//! is made for each that is served and one for each affected group, and one more for a group each time a shared address or a
+//! new sharing key makes another allocation possible.
 //!
 //! An address that is free and that a waiting Service names can be given to another in one case: the Service names
 //! several, and they cannot be had together. It is not kept back then, or two Services that name each other's addresses
@@ -26,25 +26,25 @@ use jiff::Timestamp;
 use windlass_api::ServiceRef;
 use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
 
-use self::groups::{GroupId, Groups, Place, Turn, Urgency};
+use self::groups::{GroupId, Groups, Precedence, QueuePosition, Target};
 
-/// Who has the addresses: the ledger.
-pub(crate) trait Giver {
-    /// What is in use.
+/// Where addresses are allocated: the ledger.
+pub(crate) trait AddressSource {
+    /// The allocator: what is in use.
     fn allocator(&self) -> &Allocator<ServiceRef>;
 
-    /// What [`Self::place`] would give.
+    /// What [`Self::allocate`] would allocate.
     fn plan(&self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
         self.allocator().plan(owner, request).ok()
     }
 
-    /// Gives `owner` what it asks for. `None`: it cannot be had, and nothing is changed.
-    fn place(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan>;
+    /// Allocates what `owner` requests. `None`: that is impossible, and nothing is changed.
+    fn allocate(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan>;
 }
 
 /// A Service that wants more than it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiter {
+pub(crate) struct WaitingService {
     pub(crate) owner: ServiceRef,
     /// When its Service was made.
     pub(crate) created: Option<Timestamp>,
@@ -53,52 +53,53 @@ pub(crate) struct Waiter {
     pub(crate) missing: Vec<Family>,
 }
 
-/// Something that may make possible what was not.
+/// A change that may make an allocation possible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trigger<'a> {
-    /// The address was let go, or kept back, or is not kept back any more, or its holders or their terms changed.
+    /// The address was released, or entered or left quarantine, or its holders or their terms changed.
     Address(IpAddr),
     /// These were the pools before.
     Pools(&'a [Pool]),
     /// A namespace has these labels.
     Namespace(&'a str, &'a Labels),
-    /// Nothing is known of what changed.
+    /// Anything may have changed.
     Everything,
 }
 
-/// Why a group is tried.
+/// How long a group is retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
-    /// So long as one of these is free.
-    Free(BTreeSet<IpAddr>),
-    /// Until it cannot be served.
-    Always,
+enum RetryWhile {
+    /// As long as one of these is free.
+    AnyFree(BTreeSet<IpAddr>),
+    /// As long as an allocation is possible.
+    Possible,
 }
 
-/// The first of each group to try, in order.
-type Queue = BTreeMap<(Turn, GroupId), Why>;
+/// The groups to retry, by the position of their first.
+type RetryQueue = BTreeMap<(QueuePosition, GroupId), RetryWhile>;
 
-/// Everybody who waits.
+/// The Services that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    waiters: BTreeMap<ServiceRef, (Waiter, Turn, GroupId)>,
+    waiters: BTreeMap<ServiceRef, (WaitingService, QueuePosition, GroupId)>,
     by_namespace: BTreeMap<String, BTreeSet<ServiceRef>>,
     groups: Groups,
 }
 
 impl Waiting {
     /// `waiter` waits, instead of what it waited for before.
-    pub(crate) fn insert(&mut self, allocator: &Allocator<ServiceRef>, waiter: Waiter) {
-        let turn = turn(&waiter, allocator);
-        if self.waiters.get(&waiter.owner).is_some_and(|(known, its, _)| *known == waiter && *its == turn) {
+    pub(crate) fn insert(&mut self, allocator: &Allocator<ServiceRef>, waiter: WaitingService) {
+        let position = position(&waiter, allocator);
+        if self.waiters.get(&waiter.owner).is_some_and(|(known, its, _)| *known == waiter && *its == position)
+        {
             return;
         }
         self.remove(&waiter.owner);
-        let (kind, places) = groups::of(&waiter, allocator);
-        let group = self.groups.join(kind, places, turn.clone());
+        let (group_key, targets) = groups::of(&waiter, allocator);
+        let group = self.groups.join(group_key, targets, position.clone());
         let namespace = &waiter.owner.namespace;
         self.by_namespace.entry(namespace.clone()).or_default().insert(waiter.owner.clone());
-        self.waiters.insert(waiter.owner.clone(), (waiter, turn, group));
+        self.waiters.insert(waiter.owner.clone(), (waiter, position, group));
     }
 
     /// The status of `owner`'s Service shows these addresses now.
@@ -112,9 +113,9 @@ impl Waiting {
     }
 
     /// `owner` waits no longer.
-    pub(crate) fn remove(&mut self, owner: &ServiceRef) -> Option<Waiter> {
-        let (waiter, turn, group) = self.waiters.remove(owner)?;
-        self.groups.leave(group, &turn);
+    pub(crate) fn remove(&mut self, owner: &ServiceRef) -> Option<WaitingService> {
+        let (waiter, position, group) = self.waiters.remove(owner)?;
+        self.groups.leave(group, &position);
         if let Entry::Occupied(mut of_namespace) = self.by_namespace.entry(owner.namespace.clone()) {
             of_namespace.get_mut().remove(owner);
             if of_namespace.get().is_empty() {
@@ -129,96 +130,103 @@ impl Waiting {
         self.waiters.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no Service waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// Gives what can be given after `triggers`, and says to whom, in order. Who got only part of it waits on.
-    pub(crate) fn serve(&mut self, giver: &mut impl Giver, triggers: &[Trigger<'_>]) -> Vec<ServiceRef> {
-        let mut served = Vec::new();
+    /// Allocates what `triggers` made possible, and returns the Services that got something, in order. A Service that got only
+    /// part of its request waits on.
+    pub(crate) fn retry(
+        &mut self,
+        source: &mut impl AddressSource,
+        triggers: &[Trigger<'_>],
+    ) -> Vec<ServiceRef> {
+        let mut allocated = Vec::new();
         if self.is_empty() {
-            return served;
+            return allocated;
         }
-        self.look_for_heirs(giver.allocator(), triggers);
-        let mut queue = Queue::new();
+        self.regroup_former_owners(source.allocator(), triggers);
+        let mut queue = RetryQueue::new();
         for trigger in triggers {
             match trigger {
-                Trigger::Address(address) => self.on_address(giver.allocator(), *address, &mut queue),
-                Trigger::Pools(before) => self.on_pools(giver.allocator(), before, &mut queue),
+                Trigger::Address(address) => self.on_address(source.allocator(), *address, &mut queue),
+                Trigger::Pools(before) => self.on_pools(source.allocator(), before, &mut queue),
                 Trigger::Namespace(name, labels) => {
-                    self.on_namespace(giver.allocator(), name, labels, &mut queue);
+                    self.on_namespace(source.allocator(), name, labels, &mut queue);
                 }
                 Trigger::Everything => {
                     for group in self.groups.all() {
-                        self.enqueue(group, &Why::Always, &mut queue);
+                        self.enqueue(group, &RetryWhile::Possible, &mut queue);
                     }
                 }
             }
         }
-        while let Some(((turn, group), why)) = queue.pop_first() {
-            let worth_it = match &why {
-                Why::Free(addresses) => addresses.iter().any(|address| giver.allocator().is_free(*address)),
-                Why::Always => true,
+        while let Some(((position, group), retry_while)) = queue.pop_first() {
+            let may_succeed = match &retry_while {
+                RetryWhile::AnyFree(addresses) => {
+                    addresses.iter().any(|address| source.allocator().is_free(*address))
+                }
+                RetryWhile::Possible => true,
             };
-            let owner = turn.owner();
-            let Some((waiter, ..)) = self.waiters.get(owner).filter(|_| worth_it) else { continue };
+            let owner = position.owner();
+            let Some((waiter, ..)) = self.waiters.get(owner).filter(|_| may_succeed) else { continue };
             // What it holds already it uses on other terms from now on: those who share it may gain or lose by that.
-            let former = giver.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
-            let Some(plan) = give(giver, owner, &waiter.request) else { continue };
-            served.push(owner.clone());
+            let former = source.allocator().terms(owner).and_then(Terms::key).map(str::to_owned);
+            let Some(plan) = allocate_more(source, owner, &waiter.request) else { continue };
+            allocated.push(owner.clone());
             if let Some(waiter) = self.remove(owner) {
                 let key = waiter.request.terms.key().map(str::to_owned);
                 for key in former.into_iter().chain(key) {
-                    self.add(&Place::Key(key), &Why::Always, &mut queue);
+                    self.add(&Target::Key(key), &RetryWhile::Possible, &mut queue);
                 }
                 if !plan.missing.is_empty() {
-                    self.insert(giver.allocator(), Waiter { missing: plan.missing, ..waiter });
+                    self.insert(source.allocator(), WaitingService { missing: plan.missing, ..waiter });
                 }
             }
-            self.enqueue(group, &why, &mut queue);
+            self.enqueue(group, &retry_while, &mut queue);
         }
-        served
+        allocated
     }
 
-    /// What was let go is kept back for those who had it: who waits under their name waits for that too from now on.
-    fn look_for_heirs(&mut self, allocator: &Allocator<ServiceRef>, triggers: &[Trigger<'_>]) {
-        let mut heirs = BTreeSet::new();
+    /// A released address is kept for its former owners: Services that wait under their names wait for it, too, from now on.
+    fn regroup_former_owners(&mut self, allocator: &Allocator<ServiceRef>, triggers: &[Trigger<'_>]) {
+        let mut namesakes = BTreeSet::new();
         for trigger in triggers {
             let address = match trigger {
                 Trigger::Address(address) => *address,
                 Trigger::Pools(_) | Trigger::Namespace(..) | Trigger::Everything => continue,
             };
             let former = allocator.quarantined(address).into_iter().flat_map(|entry| &entry.former);
-            heirs.extend(former.flat_map(|former| self.named_as(former)).cloned());
+            namesakes.extend(former.flat_map(|former| self.waiting_namesakes(former)).cloned());
         }
-        for heir in heirs {
-            self.regroup(allocator, &heir, |_| {});
+        for namesake in namesakes {
+            self.regroup(allocator, &namesake, |_| {});
         }
     }
 
-    /// Those that wait under the name of `former`, which are next to each other in the order of Services.
-    fn named_as<'a>(&'a self, former: &'a ServiceRef) -> impl Iterator<Item = &'a ServiceRef> {
+    /// The waiting Services with the name of `former`, which are next to each other in the order of Services.
+    fn waiting_namesakes<'a>(&'a self, former: &'a ServiceRef) -> impl Iterator<Item = &'a ServiceRef> {
         let from = self.waiters.range(former.before_namesakes()..).map(|(owner, _)| owner);
         from.take_while(|owner| owner.is_namesake(former))
     }
 
-    fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut Queue) {
-        self.add(&Place::Address(address), &Why::Always, queue);
+    fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut RetryQueue) {
+        self.add(&Target::Address(address), &RetryWhile::Possible, queue);
         if allocator.is_free(address)
             && let Some(pool) = allocator.pool_of(address)
         {
-            let place = Place::Pool(pool.name.clone(), Family::of(address));
-            self.add(&place, &Why::Free([address].into()), queue);
+            let target = Target::Pool(pool.name.clone(), Family::of(address));
+            self.add(&target, &RetryWhile::AnyFree([address].into()), queue);
         }
         let terms = allocator.holders(address).iter().filter_map(|holder| allocator.terms(holder));
         let keys: BTreeSet<&str> = terms.filter_map(Terms::key).collect();
         for key in keys {
-            self.add(&Place::Key(key.to_owned()), &Why::Always, queue);
+            self.add(&Target::Key(key.to_owned()), &RetryWhile::Possible, queue);
         }
     }
 
-    fn on_pools(&mut self, allocator: &Allocator<ServiceRef>, before: &[Pool], queue: &mut Queue) {
+    fn on_pools(&mut self, allocator: &Allocator<ServiceRef>, before: &[Pool], queue: &mut RetryQueue) {
         let before: BTreeMap<&str, &Pool> = before.iter().map(|pool| (pool.name.as_str(), pool)).collect();
         let now: BTreeMap<&str, &Pool> = allocator.pools().map(|pool| (pool.name.as_str(), pool)).collect();
         let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
@@ -243,14 +251,14 @@ impl Waiting {
             let touched = before.get(name) != Some(pool) || !pool.addresses.intersection(&extent).is_empty();
             if touched {
                 for family in Family::ALL {
-                    self.add(&Place::Pool((*name).to_owned(), family), &Why::Always, queue);
+                    self.add(&Target::Pool((*name).to_owned(), family), &RetryWhile::Possible, queue);
                 }
             }
         }
         let asked: Vec<IpAddr> =
             self.groups.addresses().filter(|address| extent.contains(*address)).collect();
         for address in asked {
-            self.add(&Place::Address(address), &Why::Always, queue);
+            self.add(&Target::Address(address), &RetryWhile::Possible, queue);
         }
     }
 
@@ -259,7 +267,7 @@ impl Waiting {
         allocator: &Allocator<ServiceRef>,
         name: &str,
         labels: &Labels,
-        queue: &mut Queue,
+        queue: &mut RetryQueue,
     ) {
         let owners: Vec<ServiceRef> = self.by_namespace.get(name).into_iter().flatten().cloned().collect();
         for owner in owners {
@@ -267,17 +275,17 @@ impl Waiting {
                 waiter.request.subject.namespace_labels.clone_from(labels);
             });
             if let Some((.., group)) = self.waiters.get(&owner) {
-                self.enqueue(*group, &Why::Always, queue);
+                self.enqueue(*group, &RetryWhile::Possible, queue);
             }
         }
     }
 
-    /// Changes a waiter and looks again what it waits for.
+    /// Changes a waiting Service and works out anew what it waits for.
     fn regroup(
         &mut self,
         allocator: &Allocator<ServiceRef>,
         owner: &ServiceRef,
-        change: impl FnOnce(&mut Waiter),
+        change: impl FnOnce(&mut WaitingService),
     ) {
         if let Some(mut waiter) = self.remove(owner) {
             change(&mut waiter);
@@ -285,43 +293,43 @@ impl Waiting {
         }
     }
 
-    fn add(&self, place: &Place, why: &Why, queue: &mut Queue) {
-        for group in self.groups.at(place) {
-            self.enqueue(group, why, queue);
+    fn add(&self, target: &Target, retry_while: &RetryWhile, queue: &mut RetryQueue) {
+        for group in self.groups.at(target) {
+            self.enqueue(group, retry_while, queue);
         }
     }
 
-    fn enqueue(&self, group: GroupId, why: &Why, queue: &mut Queue) {
+    fn enqueue(&self, group: GroupId, retry_while: &RetryWhile, queue: &mut RetryQueue) {
         let Some(first) = self.groups.first(group) else { return };
         match queue.entry((first.clone(), group)) {
             Entry::Vacant(entry) => {
-                entry.insert(why.clone());
+                entry.insert(retry_while.clone());
             }
-            Entry::Occupied(mut entry) => match (entry.get_mut(), why) {
-                (Why::Always, _) => {}
-                (known @ Why::Free(_), Why::Always) => *known = Why::Always,
-                (Why::Free(known), Why::Free(more)) => known.extend(more),
+            Entry::Occupied(mut entry) => match (entry.get_mut(), retry_while) {
+                (RetryWhile::Possible, _) => {}
+                (known @ RetryWhile::AnyFree(_), RetryWhile::Possible) => *known = RetryWhile::Possible,
+                (RetryWhile::AnyFree(known), RetryWhile::AnyFree(more)) => known.extend(more),
             },
         }
     }
 }
 
-/// Gives `owner` what it asks for if that is more than it has.
-fn give(giver: &mut impl Giver, owner: &ServiceRef, request: &Request) -> Option<Plan> {
-    let plan = giver.plan(owner, request)?;
+/// Allocates what `owner` requests if that is more than it has.
+fn allocate_more(source: &mut impl AddressSource, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+    let plan = source.plan(owner, request)?;
     let gains = plan.addresses.iter().any(|planned| planned.how != How::Kept);
-    if gains { giver.place(owner, request) } else { None }
+    if gains { source.allocate(owner, request) } else { None }
 }
 
-fn turn(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> Turn {
-    let urgency = if !waiter.request.addresses.is_empty() {
-        Urgency::Named
+fn position(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> QueuePosition {
+    let precedence = if !waiter.request.addresses.is_empty() {
+        Precedence::NamesAddresses
     } else if allocator.held_by(&waiter.owner).next().is_none() {
-        Urgency::Need
+        Precedence::HasNone
     } else {
-        Urgency::Wish
+        Precedence::WantsMore
     };
-    Turn::new(urgency, waiter.created, waiter.owner.clone())
+    QueuePosition::new(precedence, waiter.created, waiter.owner.clone())
 }
 
 #[cfg(test)]

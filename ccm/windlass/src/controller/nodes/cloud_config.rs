@@ -1,5 +1,4 @@
-//! `--cloud-config`: what the admin says of the machines, which no machine says by itself: where they are, and which of
-//! them are gone.
+//! `--cloud-config`: what only the admin knows of the machines: where they are, and which of them are gone.
 
 mod file;
 mod glob;
@@ -22,26 +21,26 @@ use self::text::{LabelKey, LabelValue, NodeName};
 /// The settings of one file; empty without one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CloudConfig {
-    metadata: Vec<Entry>,
+    metadata: Vec<MetadataEntry>,
     lifecycle: Lifecycle,
 }
 
-/// What is known of some nodes.
+/// What the file says of some nodes.
 #[derive(Debug, Clone, PartialEq)]
-struct Entry {
+struct MetadataEntry {
     /// Nodes whose name matches one of these; empty: whatever the name.
     nodes: Vec<Glob>,
     /// Labels that a node must have, all of them.
     selector: BTreeMap<LabelKey, LabelValue>,
-    zone: Option<Source>,
-    region: Option<Source>,
-    instance_type: Option<Source>,
+    zone: Option<ValueSource>,
+    region: Option<ValueSource>,
+    instance_type: Option<ValueSource>,
     labels: BTreeMap<LabelKey, LabelValue>,
 }
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq)]
-enum Source {
+enum ValueSource {
     Value(LabelValue),
     /// The node's label of this name.
     Label(LabelKey),
@@ -66,7 +65,7 @@ const DELETE_AFTER: Duration = Duration::from_hours(1);
 
 /// What the file says of one node; empty: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct NodeMetadata {
     pub(crate) zone: String,
     pub(crate) region: String,
     pub(crate) instance_type: String,
@@ -76,8 +75,8 @@ pub(crate) struct Known {
 impl CloudConfig {
     /// What is said of `node`. Entries are merged: for each value, and for each label, the first entry that matches the
     /// node and has it.
-    pub(crate) fn known_of(&self, node: &Node) -> Known {
-        let mut known = Known::default();
+    pub(crate) fn metadata_of(&self, node: &Node) -> NodeMetadata {
+        let mut known = NodeMetadata::default();
         for entry in self.metadata.iter().filter(|entry| entry.matches(node)) {
             for (value, source) in [
                 (&mut known.zone, &entry.zone),
@@ -107,7 +106,7 @@ impl CloudConfig {
     }
 }
 
-impl Entry {
+impl MetadataEntry {
     fn matches(&self, node: &Node) -> bool {
         let name = node.name_any();
         let labels = node.labels();
@@ -119,7 +118,7 @@ impl Entry {
     }
 }
 
-impl Source {
+impl ValueSource {
     fn value_for(&self, node: &Node) -> Option<String> {
         match self {
             Self::Value(value) => Some(value.to_string()),

@@ -15,7 +15,7 @@ use windlass_api::NodeNetwork;
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
 use windlass_ccm::{InstanceMetadata, Instances, ProviderError};
 
-use self::addresses::{Addresses, Vip, addresses};
+use self::addresses::{NodeAddresses, Vip, addresses};
 use crate::controller::provider::load_balancer::Provider;
 
 /// When to ask again for a node of which nothing is known.
@@ -42,7 +42,7 @@ fn metadata(
     let provider_id =
         node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).filter(|id| !id.is_empty());
     let initialized_here = provider_id.as_ref().is_some_and(|id| id.starts_with(PROVIDER_ID));
-    let Addresses { list, refused } = addresses(node, network, vip, in_pool, initialized_here);
+    let NodeAddresses { list, refused } = addresses(node, network, vip, in_pool, initialized_here);
     if list.is_empty() {
         return Err(nothing_known(node, refused));
     }
@@ -110,19 +110,19 @@ impl Instances for Provider {
         let network = state.stores.networks.get(&node.name_any()).map(|network| &**network);
         let known = metadata(node, network, vip, |address| state.ledger.pool_of(address).is_some())
             .map_err(|reason| ProviderError::RetryAfter { after: UNKNOWN, reason })?;
-        let said = self.shared.inventory.known_of(node);
+        let configured = self.shared.inventory.metadata_of(node);
         Ok(Some(InstanceMetadata {
-            zone: said.zone,
-            region: said.region,
-            instance_type: said.instance_type,
-            additional_labels: said.labels,
+            zone: configured.zone,
+            region: configured.region,
+            instance_type: configured.instance_type,
+            additional_labels: configured.labels,
             ..known
         }))
     }
 
     /// Nodes whose agent reported other addresses.
     fn node_changes(&self) -> BoxStream<'static, String> {
-        Arc::clone(&self.shared.node_changes).stream()
+        Arc::clone(&self.shared.nodes_to_sync).stream()
     }
 }
 

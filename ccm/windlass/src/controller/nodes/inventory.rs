@@ -1,4 +1,4 @@
-//! The machines as the admin lists them, and since when we have seen those that are said to be gone not ready.
+//! The machines as the admin lists them, and since when the nodes of those listed as gone are not ready.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -9,19 +9,19 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 
-use super::cloud_config::{CloudConfig, Known};
+use super::cloud_config::{CloudConfig, NodeMetadata};
 
 #[cfg(test)]
 mod tests;
 
 /// The settings in force, and what was observed for them.
 #[derive(Debug, Default)]
-pub(crate) struct Inventory {
+pub(crate) struct MachineInventory {
     config: RwLock<Arc<CloudConfig>>,
-    sightings: Mutex<Sightings>,
+    observations: Mutex<NotReadyObservations>,
 }
 
-impl Inventory {
+impl MachineInventory {
     /// From now on these settings are in force.
     pub(crate) fn set(&self, config: Arc<CloudConfig>) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
@@ -32,21 +32,21 @@ impl Inventory {
     }
 
     /// What the settings say of `node`.
-    pub(crate) fn known_of(&self, node: &Node) -> Known {
-        self.config().known_of(node)
+    pub(crate) fn metadata_of(&self, node: &Node) -> NodeMetadata {
+        self.config().metadata_of(node)
     }
 
     /// Whether the machine counts as gone: its node is listed, and has not been ready for long enough both by the time of
     /// its condition and by our own observation, for the clocks of others are not trusted. What is not certain is not gone.
     pub(crate) fn is_gone(&self, node: &Node, wall: Timestamp, now: Instant) -> bool {
         let after = self.config().delete_after(&node.name_any());
-        let mut sightings = self.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut observations = self.observations.lock().unwrap_or_else(PoisonError::into_inner);
         match after {
             None => {
-                sightings.forget(node);
+                observations.forget(node);
                 false
             }
-            Some(after) => sightings.not_ready_for(node, wall, now).is_some_and(|time| time >= after),
+            Some(after) => observations.not_ready_for(node, wall, now).is_some_and(|time| time >= after),
         }
     }
 
@@ -56,18 +56,18 @@ impl Inventory {
     }
 }
 
-/// Since when nodes are seen not ready; only of those that are listed.
+/// Since when nodes were observed not ready; only nodes that are listed.
 #[derive(Debug, Default)]
-struct Sightings(HashMap<String, Sighting>);
+struct NotReadyObservations(HashMap<String, NotReadyObservation>);
 
 #[derive(Debug, PartialEq)]
-struct Sighting {
-    /// Of which Node, and of which time of not being ready: a node that was ready in between has another.
-    of: (Option<String>, Timestamp),
+struct NotReadyObservation {
+    /// UID of the Node, and since when it is not ready by its condition: a node that was ready in between has another time.
+    not_ready: (Option<String>, Timestamp),
     first: Instant,
 }
 
-impl Sightings {
+impl NotReadyObservations {
     fn forget(&mut self, node: &Node) {
         self.0.remove(&node.name_any());
     }
@@ -78,14 +78,16 @@ impl Sightings {
             self.forget(node);
             return None;
         };
-        let of = (node.uid(), since);
-        let sighting =
-            self.0.entry(node.name_any()).or_insert_with(|| Sighting { of: of.clone(), first: now });
-        if sighting.of != of {
-            *sighting = Sighting { of, first: now };
+        let not_ready = (node.uid(), since);
+        let observation = self
+            .0
+            .entry(node.name_any())
+            .or_insert_with(|| NotReadyObservation { not_ready: not_ready.clone(), first: now });
+        if observation.not_ready != not_ready {
+            *observation = NotReadyObservation { not_ready, first: now };
         }
         let by_condition = Duration::try_from(wall.duration_since(since)).unwrap_or_default();
-        Some(by_condition.min(now.saturating_duration_since(sighting.first)))
+        Some(by_condition.min(now.saturating_duration_since(observation.first)))
     }
 }
 

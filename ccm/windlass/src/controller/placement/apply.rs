@@ -1,6 +1,6 @@
-//! Makes the cluster what the plan says, and nothing else: what is as it should be is not written.
+//! Writes the difference between the cluster and the plan, and nothing else.
 //!
-//! One pass at a time. A write that meets a newer object fails by its precondition; the watch brings the news, and the
+//! One pass at a time. A write that meets a newer object fails by its precondition; the watch shows the newer one, and the
 //! next pass decides again. A pass of which something failed is repeated with back-off, unless there is something new before.
 
 use std::sync::Arc;
@@ -13,39 +13,38 @@ use tokio::time::Instant;
 use windlass_api::{VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::lenient::{Lenient, read};
 
-use super::pool_pace::PoolPace;
-use super::writes::{Write, Writes};
-use crate::controller::state::shared::Shared;
-use crate::controller::state::wakeup::{Pass, Passes, Wakeup};
-use crate::controller::state::watched::Watched;
+use super::pool_status_throttle::PoolStatusThrottle;
+use super::writes::{PlannedWrite, PlannedWrites};
+use crate::controller::state::shared::SharedState;
+use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
+use crate::controller::state::watched_kinds::WatchedKind;
 use crate::controller::stores::call::{CallFailed, call};
 
-/// When the news of what overtook a write has come, unless a watch is interrupted.
-const NEWS_ARE_HERE: Duration = Duration::from_secs(2);
+/// After a conflict: by then the watch shows the newer object, unless it is interrupted.
+const RETRY_AFTER_CONFLICT: Duration = Duration::from_secs(2);
 /// Writes in flight at the same time.
 const PARALLEL: usize = 8;
-/// The planner's hands.
+/// The planner and its writes.
 pub(crate) struct Applier {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     pools: Api<Lenient<VirtualIPPool>>,
     vips: Api<Lenient<VirtualIP>>,
     routers: Api<Lenient<VirtualRouter>>,
-    pace: PoolPace,
+    throttle: PoolStatusThrottle,
 }
 
-/// Plans, and makes it so.
-impl Passes for Applier {
+impl Reconciler for Applier {
     fn wakeup(&self) -> &Wakeup {
-        &self.shared.replan
+        &self.shared.planner_wakeup
     }
 
-    async fn pass(&mut self) -> Pass {
+    async fn reconcile(&mut self) -> ReconcileReport {
         self.shared.review_pools();
         let began = Instant::now();
-        let Some(mut writes) = Writes::new(&self.shared) else { return Pass::default() };
-        let deciding = began.elapsed();
-        if let Some(due) = writes.hold_back(&mut self.pace, Instant::now()) {
-            self.shared.replan.ask_at(due);
+        let Some(mut writes) = PlannedWrites::new(&self.shared) else { return ReconcileReport::default() };
+        let decision_time = began.elapsed();
+        if let Some(due) = writes.defer(&mut self.throttle, Instant::now()) {
+            self.shared.planner_wakeup.request_at(due);
         }
         let mut failures = Vec::new();
         // Routers before the VIPs that name them; those that carry nothing any more go last.
@@ -54,20 +53,20 @@ impl Passes for Applier {
                 stream::iter(stage).map(|write| self.write(write)).buffer_unordered(PARALLEL).collect().await;
             failures.extend(results.into_iter().filter_map(Result::err).map(Into::into));
         }
-        Pass { deciding, failures }
+        ReconcileReport { decision_time, failures }
     }
 }
 
 impl Applier {
     /// An applier; nothing happens until it makes its passes.
-    pub(crate) fn new(client: Client, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(client: Client, shared: Arc<SharedState>) -> Self {
         let (pools, vips) = (Api::all(client.clone()), Api::all(client.clone()));
-        Self { shared, pools, vips, routers: Api::all(client), pace: PoolPace::default() }
+        Self { shared, pools, vips, routers: Api::all(client), throttle: PoolStatusThrottle::default() }
     }
 
-    async fn write(&self, write: Write) -> Result<(), CallFailed> {
+    async fn write(&self, write: PlannedWrite) -> Result<(), CallFailed> {
         match write {
-            Write::CreateRouter(router) => {
+            PlannedWrite::CreateRouter(router) => {
                 tracing::info!(
                     router = router.name_any(),
                     vrid = router.spec.vrid,
@@ -77,32 +76,32 @@ impl Applier {
                 // If another controller was faster, the watch will show it.
                 self.learn(&what, self.routers.create(&PostParams::default(), &Lenient::new(*router))).await
             }
-            Write::Router { name, patch } => {
+            PlannedWrite::Router { name, patch } => {
                 let what = format!("change VirtualRouter {name:?}");
                 self.learn(&what, self.routers.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)))
                     .await
             }
-            Write::Vip { name, patch } => {
+            PlannedWrite::Vip { name, patch } => {
                 let what = format!("change VirtualIP {name:?}");
                 self.learn(&what, self.vips.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)))
                     .await
             }
-            Write::VipStatus { name, patch } => {
+            PlannedWrite::VipStatus { name, patch } => {
                 let what = format!("change the status of VirtualIP {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
             }
-            Write::PoolStatus { name, patch, counts_only: _ } => {
+            PlannedWrite::PoolStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of VirtualIPPool {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
             }
-            Write::DeleteRouter(router) => self.delete_router(&router).await,
+            PlannedWrite::DeleteRouter(router) => self.delete_router(&router).await,
         }
     }
 
-    /// Makes a call and takes in its answer. What changed or vanished meanwhile is no failure: its news is on its way.
-    async fn learn<K: Watched>(
+    /// Makes a call and takes in its answer. A conflict, or an object that is gone, is no failure: the watch will show it.
+    async fn learn<K: WatchedKind>(
         &self,
         what: &str,
         request: impl Future<Output = Result<Lenient<K>, kube::Error>>,
@@ -111,17 +110,17 @@ impl Applier {
             Ok(object) => self.shared.learn(object),
             Err(failed) if failed.error.is_not_found() || failed.error.is_conflict() => {
                 tracing::debug!(what, error = %failed.error, "decided again when the news is here");
-                self.overtaken();
+                self.on_conflict();
             }
             Err(failed) => return Err(failed),
         }
         Ok(())
     }
 
-    /// Somebody changed an object meanwhile. The news may be here before, or be one that is no reason for a pass, as that of
-    /// a status.
-    fn overtaken(&self) {
-        self.shared.replan.ask_at(Instant::now() + NEWS_ARE_HERE);
+    /// Somebody changed an object meanwhile. The watch may have shown that before, or it may be no reason for a pass, as a
+    /// changed status.
+    fn on_conflict(&self) {
+        self.shared.planner_wakeup.request_at(Instant::now() + RETRY_AFTER_CONFLICT);
     }
 
     async fn delete_router(&self, router: &VirtualRouter) -> Result<(), CallFailed> {
@@ -135,7 +134,7 @@ impl Applier {
                 self.shared.forget(router);
             }
             Err(failed) if failed.error.is_not_found() => self.shared.forget(router),
-            Err(failed) if failed.error.is_conflict() => self.overtaken(),
+            Err(failed) if failed.error.is_conflict() => self.on_conflict(),
             Err(failed) => return Err(failed),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What each change of the cluster means for what was worked out from it.
+//! Drops cached results that a change of the cluster affects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use windlass_api::{NodeNetwork, QuarantineReason, VirtualIP, VirtualIPPool, Virt
 use windlass_ccm::service::is_stable;
 use windlass_ccm::store::Change;
 
-use crate::controller::allocation::pools::Findings;
-use crate::controller::state::State;
+use crate::controller::allocation::pools::PoolFindings;
+use crate::controller::state::ClusterState;
 
-impl State {
-    pub(crate) fn invalidate_by_vip(&mut self, news: &Change<VirtualIP>) {
-        self.loads.note(news);
-        if [&news.old, &news.new].into_iter().flatten().any(|vip| self.is_a_finding(vip)) {
+impl ClusterState {
+    pub(crate) fn invalidate_by_vip(&mut self, change: &Change<VirtualIP>) {
+        self.loads.on_change(change);
+        if [&change.old, &change.new].into_iter().flatten().any(|vip| self.is_a_finding(vip)) {
             self.findings = None;
         }
     }
 
-    /// What pools have to tell of, by their names.
-    pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, Findings>> {
+    /// What the status of pools reports, by their names.
+    pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
         let known =
-            self.findings.take().unwrap_or_else(|| Arc::new(Findings::of(&self.stores, &self.ledger)));
+            self.findings.take().unwrap_or_else(|| Arc::new(PoolFindings::of(&self.stores, &self.ledger)));
         Arc::clone(self.findings.insert(known))
     }
 
-    /// Whether its pool has to tell of it.
+    /// Whether the status of its pool reports it.
     fn is_a_finding(&self, vip: &VirtualIP) -> bool {
         match vip.spec.quarantine.as_ref().map(|quarantine| quarantine.reason) {
             None => self.ledger.pool_of(vip.spec.address).is_none(),
@@ -36,25 +36,26 @@ impl State {
     }
 
     /// Agents write the status for people to read.
-    pub(crate) fn invalidate_by_router(&mut self, news: &Change<VirtualRouter>) {
+    pub(crate) fn invalidate_by_router(&mut self, change: &Change<VirtualRouter>) {
         let what_counts = |router: &Arc<VirtualRouter>| {
             let metadata = &router.metadata;
             (router.spec.clone(), metadata.uid.clone(), metadata.deletion_timestamp.clone())
         };
-        if news.old.as_ref().map(what_counts) != news.new.as_ref().map(what_counts) {
+        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
             self.topology_cache.ready_routers_changed();
         }
     }
 
-    pub(crate) fn invalidate_by_pool(&mut self, news: &Change<VirtualIPPool>) {
-        let [old, new] = [&news.old, &news.new].map(|pool| pool.as_ref().map(|pool| &pool.spec));
+    pub(crate) fn invalidate_by_pool(&mut self, change: &Change<VirtualIPPool>) {
+        let [old, new] = [&change.old, &change.new].map(|pool| pool.as_ref().map(|pool| &pool.spec));
         if old != new {
             self.topology_cache.ready_routers_changed();
         }
     }
 
-    pub(crate) fn invalidate_by_network(&mut self, news: &Change<NodeNetwork>) {
-        let [old, new] = [&news.old, &news.new].map(|network| network.as_ref().map(|network| &network.spec));
+    pub(crate) fn invalidate_by_network(&mut self, change: &Change<NodeNetwork>) {
+        let [old, new] =
+            [&change.old, &change.new].map(|network| network.as_ref().map(|network| &network.spec));
         let [was, is] = [old, new].map(|spec| spec.map(|spec| (&spec.interfaces, &spec.foreign_routers)));
         if was != is {
             self.topology_cache.topology_changed();
@@ -64,8 +65,8 @@ impl State {
         }
     }
 
-    pub(crate) fn invalidate_by_node(&mut self, news: &Change<Node>) {
-        let [was, is] = [&news.old, &news.new].map(|node| node.as_ref().map(|node| is_stable(node)));
+    pub(crate) fn invalidate_by_node(&mut self, change: &Change<Node>) {
+        let [was, is] = [&change.old, &change.new].map(|node| node.as_ref().map(|node| is_stable(node)));
         if was != is {
             self.topology_cache.topology_changed();
         }

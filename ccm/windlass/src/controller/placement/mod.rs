@@ -1,14 +1,14 @@
 //! Which virtual router carries which VIP, and which nodes elect its owner.
 //!
 //! In: VIPs, pools, virtual routers, nodes and the networks that their agents report. Out: writes to VirtualRouters, to
-//! `VirtualIP.spec.virtualRouter` and to the status of VIPs and pools. [`plan`] decides, [`writes`] compares, [`apply`] is the one
-//! task that writes; [`invalidation`] forgets what was worked out from what has changed.
+//! `VirtualIP.spec.virtualRouter` and to the status of VIPs and pools. [`plan`] decides, [`writes`] compares, [`apply`] is the
+//! one task that writes; [`invalidation`] drops cached results after a change.
 
 pub(crate) mod apply;
 pub(crate) mod invalidation;
 pub(crate) mod plan;
-pub(crate) mod pool_pace;
+pub(crate) mod plan_input;
+pub(crate) mod pool_status_throttle;
 pub(crate) mod router_loads;
 pub(crate) mod topology_cache;
-pub(crate) mod view;
 pub(crate) mod writes;

@@ -9,7 +9,7 @@
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
 //!   and where a healthy node is first in none while a Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
-//! - A VIP in quarantine is nobody's: it is planned for as if it did not exist, and has no virtual router.
+//! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod ranking;
 mod ready_routers;
@@ -28,7 +28,7 @@ use kube::ResourceExt as _;
 use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
-use router_draft::{Choice, FeasibleRouters, RouterDraft, router_name};
+use router_draft::{FeasibleRouters, RouterChoice, RouterDraft, router_name};
 pub(crate) use segment::Segments;
 use spread::Spread;
 pub(crate) use topology::Topology;
@@ -37,21 +37,22 @@ pub(crate) use unplaced::{Unplaced, why_unplaced};
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
 
-/// What a plan needs to know of a pool.
+/// The settings of a pool that matter to placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PoolPlan {
+pub(crate) struct PoolPlacement {
     pub(crate) interface: Option<String>,
     pub(crate) interval_ms: u32,
 }
 
 /// For a pool that is gone.
-static GONE: PoolPlan = PoolPlan { interface: None, interval_ms: DEFAULT_ADVERTISEMENT_INTERVAL_MS };
+static GONE: PoolPlacement =
+    PoolPlacement { interface: None, interval_ms: DEFAULT_ADVERTISEMENT_INTERVAL_MS };
 
 /// The cluster, as far as it matters here.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Input {
+pub(crate) struct PlanInput {
     /// Pools by name.
-    pub(crate) pools: BTreeMap<String, PoolPlan>,
+    pub(crate) pools: BTreeMap<String, PoolPlacement>,
     pub(crate) vips: Vec<Arc<VirtualIP>>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
@@ -59,49 +60,49 @@ pub(crate) struct Input {
 
 /// What the cluster should look like.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct PlacementPlan<'a> {
     /// Every virtual router that is to be, by name.
     pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
     /// Virtual router of each VIP that has one, by the VIP's name.
-    pub(crate) carriers: BTreeMap<String, String>,
+    pub(crate) routers_by_vip: BTreeMap<String, String>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
-    pub(crate) deserted: BTreeMap<String, Unplaced>,
+    pub(crate) without_candidates: BTreeMap<String, Unplaced>,
 }
 
 /// Makes the plan.
-pub(crate) fn plan(input: &Input) -> Plan<'_> {
+pub(crate) fn plan(input: &PlanInput) -> PlacementPlan<'_> {
     Planner::new(input).run()
 }
 
 struct Planner<'a> {
-    input: &'a Input,
+    input: &'a PlanInput,
     topology: &'a Topology,
     routers: BTreeMap<String, RouterDraft<'a>>,
     spread: Spread<'a>,
     /// VIPs of one kind have one in common.
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
-    deserted: BTreeMap<String, Unplaced>,
+    without_candidates: BTreeMap<String, Unplaced>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(input: &'a Input) -> Self {
+    fn new(input: &'a PlanInput) -> Self {
         let routers = distinct(&input.routers).into_iter();
-        let work =
+        let draft =
             |router: &'a VirtualRouter| (router.name_any(), RouterDraft::new(Cow::Borrowed(&router.spec)));
         Self {
             input,
             topology: &input.topology,
-            routers: routers.map(|router| work(router)).collect(),
+            routers: routers.map(|router| draft(router)).collect(),
             spread: Spread::default(),
             feasible: HashMap::new(),
-            deserted: BTreeMap::new(),
+            without_candidates: BTreeMap::new(),
         }
     }
 
-    fn run(mut self) -> Plan<'a> {
-        let mut plan = Plan::default();
+    fn run(mut self) -> PlacementPlan<'a> {
+        let mut plan = PlacementPlan::default();
         let is_wanted =
             |vip: &VirtualIP| vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
         let mut vips: Vec<&'a VirtualIP> =
@@ -110,34 +111,34 @@ impl<'a> Planner<'a> {
         vips.sort_by_cached_key(|vip| {
             (vip.metadata.creation_timestamp.as_ref().map(|time| time.0), vip.spec.address)
         });
-        let (mut homeless, mut at_home) = (Vec::new(), Vec::new());
+        let (mut to_place, mut placed) = (Vec::new(), Vec::new());
         for vip in vips {
             let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
             match vip.spec.virtual_router.as_ref() {
                 Some(router) if self.stays(vip, pool, router) => {
                     self.put(vip, pool, router.clone(), &mut plan);
-                    at_home.push((vip, router));
+                    placed.push((vip, router));
                 }
-                Some(_) | None => homeless.push((vip, pool)),
+                Some(_) | None => to_place.push((vip, pool)),
             }
         }
-        // Who is at home matters one by one only to those that are not.
-        if !homeless.is_empty() {
-            for (vip, router) in at_home {
-                self.spread.note(vip, router);
+        // The VIPs that stay matter one by one only if others are to be placed.
+        if !to_place.is_empty() {
+            for (vip, router) in placed {
+                self.spread.add(vip, router);
             }
         }
-        for (vip, pool) in homeless {
+        for (vip, pool) in to_place {
             match self.place(vip, pool) {
                 Ok(router) => {
-                    self.spread.note(vip, &router);
+                    self.spread.add(vip, &router);
                     self.put(vip, pool, router, &mut plan);
                 }
                 Err(why) => drop(plan.unplaced.insert(vip.name_any(), why)),
             }
         }
         self.routers.retain(|_, router| router.vips > 0);
-        let mut places = HashMap::new();
+        let mut candidates_by_segment = HashMap::new();
         let Topology { nodes, segments, networks: _ } = self.topology;
         for router in self.routers.values_mut() {
             let interval_ms = router.interval_ms();
@@ -146,7 +147,7 @@ impl<'a> Planner<'a> {
             }
             let Some(segment) = router.segment else { continue };
             let interface = router.interface.as_deref();
-            let candidates = places
+            let candidates = candidates_by_segment
                 .entry((segment, router.interface.clone()))
                 .or_insert_with(|| segments.by_node(segment, interface));
             if let Some(nodes) = ranking::refreshed(&router.spec, candidates, segments, nodes) {
@@ -154,12 +155,12 @@ impl<'a> Planner<'a> {
             }
         }
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
-        plan.deserted = self.deserted;
+        plan.without_candidates = self.without_candidates;
         plan
     }
 
     /// A VIP stays while its router has a candidate, or no other segment would take it.
-    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlan, router: &str) -> bool {
+    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlacement, router: &str) -> bool {
         let Some(segment) = self.routers.get(router).and_then(|router| router.segment) else { return false };
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
             return false;
@@ -168,34 +169,40 @@ impl<'a> Planner<'a> {
             return true;
         }
         let other = self.segment(vip, pool);
-        other.map_err(|why| self.deserted.insert(vip.name_any(), why)).is_err()
+        other.map_err(|why| self.without_candidates.insert(vip.name_any(), why)).is_err()
     }
 
-    fn put(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, router: String, plan: &mut Plan<'a>) {
-        if let Some(work) = self.routers.get_mut(&router) {
-            work.vips += 1;
-            if work.interface.is_none() {
-                work.interface.clone_from(&pool.interface);
+    fn put(
+        &mut self,
+        vip: &'a VirtualIP,
+        pool: &PoolPlacement,
+        router: String,
+        plan: &mut PlacementPlan<'a>,
+    ) {
+        if let Some(draft) = self.routers.get_mut(&router) {
+            draft.vips += 1;
+            if draft.interface.is_none() {
+                draft.interface.clone_from(&pool.interface);
             }
             // The fastest of its pools, should an admin change one of them. A pool that is gone has no say.
             if let Some(known) = self.input.pools.get(&vip.spec.pool) {
-                work.interval_ms =
-                    Some(work.interval_ms.map_or(known.interval_ms, |old| old.min(known.interval_ms)));
+                draft.interval_ms =
+                    Some(draft.interval_ms.map_or(known.interval_ms, |old| old.min(known.interval_ms)));
             }
         }
-        plan.carriers.insert(vip.name_any(), router);
+        plan.routers_by_vip.insert(vip.name_any(), router);
     }
 
     /// The segment for a VIP without one.
-    fn segment(&self, vip: &VirtualIP, pool: &PoolPlan) -> Result<IpNet, Unplaced> {
+    fn segment(&self, vip: &VirtualIP, pool: &PoolPlacement) -> Result<IpNet, Unplaced> {
         let address = vip.spec.address;
         self.topology.segment(address, pool).ok_or_else(|| {
             let pool_name = vip.spec.pool.clone();
-            if let Some(segment) = self.topology.segments.find_mute(address) {
+            if let Some(segment) = self.topology.segments.find_without_link_local(address) {
                 return Unplaced::LinkLocal { address, segment };
             }
-            let lone = self.topology.segments.find_lone(address, pool.interface.as_deref());
-            match (&pool.interface, lone) {
+            let host_route = self.topology.segments.find_host_route(address, pool.interface.as_deref());
+            match (&pool.interface, host_route) {
                 (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
                 (Some(interface), None) => {
                     Unplaced::Interface { address, interface: interface.clone(), pool: pool_name }
@@ -206,40 +213,45 @@ impl<'a> Planner<'a> {
     }
 
     /// The router for a VIP without one; made if need be.
-    fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlan) -> Result<String, Unplaced> {
+    fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlacement) -> Result<String, Unplaced> {
         let segment = self.segment(vip, pool)?;
-        let kind = PlacementClass::new(segment, pool);
-        let mut feasible = self.feasible.remove(&kind).unwrap_or_else(|| self.feasible(segment, pool));
+        let class = PlacementClass::new(segment, pool);
+        let mut feasible = self.feasible.remove(&class).unwrap_or_else(|| self.feasible(segment, pool));
         let choice = self.choose(vip, pool, &mut feasible);
-        self.feasible.insert(kind, feasible);
+        self.feasible.insert(class, feasible);
         match choice {
-            Choice::Router(name) => Ok(name),
-            Choice::Made(name) => {
+            RouterChoice::Router(name) => Ok(name),
+            RouterChoice::Made(name) => {
                 if let Some(made) = self.routers.get(&name) {
                     // It may fit elsewhere, too.
                     self.feasible.values_mut().for_each(|feasible| feasible.learn(&name, made));
                 }
                 Ok(name)
             }
-            Choice::NoVrid => Err(Unplaced::Vrid { segment }),
+            RouterChoice::NoVrid => Err(Unplaced::Vrid { segment }),
         }
     }
 
-    fn feasible(&self, segment: IpNet, pool: &PoolPlan) -> FeasibleRouters<'a> {
+    fn feasible(&self, segment: IpNet, pool: &PoolPlacement) -> FeasibleRouters<'a> {
         let candidates = self.topology.segments.candidates(segment, pool.interface.as_deref());
         FeasibleRouters::new(segment, candidates, pool.interval_ms, &self.routers)
     }
 
-    fn choose(&mut self, vip: &'a VirtualIP, pool: &PoolPlan, feasible: &mut FeasibleRouters<'a>) -> Choice {
+    fn choose(
+        &mut self,
+        vip: &'a VirtualIP,
+        pool: &PoolPlacement,
+        feasible: &mut FeasibleRouters<'a>,
+    ) -> RouterChoice {
         // VIPs of the same Services, by the node that is first where they are: now, and when all nodes are well.
-        let (mut now, mut well) = (BTreeMap::new(), BTreeMap::new());
+        let (mut now, mut when_healthy) = (BTreeMap::new(), BTreeMap::new());
         for (router, count) in self.spread.siblings(vip) {
             let Some(router) = self.routers.get(router) else { continue };
             if let Some(node) = router.first_healthy(&self.topology.nodes) {
                 *now.entry(node).or_insert(0) += count;
             }
             if let Some(node) = router.first() {
-                *well.entry(node).or_insert(0) += count;
+                *when_healthy.entry(node).or_insert(0) += count;
             }
         }
         let at = |counts: &BTreeMap<&str, usize>, node: Option<&str>| {
@@ -249,7 +261,7 @@ impl<'a> Planner<'a> {
             if now.is_empty() {
                 return (0, 0);
             }
-            (at(&now, router.first_healthy(&self.topology.nodes)), at(&well, router.first()))
+            (at(&now, router.first_healthy(&self.topology.nodes)), at(&when_healthy, router.first()))
         };
         let fitting = || feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let least = fitting().map(|(name, router)| (siblings(router), router.vips, name)).min();
@@ -258,15 +270,15 @@ impl<'a> Planner<'a> {
                 || fitting().filter(|(_, router)| router.vips > 0).count() >= feasible.healthy.max(1);
             let mut healthy = feasible.candidates.iter().filter(|one| one.healthy);
             if enough && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node)))) {
-                return Choice::Router(name.clone());
+                return RouterChoice::Router(name.clone());
             }
         }
         let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
         match (self.add(feasible, pool, &siblings), least) {
-            (Some(made), _) => Choice::Made(made),
-            (None, Some(name)) => Choice::Router(name),
-            (None, None) => Choice::NoVrid,
+            (Some(made), _) => RouterChoice::Made(made),
+            (None, Some(name)) => RouterChoice::Router(name),
+            (None, None) => RouterChoice::NoVrid,
         }
     }
 
@@ -274,7 +286,7 @@ impl<'a> Planner<'a> {
     fn add(
         &mut self,
         feasible: &mut FeasibleRouters<'a>,
-        pool: &PoolPlan,
+        pool: &PoolPlacement,
         siblings: &BTreeMap<String, usize>,
     ) -> Option<String> {
         let vrid = self.free_vrid(feasible)?;
@@ -293,12 +305,12 @@ impl<'a> Planner<'a> {
         };
         let name = router_name(feasible.segment, vrid);
         let interface = pool.interface.clone();
-        let work = RouterDraft {
+        let draft = RouterDraft {
             interface,
             interval_ms: Some(pool.interval_ms),
             ..RouterDraft::new(Cow::Owned(spec))
         };
-        self.routers.insert(name.clone(), work);
+        self.routers.insert(name.clone(), draft);
         Some(name)
     }
 
@@ -310,7 +322,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The routers that count. Of several with one VRID on one segment, which only hands make, agents take part in the oldest
+/// The routers that count. Of several with one VRID on one segment, which only manual edits make, agents take part in the oldest
 /// only; the VIPs of the others are placed anew.
 fn distinct(routers: &[Arc<VirtualRouter>]) -> Vec<&Arc<VirtualRouter>> {
     let mut by_age: Vec<_> =

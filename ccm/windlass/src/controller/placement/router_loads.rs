@@ -24,28 +24,28 @@ pub(crate) struct RouterLoads {
 
 impl RouterLoads {
     /// A VIP came, changed or went.
-    pub(crate) fn note(&mut self, news: &Change<VirtualIP>) {
-        if let Some(router) = news.old.as_ref().and_then(|old| old.spec.virtual_router.as_ref()) {
+    pub(crate) fn on_change(&mut self, change: &Change<VirtualIP>) {
+        if let Some(router) = change.old.as_ref().and_then(|old| old.spec.virtual_router.as_ref()) {
             decrease(&mut self.carried, router);
         }
-        if let Some(new) = &news.new {
-            self.come(new.spec.address);
+        if let Some(new) = &change.new {
+            self.no_longer_expected(new.spec.address);
             if let Some(router) = &new.spec.virtual_router {
                 *self.carried.entry(router.clone()).or_default() += 1;
             }
         }
     }
 
-    /// A VIP is being made that `router` is to carry. What comes of it, the next [`Self::note`] tells; if nothing does, the
+    /// A VIP is being made that `router` is to carry. What comes of it, the next [`Self::on_change`] tells; if nothing does, the
     /// next try for the same address takes its place.
     pub(crate) fn expect(&mut self, address: IpAddr, router: String) {
-        self.come(address);
+        self.no_longer_expected(address);
         *self.expected_by.entry(router.clone()).or_default() += 1;
         self.expected.insert(address, router);
     }
 
-    /// It is not expected any more.
-    fn come(&mut self, address: IpAddr) {
+    /// The VIP exists, or is expected elsewhere.
+    fn no_longer_expected(&mut self, address: IpAddr) {
         if let Some(router) = self.expected.remove(&address) {
             decrease(&mut self.expected_by, &router);
         }

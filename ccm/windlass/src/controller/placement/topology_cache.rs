@@ -1,4 +1,4 @@
-//! What plans are made on, worked out once for each state it has, and what it offers to VIPs that are being made.
+//! The topology and what is worked out from it, cached until it changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use kube::ResourceExt as _;
 use windlass_ccm::service::is_stable;
 
 use super::plan::{PlacementClass, ReadyRouters, Topology};
-use crate::controller::allocation::pools::{Reach, Reviewed, reach};
+use crate::controller::allocation::pools::{Announceability, ReviewedPool, announceability};
 use crate::controller::stores::Stores;
 
-/// The topology, and what is worked out from it together with pools and virtual routers. What changes is to be told.
+/// The topology, and what is worked out from it together with pools and virtual routers. Callers report changes.
 #[derive(Debug, Default)]
 pub(crate) struct TopologyCache {
     topology: Option<Arc<Topology>>,
     ready_routers: HashMap<PlacementClass, ReadyRouters>,
     /// What of the pools can be announced, and the pools that it was worked out for.
-    reaches: Option<(Arc<[Reviewed]>, Arc<Reaches>)>,
+    announceability_by_pool: Option<(Arc<[ReviewedPool]>, Arc<AnnounceabilityByPool>)>,
 }
 
 /// What of each pool can be announced, by the pools' names.
-pub(crate) type Reaches = BTreeMap<String, Reach>;
+pub(crate) type AnnounceabilityByPool = BTreeMap<String, Announceability>;
 
 impl TopologyCache {
     /// A node came, went, became stable or unstable, or its network is another one.
     pub(crate) fn topology_changed(&mut self) {
         self.topology = None;
         self.ready_routers.clear();
-        self.reaches = None;
+        self.announceability_by_pool = None;
     }
 
     /// A pool or a virtual router did.
@@ -45,14 +45,20 @@ impl TopologyCache {
     }
 
     /// What of each of the pools can be announced: worked out anew only if they changed, or the topology.
-    pub(crate) fn reaches(&mut self, stores: &Stores, reviewed: &Arc<[Reviewed]>) -> Arc<Reaches> {
+    pub(crate) fn announceability_by_pool(
+        &mut self,
+        stores: &Stores,
+        reviewed: &Arc<[ReviewedPool]>,
+    ) -> Arc<AnnounceabilityByPool> {
         let topology = self.topology(stores);
-        let known = self.reaches.take().filter(|(of, _)| Arc::ptr_eq(of, reviewed) || of == reviewed);
-        let (_, reaches) = self.reaches.insert(known.unwrap_or_else(|| {
-            let of_pool = |one: &Reviewed| (one.pool.name.clone(), reach(one, topology.segments()));
+        let known =
+            self.announceability_by_pool.take().filter(|(of, _)| Arc::ptr_eq(of, reviewed) || of == reviewed);
+        let (_, announceability_by_pool) = self.announceability_by_pool.insert(known.unwrap_or_else(|| {
+            let of_pool =
+                |one: &ReviewedPool| (one.pool.name.clone(), announceability(one, topology.segments()));
             (Arc::clone(reviewed), Arc::new(reviewed.iter().map(of_pool).collect()))
         }));
-        Arc::clone(reaches)
+        Arc::clone(announceability_by_pool)
     }
 
     /// The virtual routers that are there for new VIPs of this class, `made` if they are not known.

@@ -1,4 +1,4 @@
-//! What has to be written so that the cluster is as planned: the difference, and nothing where there is none. Pure.
+//! The writes that make the cluster as planned: the difference, and nothing where there is none. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec};
-use windlass_ccm::conditions::Saying;
+use windlass_ccm::conditions::DesiredCondition;
 
-use super::plan::{self, Input, Plan, Unplaced};
-use super::pool_pace::PoolPace;
-use super::view;
-use crate::controller::allocation::pools::{self, Findings, Reach, Reviewed};
+use super::plan::{self, PlacementPlan, PlanInput, Unplaced};
+use super::plan_input;
+use super::pool_status_throttle::PoolStatusThrottle;
+use crate::controller::allocation::pools::{self, Announceability, PoolFindings, ReviewedPool};
 use crate::controller::provider::claim::sources_patch;
-use crate::controller::state::State;
-use crate::controller::state::shared::Shared;
+use crate::controller::state::ClusterState;
+use crate::controller::state::shared::SharedState;
 use crate::controller::stores::Stores;
 
 /// VIPs compared in one go, in which nobody else can decide: less than a millisecond.
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 256;
 
 /// One write. Patches are JSON merge patches that hold `metadata.resourceVersion`: they change only what was seen.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Write {
+pub(crate) enum PlannedWrite {
     CreateRouter(Box<VirtualRouter>),
     Router {
         name: String,
@@ -50,22 +50,22 @@ pub(crate) enum Write {
 
 /// Writes in the order in which they must be made.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Writes {
-    routers: Vec<Write>,
-    vips: Vec<Write>,
-    rest: Vec<Write>,
+pub(crate) struct PlannedWrites {
+    routers: Vec<PlannedWrite>,
+    vips: Vec<PlannedWrite>,
+    rest: Vec<PlannedWrite>,
 }
 
-impl Writes {
+impl PlannedWrites {
     /// Plans, and compares what is with the plan. Nobody is kept from deciding meanwhile: the plan is made of a snapshot, and
     /// the writes of what has changed since are refused by their versions. `None`: not all is known yet.
-    pub(crate) fn new(shared: &Shared) -> Option<Self> {
+    pub(crate) fn new(shared: &SharedState) -> Option<Self> {
         let (input, now) = {
             let mut state = shared.state();
             if !state.ready {
                 return None;
             }
-            (view::input(&mut state), state.clock.now())
+            (plan_input::input(&mut state), state.clock.now())
         };
         let plan = plan::plan(&input);
         let mut writes = Self::default();
@@ -74,12 +74,12 @@ impl Writes {
             let state = shared.state();
             for vip in vips {
                 let name = vip.name_any();
-                let place = Place {
-                    carrier: plan.carriers.get(&name),
+                let placement = VipPlacement {
+                    router: plan.routers_by_vip.get(&name),
                     unplaced: plan.unplaced.get(&name),
-                    deserted: plan.deserted.get(&name),
+                    without_candidates: plan.without_candidates.get(&name),
                 };
-                writes.add_vip(&state, vip, &place, now);
+                writes.add_vip(&state, vip, &placement, now);
             }
         }
         let mut state = shared.state();
@@ -89,32 +89,34 @@ impl Writes {
     }
 
     /// Each stage is to be done before the next.
-    pub(crate) fn stages(self) -> [Vec<Write>; 3] {
+    pub(crate) fn stages(self) -> [Vec<PlannedWrite>; 3] {
         let Self { routers, vips, rest } = self;
         [routers, vips, rest]
     }
 
-    /// Takes out what is not due yet, by `pace`; returns when the first of that is.
-    pub(crate) fn hold_back(&mut self, pace: &mut PoolPace, now: Instant) -> Option<Instant> {
+    /// Takes out what is not due yet, by `throttle`; returns when the first of that is.
+    pub(crate) fn defer(&mut self, throttle: &mut PoolStatusThrottle, now: Instant) -> Option<Instant> {
         let mut first: Option<Instant> = None;
         self.rest.retain(|write| match write {
-            Write::PoolStatus { name, counts_only, .. } => match pace.take(name, *counts_only, now) {
-                Ok(()) => true,
-                Err(due) => {
-                    first = Some(first.map_or(due, |known| known.min(due)));
-                    false
+            PlannedWrite::PoolStatus { name, counts_only, .. } => {
+                match throttle.take(name, *counts_only, now) {
+                    Ok(()) => true,
+                    Err(due) => {
+                        first = Some(first.map_or(due, |known| known.min(due)));
+                        false
+                    }
                 }
-            },
-            Write::CreateRouter(_)
-            | Write::Router { .. }
-            | Write::Vip { .. }
-            | Write::VipStatus { .. }
-            | Write::DeleteRouter(_) => true,
+            }
+            PlannedWrite::CreateRouter(_)
+            | PlannedWrite::Router { .. }
+            | PlannedWrite::Vip { .. }
+            | PlannedWrite::VipStatus { .. }
+            | PlannedWrite::DeleteRouter(_) => true,
         });
         first
     }
 
-    fn add_routers(&mut self, input: &Input, plan: &Plan<'_>) {
+    fn add_routers(&mut self, input: &PlanInput, plan: &PlacementPlan<'_>) {
         let known: HashMap<_, _> = input
             .routers
             .iter()
@@ -124,7 +126,7 @@ impl Writes {
             match known.get(name).copied() {
                 None => {
                     let router = Box::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec)));
-                    self.routers.push(Write::CreateRouter(router));
+                    self.routers.push(PlannedWrite::CreateRouter(router));
                 }
                 Some(old) => self.add_router(old, spec),
             }
@@ -132,21 +134,27 @@ impl Writes {
         for router in &input.routers {
             if !plan.routers.contains_key(&router.name_any()) && router.metadata.deletion_timestamp.is_none()
             {
-                self.rest.push(Write::DeleteRouter(Arc::clone(router)));
+                self.rest.push(PlannedWrite::DeleteRouter(Arc::clone(router)));
             }
         }
     }
 
     fn add_router(&mut self, old: &VirtualRouter, spec: &VirtualRouterSpec) {
         if old.spec != *spec {
-            let patch = json!({ "metadata": seen(old), "spec": spec });
-            self.routers.push(Write::Router { name: old.name_any(), patch });
+            let patch = json!({ "metadata": precondition(old), "spec": spec });
+            self.routers.push(PlannedWrite::Router { name: old.name_any(), patch });
         }
     }
 
-    fn add_vip(&mut self, state: &State, vip: &VirtualIP, place: &Place<'_>, now: Timestamp) {
+    fn add_vip(
+        &mut self,
+        state: &ClusterState,
+        vip: &VirtualIP,
+        placement: &VipPlacement<'_>,
+        now: Timestamp,
+    ) {
         let mut spec = serde_json::Map::new();
-        if let Some(router) = place.carrier
+        if let Some(router) = placement.router
             && vip.spec.virtual_router.as_ref() != Some(router)
         {
             spec.insert("virtualRouter".to_owned(), json!(router));
@@ -161,8 +169,8 @@ impl Writes {
             let former = if former.is_empty() { Value::Null } else { json!(former) };
             spec.insert("formerPools".to_owned(), former);
         }
-        // In quarantine nobody announces it; only a hand puts it there with a virtual router, or names one.
-        let is_nowhere = place.unplaced.is_some() || vip.spec.quarantine.is_some();
+        // In quarantine nobody announces it; only a manual edit puts it there with a virtual router, or names one.
+        let is_nowhere = placement.unplaced.is_some() || vip.spec.quarantine.is_some();
         if is_nowhere && vip.spec.virtual_router.is_some() {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
@@ -174,85 +182,86 @@ impl Writes {
         }
         let name = vip.name_any();
         if !spec.is_empty() {
-            let patch = json!({ "metadata": seen(vip), "spec": spec });
-            self.vips.push(Write::Vip { name, patch });
+            let patch = json!({ "metadata": precondition(vip), "spec": spec });
+            self.vips.push(PlannedWrite::Vip { name, patch });
         } else if let Some(conditions) =
-            place.silence(&state.stores, vip).and_then(|why| not_announced(vip, why, now))
+            placement.unannounced_reason(&state.stores, vip).and_then(|why| not_announced(vip, why, now))
         {
             let status = json!({ "activeNode": null, "conditions": conditions });
-            let patch = json!({ "metadata": seen(vip), "status": status });
-            self.vips.push(Write::VipStatus { name, patch });
+            let patch = json!({ "metadata": precondition(vip), "status": status });
+            self.vips.push(PlannedWrite::VipStatus { name, patch });
         }
     }
 
-    fn add_pools(&mut self, state: &mut State, reviewed: &[Reviewed], now: Timestamp) {
+    fn add_pools(&mut self, state: &mut ClusterState, reviewed: &[ReviewedPool], now: Timestamp) {
         let findings = state.findings();
-        let reaches = state.topology_cache.reaches(&state.stores, &state.reviewed());
-        let none = Findings::default();
+        let announceability_by_pool =
+            state.topology_cache.announceability_by_pool(&state.stores, &state.reviewed());
+        let none = PoolFindings::default();
         for pool in state.stores.pools.iter() {
             let name = pool.name_any();
             let Some(reviewed) = reviewed.iter().find(|one| one.pool.name == name) else { continue };
             let counts = |family| state.ledger.counts(&name, family);
             let findings = findings.get(&name).unwrap_or(&none);
             let generation = pool.metadata.generation;
-            let reach = reaches.get(&name).unwrap_or(&Reach::Unknown);
+            let announceability = announceability_by_pool.get(&name).unwrap_or(&Announceability::Unknown);
             let shown = pool.status.as_ref();
-            let status = pools::status(shown, generation, reviewed, reach, counts, findings, now);
+            let status = pools::status(shown, generation, reviewed, announceability, counts, findings, now);
             if pool.status.as_ref() != Some(&status) {
                 let counts_only = pool.status.as_ref().is_some_and(|old| old.conditions == status.conditions);
                 let VirtualIPPoolStatus { ipv4, ipv6, conditions } = status;
                 let patch = json!({
-                    "metadata": seen(&**pool),
+                    "metadata": precondition(&**pool),
                     "status": { "ipv4": ipv4, "ipv6": ipv6, "conditions": conditions },
                 });
-                self.rest.push(Write::PoolStatus { name, patch, counts_only });
+                self.rest.push(PlannedWrite::PoolStatus { name, patch, counts_only });
             }
         }
     }
 }
 
-/// What the plan says of a VIP; nothing where that is as it was.
+/// What the plan says of a VIP; `None` where nothing changes.
 #[derive(Default)]
-struct Place<'a> {
-    carrier: Option<&'a String>,
+struct VipPlacement<'a> {
+    router: Option<&'a String>,
     /// Why it has none.
     unplaced: Option<&'a Unplaced>,
     /// Why no other one takes it, whose own has no candidate left.
-    deserted: Option<&'a Unplaced>,
+    without_candidates: Option<&'a Unplaced>,
 }
 
-impl<'a> Place<'a> {
-    /// Why nobody announces the VIP, unless a node does all the same: one without a report may. One that is gone cannot say
-    /// that it does no more.
-    fn silence(&self, stores: &Stores, vip: &VirtualIP) -> Option<&'a Unplaced> {
+impl<'a> VipPlacement<'a> {
+    /// Why nobody announces the VIP, unless a node may do so all the same: one without a report. A node that is gone cannot
+    /// report that it stopped.
+    fn unannounced_reason(&self, stores: &Stores, vip: &VirtualIP) -> Option<&'a Unplaced> {
         let active = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
         let is_gone = || {
             active.is_none_or(|node| stores.networks.get(node).is_none() && stores.nodes.get(node).is_none())
         };
         let unplaced = self.unplaced.filter(|_| !vip.is_announced());
-        unplaced.or(self.deserted.filter(|_| vip.is_announced() && is_gone()))
+        unplaced.or(self.without_candidates.filter(|_| vip.is_announced() && is_gone()))
     }
 }
 
 /// The version a patch was decided on.
-fn seen(object: &impl kube::ResourceExt) -> Value {
+fn precondition(object: &impl kube::ResourceExt) -> Value {
     json!({ "uid": object.uid(), "resourceVersion": object.resource_version() })
 }
 
 /// The conditions of a VIP that nobody can announce; `None` if they say so already.
 fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<Condition>> {
-    let saying = Saying {
+    let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,
         holds: false,
         reason: why.reason(),
         message: why.to_string(),
         generation: vip.metadata.generation,
     };
-    if vip.announced().is_some_and(|shown| saying.is_said_by(shown)) {
+    if vip.announced().is_some_and(|shown| desired.is_same(shown)) {
         return None;
     }
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
-    saying.put(&mut conditions, now);
+    desired.set_in(&mut conditions, now);
     Some(conditions)
 }
 

@@ -1,5 +1,5 @@
-//! Making an address a Service's own: the calls that create its `VirtualIP`, put the Service among its owners, or take
-//! it out of quarantine. Each changes only what was seen; whoever came first is learnt from the API server's answer.
+//! Claiming an address for a Service: the calls that create its `VirtualIP`, add the Service to its owners, or end its
+//! quarantine. Each is guarded by the version that was seen; the API server's answer tells if another controller was faster.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use windlass_ccm::lenient::{Lenient, read, read_opt};
 use windlass_ipam::Planned;
 
 use super::load_balancer::Provider;
-use crate::controller::allocation::ledger::{Claim, Seen};
+use crate::controller::allocation::ledger::{ClaimAction, ObservedVip};
 use crate::controller::stores::call::call;
 
 impl Provider {
@@ -21,25 +21,26 @@ impl Provider {
         &self,
         holder: &ServiceRef,
         planned: &Planned,
-        claim: Claim,
+        claim: ClaimAction,
     ) -> Result<(), ProviderError> {
         let address = planned.address;
         // Together with the claim it is written who may use it: no agent announces it to others before.
         match claim {
-            Claim::Owned => Ok(()),
-            Claim::Create => self.create(holder, planned).await,
-            Claim::Join { object, owners } => {
+            ClaimAction::Owned => Ok(()),
+            ClaimAction::Create => self.create(holder, planned).await,
+            ClaimAction::Join { object, owners } => {
                 let spec = self.with_sources(json!({ "owners": owners }), address, &owners);
                 self.patch(holder, address, &object, spec).await
             }
-            Claim::Recall(object) if object.owners.contains(holder) => {
+            ClaimAction::LiftQuarantine(object) if object.owners.contains(holder) => {
                 let owners = std::slice::from_ref(holder);
                 let spec = json!({ "owners": owners, "quarantine": null });
                 let spec = self.with_sources(spec, address, owners);
                 self.patch(holder, address, &object, spec).await
             }
-            // An object keeps one of its owners: for a Service that was made anew it is made anew.
-            Claim::Recall(object) => self.delete(holder, address, &object).await,
+            // One owner of an object must stay (its CRD says so): for a Service that was made anew the object is deleted and
+            // created again.
+            ClaimAction::LiftQuarantine(object) => self.delete(holder, address, &object).await,
         }
     }
 
@@ -63,13 +64,13 @@ impl Provider {
             let owners = std::slice::from_ref(holder);
             object.spec.sources = state.sources_of(*address, owners);
             object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
-            object.spec.virtual_router = state.carrier_of_new(holder, &object);
+            object.spec.virtual_router = state.router_for_new_vip(holder, &object);
         }
         let what = || format!("claim {address}: creating VirtualIP {name:?}");
         match call(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what).await {
             Ok(created) => {
                 tracing::info!(service = %holder, %address, pool, "address claimed");
-                self.shared.answer(created, holder);
+                self.shared.learn_vip(created, holder);
                 Ok(())
             }
             Err(failed) if failed.error.is_conflict() => self.read(holder, *address).await,
@@ -82,7 +83,7 @@ impl Provider {
         &self,
         holder: &ServiceRef,
         address: IpAddr,
-        object: &Seen,
+        object: &ObservedVip,
         spec: Value,
     ) -> Result<(), ProviderError> {
         let name = virtual_ip_name(address);
@@ -91,7 +92,7 @@ impl Provider {
         let what = || format!("change VirtualIP {name:?} for Service {holder}");
         match call(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what).await {
             Ok(changed) => {
-                self.shared.answer(changed, holder);
+                self.shared.learn_vip(changed, holder);
                 Ok(())
             }
             Err(failed) if failed.error.is_not_found() || failed.error.is_conflict() => {
@@ -106,7 +107,7 @@ impl Provider {
         &self,
         holder: &ServiceRef,
         address: IpAddr,
-        object: &Seen,
+        object: &ObservedVip,
     ) -> Result<(), ProviderError> {
         if self.delete_as_seen(address, object, "").await? {
             Ok(())
@@ -119,7 +120,7 @@ impl Provider {
     pub(crate) async fn delete_as_seen(
         &self,
         address: IpAddr,
-        object: &Seen,
+        object: &ObservedVip,
         which: &str,
     ) -> Result<bool, ProviderError> {
         let name = virtual_ip_name(address);
@@ -130,7 +131,7 @@ impl Provider {
             Err(failed) if failed.error.is_conflict() => return Ok(false),
             Err(failed) => return Err(failed.into()),
         }
-        self.shared.deleted(address, &object.uid);
+        self.shared.vip_deleted(address, &object.uid);
         Ok(true)
     }
 
@@ -139,8 +140,8 @@ impl Provider {
         let name = virtual_ip_name(address);
         let known = self.shared.state().vip(address).cloned();
         match call(read_opt(self.vips.get_opt(&name)), || format!("read VirtualIP {name:?}")).await? {
-            Some(object) => self.shared.answer(object, holder),
-            None => self.shared.absent(address, holder, known.as_deref()),
+            Some(object) => self.shared.learn_vip(object, holder),
+            None => self.shared.vip_absent(address, holder, known.as_deref()),
         }
         Ok(())
     }
@@ -165,7 +166,7 @@ pub(crate) fn sources_patch(sources: &[PortSources]) -> Value {
 }
 
 /// The object in the very version that was seen.
-fn exactly(object: &Seen) -> DeleteParams {
+fn exactly(object: &ObservedVip) -> DeleteParams {
     let preconditions =
         Preconditions { uid: Some(object.uid.clone()), resource_version: Some(object.version.to_string()) };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }

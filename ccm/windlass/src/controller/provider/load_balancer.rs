@@ -3,7 +3,7 @@
 //! Order of one address's life: promised by the ledger → claimed in its `VirtualIP` (`claim`) → carried by a virtual router
 //! (planner) → announced (agents) → in the Service's status (service controller) → withdrawn (`release`), and in quarantine
 //! until nobody expects it to be where it was. One call of the API server at a time: after each, what is to be done is
-//! decided anew from what the answer taught.
+//! decided anew from its answer.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,51 +15,51 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, 
 use kube::api::Api;
 use kube::{Client, Resource as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_allocated};
-use windlass_ccm::events::{EventKind, EventSink};
+use windlass_ccm::events::{EventSink, EventType};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
 use windlass_ipam::{Families, How, Plan, Planned, Unshared};
 
-use super::outcome::{self, Progress, foreign, is_own, progress, status};
-use super::rejection::{reason, refused, unserveable};
-use crate::controller::allocation::ledger::{Claim, Part, Seen};
+use super::outcome::{self, Announcement, announcement, foreign, is_own, status};
+use super::rejection::{allocation_rejected, reason, request_rejected};
+use crate::controller::allocation::ledger::{ClaimAction, ObservedVip, ReleaseAction};
 use crate::controller::allocation::request::{asks_otherwise, owner, status_addresses};
 use crate::controller::allocation::settings::Settings;
-use crate::controller::state::State;
-use crate::controller::state::shared::Shared;
+use crate::controller::state::ClusterState;
+use crate::controller::state::shared::SharedState;
 
 /// When to ask again while the lists are not complete yet.
 const NOT_READY: Duration = Duration::from_millis(200);
-/// Steps taken in one go for one Service: more than two controllers that race for all its addresses ever need.
-pub(crate) const TRIES: usize = 64;
-/// Reasons of the events of an address that moves.
+/// Steps of one call for one Service: more than two controllers that race for all its addresses ever need.
+pub(crate) const MAX_STEPS: usize = 64;
+/// Reasons of the events for an address that moves.
 const MOVING: &str = "AddressMoving";
 const MOVED: &str = "AddressMoved";
 
 /// Load balancers and machines without a cloud.
 pub(crate) struct Provider {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) client: Client,
     pub(crate) vips: Api<Lenient<VirtualIP>>,
     pub(crate) settings: Settings,
     pub(crate) events: EventSink,
 }
 
-/// What is to be done for a Service, as the state shows it.
+/// The next step for a Service, as the state shows it.
 #[derive(Debug)]
-enum Step {
-    /// An address it was promised is to become its own. `instead`: of this one, and why it cannot stay there.
-    Claim { planned: Planned, claim: Claim, instead: Option<(IpAddr, String)> },
-    /// Another station has an address of it.
-    Avoid { address: IpAddr, object: Seen, why: String },
-    /// It cannot have what it asks for. What it has of it and nobody knows of yet is given back.
-    GiveBack { addresses: Vec<IpAddr>, error: ProviderError },
-    /// All is claimed. `unused`: what it has besides, and nobody is told to use any more.
-    Answer { answer: Result<Ensured, ProviderError>, unused: Vec<IpAddr>, moved: Option<String> },
+enum EnsureStep {
+    /// An address that was promised is claimed. `replaces`: the address that it replaces, and why that cannot stay.
+    Claim { planned: Planned, claim: ClaimAction, replaces: Option<(IpAddr, String)> },
+    /// Another station has an address of the Service.
+    QuarantineTaken { address: IpAddr, object: ObservedVip, why: String },
+    /// The request cannot be met: the addresses that no status shows yet are released.
+    Release { addresses: Vec<IpAddr>, error: ProviderError },
+    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more.
+    Finish { result: Result<Ensured, ProviderError>, unused: Vec<IpAddr>, moved: Option<String> },
 }
 
-/// What of a request the answer speaks of.
-struct Wish {
+/// What the result depends on besides the plan.
+struct RequestSummary {
     families: Families,
     pool: Option<String>,
 }
@@ -71,112 +71,113 @@ fn shown(service: &Service) -> BTreeSet<IpAddr> {
 
 /// What is next, and the other Services concerned by it.
 fn next_step(
-    state: &mut State,
+    state: &mut ClusterState,
     holder: &ServiceRef,
     service: &Service,
-) -> (Result<Step, ProviderError>, Vec<ServiceKey>) {
+) -> (Result<EnsureStep, ProviderError>, Vec<ServiceKey>) {
     if !state.ready {
         return (Err(not_ready()), Vec::new());
     }
-    // Since this was asked for it may have changed: what is decided now is decided by what is known now.
+    // The Service may have changed since the call: the latest version decides.
     let latest = state.stores.live(holder);
     let service = latest.as_deref().unwrap_or(service);
-    let request = match state.wishes(holder, service) {
+    let request = match state.full_request(holder, service) {
         Ok(request) => request,
         Err(error) => {
-            state.served(holder);
+            state.stop_waiting(holder);
             let known = state.ledger.allocator().terms(holder).cloned();
             let lost =
                 known.map_or_else(Vec::new, |terms| state.ledger.allocator().collisions(holder, &terms));
-            let refusal = (address_allocated::INVALID_REQUEST, error.to_string());
-            let step = refuse(state, holder, service, &lost, refusal, || unserveable(&error));
+            let rejection = (address_allocated::INVALID_REQUEST, error.to_string());
+            let step = reject(state, holder, service, &lost, rejection, || request_rejected(&error));
             return (Ok(step), Vec::new());
         }
     };
-    let wish = Wish { families: request.families, pool: request.pool.clone() };
+    let summary = RequestSummary { families: request.families, pool: request.pool.clone() };
     let lost = state.ledger.allocator().collisions(holder, &request.terms);
-    let (placed, concerned) = state.place(holder, service, request);
+    let (placed, affected) = state.allocate(holder, service, request);
     let step = match placed {
-        Ok(plan) => step_of(state, holder, service, &wish, &plan, &lost),
+        Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
         Err(error) => {
-            let refusal = (reason(&error), error.to_string());
-            let why = || refused(&error, |address| state.node_with(address));
-            refuse(state, holder, service, &lost, refusal, why)
+            let rejection = (reason(&error), error.to_string());
+            let why = || allocation_rejected(&error, |address| state.node_with(address));
+            reject(state, holder, service, &lost, rejection, why)
         }
     };
-    (Ok(step), concerned)
+    (Ok(step), affected)
 }
 
-/// A Service that cannot have what it asks for keeps what it shows, and the object too: one that a hand deleted, or put into
+/// The claim of an address that a Service with an impossible request shows: an object that somebody deleted, or put into
 /// quarantine, is made anew.
-fn reclaim(state: &State, holder: &ServiceRef, service: &Service) -> Option<Step> {
+fn reclaim(state: &ClusterState, holder: &ServiceRef, service: &Service) -> Option<EnsureStep> {
     let shown = shown(service);
-    let kept = state.to_withdraw(holder).into_iter().filter(|address| shown.contains(address));
-    kept.into_iter().find_map(|address| match state.ledger.claim(holder, address) {
-        claim @ (Claim::Create | Claim::Join { .. } | Claim::Recall(_)) => {
+    let kept = state.held_as_load_balancer(holder).into_iter().filter(|address| shown.contains(address));
+    kept.into_iter().find_map(|address| match state.ledger.claim_action(holder, address) {
+        claim @ (ClaimAction::Create | ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_)) => {
             let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
             let planned = Planned { address, pool, how: How::Kept };
-            Some(Step::Claim { planned, claim, instead: None })
+            Some(EnsureStep::Claim { planned, claim, replaces: None })
         }
-        Claim::Owned => None,
+        ClaimAction::Owned => None,
     })
 }
 
-/// A Service that cannot have what it asks for keeps what it has in service, and gives back what nobody was told of.
-fn refuse(
-    state: &State,
+/// The step for a Service with an impossible request: it keeps the addresses in use, and releases those that were never
+/// shown.
+fn reject(
+    state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
     lost: &[Unshared<ServiceRef>],
-    refusal: (&'static str, String),
+    rejection: (&'static str, String),
     error: impl FnOnce() -> ProviderError,
-) -> Step {
+) -> EnsureStep {
     reclaim(state, holder, service)
-        .or_else(|| put_right(state, holder, service, lost, refusal))
-        .unwrap_or_else(|| give_back(state, holder, service, lost, error()))
+        .or_else(|| correct_status(state, holder, service, lost, rejection))
+        .unwrap_or_else(|| release_unshown(state, holder, service, lost, error()))
 }
 
 fn is_among(lost: &[Unshared<ServiceRef>], address: IpAddr) -> bool {
     lost.iter().any(|one| one.address == address)
 }
 
-/// What it has and its status does not show: an address that works is its own still, whoever emptied the status.
-fn give_back(
-    state: &State,
+/// Releases the addresses that the status does not show. One that was in use stays, whoever emptied the status.
+fn release_unshown(
+    state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
     lost: &[Unshared<ServiceRef>],
     error: ProviderError,
-) -> Step {
+) -> EnsureStep {
     let shown = shown(service);
-    let mut addresses = state.to_withdraw(holder);
+    let mut addresses = state.held_as_load_balancer(holder);
     addresses.retain(|address| {
-        !shown.contains(address) && (is_among(lost, *address) || !state.ledger.is_proven(*address))
+        !shown.contains(address) && (is_among(lost, *address) || !state.ledger.was_in_use(*address))
     });
-    Step::GiveBack { addresses, error }
+    EnsureStep::Release { addresses, error }
 }
 
-/// What the status of a Service that gets nothing else is to show, where it does not. One that changed so that it fits those
-/// no more that it shares its address with loses it: it is to show it no longer, and gives it back after that. What works it
-/// is to show, though somebody has taken it from the status, and nothing of our pools that it does not have.
-fn put_right(
-    state: &State,
+/// The status of a Service with an impossible request, if it is wrong. A Service that changed so that it can no longer share its
+/// address loses it: first the status no longer shows it, then it is released. The status shows every address that was in
+/// use, though somebody has removed it, and no address of our pools that the Service does not hold.
+fn correct_status(
+    state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
     lost: &[Unshared<ServiceRef>],
     (reason, message): (&'static str, String),
-) -> Option<Step> {
+) -> Option<EnsureStep> {
     let shown = shown(service);
     let why = lost.iter().find(|one| shown.contains(&one.address)).map(unshared);
-    let mut keeps = state.to_withdraw(holder);
+    let mut keeps = state.held_as_load_balancer(holder);
     keeps.retain(|address| {
-        !is_among(lost, *address) && (shown.contains(address) || state.ledger.is_proven(*address))
+        !is_among(lost, *address) && (shown.contains(address) || state.ledger.was_in_use(*address))
     });
-    // An address of a pool that it does not have, somebody else has written there.
-    let is_forged = |address: &IpAddr| {
+    // Somebody else wrote an address of a pool that the Service does not hold.
+    let is_foreign = |address: &IpAddr| {
         state.ledger.pool_of(*address).is_some() && !state.ledger.holders(*address).contains(holder)
     };
-    let is_right = keeps.iter().all(|address| shown.contains(address)) && !shown.iter().any(is_forged);
+    let is_right = keeps.iter().all(|address| shown.contains(address)) && !shown.iter().any(is_foreign);
     if why.is_none() && is_right {
         return None;
     }
@@ -185,75 +186,78 @@ fn put_right(
     });
     let status = status(keeps, foreign(service, |address| state.is_ours(address)));
     let message = why.into_iter().chain([message]).collect::<Vec<_>>().join("; ");
-    let answer = Ok(Ensured::Refused { status, reason, message });
-    Some(Step::Answer { answer, unused: Vec::new(), moved: None })
+    let result = Ok(Ensured::Refused { status, reason, message });
+    Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None })
 }
 
-/// Why a Service parts from an address that it shared.
+/// Why a Service leaves an address that it shared.
 fn unshared(Unshared { address, holder, why }: &Unshared<ServiceRef>) -> String {
     format!("{address} stays with Service {holder} and is left by this one, which changed: {why}")
 }
 
-/// Why a Service parts from `address`, where that is not by its own wish.
-fn why_left(state: &State, lost: &[Unshared<ServiceRef>], address: IpAddr) -> Option<String> {
+/// Why a Service leaves `address` although it did not ask to.
+fn why_left(state: &ClusterState, lost: &[Unshared<ServiceRef>], address: IpAddr) -> Option<String> {
     let collision = lost.iter().find(|one| one.address == address).map(unshared);
     let outside =
         || state.ledger.pool_of(address).is_none().then(|| format!("no pool holds {address} any more"));
     collision.or_else(outside)
 }
 
-fn step_of(
-    state: &State,
+fn next_step_by_plan(
+    state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
-    wish: &Wish,
+    summary: &RequestSummary,
     plan: &Plan,
     lost: &[Unshared<ServiceRef>],
-) -> Step {
+) -> EnsureStep {
     let shown = shown(service);
     for planned in &plan.addresses {
-        let claim = state.ledger.claim(holder, planned.address);
-        if claim != Claim::Owned {
-            // One that it never showed it was given by a hand.
+        let claim = state.ledger.claim_action(holder, planned.address);
+        if claim != ClaimAction::Owned {
+            // An address that it never showed was given to it by somebody who edited the object.
             let is_old = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4() && shown.contains(old);
             let mut leaves = plan.leaves.iter().copied().filter(is_old);
-            let instead = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
-            return Step::Claim { planned: planned.clone(), claim, instead };
+            let replaces = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
+            return EnsureStep::Claim { planned: planned.clone(), claim, replaces };
         }
     }
-    // What was in use stays, also where a hand has taken it out of the status.
-    let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.is_proven(address);
-    let far = |address: IpAddr| progress(address, state.vip(address).map(|vip| &**vip), was_used(address));
+    // What was in use stays, also where somebody has removed it from the status.
+    let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.was_in_use(address);
+    let announcement_of =
+        |address: IpAddr| announcement(address, state.vip(address).map(|vip| &**vip), was_used(address));
     for Planned { address, .. } in &plan.addresses {
-        if let Progress::Taken { message } = far(*address)
+        if let Announcement::Taken { message } = announcement_of(*address)
             && !state.is_shown_by_any_owner(*address)
-            && let Part::Last(object) | Part::Leave { object, .. } = state.ledger.part(holder, *address)
+            && let ReleaseAction::LastOwner(object) | ReleaseAction::Leave { object, .. } =
+                state.ledger.release_action(holder, *address)
         {
-            return Step::Avoid { address: *address, object, why: message };
+            return EnsureStep::QuarantineTaken { address: *address, object, why: message };
         }
     }
     let ours = |address: IpAddr| state.is_ours(address);
     let mut own = shown.clone();
     own.retain(|address| state.ledger.holders(*address).contains(holder));
-    let pool = wish.pool.as_deref();
-    let answer = outcome::answer(plan, wish.families, pool, &own, far, foreign(service, ours));
-    let (unused, moved) = match &answer {
+    let pool = summary.pool.as_deref();
+    let result =
+        outcome::ensure_result(plan, summary.families, pool, &own, announcement_of, foreign(service, ours));
+    let (unused, moved) = match &result {
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
-    Step::Answer { answer, unused, moved }
+    EnsureStep::Finish { result, unused, moved }
 }
 
-/// What a served Service has besides its plan and its status does not show (any more), and the words of an event if some of
-/// it is an address that no pool holds any more.
+/// Addresses that a Service holds besides its plan and that its status does not show (any more), and the message of an event if
+/// no pool holds some of them any more.
 fn unused(
-    state: &State,
+    state: &ClusterState,
     plan: &Plan,
     shown: &BTreeSet<IpAddr>,
     holder: &ServiceRef,
 ) -> (Vec<IpAddr>, Option<String>) {
     let wanted = |address: &IpAddr| plan.addresses.iter().any(|planned| planned.address == *address);
-    let mut unused = state.to_withdraw(holder);
+    let mut unused = state.held_as_load_balancer(holder);
     unused.retain(|address| !wanted(address) && !shown.contains(address));
     let listed = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let outside: Vec<IpAddr> =
@@ -267,51 +271,51 @@ fn unused(
 
 impl Provider {
     /// A provider over `shared`, which watches keep current.
-    pub(crate) fn new(client: Client, shared: Arc<Shared>, events: EventSink) -> Self {
+    pub(crate) fn new(client: Client, shared: Arc<SharedState>, events: EventSink) -> Self {
         let settings = shared.state().settings;
         Self { shared, vips: Api::all(client.clone()), client, settings, events }
     }
 
-    fn say(&self, service: &Service, reason: &'static str, message: String) {
-        self.events.send(service.object_ref(&()), EventKind::Normal, reason, message);
+    fn send_event(&self, service: &Service, reason: &'static str, message: String) {
+        self.events.send(service.object_ref(&()), EventType::Normal, reason, message);
     }
 
-    async fn take(
+    async fn execute(
         &self,
         holder: &ServiceRef,
         service: &Service,
-        step: Step,
+        step: EnsureStep,
     ) -> Result<Option<Ensured>, ProviderError> {
         match step {
-            Step::Claim { planned, claim, instead } => {
-                let makes = claim == Claim::Create;
+            EnsureStep::Claim { planned, claim, replaces } => {
+                let makes = claim == ClaimAction::Create;
                 self.claim(holder, &planned, claim).await?;
                 let address = planned.address;
-                if let Some((old, why)) = instead.filter(|_| makes) {
+                if let Some((old, why)) = replaces.filter(|_| makes) {
                     let message =
                         format!("{why}: moving to {address}; {old} is withdrawn once {address} is announced");
-                    self.say(service, MOVING, message);
+                    self.send_event(service, MOVING, message);
                 }
                 Ok(None)
             }
-            Step::Avoid { address, object, why } => {
-                self.avoid(holder, address, &object, &why).await?;
+            EnsureStep::QuarantineTaken { address, object, why } => {
+                self.quarantine_taken(holder, address, &object, &why).await?;
                 Ok(None)
             }
-            Step::GiveBack { addresses, error } => {
+            EnsureStep::Release { addresses, error } => {
                 for address in addresses {
                     self.withdraw(holder, address).await?;
                 }
                 Err(error)
             }
-            Step::Answer { answer, unused, moved } => {
+            EnsureStep::Finish { result, unused, moved } => {
                 for address in unused {
                     self.withdraw(holder, address).await?;
                 }
                 if let Some(message) = moved {
-                    self.say(service, MOVED, message);
+                    self.send_event(service, MOVED, message);
                 }
-                answer.map(Some)
+                result.map(Some)
             }
         }
     }
@@ -341,14 +345,14 @@ impl LoadBalancer for Provider {
 
     /// Labels, selector and order of families are part of a request, too. And a status that somebody else has written is
     /// put right, though not as often as somebody writes it.
-    fn concerned_after(&self, old: &Service, new: &Service) -> Option<Duration> {
+    fn requeue_after(&self, old: &Service, new: &Service) -> Option<Duration> {
         if asks_otherwise(old, new, self.settings) {
             return Some(Duration::ZERO);
         }
-        self.put_right_after(old, new)
+        self.correct_status_after(old, new)
     }
 
-    fn is_own_ingress(&self, _service: &Service, entry: &LoadBalancerIngress) -> bool {
+    fn is_own_ingress(&self, entry: &LoadBalancerIngress) -> bool {
         let state = self.shared.state();
         is_own(entry, |address| state.is_ours(address))
     }
@@ -363,7 +367,7 @@ impl LoadBalancer for Provider {
         if !state.ready {
             return Err(not_ready());
         }
-        let held = state.to_withdraw(&holder);
+        let held = state.held_as_load_balancer(&holder);
         Ok((!held.is_empty()).then(|| status(held, Vec::new())))
     }
 
@@ -374,16 +378,16 @@ impl LoadBalancer for Provider {
         _nodes: &[Arc<Node>],
     ) -> Result<Ensured, ProviderError> {
         let holder = holder_of(service)?;
-        self.tell_of_conflict(&holder, service).await;
-        for _ in 0..TRIES {
-            let (step, concerned) = next_step(&mut self.shared.state(), &holder, service);
-            self.shared.changes.push(concerned);
-            if let Some(answer) = self.take(&holder, service, step?).await? {
-                return self.without_leftovers(&holder, service, answer).await;
+        self.report_status_conflict(&holder, service).await;
+        for _ in 0..MAX_STEPS {
+            let (step, affected) = next_step(&mut self.shared.state(), &holder, service);
+            self.shared.services_to_sync.push(affected);
+            if let Some(result) = self.execute(&holder, service, step?).await? {
+                return self.without_leftovers(&holder, service, result).await;
             }
         }
         Err(ProviderError::Transient(format!(
-            "{TRIES} steps did not lead to an address, because others were faster each time: is another controller giving \
+            "{MAX_STEPS} steps did not lead to an address, because others were faster each time: is another controller giving \
              addresses?"
         )))
     }
@@ -412,7 +416,7 @@ impl LoadBalancer for Provider {
     }
 
     fn changes(&self) -> BoxStream<'static, ServiceKey> {
-        Arc::clone(&self.shared.changes).stream()
+        Arc::clone(&self.shared.services_to_sync).stream()
     }
 }
 

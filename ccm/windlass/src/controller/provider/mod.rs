@@ -1,7 +1,7 @@
-//! The contract of a cloud provider: what the service controller is answered for each Service.
+//! The load balancer provider: what the service controller calls for each Service.
 //!
-//! In: a Service to be served or to be parted from what it has. Out: its status and condition ([`outcome`], [`rejection`]), and
-//! the calls that make an address its own ([`claim`]) or take it from it ([`release`]); [`upkeep`] sees to what nobody asks for. [`status_conflict`] says what becomes of a
+//! In: a Service to ensure or to clean up. Out: its status and condition ([`outcome`], [`rejection`]), and the calls that claim
+//! an address ([`claim`]) or release it ([`release`]). [`upkeep`] does what no Service asks for. [`status_conflict`] handles a
 //! status that another controller writes, too.
 
 pub(crate) mod claim;

@@ -1,4 +1,4 @@
-//! What to say of a Service whose addresses are claimed: whether they work, and the words of its condition. Pure.
+//! The result for a Service whose addresses are claimed: whether they work, and its condition. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,17 +14,17 @@ use windlass_ipam::{Families, Family, Plan, Planned};
 use crate::controller::allocation::condition;
 use crate::controller::placement::plan::why_unplaced;
 
-/// How far one address of a Service is.
+/// Whether one address of a Service is announced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum Announcement {
     /// Some node announces it.
-    Works,
-    /// It is on its way.
-    Waits {
+    Announced,
+    /// It is about to be announced.
+    Pending {
         /// For what.
         message: String,
     },
-    /// It cannot be announced until somebody changes something.
+    /// Nobody can announce it until somebody changes something.
     Blocked {
         /// What, and by whom.
         message: String,
@@ -35,103 +35,117 @@ pub(crate) enum Progress {
         message: String,
     },
     /// The Service's status shows it already, or did, and it stays there, but nobody announces it at the moment.
-    Silent {
+    ShownPending {
         /// What is waited for.
         message: String,
     },
     /// The Service's status shows it already, and it stays there, but nobody announces it until somebody changes something,
     /// or another station lets go of it.
-    Mute {
+    ShownBlocked {
         /// What, and by whom.
         message: String,
     },
 }
 
-/// How far an address is. `used`: the Service's status has it, or had it.
-pub(crate) fn progress(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Progress {
-    let waits = |message| if used { Progress::Silent { message } } else { Progress::Waits { message } };
-    let blocked = |message| if used { Progress::Mute { message } } else { Progress::Blocked { message } };
-    let Some(vip) = vip else { return waits(format!("waiting for the VirtualIP of {address}")) };
+/// Whether an address is announced. `used`: the Service's status has it, or had it.
+pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Announcement {
+    let pending = |message| {
+        if used { Announcement::ShownPending { message } } else { Announcement::Pending { message } }
+    };
+    let blocked = |message| {
+        if used { Announcement::ShownBlocked { message } } else { Announcement::Blocked { message } }
+    };
+    let Some(vip) = vip else { return pending(format!("waiting for the VirtualIP of {address}")) };
     if vip.is_announced() {
-        return Progress::Works;
+        return Announcement::Announced;
     }
     if let Some(why) = why_unplaced(vip) {
         return blocked(why.to_owned());
     }
-    let said = vip.announced().filter(|_| vip.spec.quarantine.is_none());
-    match said.map(|said| (said.reason.as_str(), said.message.clone())) {
-        Some((REASON_ADDRESS_TAKEN, message)) if !used => Progress::Taken { message },
+    let condition = vip.announced().filter(|_| vip.spec.quarantine.is_none());
+    match condition.map(|known| (known.reason.as_str(), known.message.clone())) {
+        Some((REASON_ADDRESS_TAKEN, message)) if !used => Announcement::Taken { message },
         Some((REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED, message)) => blocked(message),
         // An update of the agent, most of the time.
-        Some((REASON_AGENT_STOPPED, message)) => waits(message),
-        Some(_) | None => waits(match &vip.spec.virtual_router {
+        Some((REASON_AGENT_STOPPED, message)) => pending(message),
+        Some(_) | None => pending(match &vip.spec.virtual_router {
             Some(router) => format!("waiting for a node of virtual router {router} to announce {address}"),
             None => format!("waiting for a virtual router for {address}"),
         }),
     }
 }
 
-/// What to answer for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
+/// The result for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
 /// its own. Of a Service that needs both families, both work or none is shown; of others what works is shown, once it is
 /// known that the rest will not. What was shown stays.
-pub(crate) fn answer(
+pub(crate) fn ensure_result(
     plan: &Plan,
     families: Families,
     pool: Option<&str>,
     shown: &BTreeSet<IpAddr>,
-    progress: impl Fn(IpAddr) -> Progress,
+    announcement: impl Fn(IpAddr) -> Announcement,
     foreign: Vec<LoadBalancerIngress>,
 ) -> Result<Ensured, ProviderError> {
     let reason = address_allocated::NOT_ANNOUNCED;
     let mut kept: Vec<&Planned> = Vec::new();
-    let (mut waits, mut silent, mut mute, mut blocked) = (None, Vec::new(), Vec::new(), Vec::new());
+    let (mut pending, mut shown_pending, mut shown_blocked, mut blocked) =
+        (None, Vec::new(), Vec::new(), Vec::new());
     for planned in &plan.addresses {
-        match progress(planned.address) {
-            Progress::Works => kept.push(planned),
-            Progress::Waits { message } => waits = waits.or(Some(message)),
-            Progress::Blocked { message } | Progress::Taken { message } => blocked.push(message),
-            Progress::Silent { message } => {
+        match announcement(planned.address) {
+            Announcement::Announced => kept.push(planned),
+            Announcement::Pending { message } => pending = pending.or(Some(message)),
+            Announcement::Blocked { message } | Announcement::Taken { message } => blocked.push(message),
+            Announcement::ShownPending { message } => {
                 kept.push(planned);
-                silent.push(message);
+                shown_pending.push(message);
             }
-            Progress::Mute { message } => {
+            Announcement::ShownBlocked { message } => {
                 kept.push(planned);
-                mute.push(message);
+                shown_blocked.push(message);
             }
         }
     }
-    // Of an address that was announced a moment ago nothing is said, unless there is something to say or to write all the same.
+    // That nobody announces a shown address at the moment is not reported by itself, only together with something else.
     let is_old = |kept: &&Planned| shown.contains(&kept.address);
-    if !silent.is_empty() && mute.is_empty() && kept.iter().all(is_old) {
-        waits = waits.or_else(|| Some([&silent[..], &blocked].concat().join("; ")));
+    if !shown_pending.is_empty() && shown_blocked.is_empty() && kept.iter().all(is_old) {
+        pending = pending.or_else(|| Some([&shown_pending[..], &blocked].concat().join("; ")));
     }
-    let works_meanwhile = !shown.is_empty() && shown.iter().all(|one| progress(*one) == Progress::Works);
-    // The condition is a memory also while it waits.
-    let has = condition::has(pool, &kept);
+    let works_meanwhile =
+        !shown.is_empty() && shown.iter().all(|one| announcement(*one) == Announcement::Announced);
+    // The condition records the addresses also while others are pending.
+    let has = condition::held_addresses(pool, &kept);
     let and_has = |message: String| if kept.is_empty() { message } else { format!("{has}; {message}") };
-    if let Some(message) = waits {
+    if let Some(message) = pending {
         return Ok(Ensured::Pending { works: works_meanwhile, reason, message: and_has(message) });
     }
-    let works = mute.is_empty() && silent.is_empty();
-    let ills = [mute, silent, blocked].concat().join("; ");
+    let works = shown_blocked.is_empty() && shown_pending.is_empty();
+    let problems = [shown_blocked, shown_pending, blocked].concat().join("; ");
     let strict = matches!(families, Families::Require(_));
     let missing = kept.len() < plan.addresses.len();
     if missing && (strict || kept.is_empty()) {
-        let message = and_has(ills);
+        let message = and_has(problems);
         return Err(if works_meanwhile {
             ProviderError::Blocked { reason, message }
         } else {
             ProviderError::Rejected { reason, message }
         });
     }
-    let (reason, message) =
-        if ills.is_empty() { words(plan, pool, &kept, has) } else { (reason, and_has(ills)) };
+    let (reason, message) = if problems.is_empty() {
+        reason_and_message(plan, pool, &kept, has)
+    } else {
+        (reason, and_has(problems))
+    };
     let addresses = kept.iter().map(|planned| planned.address);
     Ok(Ensured::Ready { status: status(addresses, foreign), works, reason, message })
 }
 
-/// The reason and the words for addresses that are all announced, beginning with `has`.
-fn words(plan: &Plan, pool: Option<&str>, working: &[&Planned], has: String) -> (&'static str, String) {
+/// Reason and message of the condition if all addresses are announced. The message begins with `has`.
+fn reason_and_message(
+    plan: &Plan,
+    pool: Option<&str>,
+    working: &[&Planned],
+    has: String,
+) -> (&'static str, String) {
     if working.iter().any(|planned| planned.pool.is_none()) {
         return (
             address_allocated::ADDRESS_OUTSIDE_POOLS,

@@ -1,4 +1,4 @@
-//! Why a Service is given no address, as the service controller is to say it. Pure.
+//! The error for a Service that is given no address. Pure.
 
 use std::net::IpAddr;
 
@@ -8,14 +8,14 @@ use windlass_ipam::{AllocateError, Refusal, Refused};
 
 use crate::controller::allocation::request::RequestError;
 
-/// The Service asks for something that nobody could give.
-pub(crate) fn unserveable(error: &RequestError) -> ProviderError {
+/// The Service asks for something impossible.
+pub(crate) fn request_rejected(error: &RequestError) -> ProviderError {
     ProviderError::Rejected { reason: address_allocated::INVALID_REQUEST, message: error.to_string() }
 }
 
-/// The pools do not give what it asks for. `node_with` says which node has an address itself: no pool has that one, whatever
-/// it lists, and to add it to one would not help.
-pub(crate) fn refused<'a>(
+/// The pools do not give what the Service asks for. `node_with` says which node has an address itself: such an address belongs to
+/// no pool, whatever the pool lists, and adding it to one would not help.
+pub(crate) fn allocation_rejected<'a>(
     error: &AllocateError<ServiceRef>,
     node_with: impl Fn(IpAddr) -> Option<&'a str>,
 ) -> ProviderError {
@@ -64,7 +64,7 @@ pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     }
 }
 
-/// Whether the pools that it could have an address from are for other namespaces or labels, all of them.
+/// Whether all pools that could give an address are for other namespaces or labels.
 fn are_for_others(considered: &[Refused]) -> bool {
     let mut for_others = false;
     for refused in considered {

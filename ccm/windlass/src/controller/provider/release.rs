@@ -1,5 +1,5 @@
-//! Parting a Service from an address: it leaves those it shared with, or the address goes into quarantine, or is free at
-//! once. And what becomes of addresses that another station of the LAN has.
+//! Releasing an address of a Service: the Service leaves those it shared with, or the address goes into quarantine, or is free
+//! at once. And the quarantine of addresses that another station of the LAN has.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use serde_json::json;
 use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP};
 use windlass_ccm::ProviderError;
 
-use super::load_balancer::{Provider, TRIES};
-use crate::controller::allocation::ledger::{Part, Seen};
-use crate::controller::state::State;
+use super::load_balancer::{MAX_STEPS, Provider};
+use crate::controller::allocation::ledger::{ObservedVip, ReleaseAction};
+use crate::controller::state::ClusterState;
 use windlass_ccm::store::version;
 
-/// How long an address that another station has is not tried again.
+/// How long an address that another station has stays in quarantine.
 const TAKEN_FOR: Duration = Duration::from_mins(10);
 
 impl Provider {
-    /// Parts `holder` from `address`, if it has it.
+    /// Releases `address` of `holder`, if it holds it.
     pub(crate) async fn withdraw(&self, holder: &ServiceRef, address: IpAddr) -> Result<(), ProviderError> {
-        for _ in 0..TRIES {
-            let part = self.shared.state().ledger.part(holder, address);
+        for _ in 0..MAX_STEPS {
+            let part = self.shared.state().ledger.release_action(holder, address);
             match part {
-                Part::None => return Ok(()),
-                Part::Read => self.read(holder, address).await?,
-                Part::Leave { object, stay } => {
-                    self.patch(holder, address, &object, json!({ "owners": stay })).await?;
+                ReleaseAction::None => return Ok(()),
+                ReleaseAction::Read => self.read(holder, address).await?,
+                ReleaseAction::Leave { object, remaining } => {
+                    self.patch(holder, address, &object, json!({ "owners": remaining })).await?;
                     tracing::info!(service = %holder, %address, "address left to those it was shared with");
                 }
-                Part::Yield { object, owners } => {
+                ReleaseAction::HandOver { object, owners } => {
                     self.patch(holder, address, &object, json!({ "owners": owners })).await?;
                 }
-                Part::Last(object) => {
+                ReleaseAction::LastOwner(object) => {
                     let end = quarantine_end(&self.shared.state(), address, &object);
                     match end {
                         None => self.delete(holder, address, &object).await?,
@@ -45,36 +45,36 @@ impl Provider {
                                     "Service {holder} let go of it: nobody else is given it yet"
                                 ),
                             };
-                            self.put_away(holder, address, &object, &quarantine).await?;
+                            self.put_in_quarantine(holder, address, &object, &quarantine).await?;
                         }
                     }
                     tracing::info!(service = %holder, %address, "address released");
                 }
             }
-            let concerned = self.shared.state().parted(address, holder);
-            self.shared.promises_changed(concerned);
+            let affected = self.shared.state().holder_left(address, holder);
+            self.shared.promises_changed(affected);
         }
         Err(ProviderError::Transient(format!(
-            "cannot release {address}: its VirtualIP changed {TRIES} times meanwhile"
+            "cannot release {address}: its VirtualIP changed {MAX_STEPS} times meanwhile"
         )))
     }
 
-    /// Parts `holder` from all that it has and does not want for another reason.
+    /// Releases all load balancer addresses of `holder`.
     pub(crate) async fn withdraw_all(&self, holder: &ServiceRef) -> Result<(), ProviderError> {
-        let held = self.shared.state().to_withdraw(holder);
+        let held = self.shared.state().held_as_load_balancer(holder);
         for address in held {
             self.withdraw(holder, address).await?;
         }
-        self.shared.state().served(holder);
+        self.shared.state().stop_waiting(holder);
         Ok(())
     }
 
-    /// Another station has `address`: nobody is given it for a while.
-    pub(crate) async fn avoid(
+    /// Puts `address`, which another station has, into quarantine.
+    pub(crate) async fn quarantine_taken(
         &self,
         holder: &ServiceRef,
         address: IpAddr,
-        object: &Seen,
+        object: &ObservedVip,
         why: &str,
     ) -> Result<(), ProviderError> {
         let until = self.shared.now() + TAKEN_FOR;
@@ -84,22 +84,26 @@ impl Provider {
             message: why.chars().take(1000).collect(),
         };
         tracing::warn!(service = %holder, %address, %until, why, "another station has the address: it is not given for a while");
-        self.put_away(holder, address, object, &quarantine).await
+        self.put_in_quarantine(holder, address, object, &quarantine).await
     }
 
-    async fn put_away(
+    async fn put_in_quarantine(
         &self,
         holder: &ServiceRef,
         address: IpAddr,
-        object: &Seen,
+        object: &ObservedVip,
         quarantine: &Quarantine,
     ) -> Result<(), ProviderError> {
         let spec = json!({ "quarantine": quarantine, "virtualRouter": null });
         self.patch(holder, address, object, spec).await
     }
 
-    /// Deletes an object whose quarantine has ended. One that has changed since is left to the next look.
-    pub(crate) async fn end_quarantine(&self, address: IpAddr, object: &Seen) -> Result<(), ProviderError> {
+    /// Deletes an object whose quarantine has ended. One that has changed since is left to the next pass.
+    pub(crate) async fn end_quarantine(
+        &self,
+        address: IpAddr,
+        object: &ObservedVip,
+    ) -> Result<(), ProviderError> {
         if self.delete_as_seen(address, object, ", whose quarantine has ended").await? {
             tracing::info!(%address, "quarantine ended");
         }
@@ -109,7 +113,7 @@ impl Provider {
 
 /// Until when `address` is kept back if its last owner leaves it now. `None`: not at all, because its pool says so, no
 /// pool holds it, or no node ever announced it.
-fn quarantine_end(state: &State, address: IpAddr, object: &Seen) -> Option<Timestamp> {
+fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -> Option<Timestamp> {
     let pool = state.ledger.pool_of(address)?;
     let vip = state.vip(address).filter(|vip| version(&***vip) == object.version);
     let untouched = vip.is_some_and(|vip| never_announced(vip));
@@ -118,6 +122,6 @@ fn quarantine_end(state: &State, address: IpAddr, object: &Seen) -> Option<Times
 
 /// No virtual router carries it or ever did, as far as the object tells.
 fn never_announced(vip: &VirtualIP) -> bool {
-    let said = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
-    vip.spec.virtual_router.is_none() && !said
+    let has_conditions = vip.status.as_ref().is_some_and(|status| !status.conditions.is_empty());
+    vip.spec.virtual_router.is_none() && !has_conditions
 }

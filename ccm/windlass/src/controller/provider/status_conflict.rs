@@ -1,11 +1,11 @@
-//! Services whose status another controller writes, too: how soon each of its changes is put right, and when to tell. Pure.
+//! Services whose status another controller writes, too: when its changes are corrected, and when they are reported. Pure.
 //!
-//! What is written once, by hand or by a controller that is just being replaced, is put right at once. One that writes the
-//! same again and again would be answered as often as it writes: each time both write the Service, every kube-proxy programs
-//! it anew, and neither wins.
+//! A single write, by a user or by a controller that is just being replaced, is corrected at once. Correcting a controller that
+//! writes the same again and again as often as it writes would help nobody: each time every kube-proxy programs the Service
+//! anew, and neither controller wins.
 
 mod leftovers;
-mod told;
+mod report;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -18,79 +18,79 @@ use windlass_ccm::backoff::Backoff;
 #[cfg(test)]
 mod tests;
 
-/// Changes that are put right at once.
+/// Changes that are corrected at once.
 const AT_ONCE: u32 = 3;
-/// What those after them wait.
+/// How long later changes wait.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
-/// Without a change for so long it is over.
+/// Without a change for so long the conflict is over.
 const OVER: Duration = Duration::from_mins(15);
-/// How often one that lasts is told again: events are kept for an hour.
-const TELL_AGAIN: Duration = Duration::from_mins(55);
+/// How often a lasting conflict is reported again: events are kept for an hour.
+const REPORT_AGAIN: Duration = Duration::from_mins(55);
 
-/// What is to be done about a change that is not ours.
+/// When a change that is not ours is corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Put it right.
+pub(crate) enum Correction {
+    /// Now.
     Now,
-    /// Put it right after this time.
+    /// After this time.
     After(Duration),
-    /// It will be put right: an earlier change is to be.
-    Awaited,
+    /// With an earlier change, whose correction is scheduled.
+    AlreadyScheduled,
 }
 
-/// One Service.
+/// The conflict over one Service.
 #[derive(Debug)]
-struct Contest {
+struct StatusConflict {
     changes: u32,
-    /// When the last change is, or was to be, put right.
-    answered: Timestamp,
-    told: Option<Timestamp>,
+    /// When the last change is, or was to be, corrected.
+    corrected_at: Timestamp,
+    reported_at: Option<Timestamp>,
 }
 
-/// All of them.
+/// The conflicts, by Service.
 #[derive(Debug, Default)]
-pub(crate) struct StatusConflicts(BTreeMap<ServiceRef, Contest>);
+pub(crate) struct StatusConflicts(BTreeMap<ServiceRef, StatusConflict>);
 
 impl StatusConflicts {
     /// Somebody else changed the status of `holder`'s Service.
-    pub(crate) fn changed(&mut self, holder: &ServiceRef, now: Timestamp) -> Answer {
-        self.0.retain(|_, contest| !contest.is_over(now));
-        let new = Contest { changes: 0, answered: now, told: None };
-        let contest = self.0.entry(holder.clone()).or_insert(new);
-        if contest.answered > now {
-            return Answer::Awaited;
+    pub(crate) fn changed(&mut self, holder: &ServiceRef, now: Timestamp) -> Correction {
+        self.0.retain(|_, conflict| !conflict.is_over(now));
+        let new = StatusConflict { changes: 0, corrected_at: now, reported_at: None };
+        let conflict = self.0.entry(holder.clone()).or_insert(new);
+        if conflict.corrected_at > now {
+            return Correction::AlreadyScheduled;
         }
-        contest.changes = contest.changes.saturating_add(1);
-        let pause = pause(contest.changes);
-        contest.answered = now + pause;
-        if pause.is_zero() { Answer::Now } else { Answer::After(pause) }
+        conflict.changes = conflict.changes.saturating_add(1);
+        let pause = pause(conflict.changes);
+        conflict.corrected_at = now + pause;
+        if pause.is_zero() { Correction::Now } else { Correction::After(pause) }
     }
 
     /// Whether another controller changes the status of `holder`'s Service again and again.
-    pub(crate) fn goes_on(&self, holder: &ServiceRef, now: Timestamp) -> bool {
-        self.0.get(holder).is_some_and(|contest| contest.changes > AT_ONCE && !contest.is_over(now))
+    pub(crate) fn is_ongoing(&self, holder: &ServiceRef, now: Timestamp) -> bool {
+        self.0.get(holder).is_some_and(|conflict| conflict.changes > AT_ONCE && !conflict.is_over(now))
     }
 
-    /// Whether to tell that another controller writes the status of `holder`'s Service: once it is clear that it goes on
+    /// Whether to report that another controller writes the status of `holder`'s Service: once it is clear that it goes on
     /// doing so, and every hour that it does.
-    pub(crate) fn is_to_be_told(&mut self, holder: &ServiceRef, now: Timestamp) -> bool {
-        let Some(contest) = self.0.get_mut(holder) else { return false };
-        let lately = contest.told.is_some_and(|told| elapsed(told, now) < TELL_AGAIN);
-        if contest.changes <= AT_ONCE || lately || contest.is_over(now) {
+    pub(crate) fn should_report(&mut self, holder: &ServiceRef, now: Timestamp) -> bool {
+        let Some(conflict) = self.0.get_mut(holder) else { return false };
+        let lately = conflict.reported_at.is_some_and(|reported_at| elapsed(reported_at, now) < REPORT_AGAIN);
+        if conflict.changes <= AT_ONCE || lately || conflict.is_over(now) {
             return false;
         }
-        contest.told = Some(now);
+        conflict.reported_at = Some(now);
         true
     }
 }
 
-impl Contest {
+impl StatusConflict {
     fn is_over(&self, now: Timestamp) -> bool {
-        elapsed(self.answered, now) >= OVER
+        elapsed(self.corrected_at, now) >= OVER
     }
 }
 
-/// What the change with this number waits.
+/// How long the change with this number waits.
 fn pause(change: u32) -> Duration {
     BACKOFF.delay(change.saturating_sub(AT_ONCE))
 }

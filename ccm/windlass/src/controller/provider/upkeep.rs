@@ -1,5 +1,5 @@
-//! What the provider sees to without being asked: external IPs that may be had are claimed, addresses that a Service left behind
-//! are withdrawn, quarantines that have ended are taken off. Beside the planner, so that thousands of them hold up no plan.
+//! Work of the provider that no call of the service controller asks for: it claims permitted external IPs, releases orphaned
+//! addresses, and ends quarantines. Beside the planner, so that thousands of them hold up no plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use windlass_ccm::lenient::{Lenient, read_opt};
 use super::load_balancer::Provider;
 use crate::controller::allocation::ownership::is_orphaned;
 use crate::controller::allocation::request::is_object_name;
-use crate::controller::state::wakeup::{Pass, Passes, Wakeup};
+use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::controller::stores::call::{CallFailed, call};
 
 /// How long after its end an object in quarantine is deleted.
@@ -23,53 +23,54 @@ const QUARANTINE_SLACK: Duration = Duration::from_millis(100);
 /// How many objects are worked on at the same time.
 const PARALLEL: usize = 8;
 
-/// Sees to all of it.
+/// Reconciles external IPs, orphaned addresses and quarantines.
 pub(crate) struct Upkeep(pub(crate) Arc<Provider>);
 
-impl Passes for Upkeep {
+impl Reconciler for Upkeep {
     fn wakeup(&self) -> &Wakeup {
-        &self.0.shared.upkeep
+        &self.0.shared.upkeep_wakeup
     }
 
     fn due(&self) -> impl Future<Output = ()> + Send {
         self.0.quarantine_ends()
     }
 
-    fn pass(&mut self) -> impl Future<Output = Pass> + Send {
+    fn reconcile(&mut self) -> impl Future<Output = ReconcileReport> + Send {
         self.0.upkeep()
     }
 }
 
 impl Provider {
-    async fn upkeep(&self) -> Pass {
+    async fn upkeep(&self) -> ReconcileReport {
         if !self.shared.review_pools() {
-            return Pass::default();
+            return ReconcileReport::default();
         }
         let began = Instant::now();
         let claims = self.external_claims();
-        let (suspects, due) = {
+        let (orphan_candidates, due) = {
             let mut state = self.shared.state();
             let now = state.clock.now();
-            (state.take_suspects(), state.ledger.due(now))
+            (state.take_orphan_candidates(), state.ledger.ended_quarantines(now))
         };
-        let deciding = began.elapsed();
+        let decision_time = began.elapsed();
         let claims = stream::iter(claims)
             .map(|(owner, planned, claim)| async move { self.claim(&owner, &planned, claim).await });
         let mut failures = failures_of(claims).await;
-        let orphans = stream::iter(suspects).map(|suspect| self.remove_orphan(suspect));
+        let orphans =
+            stream::iter(orphan_candidates).map(|orphan_candidate| self.remove_orphan(orphan_candidate));
         failures.extend(failures_of(orphans).await);
         let ended = stream::iter(due)
             .map(|(address, object)| async move { self.end_quarantine(address, &object).await });
         failures.extend(failures_of(ended).await);
-        Pass { deciding, failures }
+        ReconcileReport { decision_time, failures }
     }
 
-    /// Withdraws the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody
-    /// withdrew: the controller was away, or the finalizer was removed by hand. One that this fails for stays suspect.
-    async fn remove_orphan(&self, suspect: ServiceRef) -> Result<(), ProviderError> {
-        let removed = self.remove_if_orphaned(&suspect).await;
+    /// Releases the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody
+    /// released: the controller was away, or somebody removed the finalizer. If it fails, the Service stays a candidate.
+    async fn remove_orphan(&self, orphan_candidate: ServiceRef) -> Result<(), ProviderError> {
+        let removed = self.remove_if_orphaned(&orphan_candidate).await;
         if removed.is_err() {
-            self.shared.state().suspects.insert(suspect);
+            self.shared.state().orphan_candidates.insert(orphan_candidate);
         }
         removed
     }
@@ -82,8 +83,8 @@ impl Provider {
         }
         let orphans = {
             let state = self.shared.state();
-            let mut held = state.to_withdraw(owner);
-            held.retain(|address| !state.wants_besides(owner, found.as_ref(), *address));
+            let mut held = state.held_as_load_balancer(owner);
+            held.retain(|address| !state.wants_as_external_ip(owner, found.as_ref(), *address));
             held
         };
         if orphans.is_empty() {
@@ -101,7 +102,7 @@ impl Provider {
     }
 
     async fn read_service(&self, owner: &ServiceRef) -> Result<Option<Service>, CallFailed> {
-        // A hand may have written anything there: what cannot be a name is no Service's, and no path either.
+        // Somebody may have written anything there: what cannot be a name is no Service's, and no path either.
         if !is_object_name(&owner.namespace) || !is_object_name(&owner.name) {
             return Ok(None);
         }
@@ -113,7 +114,7 @@ impl Provider {
     async fn quarantine_ends(&self) {
         let wait = {
             let state = self.shared.state();
-            state.ledger.next_due().map(|due| due.duration_since(state.clock.now()))
+            state.ledger.next_quarantine_end().map(|due| due.duration_since(state.clock.now()))
         };
         match wait {
             None => std::future::pending().await,
@@ -125,7 +126,7 @@ impl Provider {
     }
 }
 
-/// Lets all of it be done, some at the same time, and returns what went wrong.
+/// Runs all of it, some at the same time, and returns the failures.
 async fn failures_of(
     work: impl Stream<Item: Future<Output = Result<(), ProviderError>>>,
 ) -> Vec<ProviderError> {

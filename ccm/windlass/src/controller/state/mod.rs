@@ -1,10 +1,10 @@
-//! What the controller knows: the cluster as the watches show it, the ledger, and who waits for an address. Decisions
-//! here are synchronous and touch nothing outside; they return the Services to look at again.
+//! The state of the controller: the cluster as the watches show it, the ledger, and the Services that wait for an address.
+//! Decisions here are synchronous and touch nothing outside; they return the Services to sync.
 
 pub(crate) mod shared;
 pub(crate) mod wakeup;
 pub(crate) mod watch;
-pub(crate) mod watched;
+pub(crate) mod watched_kinds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,9 +19,9 @@ use windlass_api::{
 use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
-use crate::controller::allocation::external::Told;
+use crate::controller::allocation::external::ReportedRejections;
 use crate::controller::allocation::ledger::Ledger;
-use crate::controller::allocation::pools::{Findings, Reviewed, Reviewer};
+use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
 use crate::controller::placement::plan::why_unplaced;
@@ -32,50 +32,50 @@ use crate::controller::stores::clock::Clock;
 use crate::controller::stores::{Stores, service_key};
 use windlass_ccm::store::Change;
 
-/// Everything known.
+/// The cluster, the ledger, and what was worked out from them.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ClusterState {
     pub(crate) settings: Settings,
     pub(crate) stores: Stores,
     pub(crate) ledger: Ledger,
     /// VIPs of each virtual router.
     pub(crate) loads: RouterLoads,
-    /// Where they can be.
+    /// The segments of the nodes, and what was worked out from them.
     pub(crate) topology_cache: TopologyCache,
-    /// What pools have to tell of, by their names, unless it is to be looked for anew.
-    pub(crate) findings: Option<Arc<BTreeMap<String, Findings>>>,
+    /// What the status of pools reports, by their names; `None`: it is to be worked out anew.
+    pub(crate) findings: Option<Arc<BTreeMap<String, PoolFindings>>>,
     pub(crate) waiting: Waiting,
-    reviewer: Reviewer,
+    pool_reviewer: PoolReviewer,
     /// Services with external IPs.
-    pub(crate) external: BTreeSet<ServiceRef>,
-    /// What was told of external IPs that are refused.
-    pub(crate) told: Told,
-    /// Services that may have addresses that nobody sees to: changed since they were looked at.
-    pub(crate) suspects: BTreeSet<ServiceRef>,
+    pub(crate) external_ip_services: BTreeSet<ServiceRef>,
+    /// The rejected external IPs that were reported.
+    pub(crate) reported_rejections: ReportedRejections,
+    /// Services whose addresses may be orphaned.
+    pub(crate) orphan_candidates: BTreeSet<ServiceRef>,
     /// The pools that Services named when they were given what they have.
     pub(crate) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
     pub(crate) status_conflicts: StatusConflicts,
     pub(crate) clock: Clock,
-    /// Nodes whose agents reported other addresses since they were looked at.
-    readdressed: Vec<String>,
+    /// Nodes whose agents reported other addresses and that are not queued yet.
+    readdressed_nodes: Vec<String>,
     pools: Vec<Pool>,
-    /// All lists are complete and the ledger was built from them: before that nobody may be given anything.
+    /// All lists are complete and the ledger was built from them: before that nothing may be allocated.
     pub(crate) ready: bool,
 }
 
-impl State {
-    /// Reviews the pools and lets the ledger give what can be used. Also says which Services may be served by it.
-    pub(crate) fn review_pools(&mut self) -> (Arc<[Reviewed]>, Vec<ServiceKey>) {
+impl ClusterState {
+    /// Reviews the pools, hands the usable addresses to the ledger, and returns the affected Services.
+    pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
         let external = self.external_uses();
-        let changed = self.reviewer.refresh(&self.stores, external);
-        let reviewed = self.reviewer.reviewed();
+        let changed = self.pool_reviewer.refresh(&self.stores, external);
+        let reviewed = self.pool_reviewer.reviewed();
         if !changed {
             return (reviewed, Vec::new());
         }
-        // Who has external IPs may not have them any more: load balancers are seen to by the service controller.
-        self.suspects.extend(self.external.iter().cloned());
-        let external = self.external.iter().map(service_key).collect::<Vec<_>>();
+        // External IPs may not be permitted any more. (Load balancer addresses are the service controller's.)
+        self.orphan_candidates.extend(self.external_ip_services.iter().cloned());
+        let external = self.external_ip_services.iter().map(service_key).collect::<Vec<_>>();
         let usable: Vec<Pool> = reviewed.iter().map(|one| one.pool.clone()).collect();
         if usable == self.pools {
             return (reviewed, external);
@@ -93,23 +93,23 @@ impl State {
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after);
         let mut keys: Vec<_> =
             moved.flat_map(|((address, _), _)| self.ledger.holders(*address)).map(service_key).collect();
-        // What a status shows already is its Service's before anybody is given it who waits.
+        // A Service that shows an address already comes before those that wait for one.
         if self.ready {
             keys.extend(self.adopt_all_shown());
         }
-        keys.extend(self.serve(&[Trigger::Pools(&before_pools)]));
+        keys.extend(self.retry_waiting(&[Trigger::Pools(&before_pools)]));
         keys.extend(external);
         (reviewed, keys)
     }
 
     /// The pools as they were reviewed last.
-    pub(crate) fn reviewed(&self) -> Arc<[Reviewed]> {
-        self.reviewer.reviewed()
+    pub(crate) fn reviewed(&self) -> Arc<[ReviewedPool]> {
+        self.pool_reviewer.reviewed()
     }
 
     /// The node that has `address` itself.
     pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
-        self.reviewer.node_with(address)
+        self.pool_reviewer.node_with(address)
     }
 
     /// The Service of that name, whatever its UID.
@@ -122,60 +122,60 @@ impl State {
         self.stores.vips.get(&virtual_ip_name(address))
     }
 
-    fn vip_news(&mut self, news: &Change<VirtualIP>) -> Vec<ServiceKey> {
+    fn on_vip_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {
         if !self.ready {
             return Vec::new();
         }
-        match (&news.old, &news.new) {
+        match (&change.old, &change.new) {
             (old, Some(new)) => {
-                let mut keys = self.note(new, None);
-                let said = Said::by(new);
-                if old.as_ref().map_or_else(|| said.at_first(), |old| Said::by(old)) != said {
+                let mut keys = self.observe_vip(new, None);
+                let summary = VipSummary::of(new);
+                if old.as_ref().map_or_else(|| summary.when_new(), |old| VipSummary::of(old)) != summary {
                     keys.extend(new.spec.owners.iter().map(service_key));
                 }
                 keys
             }
-            (Some(old), None) => self.gone(old.spec.address, &old.uid().unwrap_or_default(), true),
+            (Some(old), None) => self.vip_deleted(old.spec.address, &old.uid().unwrap_or_default(), true),
             (None, None) => Vec::new(),
         }
     }
 
-    fn service_news(&mut self, news: &Change<Service>) -> Vec<ServiceKey> {
+    fn on_service_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
         if !self.ready {
             return Vec::new();
         }
-        let mut keys = self.wishes_changed(news);
-        keys.extend(self.service_changed(news.old.as_deref(), news.new.as_deref()));
-        keys.extend(self.status_changed(news));
+        let mut keys = self.on_request_change(change);
+        keys.extend(self.on_holder_change(change.old.as_deref(), change.new.as_deref()));
+        keys.extend(self.on_status_change(change));
         keys
     }
 }
 
-/// What an object says that its Services have to hear of.
+/// What of a `VirtualIP` its Services depend on.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct VipSummary {
     announced: bool,
     unplaced: Option<String>,
     /// Why a node that could announce the address does not.
-    hindrance: Option<String>,
+    blocked_by: Option<String>,
     pool: String,
     may_move: bool,
 }
 
-impl Said {
-    /// What an object is expected to say when it is new.
-    fn at_first(&self) -> Self {
+impl VipSummary {
+    /// The summary of this object when it was new.
+    fn when_new(&self) -> Self {
         Self { pool: self.pool.clone(), may_move: self.may_move, ..Self::default() }
     }
 
-    fn by(vip: &VirtualIP) -> Self {
-        let is_hindrance = |one: &&Condition| {
+    fn of(vip: &VirtualIP) -> Self {
+        let is_blocking = |one: &&Condition| {
             matches!(one.reason.as_str(), REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED)
         };
         Self {
             announced: vip.is_announced(),
             unplaced: why_unplaced(vip).map(str::to_owned),
-            hindrance: vip.announced().filter(is_hindrance).map(|one| one.message.clone()),
+            blocked_by: vip.announced().filter(is_blocking).map(|one| one.message.clone()),
             pool: vip.spec.pool.clone(),
             may_move: vip.allows_move(),
         }

@@ -1,4 +1,4 @@
-//! The state under its lock, and who is told of what changed.
+//! The state under its lock, and the queues of what changed.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,35 +11,35 @@ use windlass_ccm::ServiceKey;
 use windlass_ccm::store::{Change, Informer};
 use windlass_ccm::watch::Event;
 
-use super::State;
-use super::watched::Watched;
+use super::ClusterState;
+use super::watched_kinds::WatchedKind;
 use crate::controller::allocation::settings::Settings;
-use crate::controller::nodes::inventory::Inventory;
+use crate::controller::nodes::inventory::MachineInventory;
 use crate::controller::state::wakeup::{Urgency, Wakeup};
-use crate::controller::stores::changes::Changes;
 use crate::controller::stores::clock::Clock;
-use crate::controller::stores::{Objects as _, Stores};
+use crate::controller::stores::key_queue::KeyQueue;
+use crate::controller::stores::{ObjectStore as _, Stores};
 
 /// The state, shared by the watches, the provider and the planner. The lock is held for decisions only, never while
 /// something is waited for.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
-    state: Mutex<State>,
-    /// Services for the service controller to look at.
-    pub(crate) changes: Arc<Changes<ServiceKey>>,
-    /// Nodes for the node controller to look at.
-    pub(crate) node_changes: Arc<Changes<String>>,
+pub(crate) struct SharedState {
+    state: Mutex<ClusterState>,
+    /// Services for the service controller to sync.
+    pub(crate) services_to_sync: Arc<KeyQueue<ServiceKey>>,
+    /// Nodes for the node controller to sync.
+    pub(crate) nodes_to_sync: Arc<KeyQueue<String>>,
     /// The machines as the admin lists them.
-    pub(crate) inventory: Inventory,
-    /// Wishes for another look of the planner.
-    pub(crate) replan: Wakeup,
-    /// Wishes for another look of the upkeep.
-    pub(crate) upkeep: Wakeup,
-    /// Set once the ledger is built: nobody needs to ask before.
+    pub(crate) inventory: MachineInventory,
+    /// Requests for another pass of the planner.
+    pub(crate) planner_wakeup: Wakeup,
+    /// Requests for another pass of the upkeep.
+    pub(crate) upkeep_wakeup: Wakeup,
+    /// Set once the ledger is built.
     pub(crate) ready: SetOnce<()>,
 }
 
-impl Shared {
+impl SharedState {
     /// Nothing is known yet but what these informers know.
     pub(crate) fn new(
         settings: Settings,
@@ -48,29 +48,32 @@ impl Shared {
         nodes: Informer<Node>,
     ) -> Self {
         let stores = Stores { services, nodes, ..Stores::default() };
-        Self { state: Mutex::new(State { settings, stores, clock, ..State::default() }), ..Self::default() }
+        Self {
+            state: Mutex::new(ClusterState { settings, stores, clock, ..ClusterState::default() }),
+            ..Self::default()
+        }
     }
 
     /// Decides on the state.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a watch shows.
-    pub(crate) fn handle<K: Watched>(&self, event: Event<K>) {
+    /// Takes in an event of a watch.
+    pub(crate) fn handle<K: WatchedKind>(&self, event: Event<K>) {
         let event = event.map(K::slimmed);
-        self.change(|state| (K::objects(&mut state.stores).handle(event), Vec::new()));
+        self.update(|state| (K::store(&mut state.stores).handle(event), Vec::new()));
     }
 
-    /// The API server's answer to a write.
-    pub(crate) fn learn<K: Watched>(&self, object: K) {
+    /// Takes in the API server's answer to a write.
+    pub(crate) fn learn<K: WatchedKind>(&self, object: K) {
         let object = object.slimmed();
-        self.change(|state| (K::objects(&mut state.stores).learn(object).into_iter().collect(), Vec::new()));
+        self.update(|state| (K::store(&mut state.stores).learn(object).into_iter().collect(), Vec::new()));
     }
 
-    /// What changed in a store that is shared: it has it already.
-    pub(crate) fn changed<K: Watched>(&self, changes: &[Change<K>]) {
-        self.change(|_| (changes.to_vec(), Vec::new()));
+    /// Takes in changes of a shared store, which has them already.
+    pub(crate) fn changed<K: WatchedKind>(&self, changes: &[Change<K>]) {
+        self.update(|_| (changes.to_vec(), Vec::new()));
     }
 
     /// The time.
@@ -78,43 +81,43 @@ impl Shared {
         self.state().clock.now()
     }
 
-    /// The API server's answer to a call made for the Service `asked`.
-    pub(crate) fn answer(&self, vip: VirtualIP, asked: &ServiceRef) {
+    /// Takes in the API server's answer to a call made for the Service `requester`.
+    pub(crate) fn learn_vip(&self, vip: VirtualIP, requester: &ServiceRef) {
         let vip = vip.slimmed();
-        self.change(|state| {
-            // The watch was faster: the object is gone again. Ledger and cache learn the same in one step, or news of a
-            // deletion in between would reach only one of them.
+        self.update(|state| {
+            // The watch was faster: the object is gone again. Ledger and store are updated in one step, or a deletion in
+            // between would reach only one of them.
             if state.stores.vips.is_gone(&vip) {
-                return (Vec::new(), state.absent(vip.spec.address, asked));
+                return (Vec::new(), state.vip_absent(vip.spec.address, requester));
             }
-            let keys = state.note(&vip, Some(asked));
+            let keys = state.observe_vip(&vip, Some(requester));
             (state.stores.vips.learn(Arc::new(vip)).into_iter().collect(), keys)
         });
-        self.ask(Urgency::Soon);
+        self.request_reconcile(Urgency::Soon);
     }
 
-    /// What Services are promised is another thing now, of which no object may tell: pools count it. Names the Services to look
-    /// at again.
+    /// The addresses that are promised to Services changed, which no object may show: pools count them. `keys`: the Services to
+    /// sync.
     pub(crate) fn promises_changed(&self, keys: Vec<ServiceKey>) {
-        self.changes.push(keys);
-        self.ask(Urgency::Soon);
+        self.services_to_sync.push(keys);
+        self.request_reconcile(Urgency::Soon);
     }
 
     /// The API server has no object for `address`.
     /// `known`: the object as it was known before that call. One that was made since is not gone.
-    pub(crate) fn absent(&self, address: IpAddr, asked: &ServiceRef, known: Option<&VirtualIP>) {
+    pub(crate) fn vip_absent(&self, address: IpAddr, requester: &ServiceRef, known: Option<&VirtualIP>) {
         if let Some(known) = known {
             self.forget(known);
         }
-        let keys = self.state().absent(address, asked);
+        let keys = self.state().vip_absent(address, requester);
         self.promises_changed(keys);
     }
 
-    /// We deleted the object with this UID, and nobody is to make it again.
-    pub(crate) fn deleted(&self, address: IpAddr, uid: &str) {
+    /// We deleted the object with this UID, and no Service is to create it again.
+    pub(crate) fn vip_deleted(&self, address: IpAddr, uid: &str) {
         let (keys, known) = {
             let mut state = self.state();
-            let keys = state.gone(address, uid, false);
+            let keys = state.vip_deleted(address, uid, false);
             (keys, state.vip(address).filter(|vip| vip.metadata.uid.as_deref() == Some(uid)).cloned())
         };
         self.promises_changed(keys);
@@ -124,22 +127,25 @@ impl Shared {
     }
 
     /// An object is gone.
-    pub(crate) fn forget<K: Watched + Clone>(&self, object: &K) {
+    pub(crate) fn forget<K: WatchedKind + Clone>(&self, object: &K) {
         self.handle(Event::Delete(object.clone()));
     }
 
-    /// Changes the state, which takes in what was news. `change` also names Services to look at again.
-    fn change<K: Watched>(&self, change: impl FnOnce(&mut State) -> (Vec<Change<K>>, Vec<ServiceKey>)) {
+    /// Changes the state by `update`, which returns the changed objects and Services to sync.
+    fn update<K: WatchedKind>(
+        &self,
+        update: impl FnOnce(&mut ClusterState) -> (Vec<Change<K>>, Vec<ServiceKey>),
+    ) {
         let mut state = self.state();
-        let (news, mut keys) = change(&mut state);
-        for one in &news {
-            keys.extend(K::news(&mut state, one));
+        let (notify, mut keys) = update(&mut state);
+        for one in &notify {
+            keys.extend(K::on_change(&mut state, one));
         }
         let rebuilt = state.rebuild_when_complete();
-        let nodes = std::mem::take(&mut state.readdressed);
+        let nodes = std::mem::take(&mut state.readdressed_nodes);
         drop(state);
         if !nodes.is_empty() {
-            self.node_changes.push(nodes);
+            self.nodes_to_sync.push(nodes);
         }
         if rebuilt {
             tracing::info!("every list is complete; addresses in use are known");
@@ -147,18 +153,18 @@ impl Shared {
             drop(self.ready.set(()));
         }
         if !keys.is_empty() {
-            self.changes.push(keys);
+            self.services_to_sync.push(keys);
         }
-        let urgency = if rebuilt { Some(Urgency::Now) } else { news.iter().map(K::urgency).max() };
-        self.ask(urgency.unwrap_or(Urgency::Never));
+        let urgency = if rebuilt { Some(Urgency::Now) } else { notify.iter().map(K::urgency).max() };
+        self.request_reconcile(urgency.unwrap_or(Urgency::Never));
     }
 
-    fn ask(&self, urgency: Urgency) {
-        self.replan.ask(urgency);
-        self.upkeep.ask(urgency);
+    fn request_reconcile(&self, urgency: Urgency) {
+        self.planner_wakeup.request(urgency);
+        self.upkeep_wakeup.request(urgency);
     }
 
-    /// Reviews the pools, and names the Services that this concerns. `false`: it is too soon, nothing is known yet.
+    /// Reviews the pools, and queues the affected Services. `false`: the lists are not complete yet.
     pub(crate) fn review_pools(&self) -> bool {
         let woken = {
             let mut state = self.state();
@@ -167,7 +173,7 @@ impl Shared {
             }
             state.review_pools().1
         };
-        self.changes.push(woken);
+        self.services_to_sync.push(woken);
         true
     }
 }

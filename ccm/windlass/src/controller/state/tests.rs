@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
 use windlass_ccm::watch::Event;
 
-use super::shared::Shared;
-use super::watched::Watched;
+use super::shared::SharedState;
+use super::watched_kinds::WatchedKind;
 use super::*;
-use crate::controller::allocation::ledger::Claim;
+use crate::controller::allocation::ledger::ClaimAction;
 use crate::controller::allocation::request::owner;
 use crate::controller::state::wakeup::Urgency;
 
@@ -49,9 +49,9 @@ fn vip(address: &str, owner: &str, version: u64) -> VirtualIP {
     }))
 }
 
-impl Shared {
+impl SharedState {
     /// A complete list of one kind, as a watch begins with it.
-    pub(crate) fn list<K: Watched>(&self, objects: Vec<K>) {
+    pub(crate) fn list<K: WatchedKind>(&self, objects: Vec<K>) {
         self.handle(Event::<K>::Init);
         for object in objects {
             self.handle(Event::InitApply(object));
@@ -61,8 +61,8 @@ impl Shared {
 }
 
 /// All lists complete.
-fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> Shared {
-    let shared = Shared::default();
+fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Service>) -> SharedState {
+    let shared = SharedState::default();
     shared.list(services);
     shared.list(vips);
     shared.list::<VirtualRouter>(vec![]);
@@ -75,46 +75,47 @@ fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Servic
     shared
 }
 
-fn named(shared: &Shared) -> Vec<String> {
+fn named(shared: &SharedState) -> Vec<String> {
     let mut names = Vec::new();
-    let mut stream = Arc::clone(&shared.changes).stream();
+    let mut stream = Arc::clone(&shared.services_to_sync).stream();
     while let Some(Some(key)) = futures::FutureExt::now_or_never(futures::StreamExt::next(&mut stream)) {
         names.push(key.name);
     }
     names
 }
 
-fn wait(shared: &Shared, service: &Service) {
+fn wait(shared: &SharedState, service: &Service) {
     let owner = owner(service).expect("an owner");
     let mut state = shared.state();
-    let wanted = state.asks(service).expect("a request");
-    assert!(state.place(&owner, service, wanted).0.is_err(), "there must be no address left");
+    let wanted = state.base_request(service).expect("a request");
+    assert!(state.allocate(&owner, service, wanted).0.is_err(), "there must be no address left");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_promise_that_comes_to_nothing_brings_a_pass_that_counts_it_no_more() {
     let shared = started(vec![pool("p", &["192.0.2.1/32"])], vec![], vec![service("a", 0, None)]);
-    let pass =
-        async || tokio::time::timeout(Duration::from_secs(9), shared.replan.due_after(Instant::now())).await;
+    let pass = async || {
+        tokio::time::timeout(Duration::from_secs(9), shared.planner_wakeup.due_after(Instant::now())).await
+    };
     while pass().await.is_ok() {}
     let (owner, address) =
         (owner(&service("a", 0, None)).expect("an owner"), "192.0.2.1".parse().expect("an address"));
-    let wanted = shared.state().asks(&service("a", 0, None)).expect("a request");
-    assert!(shared.state().place(&owner, &service("a", 0, None), wanted).0.is_ok());
-    shared.absent(address, &owner, None);
+    let wanted = shared.state().base_request(&service("a", 0, None)).expect("a request");
+    assert!(shared.state().allocate(&owner, &service("a", 0, None), wanted).0.is_ok());
+    shared.vip_absent(address, &owner, None);
     assert!(shared.state().ledger.held_by(&owner).is_empty());
     assert!(pass().await.is_ok());
 }
 
-fn claims(shared: &Shared) -> Vec<String> {
+fn claims(shared: &SharedState) -> Vec<String> {
     let state = shared.state();
     let claims = state.ledger.claims().flat_map(|(address, holders)| {
         let state = &state;
         holders.iter().map(move |holder| {
-            let claim = match state.ledger.claim(holder, address) {
-                Claim::Owned => "object",
-                Claim::Create => "reserved",
-                Claim::Join { .. } | Claim::Recall(_) => "another's object",
+            let claim = match state.ledger.claim_action(holder, address) {
+                ClaimAction::Owned => "object",
+                ClaimAction::Create => "reserved",
+                ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_) => "another's object",
             };
             format!("{address} {} {claim}", holder.name)
         })
@@ -164,8 +165,8 @@ fn a_restart_knows_what_was_known_before() {
         let service = service(name, 1, None);
         let owner = owner(&service).expect("an owner");
         let held = before.state().ledger.held_by(&owner);
-        let wanted = after.state().asks(&service).expect("a request");
-        let given = after.state().ledger.place(&owner, &wanted).expect("kept");
+        let wanted = after.state().base_request(&service).expect("a request");
+        let given = after.state().ledger.allocate(&owner, &wanted).expect("kept");
         assert_eq!([given.addresses[0].address], held[..]);
     }
 }
@@ -269,9 +270,9 @@ fn a_service_is_named_when_another_lets_it_share_or_no_longer() {
     let place = |service: &Service| {
         let owner = owner(service).expect("an owner");
         let mut state = shared.state();
-        let wanted = state.asks(service).expect("a request");
-        let (placed, concerned) = state.place(&owner, service, wanted);
-        (placed.is_ok(), concerned.into_iter().map(|key| key.name).collect::<Vec<_>>())
+        let wanted = state.base_request(service).expect("a request");
+        let (placed, affected) = state.allocate(&owner, service, wanted);
+        (placed.is_ok(), affected.into_iter().map(|key| key.name).collect::<Vec<_>>())
     };
     assert_eq!(place(&with_port("a", 80)), (true, vec![]));
     assert_eq!(place(&with_port("b", 80)), (false, vec![]), "the same port");

@@ -1,4 +1,4 @@
-//! When the planner, or the upkeep beside it, looks again: at once where an address waits for it, else a little later and for
+//! When the planner, or the upkeep beside it, reconciles: at once where an address waits for it, else a little later and for
 //! many changes together.
 //!
 //! A pass looks at everything. With ten thousand addresses it takes tens of milliseconds; one for each change of a burst would
@@ -16,7 +16,7 @@ use windlass_ccm::backoff::Backoff;
 #[cfg(test)]
 mod tests;
 
-/// How long what nobody waits for may wait: counts in the status of pools, Services that are gone.
+/// Delay of what no address waits for: counts in the status of pools, Services that are gone.
 const SOON: Duration = Duration::from_millis(500);
 /// It rests this many times as long as a pass took to decide, so that it takes a twentieth of one processor at most.
 const REST: u32 = 19;
@@ -26,45 +26,45 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 /// Pause after failed passes.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
-/// How soon a change is to be looked at.
+/// How soon a change is to be reconciled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Not at all.
     Never,
-    /// Nobody waits for what it changes.
+    /// No address waits for it.
     Soon,
     /// An address may wait for it.
     Now,
 }
 
-/// Wishes for a pass, from whoever changes something, to the one task that makes them.
+/// Requests for a pass, to the one task that makes passes.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
     due: Mutex<Option<Instant>>,
-    news: Notify,
+    notify: Notify,
 }
 
 impl Wakeup {
     /// Something changed.
-    pub(crate) fn ask(&self, urgency: Urgency) {
+    pub(crate) fn request(&self, urgency: Urgency) {
         let at = match urgency {
             Urgency::Never => return,
             Urgency::Soon => Instant::now() + SOON,
             Urgency::Now => Instant::now(),
         };
-        self.ask_at(at);
+        self.request_at(at);
     }
 
     /// Something is due at `at`.
-    pub(crate) fn ask_at(&self, at: Instant) {
+    pub(crate) fn request_at(&self, at: Instant) {
         let mut due = self.due();
         if due.is_none_or(|known| at < known) {
             *due = Some(at);
-            self.news.notify_one();
+            self.notify.notify_one();
         }
     }
 
-    /// Waits until a pass is due, but not before `rested`. Wishes made from then on are for the next.
+    /// Waits until a pass is due, but not before `rested`. Requests made from then on are for the next.
     pub(crate) async fn due_after(&self, rested: Instant) {
         loop {
             let due = *self.due();
@@ -75,9 +75,9 @@ impl Wakeup {
                 }
                 Some(at) => tokio::select! {
                     () = sleep_until(at) => {}
-                    () = self.news.notified() => {}
+                    () = self.notify.notified() => {}
                 },
-                None => self.news.notified().await,
+                None => self.notify.notified().await,
             }
         }
     }
@@ -87,31 +87,31 @@ impl Wakeup {
     }
 }
 
-/// What a pass was like.
+/// How a pass went.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct ReconcileReport {
     /// How long it took to decide.
-    pub(crate) deciding: Duration,
+    pub(crate) decision_time: Duration,
     pub(crate) failures: Vec<ProviderError>,
 }
 
-/// Work that is done in passes.
-pub(crate) trait Passes {
-    /// Who asks for one.
+/// Work that is done in passes over everything.
+pub(crate) trait Reconciler {
+    /// The requests for a pass.
     fn wakeup(&self) -> &Wakeup;
 
-    /// Returns when one is due that nobody asks for.
+    /// Returns when a pass is due without a request.
     fn due(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Does it.
-    fn pass(&mut self) -> impl Future<Output = Pass> + Send;
+    /// Makes a pass.
+    fn reconcile(&mut self) -> impl Future<Output = ReconcileReport> + Send;
 }
 
-/// Makes a pass whenever one is asked for or due, and with back-off after one that failed, until `token` is cancelled. What
-/// failed is not waited for by what is new: one object that cannot be written holds up no other.
-pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
+/// Makes a pass whenever one is requested or due, and with back-off after one that failed, until `token` is cancelled. New
+/// requests do not wait for that back-off: one object that cannot be written holds up no other.
+pub(crate) async fn run(mut work: impl Reconciler, token: CancellationToken) {
     let (mut failed, mut rested, mut retry) = (0_u32, Instant::now(), None);
     loop {
         tokio::select! {
@@ -120,11 +120,11 @@ pub(crate) async fn run(mut work: impl Passes, token: CancellationToken) {
             () = work.due(), if retry.is_none() => {}
             () = sleep_until(retry.unwrap_or(rested)), if retry.is_some() => {}
         }
-        let Pass { deciding, failures } = tokio::select! {
+        let ReconcileReport { decision_time, failures } = tokio::select! {
             () = token.cancelled() => return,
-            pass = work.pass() => pass,
+            reconcile = work.reconcile() => reconcile,
         };
-        rested = rest(Instant::now(), deciding);
+        rested = rest(Instant::now(), decision_time);
         let Some(first) = failures.first() else {
             (failed, retry) = (0, None);
             continue;

@@ -15,21 +15,21 @@ use windlass_ccm::lenient::Lenient;
 use windlass_ccm::store::Changes;
 use windlass_ccm::watch::{self, Event};
 
-use crate::controller::state::shared::Shared;
-use crate::controller::state::watched::Watched;
+use crate::controller::state::shared::SharedState;
+use crate::controller::state::watched_kinds::WatchedKind;
 
 /// How long the first list of a kind that may not be there is waited for.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known
 /// stays known meanwhile.
-pub(crate) async fn watch<K>(client: Client, shared: Arc<Shared>, token: CancellationToken)
+pub(crate) async fn watch<K>(client: Client, shared: Arc<SharedState>, token: CancellationToken)
 where
-    K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: WatchedKind + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K: kube::Resource<DynamicType = ()>,
 {
     let kind = K::kind(&());
-    let mut events = watch::watch::<K>(&client, watch::Options::default());
+    let mut events = watch::watch::<K>(&client, watch::WatchOptions::default());
     let mut complained = false;
     loop {
         let event = tokio::select! {
@@ -51,8 +51,8 @@ where
     }
 }
 
-/// Lets the state take in the changes of a kind that the controllers of `windlass-ccm` work on, too.
-pub(crate) async fn follow<K: Watched>(mut changes: Changes<K>, shared: Arc<Shared>) {
+/// Updates the state with the changes of a kind that the controllers of `windlass-ccm` watch, too.
+pub(crate) async fn follow<K: WatchedKind>(mut changes: Changes<K>, shared: Arc<SharedState>) {
     loop {
         shared.changed(&changes.next().await);
     }
@@ -62,11 +62,11 @@ pub(crate) async fn follow<K: Watched>(mut changes: Changes<K>, shared: Arc<Shar
 /// or cannot be had for now.
 pub(crate) async fn watch_if_there<K>(
     client: &Client,
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     tasks: &mut JoinSet<()>,
     token: &CancellationToken,
 ) where
-    K: Watched + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: WatchedKind + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K: kube::Resource<DynamicType = ()>,
 {
     let api = Api::<Lenient<K>>::all(client.clone());

@@ -1,12 +1,12 @@
-//! What is known of the cluster.
+//! The objects of the cluster.
 //!
 //! In: what the watches and the answers to our own writes show. Out: the newest version of each object, by kind. Only the watches
 //! and the answers change it. Services and Nodes are those that the controllers of `windlass-ccm` read and write, too; what is
-//! the provider's alone is under the lock of [`Shared`](super::state::Shared), changed in one step with the ledger.
+//! the provider's alone is under the lock of [`SharedState`](super::state::shared::SharedState), changed in one step with the ledger.
 
 pub(crate) mod call;
-pub(crate) mod changes;
 pub(crate) mod clock;
+pub(crate) mod key_queue;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use windlass_ccm::ServiceKey;
 use windlass_ccm::store::{Change, Informer, Store, key};
 use windlass_ccm::watch::Event;
 
-/// The newest version of each object that is known.
+/// The newest known version of each object.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     pub(crate) pools: Store<VirtualIPPool>,
@@ -32,8 +32,8 @@ pub(crate) struct Stores {
     pub(crate) service_cidrs: Store<ServiceCIDR>,
 }
 
-/// The objects of a kind, shared or not.
-pub(crate) trait Objects<K> {
+/// A store of one kind, shared with the controllers of `windlass-ccm` or not.
+pub(crate) trait ObjectStore<K> {
     /// Takes in an event of the watch.
     fn handle(&mut self, event: Event<K>) -> Vec<Change<K>>;
 
@@ -41,7 +41,7 @@ pub(crate) trait Objects<K> {
     fn learn(&mut self, object: K) -> Option<Change<K>>;
 }
 
-impl<K: Resource> Objects<K> for Store<K> {
+impl<K: Resource> ObjectStore<K> for Store<K> {
     fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
         Self::handle(self, event.map(Arc::new))
     }
@@ -51,7 +51,7 @@ impl<K: Resource> Objects<K> for Store<K> {
     }
 }
 
-impl<K: Resource> Objects<K> for Informer<K> {
+impl<K: Resource> ObjectStore<K> for Informer<K> {
     fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
         Self::handle(self, event)
     }

@@ -1,7 +1,7 @@
 //! The controller dies at every single write, before it arrives and after its answer is lost, and another one goes on from
 //! what the cluster shows.
 
-use windlass_ccm::testing::faults::Cut;
+use windlass_ccm::testing::faults::Disconnect;
 
 use super::rig::Rig;
 use super::scenarios::{Scenario, all};
@@ -9,7 +9,7 @@ use super::scenarios::{Scenario, all};
 /// No scenario has as many writes.
 const MOST_WRITES: usize = 60;
 
-async fn dies_at(scenario: &Scenario, at: usize, cut: Cut) -> bool {
+async fn dies_at(scenario: &Scenario, at: usize, cut: Disconnect) -> bool {
     let what = format!("{}; the controller dies at write {at} ({cut:?})", scenario.name);
     let mut rig = Rig::new(&scenario.pools);
     let first = rig.controller();
@@ -36,7 +36,7 @@ async fn dies_at(scenario: &Scenario, at: usize, cut: Cut) -> bool {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_doubled_leaked_or_lost_whenever_the_controller_dies() {
     for scenario in all() {
-        for cut in [Cut::Before, Cut::After] {
+        for cut in [Disconnect::Before, Disconnect::After] {
             let mut at = 0;
             while dies_at(&scenario, at, cut).await {
                 at += 1;

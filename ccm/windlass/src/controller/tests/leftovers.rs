@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use windlass_ccm::testing::apiserver::ApiServer;
-use windlass_ccm::testing::faults::Weather;
+use windlass_ccm::testing::faults::FaultRates;
 
 use super::rig::{Rig, Running, key, pool, text};
 
@@ -186,10 +186,10 @@ async fn what_was_left_goes_also_where_the_api_server_fails_to_say_who_wrote_it(
         let mut rig = Rig::new(&one_pool());
         let controller = rig.controller();
         // Reads are refused, too, and that of the writer is one of few.
-        rig.api.set_weather(Weather { refused: 50, ..Weather::default() }, seed);
+        rig.api.set_fault_rates(FaultRates { refused: 50, ..FaultRates::default() }, seed);
         rig.create("a", &left_behind());
         sleep(Duration::from_mins(3)).await;
-        rig.api.set_weather(Weather::default(), seed);
+        rig.api.set_fault_rates(FaultRates::default(), seed);
         rig.settle().await;
         assert_eq!(shown(&rig.api), [OURS], "seed {seed}: {}", rig.objects());
         controller.kill().await;

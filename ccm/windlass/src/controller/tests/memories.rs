@@ -2,7 +2,7 @@
 //! with a controller that runs or none, its address stays.
 
 use serde_json::{Value, json};
-use windlass_ccm::testing::apiserver::Write;
+use windlass_ccm::testing::apiserver::RecordedWrite;
 
 use super::lives::{annotated_port, ingress};
 use super::rig::{Rig, pool, text};
@@ -259,7 +259,7 @@ async fn a_service_that_loses_a_shared_address_is_told_why() {
         assert_eq!((rig.shown("a").concat(), rig.shown("b").concat()), (ends.into(), "192.0.2.16".into()));
         let why = "192.0.2.16 stays with Service ns/b and is left by this one, which changed: this Service has no sharing key";
         let writes = rig.api.writes();
-        let told = writes.iter().filter_map(Write::event).any(|event| event.contains(why));
+        let told = writes.iter().filter_map(RecordedWrite::event).any(|event| event.contains(why));
         assert!(told, "{range}: {writes:#?}");
         controller.kill().await;
     }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use windlass_ccm::app::{Manager, Options};
+use windlass_ccm::app::{Manager, ManagerOptions};
 use windlass_ccm::service::ServiceOptions;
 use windlass_ccm::serving::HealthChecks;
-use windlass_ccm::testing::apiserver::{ApiServer, Write};
-use windlass_ccm::testing::faults::Cut;
+use windlass_ccm::testing::apiserver::{ApiServer, RecordedWrite};
+use windlass_ccm::testing::faults::Disconnect;
 
 use crate::controller::stores::clock::Clock;
 use crate::controller::{Settings, Windlass};
@@ -119,7 +119,7 @@ impl Rig {
     pub(super) fn controller(&self) -> Running {
         let (client, number) = self.api.numbered_client();
         let services = ServiceOptions { workers: 4, ..ServiceOptions::default() };
-        let options = Options { services, ..Options::default() };
+        let options = ManagerOptions { services, ..ManagerOptions::default() };
         let manager = Manager::new(client, options, &Registry::new(), HealthChecks::new()).expect("metrics");
         let provider = Windlass::new(Settings::default()).with_clock(self.clock.clone());
         let task = tokio::spawn(async move {
@@ -201,7 +201,7 @@ impl Rig {
     }
 
     /// The writes since the last call of `take_writes`, without events.
-    pub(super) fn writes(&self) -> Vec<Write> {
+    pub(super) fn writes(&self) -> Vec<RecordedWrite> {
         self.api.writes().into_iter().filter(|write| !write.path.starts_with("events/")).collect()
     }
 
@@ -290,7 +290,7 @@ impl Rig {
     }
 
     /// Runs a controller that is cut off at its `at`th write from now.
-    pub(super) fn cut(&self, controller: &Running, at: usize, cut: Cut) {
+    pub(super) fn cut(&self, controller: &Running, at: usize, cut: Disconnect) {
         self.api.cut_at_write(controller.number, at, cut);
     }
 }

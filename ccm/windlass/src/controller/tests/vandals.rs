@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use windlass_ccm::testing::faults::{Cut, Dice};
+use windlass_ccm::testing::faults::{Disconnect, Random};
 
 use super::lives::{annotated_port, ingress};
 use super::memories::vip_key;
@@ -38,9 +38,9 @@ fn steady() -> Vec<(&'static str, Value)> {
     ]
 }
 
-struct World {
+struct Cluster {
     rig: Rig,
-    dice: Dice,
+    dice: Random,
     controller: Option<Running>,
     /// One that is cut off at one of its next writes.
     dying: Option<Running>,
@@ -49,7 +49,7 @@ struct World {
     log: Vec<String>,
 }
 
-impl World {
+impl Cluster {
     fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         let index = usize::try_from(self.dice.below(of.len() as u64)).expect("small");
         of[index].clone()
@@ -245,7 +245,7 @@ impl World {
             // As likely as not between two of its writes.
             if self.dice.below(2) == 0 {
                 let at = 1 + usize::try_from(self.dice.below(4)).expect("small");
-                let cut = self.pick(&[Cut::Before, Cut::After]);
+                let cut = self.pick(&[Disconnect::Before, Disconnect::After]);
                 self.do_it(format!("controller dies at its write {at}, {cut:?}"));
                 self.rig.cut(&running, at, cut);
                 self.dying = Some(running);
@@ -292,9 +292,9 @@ async fn nobody_moves(seed: u64) {
     let had: BTreeMap<_, _> = steady().into_iter().map(|(name, _)| (name, rig.shown(name))).collect();
     assert!(had.values().all(|addresses| !addresses.is_empty()), "{had:?}");
     rig.create("guest", &json!({}));
-    let mut world = World {
+    let mut world = Cluster {
         rig,
-        dice: Dice::new(seed),
+        dice: Random::new(seed),
         controller: Some(controller),
         dying: None,
         agent_runs: true,
@@ -320,7 +320,7 @@ async fn nobody_moves(seed: u64) {
         world.stop_or_start_agent();
     }
     world.rig.settle().await;
-    let World { rig, had, log, controller, .. } = world;
+    let Cluster { rig, had, log, controller, .. } = world;
     for (name, addresses) in &had {
         let story = || format!("seed {seed}: {name}\n{}\n{}", log.join("\n"), rig.objects());
         let shown = rig.shown(name);

@@ -1,4 +1,4 @@
-//! External IPs: what may be had is to be claimed, what may not is told.
+//! External IPs: permitted ones are claimed, rejected ones are reported.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,49 +6,49 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
 use windlass_api::ServiceRef;
-use windlass_ccm::events::EventKind;
+use windlass_ccm::events::EventType;
 use windlass_ipam::{How, Planned, Reason};
 
+use super::decide::{ExternalIpDecision, Holder, REFUSED, Requester, decide};
 use super::external_ips;
-use super::judge::{Asker, Holder, REFUSED, Verdict, judge};
-use crate::controller::allocation::ledger::Claim;
+use crate::controller::allocation::ledger::ClaimAction;
 
 use crate::controller::allocation::request::terms;
 use crate::controller::provider::load_balancer::Provider;
-use crate::controller::state::State;
+use crate::controller::state::ClusterState;
 
 /// What is to be done about the external IPs of all Services.
 #[derive(Debug, Default)]
-struct Steps {
-    claims: Vec<(ServiceRef, Planned, Claim)>,
-    /// Service, words, and whether a process before this one may have told it.
-    refused: Vec<(ObjectReference, String, bool)>,
+struct ExternalIpSteps {
+    claims: Vec<(ServiceRef, Planned, ClaimAction)>,
+    /// Service, message, and whether a process before this one may have reported it.
+    rejected: Vec<(ObjectReference, String, bool)>,
 }
 
 impl Provider {
-    /// Which external IPs may be had and are to be claimed. Tells of the others, once each. What Services have and may not
-    /// have any more is left to those who remove orphans.
-    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, Planned, Claim)> {
+    /// The external IPs to claim. Reports rejected ones, once each. Those that a Service holds and may no longer have are
+    /// orphans.
+    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, Planned, ClaimAction)> {
         let steps = {
             let mut state = self.shared.state();
-            if state.external.is_empty() && state.told.is_empty() {
+            if state.external_ip_services.is_empty() && state.reported_rejections.is_empty() {
                 return Vec::new();
             }
-            state.external_steps()
+            state.external_ip_steps()
         };
-        for (service, message, known) in steps.refused {
-            self.events.send_once(service, EventKind::Warning, REFUSED, message, known);
+        for (service, message, may_be_reported) in steps.rejected {
+            self.events.send_once(service, EventType::Warning, REFUSED, message, may_be_reported);
         }
         steps.claims
     }
 }
 
-impl State {
-    fn external_steps(&mut self) -> Steps {
-        let mut steps = Steps::default();
-        let owners = self.external.clone();
-        self.told.keep_only(&owners);
-        let first = self.told.begin();
+impl ClusterState {
+    fn external_ip_steps(&mut self) -> ExternalIpSteps {
+        let mut steps = ExternalIpSteps::default();
+        let owners = self.external_ip_services.clone();
+        self.reported_rejections.keep_only(&owners);
+        let first = self.reported_rejections.begin_pass();
         for owner in owners {
             let Some(service) = self.stores.live(&owner) else { continue };
             if service.metadata.deletion_timestamp.is_some() {
@@ -56,20 +56,25 @@ impl State {
             }
             let refused = self.steps_of(&owner, &service, &mut steps);
             let object = service.object_ref(&());
-            let news = self.told.news(&owner, refused);
-            steps.refused.extend(news.into_iter().map(|message| (object.clone(), message, first)));
+            let unreported = self.reported_rejections.unreported(&owner, refused);
+            steps.rejected.extend(unreported.into_iter().map(|message| (object.clone(), message, first)));
         }
         steps
     }
 
-    /// Adds what is to be claimed for one Service, and returns what is refused to it.
-    fn steps_of(&mut self, owner: &ServiceRef, service: &Service, steps: &mut Steps) -> BTreeSet<String> {
+    /// Adds what is to be claimed for one Service, and returns why others are rejected.
+    fn steps_of(
+        &mut self,
+        owner: &ServiceRef,
+        service: &Service,
+        steps: &mut ExternalIpSteps,
+    ) -> BTreeSet<String> {
         let mut refused = BTreeSet::new();
         let terms = match terms(service, self.settings) {
             Ok(terms) => terms,
             Err(error) => return BTreeSet::from([format!("external IPs are not announced: {error}")]),
         };
-        let asker = Asker { owner: owner.clone(), subject: self.subject(service), terms };
+        let requester = Requester { owner: owner.clone(), subject: self.subject(service), terms };
         for address in external_ips(service) {
             let allocator = self.ledger.allocator();
             let holders: Vec<Holder> = self
@@ -81,18 +86,18 @@ impl State {
                 })
                 .collect();
             let kept_back = self.kept_back(owner, address);
-            match judge(&asker, address, &self.reviewed(), &holders, kept_back.as_deref()) {
-                Verdict::Ignored => continue,
-                Verdict::Held => {}
-                Verdict::Claim => self.ledger.promise_external(address, owner, &asker.terms),
-                Verdict::Refused(why) => {
+            match decide(&requester, address, &self.reviewed(), &holders, kept_back.as_deref()) {
+                ExternalIpDecision::InNoPool => continue,
+                ExternalIpDecision::AlreadyHeld => {}
+                ExternalIpDecision::Claim => self.ledger.promise_external(address, owner, &requester.terms),
+                ExternalIpDecision::Rejected(why) => {
                     refused.insert(why);
                     continue;
                 }
             }
             // Promised now, or in an earlier pass that could not carry it out.
-            let claim = self.ledger.claim(owner, address);
-            if claim != Claim::Owned {
+            let claim = self.ledger.claim_action(owner, address);
+            if claim != ClaimAction::Owned {
                 let pool = self.ledger.pool_of(address).map(|pool| pool.name.clone());
                 steps.claims.push((owner.clone(), Planned { address, pool, how: How::New }, claim));
             }
@@ -100,7 +105,7 @@ impl State {
         refused
     }
 
-    /// Why nobody, or nobody but who had it last, may have `address` for now.
+    /// Why `owner` may not have `address` for now: it is in quarantine.
     fn kept_back(&self, owner: &ServiceRef, address: IpAddr) -> Option<String> {
         let quarantined = self.ledger.allocator().quarantined(address)?;
         match (quarantined.reason, quarantined.former.as_slice()) {

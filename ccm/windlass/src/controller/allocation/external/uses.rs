@@ -1,4 +1,4 @@
-//! Who uses which external IPs.
+//! The Services with external IPs, and the addresses that they name.
 
 use std::net::IpAddr;
 
@@ -6,28 +6,29 @@ use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
 use windlass_ipam::Subject;
 
-use super::{external_ips, judge};
+use super::{decide, external_ips};
 use crate::controller::allocation::pools::ExternalUse;
 use crate::controller::allocation::request::owner;
-use crate::controller::state::State;
+use crate::controller::state::ClusterState;
 use windlass_ccm::store::Change;
 
-impl State {
+impl ClusterState {
     /// Keeps the list of Services with external IPs.
-    pub(crate) fn note_external(&mut self, news: &Change<Service>) {
-        if let Some(owner) = news.old.as_ref().and_then(|service| owner(service)) {
-            self.external.remove(&owner);
+    pub(crate) fn on_external_ips_change(&mut self, change: &Change<Service>) {
+        if let Some(owner) = change.old.as_ref().and_then(|service| owner(service)) {
+            self.external_ip_services.remove(&owner);
         }
-        if let Some(service) = &news.new
+        if let Some(service) = &change.new
             && !external_ips(service).is_empty()
         {
-            self.external.extend(owner(service));
+            self.external_ip_services.extend(owner(service));
         }
     }
 
-    /// Who uses which external IPs, in a fixed order.
+    /// The external IPs of all Services, in a fixed order.
     pub(crate) fn external_uses(&self) -> Vec<ExternalUse> {
-        let services = self.external.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
+        let services =
+            self.external_ip_services.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
         let uses = services.map(|(owner, service)| ExternalUse {
             service: owner.to_string(),
             subject: self.subject(&service),
@@ -38,7 +39,7 @@ impl State {
 
     /// Whether the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it
     /// may have.
-    pub(crate) fn wants_besides(
+    pub(crate) fn wants_as_external_ip(
         &self,
         owner: &ServiceRef,
         service: Option<&Service>,
@@ -46,7 +47,7 @@ impl State {
     ) -> bool {
         service.is_some_and(|service| {
             service.metadata.uid.as_ref() == Some(&owner.uid)
-                && judge::wants_external(service, &self.subject(service), address, &self.reviewed())
+                && decide::wants_external(service, &self.subject(service), address, &self.reviewed())
         })
     }
 

@@ -56,18 +56,18 @@ fn request() -> Request {
 }
 
 fn promised(ledger: &mut Ledger, name: &str) -> Option<String> {
-    let plan = ledger.place(&owner(name), &request()).ok()?;
+    let plan = ledger.allocate(&owner(name), &request()).ok()?;
     Some(plan.addresses[0].address.to_string())
 }
 
-fn note(ledger: &mut Ledger, vip: &VirtualIP, asked: Option<&str>) -> Vec<String> {
+fn observe_object(ledger: &mut Ledger, vip: &VirtualIP, asked: Option<&str>) -> Vec<String> {
     let asked = asked.map(owner);
-    let change = ledger.note(vip, asked.as_ref(), at(NOW), terms, |_, _| false);
+    let change = ledger.observe_object(vip, asked.as_ref(), at(NOW), terms, |_, _| false);
     change.lost.into_iter().map(|lost| lost.name).collect()
 }
 
-fn gone(ledger: &mut Ledger, address: &str, uid: &str, keep: bool) -> Change {
-    ledger.gone(ip(address), uid, at(NOW), terms, |_| keep)
+fn object_deleted(ledger: &mut Ledger, address: &str, uid: &str, keep: bool) -> LedgerChange {
+    ledger.object_deleted(ip(address), uid, at(NOW), terms, |_| keep)
 }
 
 #[test]
@@ -75,13 +75,19 @@ fn a_promise_becomes_a_claim_when_the_object_is_made() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
     let address = ip("192.0.2.1");
     assert_eq!(promised(&mut ledger, "a").as_deref(), Some("192.0.2.1"));
-    assert_eq!(ledger.claim(&owner("a"), address), Claim::Create);
-    assert_eq!(ledger.part(&owner("a"), address), Part::Read, "an answer may have been lost");
-    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 7), Some("a"));
-    assert_eq!(ledger.claim(&owner("a"), address), Claim::Owned);
-    assert!(matches!(ledger.part(&owner("a"), address), Part::Last(seen) if seen.version == 7));
+    assert_eq!(ledger.claim_action(&owner("a"), address), ClaimAction::Create);
+    assert_eq!(
+        ledger.release_action(&owner("a"), address),
+        ReleaseAction::Read,
+        "an answer may have been lost"
+    );
+    observe_object(&mut ledger, &vip("192.0.2.1", &["a"], "x", 7), Some("a"));
+    assert_eq!(ledger.claim_action(&owner("a"), address), ClaimAction::Owned);
+    assert!(
+        matches!(ledger.release_action(&owner("a"), address), ReleaseAction::LastOwner(seen) if seen.version == 7)
+    );
     // Old news of the same object changes nothing.
-    note(&mut ledger, &vip("192.0.2.1", &["b"], "x", 6), None);
+    observe_object(&mut ledger, &vip("192.0.2.1", &["b"], "x", 6), None);
     assert_eq!(ledger.holders(address), [owner("a")]);
 }
 
@@ -90,9 +96,9 @@ fn whoever_the_api_server_names_has_the_address_and_who_asked_in_vain_gets_the_n
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
     promised(&mut ledger, "a");
     let foreign = vip("192.0.2.1", &["b"], "y", 9);
-    note(&mut ledger, &foreign, None);
+    observe_object(&mut ledger, &foreign, None);
     assert_eq!(ledger.holders(ip("192.0.2.1")), [owner("b"), owner("a")], "b came first");
-    assert_eq!(note(&mut ledger, &foreign, Some("a")), ["a"]);
+    assert_eq!(observe_object(&mut ledger, &foreign, Some("a")), ["a"]);
     assert_eq!(ledger.holders(ip("192.0.2.1")), [owner("b")]);
     assert_eq!(promised(&mut ledger, "a").as_deref(), Some("192.0.2.2"));
 }
@@ -100,27 +106,27 @@ fn whoever_the_api_server_names_has_the_address_and_who_asked_in_vain_gets_the_n
 #[test]
 fn late_news_of_a_deleted_object_does_not_take_the_address_from_its_next_owner() {
     let mut ledger = ledger("192.0.2.1-192.0.2.1");
-    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
-    assert!(gone(&mut ledger, "192.0.2.1", "x", false).freed);
+    observe_object(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
+    assert!(object_deleted(&mut ledger, "192.0.2.1", "x", false).freed);
     promised(&mut ledger, "b");
-    note(&mut ledger, &vip("192.0.2.1", &["b"], "y", 12), Some("b"));
-    assert!(note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 8), None).is_empty());
-    assert_eq!(gone(&mut ledger, "192.0.2.1", "x", false), Change::default());
+    observe_object(&mut ledger, &vip("192.0.2.1", &["b"], "y", 12), Some("b"));
+    assert!(observe_object(&mut ledger, &vip("192.0.2.1", &["a"], "x", 8), None).is_empty());
+    assert_eq!(object_deleted(&mut ledger, "192.0.2.1", "x", false), LedgerChange::default());
     assert_eq!(ledger.holders(ip("192.0.2.1")), [owner("b")]);
     // Newer news is believed.
-    assert_eq!(note(&mut ledger, &vip("192.0.2.1", &["c"], "z", 20), None), ["b"]);
+    assert_eq!(observe_object(&mut ledger, &vip("192.0.2.1", &["c"], "z", 20), None), ["b"]);
 }
 
 #[test]
 fn an_object_deleted_by_hand_leaves_its_address_to_services_that_want_it() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
-    note(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 5), None);
-    let change = gone(&mut ledger, "192.0.2.1", "x", true);
-    assert_eq!(change.bare, [owner("a"), owner("b")]);
-    assert_eq!(ledger.claim(&owner("a"), ip("192.0.2.1")), Claim::Create);
+    observe_object(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 5), None);
+    let change = object_deleted(&mut ledger, "192.0.2.1", "x", true);
+    assert_eq!(change.to_reclaim, [owner("a"), owner("b")]);
+    assert_eq!(ledger.claim_action(&owner("a"), ip("192.0.2.1")), ClaimAction::Create);
     assert_eq!(promised(&mut ledger, "c").as_deref(), Some("192.0.2.2"));
     let as_before = Request { terms: terms(&owner("a")), ..request() };
-    let plan = ledger.place(&owner("a"), &as_before).expect("kept");
+    let plan = ledger.allocate(&owner("a"), &as_before).expect("kept");
     assert_eq!(plan.addresses[0].address, ip("192.0.2.1"));
 }
 
@@ -128,13 +134,13 @@ fn an_object_deleted_by_hand_leaves_its_address_to_services_that_want_it() {
 fn an_owner_that_a_hand_takes_out_comes_back_in_front_and_one_that_it_puts_in_front_comes_last() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
     let address = ip("192.0.2.1");
-    let mut see = |owners: &[&str], version: u64| {
+    let mut observe = |owners: &[&str], version: u64| {
         let seen = vip("192.0.2.1", owners, "x", version);
-        let change = ledger.note(&seen, None, at(NOW), terms, |holder, _| holder.name == "a");
+        let change = ledger.observe_object(&seen, None, at(NOW), terms, |holder, _| holder.name == "a");
         let names = |all: &[ServiceRef]| all.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
-        let claim = ledger.claim(&owner("a"), address);
+        let claim = ledger.claim_action(&owner("a"), address);
         (
-            names(&change.bare),
+            names(&change.to_reclaim),
             names(&change.lost),
             names(&change.joined),
             names(ledger.holders(address)),
@@ -142,69 +148,81 @@ fn an_owner_that_a_hand_takes_out_comes_back_in_front_and_one_that_it_puts_in_fr
         )
     };
     let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-    see(&["a", "b"], 5);
-    let (bare, lost, joined, holders, claim) = see(&["c", "b"], 6);
-    assert_eq!((bare, lost, joined), (all(&["a"]), all(&[]), all(&["c"])));
+    observe(&["a", "b"], 5);
+    let (to_reclaim, lost, joined, holders, claim) = observe(&["c", "b"], 6);
+    assert_eq!((to_reclaim, lost, joined), (all(&["a"]), all(&[]), all(&["c"])));
     assert_eq!(holders, all(&["a", "b", "c"]));
-    assert!(matches!(claim, Claim::Join { owners, .. } if owners == ["a", "b", "c"].map(owner)), "as it was");
-    let (bare, lost, .., holders, claim) = see(&["a", "b"], 7);
-    assert_eq!((bare, lost, holders, claim), (all(&[]), all(&["c"]), all(&["a", "b"]), Claim::Owned));
+    assert!(
+        matches!(claim, ClaimAction::Join { owners, .. } if owners == ["a", "b", "c"].map(owner)),
+        "as it was"
+    );
+    let (to_reclaim, lost, .., holders, claim) = observe(&["a", "b"], 7);
+    assert_eq!(
+        (to_reclaim, lost, holders, claim),
+        (all(&[]), all(&["c"]), all(&["a", "b"]), ClaimAction::Owned)
+    );
 }
 
 #[test]
 fn who_joins_and_who_leaves_is_what_the_object_says() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
     let address = ip("192.0.2.1");
-    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
+    observe_object(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
     let joins = Request { terms: terms(&owner("b")), ..request() };
-    let plan = ledger.place(&owner("b"), &joins).expect("joined");
+    let plan = ledger.allocate(&owner("b"), &joins).expect("joined");
     assert_eq!(plan.addresses[0].address, address);
     assert!(
-        matches!(ledger.claim(&owner("b"), address), Claim::Join { owners, .. } if owners == [owner("a"), owner("b")])
+        matches!(ledger.claim_action(&owner("b"), address), ClaimAction::Join { owners, .. } if owners == [owner("a"), owner("b")])
     );
-    note(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 6), Some("b"));
-    assert_eq!(ledger.claim(&owner("b"), address), Claim::Owned);
-    assert!(matches!(ledger.part(&owner("a"), address), Part::Leave { stay, .. } if stay == [owner("b")]));
-    let change = ledger.note(&vip("192.0.2.1", &["b"], "x", 7), None, at(NOW), terms, |_, _| false);
+    observe_object(&mut ledger, &vip("192.0.2.1", &["a", "b"], "x", 6), Some("b"));
+    assert_eq!(ledger.claim_action(&owner("b"), address), ClaimAction::Owned);
+    assert!(
+        matches!(ledger.release_action(&owner("a"), address), ReleaseAction::Leave { remaining, .. } if remaining == [owner("b")])
+    );
+    let change = ledger.observe_object(&vip("192.0.2.1", &["b"], "x", 7), None, at(NOW), terms, |_, _| false);
     assert_eq!((change.lost, change.freed), (vec![owner("a")], true), "its ports are free");
-    assert_eq!(ledger.part(&owner("a"), address), Part::None);
+    assert_eq!(ledger.release_action(&owner("a"), address), ReleaseAction::None);
 }
 
 #[test]
 fn an_address_in_quarantine_is_nobodys_and_goes_back_to_the_same_service_only() {
     let mut ledger = ledger("192.0.2.1-192.0.2.2");
     let address = ip("192.0.2.1");
-    note(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
+    observe_object(&mut ledger, &vip("192.0.2.1", &["a"], "x", 5), None);
     let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::Released);
-    assert_eq!(note(&mut ledger, &put_away, Some("a")), ["a"]);
+    assert_eq!(observe_object(&mut ledger, &put_away, Some("a")), ["a"]);
     assert!(ledger.holders(address).is_empty());
-    assert_eq!(ledger.part(&owner("a"), address), Part::None);
+    assert_eq!(ledger.release_action(&owner("a"), address), ReleaseAction::None);
     assert_eq!(promised(&mut ledger, "b").as_deref(), Some("192.0.2.2"));
     assert_eq!(promised(&mut ledger, "c"), None);
-    assert_eq!(ledger.next_due(), Some(at(NOW + 60)));
-    assert!(ledger.due(at(NOW + 59)).is_empty());
-    assert_eq!(ledger.due(at(NOW + 60)).len(), 1);
+    assert_eq!(ledger.next_quarantine_end(), Some(at(NOW + 60)));
+    assert!(ledger.ended_quarantines(at(NOW + 59)).is_empty());
+    assert_eq!(ledger.ended_quarantines(at(NOW + 60)).len(), 1);
     // Made anew under its name, and asking for it.
     let anew = ServiceRef { uid: "other".into(), ..owner("a") };
-    let asks = Request { addresses: vec![address], ..request() };
-    ledger.place(&anew, &asks).expect("recalled");
-    assert!(matches!(ledger.claim(&anew, address), Claim::Recall(_)));
+    let base_request = Request { addresses: vec![address], ..request() };
+    ledger.allocate(&anew, &base_request).expect("recalled");
+    assert!(matches!(ledger.claim_action(&anew, address), ClaimAction::LiftQuarantine(_)));
     // News of the object as it was does not break the promise, and the end of the object does not either.
-    note(&mut ledger, &quarantined(vip("192.0.2.1", &["a"], "x", 7), QuarantineReason::Released), None);
+    observe_object(
+        &mut ledger,
+        &quarantined(vip("192.0.2.1", &["a"], "x", 7), QuarantineReason::Released),
+        None,
+    );
     assert_eq!(ledger.holders(address), std::slice::from_ref(&anew));
-    gone(&mut ledger, "192.0.2.1", "x", false);
-    assert_eq!(ledger.claim(&anew, address), Claim::Create);
+    object_deleted(&mut ledger, "192.0.2.1", "x", false);
+    assert_eq!(ledger.claim_action(&anew, address), ClaimAction::Create);
 }
 
 #[test]
 fn a_promise_that_is_broken_puts_the_address_back_where_it_was() {
     let mut ledger = ledger("192.0.2.1-192.0.2.1");
     let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::Released);
-    note(&mut ledger, &put_away, None);
+    observe_object(&mut ledger, &put_away, None);
     let before = ledger.counts("p", Family::V4);
-    let asks = Request { addresses: vec![ip("192.0.2.1")], ..request() };
-    ledger.place(&owner("a"), &asks).expect("recalled");
-    ledger.withdraw(&owner("a"), ip("192.0.2.1"), false, at(NOW), terms);
+    let base_request = Request { addresses: vec![ip("192.0.2.1")], ..request() };
+    ledger.allocate(&owner("a"), &base_request).expect("recalled");
+    ledger.cancel_promise(&owner("a"), ip("192.0.2.1"), false, at(NOW), terms);
     assert_eq!(ledger.counts("p", Family::V4), before);
     assert_eq!(promised(&mut ledger, "b"), None, "still in quarantine");
 }
@@ -213,10 +231,10 @@ fn a_promise_that_is_broken_puts_the_address_back_where_it_was() {
 fn an_address_that_another_station_has_is_not_given_back_either() {
     let mut ledger = ledger("192.0.2.1-192.0.2.1");
     let put_away = quarantined(vip("192.0.2.1", &["a"], "x", 6), QuarantineReason::AddressTaken);
-    note(&mut ledger, &put_away, None);
-    let asks = Request { addresses: vec![ip("192.0.2.1")], ..request() };
+    observe_object(&mut ledger, &put_away, None);
+    let base_request = Request { addresses: vec![ip("192.0.2.1")], ..request() };
     assert!(
-        matches!(ledger.place(&owner("a"), &asks), Err(error) if matches!(*error, AllocateError::Quarantined { .. }))
+        matches!(ledger.allocate(&owner("a"), &base_request), Err(error) if matches!(*error, AllocateError::Quarantined { .. }))
     );
 }
 
@@ -248,7 +266,7 @@ fn the_order_of_the_news_does_not_matter_once_all_of_it_is_here() {
     let told = |order: [usize; 4]| {
         let mut ledger = ledger("192.0.2.1-192.0.2.9");
         for index in order {
-            note(&mut ledger, &news[index], None);
+            observe_object(&mut ledger, &news[index], None);
         }
         ledger
     };

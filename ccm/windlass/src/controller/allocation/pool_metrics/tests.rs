@@ -27,7 +27,7 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     let registry = Registry::new();
     metrics.register(&registry).expect("metrics");
     assert_eq!(shown(&registry), Vec::<String>::new(), "a standby has nothing to show");
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedState::default());
     metrics.show(&shared);
     assert_eq!(shown(&registry), Vec::<String>::new(), "nothing is known yet");
 

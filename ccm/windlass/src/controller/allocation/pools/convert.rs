@@ -8,12 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use windlass_api::{AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPoolSpec};
 use windlass_ipam::{AddressRange, AddressSet, Order, Policy, Requirement, Selector};
 
-use super::obstacles::reserved_in;
+use super::unusable::reserved_in;
 use super::{Problem, Reason, shortened};
 
 /// What a spec says, as far as it can be read.
 #[derive(Debug)]
-pub(super) struct Declared {
+pub(super) struct ParsedSpec {
     /// Its addresses without what it excludes.
     pub(super) addresses: AddressSet,
     /// Those of them that `avoidReserved` keeps back.
@@ -24,7 +24,7 @@ pub(super) struct Declared {
 
 /// Reads a spec. Addresses that cannot be read are missing; an exclusion or a selector that cannot be read might have kept
 /// addresses back, so that the pool gives nothing until it is put right.
-pub(super) fn declared(spec: &VirtualIPPoolSpec) -> Declared {
+pub(super) fn parse_spec(spec: &VirtualIPPoolSpec) -> ParsedSpec {
     let mut problems = Vec::new();
     let mut addresses = AddressSet::default();
     let mut reserved = AddressSet::default();
@@ -74,7 +74,7 @@ pub(super) fn declared(spec: &VirtualIPPoolSpec) -> Declared {
             }
         }
     }
-    Declared { reserved: reserved.intersection(&addresses), addresses, policy, problems }
+    ParsedSpec { reserved: reserved.intersection(&addresses), addresses, policy, problems }
 }
 
 /// Values that only a newer version of Windlass knows, which has made or upgraded the custom resource definitions: this one

@@ -8,10 +8,10 @@ use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
     CONDITION_READY, NodeNetwork, QuarantineReason, REASON_ADDRESS_TAKEN, VirtualIP, VirtualIPPoolStatus,
 };
-use windlass_ccm::conditions::Saying;
+use windlass_ccm::conditions::DesiredCondition;
 use windlass_ipam::{Counts, Family};
 
-use super::{NAMED, Reach, Reviewed, list};
+use super::{Announceability, NAMED, ReviewedPool, list};
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::stores::Stores;
 
@@ -29,14 +29,14 @@ const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 
 /// What VIPs and nodes show of one pool's addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
+pub(crate) struct PoolFindings {
     /// Addresses given from this pool that no pool holds any more, with their Services.
     kept: BTreeSet<String>,
     /// Addresses that another station of the LAN has.
     conflicts: BTreeSet<String>,
 }
 
-impl Findings {
+impl PoolFindings {
     /// By name of the pool. `pool_of` says which pool holds an address.
     pub(super) fn new<'a>(
         vips: impl IntoIterator<Item = &'a Arc<VirtualIP>>,
@@ -91,10 +91,10 @@ impl Findings {
 pub(crate) fn status(
     current: Option<&VirtualIPPoolStatus>,
     generation: Option<i64>,
-    reviewed: &Reviewed,
-    reach: &Reach,
+    reviewed: &ReviewedPool,
+    announceability: &Announceability,
     counts: impl Fn(Family) -> Counts,
-    findings: &Findings,
+    findings: &PoolFindings,
     now: Timestamp,
 ) -> VirtualIPPoolStatus {
     let family = |family| {
@@ -111,14 +111,14 @@ pub(crate) fn status(
     let mut conditions = current.map_or_else(Vec::new, |status| status.conditions.clone());
     let mut set = |type_: &str, value: Option<(bool, &str, String)>| match value {
         Some((holds, reason, message)) => {
-            Saying { type_, holds, reason, message, generation }.put(&mut conditions, now);
+            DesiredCondition { type_, holds, reason, message, generation }.set_in(&mut conditions, now);
         }
         None => conditions.retain(|condition| condition.type_ != type_),
     };
     set(CONDITION_READY, Some(ready(reviewed)));
-    let announceable = match reach {
-        Reach::Unknown => None,
-        Reach::Known { holds, reason, message } => Some((*holds, *reason, message.clone())),
+    let announceable = match announceability {
+        Announceability::Unknown => None,
+        Announceability::Known { holds, reason, message } => Some((*holds, *reason, message.clone())),
     };
     set(CONDITION_ANNOUNCEABLE, announceable);
     let some = |all: &BTreeSet<String>| {
@@ -146,12 +146,12 @@ pub(crate) fn status(
 }
 
 /// What can be given now: nothing of a pool that gives nothing.
-pub(crate) const fn available(reviewed: &Reviewed, counts: Counts) -> u128 {
+pub(crate) const fn available(reviewed: &ReviewedPool, counts: Counts) -> u128 {
     if reviewed.pool.policy.disabled { 0 } else { counts.available() }
 }
 
 /// Whether the condition `Ready` holds, its reason and its message.
-fn ready(reviewed: &Reviewed) -> (bool, &'static str, String) {
+fn ready(reviewed: &ReviewedPool) -> (bool, &'static str, String) {
     let messages: Vec<_> = reviewed.problems.iter().map(|problem| problem.message.as_str()).collect();
     match reviewed.problems.first() {
         Some(first) => (false, first.reason.as_str(), messages.join("; ")),

@@ -5,7 +5,7 @@ use windlass_ipam::Labels;
 
 use super::*;
 
-mod reach;
+mod announceability;
 mod review;
 mod status;
 

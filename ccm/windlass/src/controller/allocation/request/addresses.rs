@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use windlass_ipam::{Families, Family};
 
-use super::annotations::{Annotations, KUBE_VIP_ADDRESSES, Said};
+use super::annotations::{AnnotationValue, Annotations, KUBE_VIP_ADDRESSES};
 use super::error::shortened;
 use super::families::list;
 use super::{MOST_OF_A_FAMILY, RequestError};
@@ -15,7 +15,7 @@ const FIELD: &str = "spec.loadBalancerIP";
 
 /// Addresses, and the place that names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct NamedAddresses {
     pub(super) place: &'static str,
     /// In the order in which they are named; empty if none is.
     pub(super) addresses: Vec<IpAddr>,
@@ -25,7 +25,7 @@ pub(super) struct Named {
 ///
 /// # Errors
 /// What is wrong with them, or with two places that contradict each other.
-pub(super) fn named(service: &Service, annotations: Annotations<'_>) -> Result<Named, RequestError> {
+pub(super) fn named(service: &Service, annotations: Annotations<'_>) -> Result<NamedAddresses, RequestError> {
     let field = service
         .spec
         .as_ref()
@@ -34,15 +34,15 @@ pub(super) fn named(service: &Service, annotations: Annotations<'_>) -> Result<N
         .filter(|text| !text.is_empty());
     let field = field.map(|text| parse(FIELD, text)).transpose()?;
     let mut lists: Vec<(&'static str, Vec<IpAddr>)> = Vec::new();
-    for said in annotations.addresses() {
-        lists.push((said.annotation, parse_list(said)?));
+    for entry in annotations.addresses() {
+        lists.push((entry.annotation, parse_list(entry)?));
     }
     let disagree = |first: &'static str, says: &[IpAddr], second: &'static str, but: &[IpAddr]| {
         RequestError::Disagree { first, says: text(says), second, but: text(but) }
     };
     let mut lists = lists.into_iter();
     let Some((annotation, addresses)) = lists.next() else {
-        return Ok(Named { place: FIELD, addresses: field.into_iter().collect() });
+        return Ok(NamedAddresses { place: FIELD, addresses: field.into_iter().collect() });
     };
     for (other, theirs) in lists {
         let same = theirs.len() == addresses.len() && theirs.iter().all(|one| addresses.contains(one));
@@ -52,11 +52,13 @@ pub(super) fn named(service: &Service, annotations: Annotations<'_>) -> Result<N
     }
     match field {
         Some(field) if !addresses.contains(&field) => Err(disagree(FIELD, &[field], annotation, &addresses)),
-        Some(_) | None => Ok(Named { place: annotation, addresses }),
+        Some(_) | None => Ok(NamedAddresses { place: annotation, addresses }),
     }
 }
 
-fn parse_list(Said { annotation, text }: Said<'_>) -> Result<Vec<IpAddr>, RequestError> {
+fn parse_list(
+    AnnotationValue { annotation, text }: AnnotationValue<'_>,
+) -> Result<Vec<IpAddr>, RequestError> {
     let mut addresses = Vec::new();
     for item in text.split(',') {
         let address = parse(annotation, item.trim())?;
@@ -103,8 +105,8 @@ fn parse(place: &'static str, text: &str) -> Result<IpAddr, RequestError> {
 ///
 /// # Errors
 /// Naming the address or family that does not fit.
-pub(super) fn fit(named: &Named, families: Families) -> Result<(), RequestError> {
-    let Named { place, addresses } = named;
+pub(super) fn fit(named: &NamedAddresses, families: Families) -> Result<(), RequestError> {
+    let NamedAddresses { place, addresses } = named;
     if addresses.is_empty() {
         return Ok(());
     }
@@ -126,8 +128,8 @@ pub(super) fn fit(named: &Named, families: Families) -> Result<(), RequestError>
 ///
 /// # Errors
 /// A number out of bounds, or another one than of the addresses named.
-pub(super) fn count(annotations: Annotations<'_>, named: &Named) -> Result<u8, RequestError> {
-    let Some(Said { text, .. }) = annotations.address_count() else { return Ok(1) };
+pub(super) fn count(annotations: Annotations<'_>, named: &NamedAddresses) -> Result<u8, RequestError> {
+    let Some(AnnotationValue { text, .. }) = annotations.address_count() else { return Ok(1) };
     // `+3` is a number to Rust.
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let count = text.parse::<u8>().ok().filter(|count| digits && (1..=MOST_OF_A_FAMILY).contains(count));

@@ -1,4 +1,4 @@
-//! Where a Service says what it wants: our annotations and, if the admin lets them be read, those of MetalLB and
+//! The annotations of a request: ours and, if the admin lets them be read, those of MetalLB and
 //! kube-vip.
 //!
 //! | ours | MetalLB (`metallb.io/` before `metallb.universe.tf/`) | kube-vip (`kube-vip.io/`) |
@@ -35,7 +35,7 @@ const METALLB_KEY: MetalLb = ("metallb.io/allow-shared-ip", "metallb.universe.tf
 
 /// A value, and the annotation it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Said<'a> {
+pub(super) struct AnnotationValue<'a> {
     pub(super) annotation: &'static str,
     /// Trimmed, not empty.
     pub(super) text: &'a str,
@@ -54,40 +54,40 @@ impl<'a> Annotations<'a> {
     }
 
     /// The lists of addresses: ours, or else all the others.
-    pub(super) fn addresses(self) -> Vec<Said<'a>> {
+    pub(super) fn addresses(self) -> Vec<AnnotationValue<'a>> {
         match self.own(ANNOTATION_ADDRESSES) {
             Some(ours) => vec![ours],
             None => self.metallb(METALLB_ADDRESSES).into_iter().chain(self.kube_vip()).collect(),
         }
     }
 
-    pub(super) fn pool(self) -> Option<Said<'a>> {
+    pub(super) fn pool(self) -> Option<AnnotationValue<'a>> {
         self.own(ANNOTATION_POOL).or_else(|| self.metallb(METALLB_POOL))
     }
 
-    pub(super) fn sharing_key(self) -> Option<Said<'a>> {
+    pub(super) fn sharing_key(self) -> Option<AnnotationValue<'a>> {
         self.own(ANNOTATION_SHARING_KEY).or_else(|| self.metallb(METALLB_KEY))
     }
 
-    pub(super) fn share_with(self) -> Option<Said<'a>> {
+    pub(super) fn share_with(self) -> Option<AnnotationValue<'a>> {
         self.own(ANNOTATION_SHARE_WITH)
     }
 
-    pub(super) fn address_count(self) -> Option<Said<'a>> {
+    pub(super) fn address_count(self) -> Option<AnnotationValue<'a>> {
         self.own(ANNOTATION_ADDRESS_COUNT)
     }
 
-    fn own(self, annotation: &'static str) -> Option<Said<'a>> {
+    fn own(self, annotation: &'static str) -> Option<AnnotationValue<'a>> {
         let text = self.all?.get(annotation)?.trim();
-        (!text.is_empty()).then_some(Said { annotation, text })
+        (!text.is_empty()).then_some(AnnotationValue { annotation, text })
     }
 
-    fn metallb(self, (name, older): MetalLb) -> Option<Said<'a>> {
+    fn metallb(self, (name, older): MetalLb) -> Option<AnnotationValue<'a>> {
         let present = self.all.is_some_and(|all| all.contains_key(name));
         if self.compat { self.own(if present { name } else { older }) } else { None }
     }
 
-    fn kube_vip(self) -> Option<Said<'a>> {
+    fn kube_vip(self) -> Option<AnnotationValue<'a>> {
         if self.compat { self.own(KUBE_VIP_ADDRESSES) } else { None }
     }
 }

@@ -76,7 +76,7 @@ fn sharing(namespace: &str, annotations: Annotations<'_>) -> Result<Option<Shari
         return Err(RequestError::KeyCharacter { annotation: key.annotation, character });
     }
     let mut others = BTreeSet::new();
-    for item in with.iter().flat_map(|said| said.text.split(',')).map(str::trim) {
+    for item in with.iter().flat_map(|entry| entry.text.split(',')).map(str::trim) {
         if !is_label(item) {
             return Err(RequestError::NoNamespace { value: shortened(item) });
         }

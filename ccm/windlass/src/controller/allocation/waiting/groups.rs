@@ -1,4 +1,4 @@
-//! Those who wait, in groups, and the groups by what they wait for.
+//! Waiting Services in groups, and the groups by what they wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -7,30 +7,30 @@ use jiff::Timestamp;
 use windlass_api::ServiceRef;
 use windlass_ipam::{Allocator, Families, Family, Pool, Request};
 
-use super::Waiter;
+use super::WaitingService;
 
-/// Whose turn it is: the lower the sooner.
+/// Position among the waiting Services: the lowest comes first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Turn {
-    urgency: Urgency,
+pub(super) struct QueuePosition {
+    precedence: Precedence,
     created: Option<Timestamp>,
     owner: ServiceRef,
 }
 
-/// How much depends on the next address.
+/// Which Services come first, whatever their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Urgency {
+pub(super) enum Precedence {
     /// It names its addresses: no other will do.
-    Named,
+    NamesAddresses,
     /// It has none.
-    Need,
+    HasNone,
     /// It has some, and wants more or another.
-    Wish,
+    WantsMore,
 }
 
-impl Turn {
-    pub(super) const fn new(urgency: Urgency, created: Option<Timestamp>, owner: ServiceRef) -> Self {
-        Self { urgency, created, owner }
+impl QueuePosition {
+    pub(super) const fn new(precedence: Precedence, created: Option<Timestamp>, owner: ServiceRef) -> Self {
+        Self { precedence, created, owner }
     }
 
     pub(super) const fn owner(&self) -> &ServiceRef {
@@ -38,23 +38,23 @@ impl Turn {
     }
 }
 
-/// Who belongs together.
+/// What the Services of a group have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    /// All that want the same of the same pools, whoever they are: if the first cannot be served, none can.
-    Alike {
+pub(super) enum GroupKey {
+    /// They want the same from the same pools: if the first cannot be served, none can.
+    Interchangeable {
         families: Vec<Family>,
         /// How many of each; `None`: one more of any is worth having.
         count: Option<u8>,
         pools: BTreeSet<String>,
     },
-    /// One for which more counts: the addresses it names, its sharing key, what it has, what is kept back for it.
-    Alone(ServiceRef),
+    /// A single Service for which more matters: the addresses that it names, holds or may have back, or its sharing key.
+    Single(ServiceRef),
 }
 
 /// What a group waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum Target {
     /// An address of this family of this pool.
     Pool(String, Family),
     /// This address.
@@ -68,59 +68,64 @@ pub(super) type GroupId = u64;
 
 #[derive(Debug)]
 struct Group {
-    kind: Kind,
-    turns: BTreeSet<Turn>,
-    places: BTreeSet<Place>,
+    key: GroupKey,
+    positions: BTreeSet<QueuePosition>,
+    targets: BTreeSet<Target>,
 }
 
 /// The groups; none is empty.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     by_id: BTreeMap<GroupId, Group>,
-    by_kind: BTreeMap<Kind, GroupId>,
-    by_place: BTreeMap<Place, BTreeSet<GroupId>>,
+    by_key: BTreeMap<GroupKey, GroupId>,
+    by_target: BTreeMap<Target, BTreeSet<GroupId>>,
     last: GroupId,
 }
 
 impl Groups {
-    /// `turn` is one of those of `kind`, who wait at `places`.
-    pub(super) fn join(&mut self, kind: Kind, places: BTreeSet<Place>, turn: Turn) -> GroupId {
-        if let Some(id) = self.by_kind.get(&kind)
+    /// `position` is one of those of `group_key`, who wait at `targets`.
+    pub(super) fn join(
+        &mut self,
+        group_key: GroupKey,
+        targets: BTreeSet<Target>,
+        position: QueuePosition,
+    ) -> GroupId {
+        if let Some(id) = self.by_key.get(&group_key)
             && let Some(group) = self.by_id.get_mut(id)
         {
-            group.turns.insert(turn);
+            group.positions.insert(position);
             return *id;
         }
         self.last += 1;
-        for place in &places {
-            self.by_place.entry(place.clone()).or_default().insert(self.last);
+        for target in &targets {
+            self.by_target.entry(target.clone()).or_default().insert(self.last);
         }
-        self.by_kind.insert(kind.clone(), self.last);
-        self.by_id.insert(self.last, Group { kind, turns: [turn].into(), places });
+        self.by_key.insert(group_key.clone(), self.last);
+        self.by_id.insert(self.last, Group { key: group_key, positions: [position].into(), targets });
         self.last
     }
 
-    pub(super) fn leave(&mut self, id: GroupId, turn: &Turn) {
+    pub(super) fn leave(&mut self, id: GroupId, position: &QueuePosition) {
         let Some(group) = self.by_id.get_mut(&id) else { return };
-        group.turns.remove(turn);
-        if !group.turns.is_empty() {
+        group.positions.remove(position);
+        if !group.positions.is_empty() {
             return;
         }
         let Some(group) = self.by_id.remove(&id) else { return };
-        self.by_kind.remove(&group.kind);
-        for place in group.places {
-            if let Some(groups) = self.by_place.get_mut(&place) {
+        self.by_key.remove(&group.key);
+        for target in group.targets {
+            if let Some(groups) = self.by_target.get_mut(&target) {
                 groups.remove(&id);
                 if groups.is_empty() {
-                    self.by_place.remove(&place);
+                    self.by_target.remove(&target);
                 }
             }
         }
     }
 
-    /// Whose turn it is first in the group; `None` if the group is gone.
-    pub(super) fn first(&self, id: GroupId) -> Option<&Turn> {
-        self.by_id.get(&id)?.turns.first()
+    /// The first position in the group; `None` if the group is gone.
+    pub(super) fn first(&self, id: GroupId) -> Option<&QueuePosition> {
+        self.by_id.get(&id)?.positions.first()
     }
 
     /// Every group.
@@ -128,23 +133,23 @@ impl Groups {
         self.by_id.keys().copied()
     }
 
-    /// The groups that wait at `place`.
-    pub(super) fn at(&self, place: &Place) -> impl Iterator<Item = GroupId> {
-        self.by_place.get(place).into_iter().flatten().copied()
+    /// The groups that wait at `target`.
+    pub(super) fn at(&self, target: &Target) -> impl Iterator<Item = GroupId> {
+        self.by_target.get(target).into_iter().flatten().copied()
     }
 
     /// Every address that somebody waits for.
     pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.by_place.keys().filter_map(|place| match place {
-            Place::Address(address) => Some(*address),
-            Place::Pool(..) | Place::Key(_) => None,
+        self.by_target.keys().filter_map(|target| match target {
+            Target::Address(address) => Some(*address),
+            Target::Pool(..) | Target::Key(_) => None,
         })
     }
 }
 
 /// The group of a waiter, and what it waits for.
-pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, BTreeSet<Place>) {
-    let Waiter { owner, created: _, request, missing } = waiter;
+pub(super) fn of(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> (GroupKey, BTreeSet<Target>) {
+    let WaitingService { owner, created: _, request, missing } = waiter;
     let held: Vec<IpAddr> = allocator.held_by(owner).collect();
     let pools = allocator.pools();
     let open: BTreeSet<String> =
@@ -161,33 +166,33 @@ pub(super) fn of(waiter: &Waiter, allocator: &Allocator<ServiceRef>) -> (Kind, B
     let keeps = held.is_empty() || (request.pool.is_none() && !request.may_leave && !shares);
     let simple = keeps && request.addresses.is_empty() && request.terms.key().is_none();
     let families = if missing.is_empty() || !simple { all } else { missing.clone() };
-    let mut places = BTreeSet::new();
+    let mut targets = BTreeSet::new();
     if request.addresses.is_empty() {
         for family in &families {
-            places.extend(open.iter().map(|pool| Place::Pool(pool.clone(), *family)));
+            targets.extend(open.iter().map(|pool| Target::Pool(pool.clone(), *family)));
         }
     }
     let lacks = |address: &&IpAddr| !held.contains(address);
     let named = request.addresses.iter().chain(&request.preferred).filter(lacks);
-    places.extend(named.map(|address| Place::Address(*address)));
+    targets.extend(named.map(|address| Target::Address(*address)));
     if !keeps {
-        places.extend(held.iter().map(|address| Place::Address(*address)));
+        targets.extend(held.iter().map(|address| Target::Address(*address)));
     }
-    places.extend(request.terms.key().map(|key| Place::Key(key.to_owned())));
+    targets.extend(request.terms.key().map(|key| Target::Key(key.to_owned())));
     let shown = request.preferred.iter().any(|address| lacks(&address));
     // Nobody else can be served by these.
     let kept_back = allocator.kept_back_for(owner).iter().chain(&request.inherited);
-    let own: Vec<Place> = kept_back.copied().map(Place::Address).collect();
+    let own: Vec<Target> = kept_back.copied().map(Target::Address).collect();
     let as_others = simple && !shown && own.is_empty();
-    places.extend(own);
-    let kind = match (as_others, held.is_empty(), some_will_do) {
+    targets.extend(own);
+    let group_key = match (as_others, held.is_empty(), some_will_do) {
         (true, true, false) => {
-            Kind::Alike { families: sorted(families), count: Some(request.count), pools: open }
+            GroupKey::Interchangeable { families: sorted(families), count: Some(request.count), pools: open }
         }
-        (true, _, true) => Kind::Alike { families: sorted(families), count: None, pools: open },
-        (true, false, false) | (false, _, _) => Kind::Alone(owner.clone()),
+        (true, _, true) => GroupKey::Interchangeable { families: sorted(families), count: None, pools: open },
+        (true, false, false) | (false, _, _) => GroupKey::Single(owner.clone()),
     };
-    (kind, places)
+    (group_key, targets)
 }
 
 fn sorted(mut families: Vec<Family>) -> Vec<Family> {

@@ -8,12 +8,12 @@ use windlass_ipam::{Families, Moment, Policy, Port, Protocol, Selector, Sharing}
 use super::*;
 
 /// An allocator that counts the plans made.
-struct Counting {
+struct CountingSource {
     allocator: Allocator<ServiceRef>,
     plans: Cell<usize>,
 }
 
-impl Giver for Counting {
+impl AddressSource for CountingSource {
     fn allocator(&self) -> &Allocator<ServiceRef> {
         &self.allocator
     }
@@ -23,14 +23,14 @@ impl Giver for Counting {
         self.allocator.plan(owner, request).ok()
     }
 
-    fn place(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
+    fn allocate(&mut self, owner: &ServiceRef, request: &Request) -> Option<Plan> {
         Some(self.allocator.prepare(owner, request).ok()?.commit())
     }
 }
 
 /// Pools, and Services that ask in turn.
-struct Desk {
-    giver: Counting,
+struct Harness {
+    source: CountingSource,
     waiting: Waiting,
     pools: Vec<Pool>,
 }
@@ -74,51 +74,51 @@ fn keyed(key: &str, port: u16) -> Request {
     request
 }
 
-impl Desk {
+impl Harness {
     fn new(pools: Vec<Pool>) -> Self {
-        let giver = Counting { allocator: Allocator::new(pools.iter().cloned()), plans: Cell::new(0) };
-        Self { giver, waiting: Waiting::default(), pools }
+        let source = CountingSource { allocator: Allocator::new(pools.iter().cloned()), plans: Cell::new(0) };
+        Self { source, waiting: Waiting::default(), pools }
     }
 
     /// Somebody asks at `minute`, and waits if it has to.
     fn ask(&mut self, name: &str, minute: i64, request: Request) {
         let created = Some(Timestamp::from_second(minute * 60).expect("a time"));
         let owner = owner("ns", name);
-        let missing = match self.giver.place(&owner, &request) {
+        let missing = match self.source.allocate(&owner, &request) {
             Some(plan) if plan.missing.is_empty() => return,
             Some(plan) => plan.missing,
             None => Vec::new(),
         };
-        self.waiting.insert(&self.giver.allocator, Waiter { owner, created, request, missing });
+        self.waiting.insert(&self.source.allocator, WaitingService { owner, created, request, missing });
     }
 
-    fn serve(&mut self, trigger: Trigger<'_>) -> Vec<String> {
-        self.giver.plans.set(0);
-        self.waiting.serve(&mut self.giver, &[trigger]).into_iter().map(|owner| owner.name).collect()
+    fn retry(&mut self, trigger: Trigger<'_>) -> Vec<String> {
+        self.source.plans.set(0);
+        self.waiting.retry(&mut self.source, &[trigger]).into_iter().map(|owner| owner.name).collect()
     }
 
     fn release(&mut self, address: &str) -> Vec<String> {
         let address = ip(address);
-        for holder in self.giver.allocator.holders(address).to_vec() {
-            self.giver.allocator.release(address, &holder, Moment(0));
+        for holder in self.source.allocator.holders(address).to_vec() {
+            self.source.allocator.release(address, &holder, Moment(0));
         }
-        self.serve(Trigger::Address(address))
+        self.retry(Trigger::Address(address))
     }
 
     fn pools(&mut self, pools: Vec<Pool>) -> Vec<String> {
-        self.giver.allocator.replace_pools(pools.iter().cloned());
+        self.source.allocator.replace_pools(pools.iter().cloned());
         let before = std::mem::replace(&mut self.pools, pools);
-        self.serve(Trigger::Pools(&before))
+        self.retry(Trigger::Pools(&before))
     }
 
     fn plans(&self) -> usize {
-        self.giver.plans.get()
+        self.source.plans.get()
     }
 }
 
 #[test]
 fn a_freed_address_goes_to_the_oldest_that_can_use_it_at_once_57() {
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"]), pool("q", &["203.0.113.0/32"])]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/31"]), pool("q", &["203.0.113.0/32"])]);
     for (name, request) in [("a", of_pool("p")), ("b", of_pool("p")), ("c", of_pool("q"))] {
         desk.ask(name, 0, request);
     }
@@ -126,7 +126,7 @@ fn a_freed_address_goes_to_the_oldest_that_can_use_it_at_once_57() {
     desk.ask("elsewhere", 1, of_pool("q"));
     desk.ask("old", 2, v4());
     assert_eq!(desk.release("192.0.2.1"), ["old"]);
-    assert_eq!(desk.giver.allocator.holders(ip("192.0.2.1")), [owner("ns", "old")]);
+    assert_eq!(desk.source.allocator.holders(ip("192.0.2.1")), [owner("ns", "old")]);
     // Who comes now is too late, and those that still wait keep their turn.
     desk.ask("late", 0, v4());
     assert_eq!(desk.release("203.0.113.0"), ["late"], "it is older, and takes any pool");
@@ -138,27 +138,27 @@ fn a_freed_address_goes_to_the_oldest_that_can_use_it_at_once_57() {
 #[test]
 fn who_waits_under_the_name_of_one_that_lets_go_gets_that_and_nobody_else_does_113() {
     let kept_back = pool("p", &["192.0.2.0/31"]).with_policy(Policy::default());
-    let mut desk = Desk::new(vec![kept_back]);
+    let mut desk = Harness::new(vec![kept_back]);
     desk.ask("web", 0, v4());
     desk.ask("holder", 0, v4());
     desk.ask("older", 1, v4());
     let anew = ServiceRef { uid: "uid-anew".to_owned(), ..owner("ns", "web") };
     let created = Some(Timestamp::from_second(120).expect("a time"));
-    let waiter = Waiter { owner: anew.clone(), created, request: v4(), missing: Vec::new() };
-    desk.waiting.insert(&desk.giver.allocator, waiter);
+    let waiter = WaitingService { owner: anew.clone(), created, request: v4(), missing: Vec::new() };
+    desk.waiting.insert(&desk.source.allocator, waiter);
     desk.ask("young", 3, v4());
     assert!(desk.release("192.0.2.1").is_empty(), "kept back for holder");
     assert_eq!(desk.plans(), 0);
     assert_eq!(desk.release("192.0.2.0"), ["web"]);
-    assert_eq!((desk.giver.allocator.holders(ip("192.0.2.0")), desk.plans()), (&[anew][..], 1));
-    desk.giver.allocator.lift(ip("192.0.2.1"));
-    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.1"))), ["older"]);
+    assert_eq!((desk.source.allocator.holders(ip("192.0.2.0")), desk.plans()), (&[anew][..], 1));
+    desk.source.allocator.lift(ip("192.0.2.1"));
+    assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.1"))), ["older"]);
     assert_eq!(desk.waiting.len(), 1);
 }
 
 #[test]
 fn who_names_an_address_has_it_before_those_that_take_any_112() {
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"])]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/31"])]);
     desk.ask("a", 0, v4());
     desk.ask("b", 0, v4());
     desk.ask("any", 1, v4());
@@ -178,7 +178,7 @@ fn who_names_an_address_has_it_before_those_that_take_any_112() {
 fn thousands_that_cannot_use_an_address_are_not_tried() {
     let families = Families::Require([Family::V4, Family::V6]);
     let prefer = Families::Prefer([Family::V4, Family::V6]);
-    let mut desk = Desk::new(vec![
+    let mut desk = Harness::new(vec![
         pool("p", &["192.0.2.0/32"]),
         pool("q", &["203.0.113.0/32", "2001:db8::/128"]),
         pool("r", &["198.51.100.0/24"]),
@@ -210,7 +210,7 @@ fn thousands_that_cannot_use_an_address_are_not_tried() {
 
 #[test]
 fn a_pool_that_grows_serves_all_it_can_in_order() {
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/32"])]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/32"])]);
     desk.ask("a", 0, v4());
     for number in 0..6 {
         desk.ask(&format!("w{number}"), 10 - number, v4());
@@ -234,28 +234,28 @@ fn a_pool_that_grows_serves_all_it_can_in_order() {
 fn a_relabelled_namespace_serves_its_own_and_asks_nobody_else_36() {
     let of_team = Selector { labels: [("team".to_owned(), "x".to_owned())].into(), ..Selector::default() };
     let policy = Policy { namespace_selectors: vec![of_team], ..at_once() };
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/30"]).with_policy(policy)]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/30"]).with_policy(policy)]);
     for number in 0..100 {
-        let waiter = Waiter {
+        let waiter = WaitingService {
             owner: owner("other", &format!("o{number}")),
             created: None,
             request: Request::any(Families::Single(Family::V4), "other"),
             missing: Vec::new(),
         };
-        desk.waiting.insert(&desk.giver.allocator, waiter);
+        desk.waiting.insert(&desk.source.allocator, waiter);
     }
     desk.ask("b", 2, v4());
     desk.ask("a", 1, v4());
     desk.ask("by-name", 3, named("192.0.2.3"));
-    assert_eq!(desk.serve(Trigger::Namespace("ns", &[("team".to_owned(), "y".to_owned())].into())), [""; 0]);
+    assert_eq!(desk.retry(Trigger::Namespace("ns", &[("team".to_owned(), "y".to_owned())].into())), [""; 0]);
     let labels = [("team".to_owned(), "x".to_owned())].into();
-    assert_eq!(desk.serve(Trigger::Namespace("ns", &labels)), ["by-name", "a", "b"]);
+    assert_eq!(desk.retry(Trigger::Namespace("ns", &labels)), ["by-name", "a", "b"]);
     assert!(desk.plans() <= 5, "{} plans", desk.plans());
 }
 
 #[test]
 fn those_that_share_a_key_follow_the_first_of_them() {
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/32"])]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/32"])]);
     desk.ask("a", 0, v4());
     desk.ask("other", 1, keyed("other", 80));
     desk.ask("x", 3, keyed("k", 80));
@@ -264,21 +264,21 @@ fn those_that_share_a_key_follow_the_first_of_them() {
     desk.waiting.remove(&owner("ns", "other"));
     assert_eq!(desk.release("192.0.2.0"), ["y", "x"], "z has the same port as x");
     // A port that is let go.
-    desk.giver.allocator.release(ip("192.0.2.0"), &owner("ns", "x"), Moment(0));
-    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), ["z"]);
+    desk.source.allocator.release(ip("192.0.2.0"), &owner("ns", "x"), Moment(0));
+    assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), ["z"]);
 }
 
 #[test]
 fn a_missing_family_is_added_when_it_can_be_had_47() {
     let prefer = any(Families::Prefer([Family::V4, Family::V6]));
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/30"])]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/30"])]);
     desk.ask("young", 2, prefer.clone());
     desk.ask("old", 1, prefer.clone());
-    let before: Vec<IpAddr> = desk.giver.allocator.held_by(&owner("ns", "old")).collect();
+    let before: Vec<IpAddr> = desk.source.allocator.held_by(&owner("ns", "old")).collect();
     assert_eq!(before.len(), 1);
     let grown = |v6: &str| vec![pool("p", &["192.0.2.0/30", v6])];
     assert_eq!(desk.pools(grown("2001:db8::/128")), ["old"]);
-    let after: Vec<IpAddr> = desk.giver.allocator.held_by(&owner("ns", "old")).collect();
+    let after: Vec<IpAddr> = desk.source.allocator.held_by(&owner("ns", "old")).collect();
     assert_eq!(after, [before[0], ip("2001:db8::")]);
     assert_eq!(desk.pools(grown("2001:db8::/127")), ["young"]);
     // One that has nothing gets what there is, and waits on for the rest.
@@ -293,7 +293,7 @@ fn a_missing_family_is_added_when_it_can_be_had_47() {
 
 #[test]
 fn who_may_not_keep_what_it_has_is_tried_when_another_pool_takes_it_over() {
-    let mut desk = Desk::new(vec![pool("b", &["192.0.2.1/32"])]);
+    let mut desk = Harness::new(vec![pool("b", &["192.0.2.1/32"])]);
     let of_b = Request { pool: Some("b".to_owned()), ..any(Families::Prefer([Family::V4, Family::V6])) };
     desk.ask("w", 0, of_b);
     let b = || pool("b", &["192.0.2.9/32"]);
@@ -304,41 +304,49 @@ fn who_may_not_keep_what_it_has_is_tried_when_another_pool_takes_it_over() {
 #[test]
 fn an_address_that_is_kept_back_goes_to_its_former_service_made_anew() {
     let kept = Policy::default();
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/31"]).with_policy(kept)]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/31"]).with_policy(kept)]);
     desk.ask("a", 0, v4());
     let anew = ServiceRef { uid: "another".to_owned(), ..owner("ns", "a") };
-    let waiter =
-        |owner: ServiceRef| Waiter { owner, created: None, request: named("192.0.2.0"), missing: Vec::new() };
+    let waiter = |owner: ServiceRef| WaitingService {
+        owner,
+        created: None,
+        request: named("192.0.2.0"),
+        missing: Vec::new(),
+    };
     for one in [owner("ns", "stranger"), anew.clone()] {
-        desk.waiting.insert(&desk.giver.allocator, waiter(one));
+        desk.waiting.insert(&desk.source.allocator, waiter(one));
     }
     assert_eq!(desk.release("192.0.2.0"), ["a"]);
-    assert_eq!(desk.giver.allocator.holders(ip("192.0.2.0")), std::slice::from_ref(&anew));
+    assert_eq!(desk.source.allocator.holders(ip("192.0.2.0")), std::slice::from_ref(&anew));
     // A stranger gets it when the time is over.
-    desk.giver.allocator.release(ip("192.0.2.0"), &anew, Moment(0));
-    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), [""; 0]);
-    desk.giver.allocator.lift(ip("192.0.2.0"));
-    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), ["stranger"]);
+    desk.source.allocator.release(ip("192.0.2.0"), &anew, Moment(0));
+    assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), [""; 0]);
+    desk.source.allocator.lift(ip("192.0.2.0"));
+    assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), ["stranger"]);
 }
 
 #[test]
 fn when_nothing_is_known_everybody_is_tried_in_order() {
-    let mut desk = Desk::new(vec![]);
+    let mut desk = Harness::new(vec![]);
     desk.ask("joins", 1, keyed("k", 81));
     desk.ask("any", 2, v4());
     desk.ask("first", 3, keyed("k", 80));
     desk.ask("by-name", 4, named("192.0.2.1"));
-    desk.giver.allocator.replace_pools([pool("p", &["192.0.2.0/31"])]);
+    desk.source.allocator.replace_pools([pool("p", &["192.0.2.0/31"])]);
     desk.waiting.remove(&owner("ns", "any"));
-    let first =
-        Waiter { owner: owner("ns", "first"), created: None, request: keyed("k", 80), missing: Vec::new() };
-    desk.waiting.insert(&desk.giver.allocator, first);
-    assert_eq!(desk.serve(Trigger::Everything), ["by-name", "first", "joins"]);
+    let first = WaitingService {
+        owner: owner("ns", "first"),
+        created: None,
+        request: keyed("k", 80),
+        missing: Vec::new(),
+    };
+    desk.waiting.insert(&desk.source.allocator, first);
+    assert_eq!(desk.retry(Trigger::Everything), ["by-name", "first", "joins"]);
 }
 
 #[test]
 fn who_may_not_keep_what_it_shares_is_tried_when_the_other_leaves() {
-    let mut desk = Desk::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::/128"])]);
+    let mut desk = Harness::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::/128"])]);
     desk.ask("first", 0, keyed("k", 80));
     desk.ask("second", 0, keyed("k", 81));
     desk.ask(
@@ -346,25 +354,25 @@ fn who_may_not_keep_what_it_shares_is_tried_when_the_other_leaves() {
         0,
         Request { families: Families::Require([Family::V4, Family::V6]), ..keyed("l", 80) },
     );
-    assert_eq!(desk.giver.allocator.holders(ip("192.0.2.0")).len(), 2, "it waits with what it has");
-    desk.giver.allocator.release(ip("192.0.2.0"), &owner("ns", "first"), Moment(0));
-    assert_eq!(desk.serve(Trigger::Address(ip("192.0.2.0"))), ["second"]);
+    assert_eq!(desk.source.allocator.holders(ip("192.0.2.0")).len(), 2, "it waits with what it has");
+    desk.source.allocator.release(ip("192.0.2.0"), &owner("ns", "first"), Moment(0));
+    assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), ["second"]);
 }
 
 #[test]
 fn who_shares_with_one_that_is_served_and_gives_up_its_key_stays() {
     let mut desk =
-        Desk::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::1/128"]), pool("q", &["2001:db8::/128"])]);
+        Harness::new(vec![pool("p", &["192.0.2.0/32", "2001:db8::1/128"]), pool("q", &["2001:db8::/128"])]);
     desk.ask("first", 0, Request { families: Families::Single(Family::V6), ..keyed("k", 82) });
     desk.ask("other", 0, v4());
     desk.ask("first", 0, v4());
     let both = Families::Prefer([Family::V4, Family::V6]);
     desk.ask("sharer", 1, Request { families: both, ..keyed("k", 80) });
     let together = [owner("ns", "first"), owner("ns", "sharer")];
-    assert_eq!(desk.giver.allocator.holders(ip("2001:db8::1")), together);
+    assert_eq!(desk.source.allocator.holders(ip("2001:db8::1")), together);
     assert_eq!(desk.release("192.0.2.0"), ["first"]);
-    let plan = desk.giver.allocator.plan(&owner("ns", "first"), &v4()).expect("served");
+    let plan = desk.source.allocator.plan(&owner("ns", "first"), &v4()).expect("served");
     assert_eq!(plan.leaves, [ip("2001:db8::1")], "who changed leaves");
-    let sharer = desk.giver.allocator.held_by(&owner("ns", "sharer")).collect::<Vec<_>>();
+    let sharer = desk.source.allocator.held_by(&owner("ns", "sharer")).collect::<Vec<_>>();
     assert_eq!(sharer, [ip("2001:db8::1")]);
 }

@@ -31,7 +31,7 @@ impl ConfigFile {
         Ok((Self(file), config))
     }
 
-    /// Looks at the file until `token` is cancelled, and hands over what is new and can be used; what cannot is told once.
+    /// Watches the file until `token` is cancelled, and hands over each new valid content; an error is logged once.
     pub(crate) async fn follow(mut self, take: impl Fn(Arc<CloudConfig>), token: CancellationToken) {
         loop {
             let changed = tokio::select! {

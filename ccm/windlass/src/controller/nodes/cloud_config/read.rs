@@ -9,7 +9,7 @@ use windlass_ccm::node::is_kubernetes_own;
 
 use super::glob::Glob;
 use super::text::{LabelKey, LabelValue, NodeName};
-use super::{CloudConfig, DELETE_AFTER, Entry, Lifecycle, Source};
+use super::{CloudConfig, DELETE_AFTER, Lifecycle, MetadataEntry, ValueSource};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CloudConfig";
@@ -25,13 +25,13 @@ impl CloudConfig {
             return Err(format!("it is empty; give at least apiVersion: {API_VERSION} and kind: {KIND}"));
         }
         let document: Document =
-            serde_saphyr::from_str(text).map_err(|error| plain(&error.to_string(), text))?;
+            serde_saphyr::from_str(text).map_err(|error| parse_error(&error.to_string(), text))?;
         Ok(Self { metadata: document.node_metadata, lifecycle: document.node_lifecycle })
     }
 }
 
 /// What is wrong, with the line it is in as it is written. The parser counts lines, and shows several of them below.
-fn plain(error: &str, text: &str) -> String {
+fn parse_error(error: &str, text: &str) -> String {
     let first = error.lines().next().unwrap_or("it cannot be read");
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let shown = || {
@@ -49,9 +49,9 @@ struct Document {
     #[serde(rename = "apiVersion")]
     _api_version: ApiVersion,
     #[serde(rename = "kind")]
-    _kind: Kind,
+    _kind: ConfigKind,
     #[serde(default)]
-    node_metadata: Vec<Entry>,
+    node_metadata: Vec<MetadataEntry>,
     #[serde(default)]
     node_lifecycle: Lifecycle,
 }
@@ -72,9 +72,9 @@ impl TryFrom<String> for ApiVersion {
 
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
-struct Kind;
+struct ConfigKind;
 
-impl TryFrom<String> for Kind {
+impl TryFrom<String> for ConfigKind {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -84,7 +84,7 @@ impl TryFrom<String> for Kind {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawEntry {
+struct RawMetadataEntry {
     #[serde(default)]
     nodes: Vec<Glob>,
     #[serde(default)]
@@ -118,16 +118,16 @@ impl TryFrom<LabelKey> for OwnLabel {
     }
 }
 
-impl<'de> Deserialize<'de> for Entry {
+impl<'de> Deserialize<'de> for MetadataEntry {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawEntry::deserialize(deserializer)?;
+        let raw = RawMetadataEntry::deserialize(deserializer)?;
         let source = |field: &str, value, label| match (value, label) {
             (Some(_), Some(_)) => Err(serde::de::Error::custom(format!(
                 "an entry of nodeMetadata has both {field} and {field}FromLabel; give one of them, and the other in an \
                  entry below for the nodes without that label"
             ))),
-            (Some(value), None) => Ok(Some(Source::Value(value))),
-            (None, Some(label)) => Ok(Some(Source::Label(label))),
+            (Some(value), None) => Ok(Some(ValueSource::Value(value))),
+            (None, Some(label)) => Ok(Some(ValueSource::Label(label))),
             (None, None) => Ok(None),
         };
         Ok(Self {
@@ -146,7 +146,7 @@ impl<'de> Deserialize<'de> for Entry {
 struct RawLifecycle {
     #[serde(default)]
     delete_nodes: Vec<NodeName>,
-    delete_after: Option<Period>,
+    delete_after: Option<DeleteAfter>,
     #[serde(default)]
     shutdown_nodes: Vec<NodeName>,
 }
@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Lifecycle {
         let raw = RawLifecycle::deserialize(deserializer)?;
         Ok(Self {
             delete_nodes: raw.delete_nodes,
-            delete_after: raw.delete_after.map_or(DELETE_AFTER, |Period(period)| period),
+            delete_after: raw.delete_after.map_or(DELETE_AFTER, |DeleteAfter(period)| period),
             shutdown_nodes: raw.shutdown_nodes,
         })
     }
@@ -164,9 +164,9 @@ impl<'de> Deserialize<'de> for Lifecycle {
 
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
-struct Period(Duration);
+struct DeleteAfter(Duration);
 
-impl TryFrom<String> for Period {
+impl TryFrom<String> for DeleteAfter {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {

@@ -21,8 +21,8 @@ fn node(name: &str, labels: Labels<'_>) -> Node {
     Node { metadata, ..Node::default() }
 }
 
-fn known(zone: &str, region: &str, instance_type: &str, labels: Labels<'_>) -> Known {
-    Known {
+fn known(zone: &str, region: &str, instance_type: &str, labels: Labels<'_>) -> NodeMetadata {
+    NodeMetadata {
         zone: zone.to_owned(),
         region: region.to_owned(),
         instance_type: instance_type.to_owned(),
@@ -39,11 +39,11 @@ fn example() -> CloudConfig {
 #[test]
 fn the_example_says_what_its_comments_say() {
     let config = example();
-    let rack_1 = config.known_of(&node("rack1-n7", &[("node.example.com/model", "r650")]));
+    let rack_1 = config.metadata_of(&node("rack1-n7", &[("node.example.com/model", "r650")]));
     assert_eq!(rack_1, known("rack-1", "berlin", "r650", &[("example.com/uplink", "10g")]));
-    let labelled = config.known_of(&node("x", &[("example.com/rack", "rack-9")]));
+    let labelled = config.metadata_of(&node("x", &[("example.com/rack", "rack-9")]));
     assert_eq!(labelled, known("rack-9", "berlin", "", &[]));
-    let gpu = config.known_of(&node("rack1-gpu", &[("example.com/gpu", "true")]));
+    let gpu = config.metadata_of(&node("rack1-gpu", &[("example.com/gpu", "true")]));
     assert_eq!(gpu.instance_type, "gpu", "what stands above counts");
     assert_eq!(config.delete_after("rack1-n7"), None, "nothing is deleted unless it is listed");
     assert!(!config.is_shut_down("rack1-n7"));
@@ -59,7 +59,7 @@ fn for_each_value_the_first_entry_that_matches_and_has_it_counts() {
          - {zone: rest}\n",
     )
     .expect("a good file");
-    let rows: [(&str, Labels<'_>, Known); 6] = [
+    let rows: [(&str, Labels<'_>, NodeMetadata); 6] = [
         ("a-1", &[("zone", "z9")], known("z1", "r", "", &[("one", "a"), ("two", "b")])),
         ("a-2", &[("zone", "z9")], known("z9", "r", "", &[("one", "b"), ("two", "b")])),
         ("a-2", &[("zone", "")], known("rest", "r", "", &[("one", "b"), ("two", "b")])),
@@ -68,9 +68,9 @@ fn for_each_value_the_first_entry_that_matches_and_has_it_counts() {
         ("c", &[], known("rest", "r", "", &[("one", "b"), ("two", "b")])),
     ];
     for (name, labels, expected) in rows {
-        assert_eq!(config.known_of(&node(name, labels)), expected, "{name} {labels:?}");
+        assert_eq!(config.metadata_of(&node(name, labels)), expected, "{name} {labels:?}");
     }
-    assert_eq!(CloudConfig::default().known_of(&node("a-1", &[])), Known::default());
+    assert_eq!(CloudConfig::default().metadata_of(&node("a-1", &[])), NodeMetadata::default());
 }
 
 #[test]
@@ -182,7 +182,7 @@ async fn a_changed_file_is_read_again_and_a_broken_one_is_told_once() {
 
     write("2", "a");
     let (mut file, config) = ConfigFile::open(&path).expect("a good file");
-    let zone = |config: &CloudConfig| config.known_of(&node("n1", &[])).zone;
+    let zone = |config: &CloudConfig| config.metadata_of(&node("n1", &[])).zone;
     assert_eq!(zone(&config), "a");
     assert!(look(&mut file).await.is_none());
     write("3", "b");

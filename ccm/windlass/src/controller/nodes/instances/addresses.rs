@@ -25,7 +25,7 @@ pub(super) struct Vip {
 
 /// Types and addresses of a node, host names left out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Addresses<'a> {
+pub(super) struct NodeAddresses<'a> {
     pub(super) list: Vec<(&'a str, IpAddr)>,
     /// Why it does not have those that its kubelet names.
     pub(super) refused: Option<String>,
@@ -39,12 +39,12 @@ pub(super) fn addresses<'a>(
     vip: impl Fn(IpAddr) -> Option<Vip>,
     in_pool: impl Fn(IpAddr) -> bool,
     initialized_here: bool,
-) -> Addresses<'a> {
+) -> NodeAddresses<'a> {
     let had = existing(node);
-    let made = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let taken = |address: IpAddr| {
         let had_it_first = |vip: &Vip| {
-            let is_older = made.zip(vip.since).is_none_or(|(made, since)| made <= since);
+            let is_older = created.zip(vip.since).is_none_or(|(created, since)| created <= since);
             is_older && had.iter().any(|(_, one)| *one == address)
         };
         vip(address).filter(|vip| !had_it_first(vip))
@@ -55,7 +55,7 @@ pub(super) fn addresses<'a>(
     let mut list: Vec<(&str, IpAddr)> = named.iter().map(|address| (INTERNAL, *address)).collect();
     let refused = refused.first().and_then(|address| Some(refusal(node, *address, &taken(*address)?)));
     if refused.is_none() && !list.is_empty() {
-        return Addresses { list, refused };
+        return NodeAddresses { list, refused };
     }
     let of_named_family = |address: IpAddr| named.iter().any(|one| one.is_ipv4() == address.is_ipv4());
     list.extend(had.iter().filter(|(type_, address)| {
@@ -70,7 +70,7 @@ pub(super) fn addresses<'a>(
         !initialized_here || named.contains(&address) || network.is_none_or(|network| has(network, address))
     };
     let complete = !initialized_here && refused.is_none() && !list.is_empty();
-    Addresses { list: renewed(&list, &offered, lasts, complete), refused }
+    NodeAddresses { list: renewed(&list, &offered, lasts, complete), refused }
 }
 
 /// Those that the node has.

@@ -21,19 +21,19 @@ fn node(name: &str, uid: &str, ready: Option<(&str, i64)>) -> Node {
 }
 
 struct Watch {
-    inventory: Inventory,
+    inventory: MachineInventory,
     begin: Instant,
 }
 
 impl Watch {
     fn new() -> Self {
-        let inventory = Inventory::default();
+        let inventory = MachineInventory::default();
         inventory.set(Arc::new(CloudConfig::read(CONFIG).expect("good")));
         Self { inventory, begin: Instant::now() }
     }
 
     /// Asks at this minute of the wall clock and of our own.
-    fn asks(&self, node: &Node, wall: i64, own: u64) -> bool {
+    fn base_request(&self, node: &Node, wall: i64, own: u64) -> bool {
         self.inventory.is_gone(node, at(wall), self.begin + Duration::from_mins(own))
     }
 }
@@ -42,26 +42,26 @@ impl Watch {
 fn a_listed_node_is_gone_when_both_clocks_say_that_it_was_not_ready_for_long() {
     let watch = Watch::new();
     let lost = node("n1", "a", Some(("Unknown", 0)));
-    assert!(!watch.asks(&lost, 600, 0), "it may have been so for hours, but we saw it only now");
-    assert!(!watch.asks(&lost, 609, 9));
-    assert!(watch.asks(&lost, 610, 10));
+    assert!(!watch.base_request(&lost, 600, 0), "it may have been so for hours, but we saw it only now");
+    assert!(!watch.base_request(&lost, 609, 9));
+    assert!(watch.base_request(&lost, 610, 10));
     let ahead = node("n1", "a", Some(("Unknown", 700)));
-    assert!(!watch.asks(&ahead, 610, 20));
-    assert!(!watch.asks(&ahead, 620, 60), "by a clock that is ahead it has just begun");
+    assert!(!watch.base_request(&ahead, 610, 20));
+    assert!(!watch.base_request(&ahead, 620, 60), "by a clock that is ahead it has just begun");
 }
 
 #[test]
 fn a_node_that_was_ready_in_between_or_made_again_counts_from_the_beginning() {
     let watch = Watch::new();
-    assert!(!watch.asks(&node("n1", "a", Some(("False", 0))), 0, 0));
-    assert!(!watch.asks(&node("n1", "a", Some(("True", 5))), 5, 5));
-    assert!(!watch.asks(&node("n1", "a", Some(("False", 6))), 15, 15));
-    assert!(!watch.asks(&node("n1", "a", Some(("False", 6))), 24, 24));
-    assert!(watch.asks(&node("n1", "a", Some(("False", 6))), 25, 25));
+    assert!(!watch.base_request(&node("n1", "a", Some(("False", 0))), 0, 0));
+    assert!(!watch.base_request(&node("n1", "a", Some(("True", 5))), 5, 5));
+    assert!(!watch.base_request(&node("n1", "a", Some(("False", 6))), 15, 15));
+    assert!(!watch.base_request(&node("n1", "a", Some(("False", 6))), 24, 24));
+    assert!(watch.base_request(&node("n1", "a", Some(("False", 6))), 25, 25));
     // We did not see that it was ready, only that it is not ready since another time.
-    assert!(!watch.asks(&node("n1", "a", Some(("False", 12))), 30, 30));
-    assert!(!watch.asks(&node("n1", "b", Some(("False", 12))), 41, 41), "another Node of the name");
-    assert!(watch.asks(&node("n1", "b", Some(("False", 12))), 51, 51));
+    assert!(!watch.base_request(&node("n1", "a", Some(("False", 12))), 30, 30));
+    assert!(!watch.base_request(&node("n1", "b", Some(("False", 12))), 41, 41), "another Node of the name");
+    assert!(watch.base_request(&node("n1", "b", Some(("False", 12))), 51, 51));
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn what_is_not_certain_is_not_gone() {
         ("no condition", node("n1", "a", None)),
     ];
     for (what, node) in rows {
-        assert!(!watch.asks(&node, 0, 0) && !watch.asks(&node, 6000, 6000), "{what}");
+        assert!(!watch.base_request(&node, 0, 0) && !watch.base_request(&node, 6000, 6000), "{what}");
     }
     let lost = node("n1", "a", Some(("Unknown", 0)));
-    assert!(!watch.asks(&lost, 0, 0) && watch.asks(&lost, 10, 10));
+    assert!(!watch.base_request(&lost, 0, 0) && watch.base_request(&lost, 10, 10));
     watch.inventory.set(Arc::default());
-    assert!(!watch.asks(&lost, 20, 20), "the list is empty");
+    assert!(!watch.base_request(&lost, 20, 20), "the list is empty");
     watch.inventory.set(Arc::new(CloudConfig::read(CONFIG).expect("good")));
-    assert!(!watch.asks(&lost, 21, 21), "listed again, it is observed again");
+    assert!(!watch.base_request(&lost, 21, 21), "listed again, it is observed again");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Who is preferred: the order of a virtual router's nodes, and the priorities that say so on the wire.
+//! The ranking of a virtual router's nodes, and their VRRP priorities.
 //!
 //! The order is made once and kept in `VirtualRouter.spec.nodes`. Nodes that go leave it, nodes that come are put at its
 //! end, so that no two survivors ever change places and a new node takes no VIP from a working one. A node that is
@@ -48,11 +48,11 @@ pub(crate) fn new(
     raise(&mut order, 1, |one| {
         (usize::from(!one.healthy), count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
-    let ranked = with_priorities(order.into_iter().map(|one| (Place::of(one), one.healthy)));
-    ranked.into_iter().map(Place::ranked).collect()
+    let ranked = with_priorities(order.into_iter().map(|one| (RankCandidate::of(one), one.healthy)));
+    ranked.into_iter().map(RankCandidate::ranked).collect()
 }
 
-/// Who has that place in a router's order.
+/// The node at that place of a router's ranking.
 fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
     router.nodes.get(place).map(|node| node.name.as_str())
 }
@@ -91,10 +91,10 @@ pub(crate) fn refreshed(
     for old in &router.nodes {
         let Some(&healthy) = nodes.get(&old.name) else { continue };
         if let Some(now) = candidates.get(old.name.as_str()) {
-            order.push((Place::of(now), healthy));
+            order.push((RankCandidate::of(now), healthy));
         } else if !segments.is_reported(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
-            order.push((Place::as_was(old), healthy));
+            order.push((RankCandidate::as_was(old), healthy));
         }
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
@@ -105,26 +105,25 @@ pub(crate) fn refreshed(
     let mut newcomers: Vec<_> =
         candidates.values().filter(|one| has_room(one) && !known.contains(one.node.as_str())).collect();
     newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
-    order.extend(newcomers.into_iter().map(|one| (Place::of(one), one.healthy)));
+    order.extend(newcomers.into_iter().map(|one| (RankCandidate::of(one), one.healthy)));
     let ranked = with_priorities(order);
     let stands = ranked.len() == router.nodes.len()
-        && ranked
-            .iter()
-            .zip(&router.nodes)
-            .all(|((place, priority), old)| *place == Place::as_was(old) && *priority == old.priority);
+        && ranked.iter().zip(&router.nodes).all(|((place, priority), old)| {
+            *place == RankCandidate::as_was(old) && *priority == old.priority
+        });
     // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
-    (!stands && !ranked.is_empty()).then(|| ranked.into_iter().map(Place::ranked).collect())
+    (!stands && !ranked.is_empty()).then(|| ranked.into_iter().map(RankCandidate::ranked).collect())
 }
 
 /// A node in a ranking, not yet copied: it may find no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place<'a> {
+struct RankCandidate<'a> {
     node: &'a str,
     interface: &'a str,
     address: IpAddr,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RankCandidate<'a> {
     fn of(candidate: &'a Candidate) -> Self {
         let Candidate { node, interface, source, healthy: _ } = candidate;
         Self { node, interface, address: *source }
@@ -143,7 +142,9 @@ impl<'a> Place<'a> {
 
 /// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 119
 /// healthy ones are more than a segment loses at once.
-fn with_priorities<'a>(order: impl IntoIterator<Item = (Place<'a>, bool)>) -> Vec<(Place<'a>, u8)> {
+fn with_priorities<'a>(
+    order: impl IntoIterator<Item = (RankCandidate<'a>, bool)>,
+) -> Vec<(RankCandidate<'a>, u8)> {
     let (mut healthy_before, mut others_before) = (0, 0);
     let mut nodes = Vec::new();
     for (node, healthy) in order {

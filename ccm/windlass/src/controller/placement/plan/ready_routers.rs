@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use super::{Input, Planner, PoolPlan};
+use super::{PlanInput, Planner, PoolPlacement};
 
 /// What VIPs without siblings have to have in common for the plan to treat them alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,7 +14,7 @@ pub(crate) struct PlacementClass {
 
 impl PlacementClass {
     /// VIPs of this pool on this segment.
-    pub(crate) fn new(segment: IpNet, pool: &PoolPlan) -> Self {
+    pub(crate) fn new(segment: IpNet, pool: &PoolPlacement) -> Self {
         Self { segment, interface: pool.interface.clone(), interval_ms: pool.interval_ms }
     }
 }
@@ -29,8 +29,8 @@ pub(crate) struct ReadyRouters {
 }
 
 impl ReadyRouters {
-    /// What there is for VIPs of `pool` on `segment`. Of `input` the VIPs are not looked at.
-    pub(crate) fn new(input: &Input, segment: IpNet, pool: &PoolPlan) -> Self {
+    /// The routers for VIPs of `pool` on `segment`. The VIPs of `input` do not matter.
+    pub(crate) fn new(input: &PlanInput, segment: IpNet, pool: &PoolPlacement) -> Self {
         let planner = Planner::new(input);
         let mut feasible = planner.feasible(segment, pool);
         let complete =
@@ -39,7 +39,7 @@ impl ReadyRouters {
     }
 
     /// The virtual router that the plan would give to another VIP; `vips` says how many each carries. `None` where one would
-    /// have to be made, or would change by it: the planner sees to that.
+    /// have to be made, or would change by it: that is the planner's work.
     pub(crate) fn next(&self, vips: impl Fn(&str) -> usize) -> Option<&str> {
         let least = self.routers.iter().map(|name| (vips(name), name)).min();
         // One that carries nothing is about to be removed.

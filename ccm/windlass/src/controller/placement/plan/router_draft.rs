@@ -1,4 +1,4 @@
-//! What a plan is made with.
+//! Virtual routers while a plan is made.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use super::segment::Candidate;
 /// A router while the plan is made.
 pub(super) struct RouterDraft<'a> {
     pub(super) spec: Cow<'a, VirtualRouterSpec>,
-    /// Its `spec.segment`, unless hands wrote something else there.
+    /// Its `spec.segment`, unless somebody wrote something else there.
     pub(super) segment: Option<IpNet>,
     /// Interface that its VIPs' pools name, if any.
     pub(super) interface: Option<String>,
@@ -30,12 +30,12 @@ impl<'a> RouterDraft<'a> {
         self.interval_ms.unwrap_or(self.spec.advertisement_interval_milliseconds)
     }
 
-    /// Who is first in its ranking.
+    /// The first node of its ranking.
     pub(super) fn first(&self) -> Option<&str> {
         self.spec.nodes.first().map(|node| node.name.as_str())
     }
 
-    /// Who is first of those that are healthy now.
+    /// The first node of its ranking that is healthy now.
     pub(super) fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
         let healthy = self.spec.nodes.iter().find(|node| nodes.get(&node.name) == Some(&true));
         healthy.map_or_else(|| self.first(), |node| Some(&node.name))
@@ -95,7 +95,7 @@ impl<'a> FeasibleRouters<'a> {
         if self.fits(router) {
             self.routers.push(name.to_owned());
         }
-        if self.is_beside(router)
+        if self.competes_for_vrid(router)
             && let Some(used) = &mut self.used_vrids
         {
             used.insert(router.spec.vrid);
@@ -103,7 +103,7 @@ impl<'a> FeasibleRouters<'a> {
     }
 
     /// Whether a router of ours takes its VRID from those that are left here.
-    fn is_beside(&self, router: &RouterDraft<'_>) -> bool {
+    fn competes_for_vrid(&self, router: &RouterDraft<'_>) -> bool {
         let RouterDraft { spec, segment, .. } = router;
         let other_family =
             segment.is_some_and(|segment| segment.addr().is_ipv4() != self.segment.addr().is_ipv4());
@@ -122,7 +122,7 @@ impl<'a> FeasibleRouters<'a> {
     ) -> &BTreeSet<u8> {
         let is_ipv4 = self.segment.addr().is_ipv4();
         let used = self.used_vrids.take().unwrap_or_else(|| {
-            let ours = routers.values().filter(|router| self.is_beside(router));
+            let ours = routers.values().filter(|router| self.competes_for_vrid(router));
             let mut used: BTreeSet<u8> = ours.map(|router| router.spec.vrid).collect();
             for network in networks {
                 let Some(node) = network.metadata.name.as_deref() else { continue };
@@ -138,8 +138,8 @@ impl<'a> FeasibleRouters<'a> {
     }
 }
 
-/// What a VIP is given.
-pub(super) enum Choice {
+/// The router chosen for a VIP.
+pub(super) enum RouterChoice {
     /// A router that was there.
     Router(String),
     /// A new one.

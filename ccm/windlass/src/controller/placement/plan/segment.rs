@@ -41,9 +41,9 @@ pub(crate) struct Segments {
     /// For each interface and whether the family is IPv4, the subnet there that the most nodes have.
     widest: BTreeMap<String, BTreeMap<bool, IpNet>>,
     /// IPv6 subnets on interfaces without a link-local address: nobody can send adverts there.
-    mute: BTreeSet<IpNet>,
+    without_link_local: BTreeSet<IpNet>,
     /// Addresses without a subnet, each as `2001:db8::5/128 on eth0 of node n1`, by interface.
-    lone: BTreeMap<String, Vec<(IpNet, String)>>,
+    host_routes: BTreeMap<String, Vec<(IpNet, String)>>,
     /// Nodes whose network is known.
     reported: BTreeSet<String>,
 }
@@ -92,7 +92,7 @@ impl Segments {
             let Ok(net) = address.parse::<IpNet>() else { continue };
             if net.prefix_len() > longest_prefix(&net) {
                 let what = format!("{net} on {} of node {node}", interface.name);
-                self.lone.entry(interface.name.clone()).or_default().push((net, what));
+                self.host_routes.entry(interface.name.clone()).or_default().push((net, what));
                 continue;
             }
             let source = match net {
@@ -102,7 +102,7 @@ impl Segments {
                 IpNet::V6(_) => interface.link_local.map(IpAddr::V6),
             };
             let Some(source) = source else {
-                self.mute.insert(net.trunc());
+                self.without_link_local.insert(net.trunc());
                 continue;
             };
             let (node, interface) = (node.to_owned(), interface.name.clone());
@@ -197,17 +197,18 @@ impl Segments {
 
     /// Where no node has a subnet of the family of `address`, on `interface` if one is named: an address there that is one
     /// of its own, and in none.
-    pub(crate) fn find_lone(&self, address: IpAddr, interface: Option<&str>) -> Option<&str> {
+    pub(crate) fn find_host_route(&self, address: IpAddr, interface: Option<&str>) -> Option<&str> {
         let same_family = |net: &IpNet| net.addr().is_ipv4() == address.is_ipv4();
         if self.subnets.keys().any(|net| same_family(net) && self.has_candidates(*net, interface)) {
             return None;
         }
-        let named = self.lone.iter().filter(|(name, _)| interface.is_none_or(|interface| interface == *name));
+        let named =
+            self.host_routes.iter().filter(|(name, _)| interface.is_none_or(|interface| interface == *name));
         named.flat_map(|(_, all)| all).find(|(net, _)| same_family(net)).map(|(_, what)| what.as_str())
     }
 
     /// A subnet that holds `address` and nobody can send adverts in.
-    pub(crate) fn find_mute(&self, address: IpAddr) -> Option<IpNet> {
-        self.mute.iter().find(|net| net.contains(&address)).copied()
+    pub(crate) fn find_without_link_local(&self, address: IpAddr) -> Option<IpNet> {
+        self.without_link_local.iter().find(|net| net.contains(&address)).copied()
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Spread<'a> {
 
 impl<'a> Spread<'a> {
     /// `router` carries `vip`.
-    pub(super) fn note(&mut self, vip: &'a VirtualIP, router: &str) {
+    pub(super) fn add(&mut self, vip: &'a VirtualIP, router: &str) {
         for owner in &vip.spec.owners {
             let routers = self.routers.entry((owner, vip.spec.address.is_ipv6())).or_default();
             routers.push(router.to_owned());

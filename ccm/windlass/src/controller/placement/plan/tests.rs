@@ -17,16 +17,16 @@ use super::*;
 #[derive(Default)]
 struct Cluster {
     /// But for the topology.
-    input: Input,
+    input: PlanInput,
     nodes: BTreeMap<String, bool>,
     networks: Vec<Arc<NodeNetwork>>,
 }
 
 /// The plan by itself, without a word on how it came about.
-fn planned(input: &Input) -> Plan<'static> {
-    let Plan { routers, carriers, unplaced, deserted } = plan(input);
+fn planned(input: &PlanInput) -> PlacementPlan<'static> {
+    let PlacementPlan { routers, routers_by_vip, unplaced, without_candidates } = plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
-    Plan { routers, carriers, unplaced, deserted }
+    PlacementPlan { routers, routers_by_vip, unplaced, without_candidates }
 }
 
 impl Cluster {
@@ -126,13 +126,13 @@ impl Cluster {
         }
     }
 
-    fn input(&self) -> Input {
+    fn input(&self) -> PlanInput {
         let topology = Arc::new(Topology::new(self.nodes.clone(), self.networks.clone()));
-        Input { topology, ..self.input.clone() }
+        PlanInput { topology, ..self.input.clone() }
     }
 
     /// Plans, carries the plan out, and checks that planning again changes nothing.
-    fn plan(&mut self) -> Plan<'static> {
+    fn plan(&mut self) -> PlacementPlan<'static> {
         let plan = planned(&self.input());
         self.input.routers = plan
             .routers
@@ -140,37 +140,37 @@ impl Cluster {
             .map(|(name, spec)| Arc::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec))))
             .collect();
         for vip in &mut self.input.vips {
-            let carrier = plan.carriers.get(&vip.name_any()).cloned();
-            Arc::make_mut(vip).spec.virtual_router = carrier;
+            let router = plan.routers_by_vip.get(&vip.name_any()).cloned();
+            Arc::make_mut(vip).spec.virtual_router = router;
         }
         assert_eq!(planned(&self.input()), plan, "a plan carried out is planned again as it is");
         plan
     }
 
     /// The router that a VIP of a new Service is made with.
-    fn carrier_of_new(&self, address: &str) -> Option<String> {
+    fn router_for_new_vip(&self, address: &str) -> Option<String> {
         let mut new = Self::default();
         new.vip(address);
         let vip = &new.input.vips[0];
-        let input = Input { vips: Vec::new(), ..self.input() };
+        let input = PlanInput { vips: Vec::new(), ..self.input() };
         let pool = input.pools.get(&vip.spec.pool)?;
         let offer = ReadyRouters::new(&input, input.topology.segment(vip.spec.address, pool)?, pool);
         let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());
         offer.next(|router| carried.clone().filter(|carrier| *carrier == router).count()).map(str::to_owned)
     }
 
-    fn carrier(&mut self, address: &str) -> Option<String> {
+    fn router(&mut self, address: &str) -> Option<String> {
         let name = virtual_ip_name(address.parse().expect(address));
-        self.plan().carriers.get(&name).cloned()
+        self.plan().routers_by_vip.get(&name).cloned()
     }
 }
 
 /// Names and priorities, in order.
-fn ranking(plan: &Plan<'_>, router: &str) -> Vec<(String, u8)> {
+fn ranking(plan: &PlacementPlan<'_>, router: &str) -> Vec<(String, u8)> {
     plan.routers[router].nodes.iter().map(|node| (node.name.clone(), node.priority)).collect()
 }
 
-fn names(plan: &Plan<'_>, router: &str) -> Vec<String> {
+fn names(plan: &PlacementPlan<'_>, router: &str) -> Vec<String> {
     ranking(plan, router).into_iter().map(|(name, _)| name).collect()
 }
 
@@ -184,7 +184,7 @@ fn a_vip_goes_to_a_router_of_the_subnet_that_holds_it() {
     ]);
     cluster.vip("192.0.2.200");
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");
+    assert_eq!(plan.routers_by_vip["192.0.2.200"], "v4-192.0.2.0-24-64");
     let router = &plan.routers["v4-192.0.2.0-24-64"];
     assert_eq!(
         (router.vrid, router.segment.as_str(), router.advertisement_interval_milliseconds),
@@ -202,7 +202,7 @@ fn a_vip_in_quarantine_is_planned_for_as_if_it_did_not_exist() {
     cluster.vip("192.0.2.100");
     cluster.plan();
     cluster.quarantine("192.0.2.100");
-    assert_eq!(planned(&cluster.input()), Plan::default());
+    assert_eq!(planned(&cluster.input()), PlacementPlan::default());
 }
 
 #[test]
@@ -211,14 +211,17 @@ fn the_smallest_subnet_that_holds_the_address_is_its_segment() {
     cluster.vip("10.1.0.200");
     cluster.vip("10.2.0.200");
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["10.1.0.200"], "v4-10.1.0.0-16-64");
-    assert_eq!(plan.carriers["10.2.0.200"], "v4-10.0.0.0-8-64");
+    assert_eq!(plan.routers_by_vip["10.1.0.200"], "v4-10.1.0.0-16-64");
+    assert_eq!(plan.routers_by_vip["10.2.0.200"], "v4-10.0.0.0-8-64");
 }
 
 #[test]
 fn what_no_node_can_announce_is_said_with_its_reason() {
     let mut cluster = Cluster::of(2);
-    cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth7".into()), interval_ms: 100 });
+    cluster
+        .input
+        .pools
+        .insert("wan".into(), PoolPlacement { interface: Some("eth7".into()), interval_ms: 100 });
     cluster.vip("203.0.113.1");
     cluster.vip_of("wan", "203.0.113.2");
     cluster.vip_of("wan", "2001:db8:ffff::1");
@@ -227,7 +230,7 @@ fn what_no_node_can_announce_is_said_with_its_reason() {
     lame.spec.interfaces[0].addresses.push("2001:db8::2/64".into());
     cluster.networks[0] = Arc::new(lame);
     let plan = cluster.plan();
-    assert!(plan.routers.is_empty() && plan.carriers.is_empty());
+    assert!(plan.routers.is_empty() && plan.routers_by_vip.is_empty());
     let said: Vec<_> = plan.unplaced.values().map(|why| format!("{}: {why}", why.reason())).collect();
     assert_eq!(
         said,
@@ -251,7 +254,10 @@ fn nodes_whose_addresses_are_in_no_subnet_are_told_so() {
     let mut network = NodeNetwork::clone(&cluster.networks[0]);
     network.spec.interfaces[0].addresses.push("2001:db8::5/128".into());
     cluster.networks[0] = Arc::new(network);
-    cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth7".into()), interval_ms: 100 });
+    cluster
+        .input
+        .pools
+        .insert("wan".into(), PoolPlacement { interface: Some("eth7".into()), interval_ms: 100 });
     cluster.vip("2001:db8::1");
     cluster.vip("203.0.113.1");
     cluster.vip_of("wan", "2001:db8::2");
@@ -275,10 +281,13 @@ fn a_pool_that_names_an_interface_is_announced_there_even_outside_its_subnet() {
         let (one, two) = (format!("192.0.2.{number}/24"), format!("198.51.100.{number}/24"));
         cluster.networks(&format!("n{number}"), &[("eth0", &[&one]), ("eth1", &[&two])], &[]);
     }
-    cluster.input.pools.insert("wan".into(), PoolPlan { interface: Some("eth1".into()), interval_ms: 100 });
+    cluster
+        .input
+        .pools
+        .insert("wan".into(), PoolPlacement { interface: Some("eth1".into()), interval_ms: 100 });
     cluster.vip_of("wan", "203.0.113.1");
     let plan = cluster.plan();
-    let router = &plan.routers[&plan.carriers["203.0.113.1"]];
+    let router = &plan.routers[&plan.routers_by_vip["203.0.113.1"]];
     assert_eq!(router.segment, "198.51.100.0/24");
     assert!(router.nodes.iter().all(|node| node.interface == "eth1"), "{:?}", router.nodes);
 }
@@ -294,7 +303,7 @@ fn routers_are_made_as_needed_at_most_one_per_node_and_vips_spread_over_them() {
     assert_eq!(routers[..5], [1, 2, 3, 3, 3]);
     let plan = cluster.plan();
     for router in plan.routers.keys() {
-        assert_eq!(plan.carriers.values().filter(|carrier| *carrier == router).count(), 10, "{router}");
+        assert_eq!(plan.routers_by_vip.values().filter(|carrier| *carrier == router).count(), 10, "{router}");
     }
     let mut firsts: Vec<_> = plan.routers.keys().map(|router| names(&plan, router)[0].clone()).collect();
     firsts.sort();
@@ -305,7 +314,7 @@ fn routers_are_made_as_needed_at_most_one_per_node_and_vips_spread_over_them() {
 fn a_dead_nodes_share_spreads_over_the_survivors() {
     // Four nodes, eight routers of two pools: each node is first twice, with another one after it each time.
     let mut cluster = Cluster::of(4);
-    cluster.input.pools.insert("slow".into(), PoolPlan { interface: None, interval_ms: 1000 });
+    cluster.input.pools.insert("slow".into(), PoolPlacement { interface: None, interval_ms: 1000 });
     for number in 0..4 {
         cluster.vip(&format!("192.0.2.{}", 100 + number));
         cluster.vip_of("slow", &format!("192.0.2.{}", 110 + number));
@@ -338,10 +347,10 @@ fn of_two_routers_with_one_vrid_on_a_segment_the_older_stays_and_the_other_gives
     cluster.vip("192.0.2.101");
     Arc::make_mut(&mut cluster.input.vips[1]).spec.virtual_router = Some("a-twin".into());
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.100"], name);
+    assert_eq!(plan.routers_by_vip["192.0.2.100"], name);
     assert!(!plan.routers.contains_key("a-twin"), "{:?}", plan.routers);
     let vrids: BTreeSet<u8> = plan.routers.values().map(|router| router.vrid).collect();
-    assert_eq!((vrids.len(), plan.carriers.len()), (2, 2), "{plan:?}");
+    assert_eq!((vrids.len(), plan.routers_by_vip.len()), (2, 2), "{plan:?}");
 }
 
 #[test]
@@ -354,7 +363,7 @@ fn a_router_without_vips_is_removed_and_its_vrid_used_again() {
     let left: Vec<_> = cluster.plan().routers.into_keys().collect();
     assert_eq!(left, ["v4-192.0.2.0-24-65"]);
     cluster.vip("192.0.2.102");
-    assert_eq!(cluster.carrier("192.0.2.102").as_deref(), Some("v4-192.0.2.0-24-64"));
+    assert_eq!(cluster.router("192.0.2.102").as_deref(), Some("v4-192.0.2.0-24-64"));
 }
 
 #[test]
@@ -363,17 +372,17 @@ fn a_vip_stays_on_its_router_when_others_empty_and_when_its_pool_is_gone() {
     for number in 0..6 {
         cluster.vip(&format!("192.0.2.{}", 100 + number));
     }
-    let before = cluster.plan().carriers;
+    let before = cluster.plan().routers_by_vip;
     for number in [0, 2, 4] {
         cluster.remove_vip(&format!("192.0.2.{}", 100 + number));
     }
     cluster.input.pools.clear();
     let after = cluster.plan();
-    for (vip, router) in &after.carriers {
+    for (vip, router) in &after.routers_by_vip {
         assert_eq!(before[vip], *router);
     }
-    assert_eq!(after.carriers.len(), 3);
-    assert_eq!(after.routers[&after.carriers["192.0.2.101"]].advertisement_interval_milliseconds, 100);
+    assert_eq!(after.routers_by_vip.len(), 3);
+    assert_eq!(after.routers[&after.routers_by_vip["192.0.2.101"]].advertisement_interval_milliseconds, 100);
 }
 
 #[test]
@@ -422,11 +431,11 @@ fn a_missing_report_moves_nobody_and_an_empty_ranking_is_never_written() {
     cluster.vip("192.0.2.100");
     let before = cluster.plan();
     cluster.networks.clear();
-    let deserted = [(
+    let without_candidates = [(
         "192.0.2.100".to_owned(),
         Unplaced::Segment { address: "192.0.2.100".parse().expect("an address"), pool: "p".into() },
     )];
-    let before = Plan { deserted: deserted.into(), ..before };
+    let before = PlacementPlan { without_candidates: without_candidates.into(), ..before };
     assert_eq!(cluster.plan(), before, "agents that do not report may still announce");
     cluster.nodes.clear();
     assert_eq!(cluster.plan(), before, "with no node left there is nobody better either");
@@ -455,10 +464,10 @@ fn when_the_whole_segment_is_renumbered_its_vips_move_with_it() {
     cluster.vip("192.0.2.100");
     cluster.plan();
     cluster.network("n1", "eth0", &["192.0.2.1/23"]);
-    assert_eq!(cluster.carrier("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-64"), "n2 is still there");
+    assert_eq!(cluster.router("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-64"), "n2 is still there");
     cluster.network("n2", "eth0", &["192.0.2.2/23"]);
-    let carrier = cluster.carrier("192.0.2.100");
-    assert_eq!(carrier.as_deref(), Some("v4-192.0.2.0-23-65"), "64 is still in use on the same links");
+    let router = cluster.router("192.0.2.100");
+    assert_eq!(router.as_deref(), Some("v4-192.0.2.0-23-65"), "64 is still in use on the same links");
 }
 
 #[test]
@@ -478,9 +487,9 @@ fn vrids_heard_from_strangers_and_those_on_the_same_link_are_not_taken() {
     cluster.vip("198.51.100.100");
     cluster.vip("203.0.113.100");
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.100"], "v4-192.0.2.0-24-65");
-    assert_eq!(plan.carriers["198.51.100.100"], "v4-198.51.100.0-24-67");
-    assert_eq!(plan.carriers["203.0.113.100"], "v4-203.0.113.0-24-64");
+    assert_eq!(plan.routers_by_vip["192.0.2.100"], "v4-192.0.2.0-24-65");
+    assert_eq!(plan.routers_by_vip["198.51.100.100"], "v4-198.51.100.0-24-67");
+    assert_eq!(plan.routers_by_vip["203.0.113.100"], "v4-203.0.113.0-24-64");
 }
 
 #[test]
@@ -489,12 +498,12 @@ fn vrids_wrap_around_and_run_out() {
     let heard: Vec<_> = (64..=255).map(|vrid| ("eth0", vrid)).collect();
     cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
     cluster.vip("192.0.2.100");
-    assert_eq!(cluster.carrier("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-1"));
+    assert_eq!(cluster.router("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-1"));
     let heard: Vec<_> = (2..=255).map(|vrid| ("eth0", vrid)).collect();
     cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
     cluster.vip("192.0.2.101");
     assert_eq!(
-        cluster.carrier("192.0.2.101").as_deref(),
+        cluster.router("192.0.2.101").as_deref(),
         Some("v4-192.0.2.0-24-1"),
         "the router there is takes it"
     );
@@ -513,18 +522,19 @@ fn vrids_wrap_around_and_run_out() {
 #[test]
 fn the_interval_is_that_of_the_pool_and_follows_it() {
     let mut cluster = Cluster::of(1);
-    cluster.input.pools.insert("fast".into(), PoolPlan { interface: None, interval_ms: 10 });
+    cluster.input.pools.insert("fast".into(), PoolPlacement { interface: None, interval_ms: 10 });
     cluster.vip("192.0.2.100");
     cluster.vip_of("fast", "192.0.2.101");
-    let interval =
-        |plan: &Plan<'_>, vip: &str| plan.routers[&plan.carriers[vip]].advertisement_interval_milliseconds;
+    let interval = |plan: &PlacementPlan<'_>, vip: &str| {
+        plan.routers[&plan.routers_by_vip[vip]].advertisement_interval_milliseconds
+    };
     let plan = cluster.plan();
     assert_eq!((interval(&plan, "192.0.2.100"), interval(&plan, "192.0.2.101")), (100, 10));
-    let before = plan.carriers;
-    cluster.input.pools.insert("p".into(), PoolPlan { interface: None, interval_ms: 200 });
+    let before = plan.routers_by_vip;
+    cluster.input.pools.insert("p".into(), PoolPlacement { interface: None, interval_ms: 200 });
     let plan = cluster.plan();
     assert_eq!(interval(&plan, "192.0.2.100"), 200);
-    assert_eq!(plan.carriers, before, "the VIP stays where it is");
+    assert_eq!(plan.routers_by_vip, before, "the VIP stays where it is");
 }
 
 #[test]
@@ -535,19 +545,19 @@ fn a_vip_that_is_being_deleted_is_carried_no_more() {
     let deleted = json!("2026-01-01T00:00:00Z");
     Arc::make_mut(&mut cluster.input.vips[0]).metadata.deletion_timestamp =
         serde_json::from_value(deleted).expect("time");
-    assert_eq!(planned(&cluster.input()), Plan::default());
+    assert_eq!(planned(&cluster.input()), PlacementPlan::default());
 }
 
 #[test]
 fn a_new_vip_names_its_router_once_there_is_one_for_each_healthy_node() {
     let mut cluster = Cluster::of(2);
     for (address, known) in [("192.0.2.100", false), ("192.0.2.101", false), ("192.0.2.102", true)] {
-        assert_eq!(cluster.carrier_of_new(address).is_some(), known, "{address}");
+        assert_eq!(cluster.router_for_new_vip(address).is_some(), known, "{address}");
         cluster.vip(address);
         cluster.plan();
     }
-    assert_eq!(cluster.carrier_of_new("198.51.100.1"), None, "no segment");
-    assert_eq!(cluster.carrier_of_new("2001:db8::1"), None, "the first of its family");
+    assert_eq!(cluster.router_for_new_vip("198.51.100.1"), None, "no segment");
+    assert_eq!(cluster.router_for_new_vip("2001:db8::1"), None, "the first of its family");
     cluster.input.pools.get_mut("p").expect("pool").interval_ms = 1000;
-    assert_eq!(cluster.carrier_of_new("192.0.2.103"), None, "the routers send at another interval");
+    assert_eq!(cluster.router_for_new_vip("192.0.2.103"), None, "the routers send at another interval");
 }

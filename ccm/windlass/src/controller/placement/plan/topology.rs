@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_api::NodeNetwork;
 
-use super::PoolPlan;
+use super::PoolPlacement;
 use super::segment::Segments;
 
 /// The nodes, as far as it matters to a plan.
@@ -32,7 +32,7 @@ impl Topology {
     }
 
     /// The segment for a VIP of `pool` with this address.
-    pub(crate) fn segment(&self, address: IpAddr, pool: &PoolPlan) -> Option<IpNet> {
+    pub(crate) fn segment(&self, address: IpAddr, pool: &PoolPlacement) -> Option<IpNet> {
         self.segments.find(address, pool.interface.as_deref())
     }
 }

@@ -23,11 +23,11 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
 }
 
 fn came(loads: &mut RouterLoads, new: VirtualIP) {
-    loads.note(&Change { old: None, new: Some(Arc::new(new)) });
+    loads.on_change(&Change { old: None, new: Some(Arc::new(new)) });
 }
 
 fn changed(loads: &mut RouterLoads, old: VirtualIP, new: VirtualIP) {
-    loads.note(&Change { old: Some(Arc::new(old)), new: Some(Arc::new(new)) });
+    loads.on_change(&Change { old: Some(Arc::new(old)), new: Some(Arc::new(new)) });
 }
 
 fn counts(loads: &RouterLoads) -> Vec<(String, usize)> {
@@ -45,7 +45,7 @@ fn vips_are_counted_where_they_are_and_nowhere_once_they_are_gone() {
     assert_eq!(counts(&loads), [("a".to_owned(), 2)]);
     changed(&mut loads, vip(2, Some("a")), vip(2, Some("b")));
     assert_eq!(counts(&loads), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    loads.note(&Change { old: Some(Arc::new(vip(1, Some("a")))), new: None });
+    loads.on_change(&Change { old: Some(Arc::new(vip(1, Some("a")))), new: None });
     changed(&mut loads, vip(2, Some("b")), vip(2, None));
     assert_eq!(counts(&loads), []);
 }

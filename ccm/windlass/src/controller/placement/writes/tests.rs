@@ -6,8 +6,8 @@ use windlass_api::{NodeNetwork, VirtualIPPool};
 
 use super::*;
 use crate::controller::allocation::settings::Settings;
-use crate::controller::state::shared::Shared;
-use crate::controller::state::watched::Watched;
+use crate::controller::state::shared::SharedState;
+use crate::controller::state::watched_kinds::WatchedKind;
 use crate::controller::stores::clock::Clock;
 use windlass_ccm::store::{Informer, version};
 use windlass_ccm::testing::with;
@@ -15,7 +15,7 @@ use windlass_ccm::watch::Event;
 
 const NOW: &str = "2026-01-02T00:00:00Z";
 
-fn list<K: Watched + serde::de::DeserializeOwned>(shared: &Shared, objects: &[Value]) {
+fn list<K: WatchedKind + serde::de::DeserializeOwned>(shared: &SharedState, objects: &[Value]) {
     shared.handle(Event::<K>::Init);
     for object in objects {
         shared.handle(Event::<K>::InitApply(serde_json::from_value(object.clone()).expect("an object")));
@@ -37,9 +37,9 @@ fn vip(address: &str, pool: &str) -> Value {
 }
 
 /// One node on 192.0.2.0/24, the pool `p` and these VIPs.
-fn shared(pool: &str, vips: &[Value]) -> Shared {
+fn shared(pool: &str, vips: &[Value]) -> SharedState {
     let clock = Clock::new(|| NOW.parse().expect("a time"));
-    let shared = Shared::new(Settings::default(), clock, Informer::default(), Informer::default());
+    let shared = SharedState::new(Settings::default(), clock, Informer::default(), Informer::default());
     let interfaces = json!([{ "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.1/24"] }]);
     list::<VirtualIPPool>(
         &shared,
@@ -55,12 +55,12 @@ fn shared(pool: &str, vips: &[Value]) -> Shared {
 }
 
 /// Plans and writes until there is nothing to write, as the API server would carry it out; returns the writes.
-fn settle(shared: &Shared) -> Vec<Write> {
+fn settle(shared: &SharedState) -> Vec<PlannedWrite> {
     let mut all = Vec::new();
     for _ in 0..10 {
         assert!(shared.review_pools(), "all is known");
-        let writes = Writes::new(shared).expect("all is known");
-        let writes: Vec<Write> = writes.stages().into_iter().flatten().collect();
+        let writes = PlannedWrites::new(shared).expect("all is known");
+        let writes: Vec<PlannedWrite> = writes.stages().into_iter().flatten().collect();
         if writes.is_empty() {
             return all;
         }
@@ -72,8 +72,8 @@ fn settle(shared: &Shared) -> Vec<Write> {
     panic!("it never settles: {all:?}");
 }
 
-fn carry_out(shared: &Shared, write: &Write) {
-    fn merged<K: Watched + serde::Serialize + serde::de::DeserializeOwned>(old: &K, patch: &Value) -> K {
+fn carry_out(shared: &SharedState, write: &PlannedWrite) {
+    fn merged<K: WatchedKind + serde::Serialize + serde::de::DeserializeOwned>(old: &K, patch: &Value) -> K {
         let mut object = serde_json::to_value(old).expect("JSON");
         assert_eq!(
             object["metadata"]["resourceVersion"], patch["metadata"]["resourceVersion"],
@@ -84,38 +84,38 @@ fn carry_out(shared: &Shared, write: &Write) {
         serde_json::from_value(object).expect("an object")
     }
     match write {
-        Write::CreateRouter(router) => {
+        PlannedWrite::CreateRouter(router) => {
             let mut router = (**router).clone();
             let number = 100 + shared.state().stores.routers.revision();
             router.metadata.resource_version = Some(number.to_string());
             router.metadata.uid = Some(number.to_string());
             shared.learn(router);
         }
-        Write::Router { name, patch } => {
+        PlannedWrite::Router { name, patch } => {
             let old = Arc::clone(shared.state().stores.routers.get(name).expect("known"));
             shared.learn(merged(&*old, patch));
         }
-        Write::Vip { name, patch } | Write::VipStatus { name, patch } => {
+        PlannedWrite::Vip { name, patch } | PlannedWrite::VipStatus { name, patch } => {
             let old = Arc::clone(shared.state().stores.vips.get(name).expect("known"));
             shared.learn(merged(&*old, patch));
         }
-        Write::PoolStatus { name, patch, .. } => {
+        PlannedWrite::PoolStatus { name, patch, .. } => {
             let old = Arc::clone(shared.state().stores.pools.get(name).expect("known"));
             shared.learn(merged(&*old, patch));
         }
-        Write::DeleteRouter(router) => shared.forget(&**router),
+        PlannedWrite::DeleteRouter(router) => shared.forget(&**router),
     }
 }
 
 /// JSON merge patch (RFC 7386).
-fn kinds(writes: &[Write]) -> Vec<&'static str> {
-    let kind = |write: &Write| match write {
-        Write::CreateRouter(_) => "create router",
-        Write::Router { .. } => "router",
-        Write::Vip { .. } => "vip",
-        Write::VipStatus { .. } => "vip status",
-        Write::PoolStatus { .. } => "pool status",
-        Write::DeleteRouter(_) => "delete router",
+fn kinds(writes: &[PlannedWrite]) -> Vec<&'static str> {
+    let kind = |write: &PlannedWrite| match write {
+        PlannedWrite::CreateRouter(_) => "create router",
+        PlannedWrite::Router { .. } => "router",
+        PlannedWrite::Vip { .. } => "vip",
+        PlannedWrite::VipStatus { .. } => "vip status",
+        PlannedWrite::PoolStatus { .. } => "pool status",
+        PlannedWrite::DeleteRouter(_) => "delete router",
     };
     writes.iter().map(kind).collect()
 }
@@ -163,15 +163,15 @@ fn an_address_in_quarantine_leaves_the_virtual_router_that_a_hand_left_it_in_or_
         body["metadata"]["resourceVersion"] = json!((version(&*known) + 1).to_string());
         shared.learn::<VirtualIP>(serde_json::from_value(body).expect("a VirtualIP"));
     };
-    let carrier = || shared.state().stores.vips.get("192.0.2.8").expect("known").spec.virtual_router.clone();
+    let router = || shared.state().stores.vips.get("192.0.2.8").expect("known").spec.virtual_router.clone();
     change(&|vip| vip["spec"]["quarantine"] = quarantine.clone());
-    assert!(carrier().is_some());
-    assert_eq!((kinds(&settle(&shared))[0], carrier()), ("vip", None), "left in its virtual router");
+    assert!(router().is_some());
+    assert_eq!((kinds(&settle(&shared))[0], router()), ("vip", None), "left in its virtual router");
     change(&|vip| vip["spec"]["virtualRouter"] = json!("nowhere"));
-    assert_eq!((kinds(&settle(&shared)), carrier()), (vec!["vip"], None), "sent to one that is not there");
+    assert_eq!((kinds(&settle(&shared)), router()), (vec!["vip"], None), "sent to one that is not there");
     change(&|vip| vip["spec"]["quarantine"] = Value::Null);
     settle(&shared);
-    assert_eq!(carrier().as_deref(), Some("v4-192.0.2.0-24-64"), "in service again");
+    assert_eq!(router().as_deref(), Some("v4-192.0.2.0-24-64"), "in service again");
 }
 
 #[test]

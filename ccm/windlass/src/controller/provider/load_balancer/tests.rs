@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
 use windlass_ccm::events::Recorder;
 use windlass_ccm::testing::apiserver::ApiServer as Api;
-use windlass_ccm::testing::faults::Weather;
+use windlass_ccm::testing::faults::FaultRates;
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn plain(name: &str) -> Service {
 
 /// A provider that has seen every list; the pool `p` holds `range`.
 fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Provider {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedState::default());
     let pool = json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool",
         "metadata": { "name": "p", "uid": "p", "resourceVersion": "1" }, "spec": { "addresses": [range], "quarantineSeconds": 0 },
@@ -51,7 +51,7 @@ fn another(api: &Api) -> Provider {
     provider(api, "192.0.2.1-192.0.2.9", vec![])
 }
 
-fn over(api: &Api, shared: Arc<Shared>) -> Provider {
+fn over(api: &Api, shared: Arc<SharedState>) -> Provider {
     let (events, _) = EventSink::new(Recorder::new(api.client(), "test"), CancellationToken::new());
     Provider::new(api.client(), shared, events)
 }
@@ -69,7 +69,8 @@ fn claims(api: &Api) -> Vec<(String, String)> {
 
 /// The writes so far, and forgets them.
 fn writes(api: &Api) -> Vec<String> {
-    let name = |write: &windlass_ccm::testing::apiserver::Write| match write.body["metadata"]["name"].as_str()
+    let name = |write: &windlass_ccm::testing::apiserver::RecordedWrite| match write.body["metadata"]["name"]
+        .as_str()
     {
         Some(name) => name.to_owned(),
         None => write.path.trim_start_matches("virtualips//").to_owned(),
@@ -79,9 +80,9 @@ fn writes(api: &Api) -> Vec<String> {
 
 /// The answer to what happens next is lost, although it is carried out.
 async fn with_a_lost_answer<T>(api: &Api, call: impl Future<Output = T>) -> T {
-    api.set_weather(Weather { lost: 100, ..Weather::default() }, 1);
+    api.set_fault_rates(FaultRates { lost: 100, ..FaultRates::default() }, 1);
     let answer = call.await;
-    api.set_weather(Weather::default(), 1);
+    api.set_fault_rates(FaultRates::default(), 1);
     answer
 }
 
@@ -324,7 +325,7 @@ async fn what_cannot_be_announced_or_served_is_refused_with_its_reason() {
 #[tokio::test]
 async fn nothing_is_given_or_taken_before_every_list_is_complete() {
     let api = Api::default();
-    let provider = over(&api, Arc::new(Shared::default()));
+    let provider = over(&api, Arc::new(SharedState::default()));
     let service = plain("web");
     let retry = |error: ProviderError| matches!(error, ProviderError::RetryAfter { .. });
     assert!(ensure(&provider, &service).await.is_err_and(retry));
@@ -341,7 +342,7 @@ async fn status_that_another_hand_has_written_concerns_us_and_our_own_does_not()
     let shows = |address| service("web", &json!({}), address);
     let held = "192.0.2.16";
     assert_eq!(claims(&api), [(held.to_owned(), "web".to_owned())]);
-    for (old, new, concerned, what) in [
+    for (old, new, affected, what) in [
         (None, Some(held), false, "its own address is shown"),
         (Some(held), None, true, "its own address is hidden"),
         (Some(held), Some("192.0.2.17"), true, "it is replaced"),
@@ -349,7 +350,7 @@ async fn status_that_another_hand_has_written_concerns_us_and_our_own_does_not()
         (None, Some("198.51.100.1"), false, "a foreign address is added"),
         (Some("192.0.2.17"), None, false, "what is not its own is hidden"),
     ] {
-        let after = provider.concerned_after(&shows(old), &shows(new));
-        assert_eq!(after, concerned.then_some(Duration::ZERO), "{what}");
+        let after = provider.requeue_after(&shows(old), &shows(new));
+        assert_eq!(after, affected.then_some(Duration::ZERO), "{what}");
     }
 }

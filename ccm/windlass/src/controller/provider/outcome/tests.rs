@@ -3,7 +3,7 @@ use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_ipam::How;
 
 use super::*;
-use crate::controller::allocation::condition::{says_of_pool, says_ours};
+use crate::controller::allocation::condition::{says_has_address, says_has_from_pool};
 
 const V4: &str = "192.0.2.16";
 const V6: &str = "2001:db8::8";
@@ -35,10 +35,12 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
     let on = Some("r");
     let told = || "n1 cannot".to_owned();
     let waits = || format!("waiting for a node of virtual router r to announce {V4}");
-    let works = || [Progress::Works, Progress::Works];
-    let on_its_way =
-        |message: String| [Progress::Waits { message: message.clone() }, Progress::Silent { message }];
-    let blocked = || [Progress::Blocked { message: told() }, Progress::Mute { message: told() }];
+    let works = || [Announcement::Announced, Announcement::Announced];
+    let on_its_way = |message: String| {
+        [Announcement::Pending { message: message.clone() }, Announcement::ShownPending { message }]
+    };
+    let blocked =
+        || [Announcement::Blocked { message: told() }, Announcement::ShownBlocked { message: told() }];
     let mut silent = vip(on, "False", "Active");
     silent.status = None;
     let mut resting = vip(on, "False", REASON_UNGUARDED);
@@ -68,21 +70,21 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
         (
             "of another station",
             Some(vip(on, "False", REASON_ADDRESS_TAKEN)),
-            [Progress::Taken { message: told() }, Progress::Mute { message: told() }],
+            [Announcement::Taken { message: told() }, Announcement::ShownBlocked { message: told() }],
         ),
     ];
     let address = V4.parse().expect("an address");
     for (what, vip, expected) in rows {
-        let found = [false, true].map(|shown| progress(address, vip.as_ref(), shown));
+        let found = [false, true].map(|shown| announcement(address, vip.as_ref(), shown));
         assert_eq!(found, expected, "an address {what}");
     }
 }
 
 /// The outcome in short: which it is, whether the condition holds, and the addresses to show.
-fn outcome(families: Families, shown: &[&str], far: [&Progress; 2]) -> String {
+fn outcome(families: Families, shown: &[&str], far: [&Announcement; 2]) -> String {
     let shown = shown.iter().map(|address| address.parse().expect("an address")).collect();
     let far = |address: IpAddr| far[usize::from(address.is_ipv6())].clone();
-    match answer(&plan(), families, None, &shown, far, Vec::new()) {
+    match ensure_result(&plan(), families, None, &shown, far, Vec::new()) {
         Ok(Ensured::Ready { status, works, reason, .. }) => {
             let shown = status.ingress.into_iter().flatten().filter_map(|entry| entry.ip);
             format!("{works} {reason} {}", shown.collect::<Vec<_>>().join(","))
@@ -95,15 +97,15 @@ fn outcome(families: Families, shown: &[&str], far: [&Progress; 2]) -> String {
 }
 
 /// What the status shows, how far IPv4 and IPv6 are; the outcome where both are wished for and where both are needed.
-type Row<'a> = (&'a [&'a str], [&'a Progress; 2], String, String);
+type Row<'a> = (&'a [&'a str], [&'a Announcement; 2], String, String);
 
 #[test]
 fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_shown_is_announced() {
-    let works = Progress::Works;
-    let waits = Progress::Waits { message: "wait".into() };
-    let blocked = Progress::Blocked { message: "no".into() };
-    let silent = Progress::Silent { message: "gone".into() };
-    let mute = Progress::Mute { message: "ill".into() };
+    let works = Announcement::Announced;
+    let waits = Announcement::Pending { message: "wait".into() };
+    let blocked = Announcement::Blocked { message: "no".into() };
+    let silent = Announcement::ShownPending { message: "gone".into() };
+    let mute = Announcement::ShownBlocked { message: "ill".into() };
     let both = format!("{V4},{V6}");
     let (v4, v6) = (format!("{V4} from pool \"p\""), format!("{V6} from pool \"p\""));
     let waits_for_v6 = |works: bool| format!("{works} NotAnnounced pending: {v4}; wait");
@@ -168,11 +170,11 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
     }
     // An address that it is to lose works until then, or does not.
     let other = "192.0.2.99";
-    let far = |of_other: &Progress| {
+    let far = |of_other: &Announcement| {
         let shown = [other.parse().expect("an address")].into();
         let far =
             |address: IpAddr| if address.to_string() == other { of_other.clone() } else { waits.clone() };
-        answer(&plan(), Families::Prefer(BOTH), None, &shown, far, Vec::new())
+        ensure_result(&plan(), Families::Prefer(BOTH), None, &shown, far, Vec::new())
     };
     let pending = |works: bool| {
         Ok(Ensured::Pending { works, reason: address_allocated::NOT_ANNOUNCED, message: "wait".into() })
@@ -189,9 +191,9 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
                                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
         serde_json::from_value(json!({ "status": { "conditions": [condition] } })).expect("a Service")
     };
-    let all: [&dyn Fn(IpAddr) -> Progress; 3] =
-        [&|_| Progress::Works, &|_| Progress::Silent { message: "gone".into() }, &|_| Progress::Mute {
-            message: "ill".into(),
+    let all: [&dyn Fn(IpAddr) -> Announcement; 3] =
+        [&|_| Announcement::Announced, &|_| Announcement::ShownPending { message: "gone".into() }, &|_| {
+            Announcement::ShownBlocked { message: "ill".into() }
         }];
     let shown = [V4, V6].map(|address| address.parse().expect("an address")).into();
     for far in all {
@@ -200,31 +202,31 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
         {
             let mut plan = plan();
             plan.addresses.iter_mut().for_each(|planned| planned.pool = its.map(str::to_owned));
-            let (reason, message) = match answer(&plan, Families::Prefer(BOTH), pool, &shown, far, Vec::new())
-            {
-                Ok(Ensured::Ready { reason, message, .. } | Ensured::Pending { reason, message, .. }) => {
-                    (reason, message)
-                }
-                other => panic!("{other:?}"),
-            };
-            if far(V4.parse().expect("an address")) == Progress::Works {
+            let (reason, message) =
+                match ensure_result(&plan, Families::Prefer(BOTH), pool, &shown, far, Vec::new()) {
+                    Ok(Ensured::Ready { reason, message, .. } | Ensured::Pending { reason, message, .. }) => {
+                        (reason, message)
+                    }
+                    other => panic!("{other:?}"),
+                };
+            if far(V4.parse().expect("an address")) == Announcement::Announced {
                 assert_eq!(reason == address_allocated::ADDRESS_IN_OTHER_POOL, elsewhere, "{message}");
             }
             let told = service(reason, "True", &message);
             for address in [V4, V6] {
                 let address = address.parse().expect("an address");
-                assert!(says_ours(&told, address), "{message}");
+                assert!(says_has_address(&told, address), "{message}");
                 for named in ["p", "q"] {
                     let is_named = pool == Some(named) || its == Some(named);
-                    assert_eq!(says_of_pool(&told, address, named), is_named, "{named}: {message}");
+                    assert_eq!(says_has_from_pool(&told, address, named), is_named, "{named}: {message}");
                 }
             }
             assert!(
-                !says_ours(&told, other.parse().expect("an address")),
+                !says_has_address(&told, other.parse().expect("an address")),
                 "{message}: it begins as one that is told of"
             );
         }
     }
     let refused = service("NoFreeAddress", "False", "pool \"p\" holds 192.0.2.16 from a hand");
-    assert!(!says_of_pool(&refused, V4.parse().expect("an address"), "p"), "that is not how it has it");
+    assert!(!says_has_from_pool(&refused, V4.parse().expect("an address"), "p"), "that is not how it has it");
 }

@@ -34,7 +34,7 @@ fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_
     };
     let said = |error: &AllocateError<ServiceRef>, node: Option<&'static str>| {
         let ProviderError::Rejected { reason, message } =
-            refused(error, |asked| node.filter(|_| asked == address))
+            allocation_rejected(error, |asked| node.filter(|_| asked == address))
         else {
             panic!("not a refusal");
         };

@@ -1,15 +1,14 @@
-//! Entries of a status that nobody serves any more: addresses of no pool and host names that a predecessor of Windlass has
-//! left. A Service that is Windlass' alone shows only what Windlass announces, from the first address on that works: until
-//! then a predecessor's goes on working.
+//! Stale entries of a status: addresses of no pool and host names that another controller has left. A Service that is Windlass'
+//! alone shows only what Windlass announces, from the first address on that works: until then the old ones go on working.
 //!
 //! Whose a Service is:
 //! * one of our class is ours alone, whoever writes its status. How soon what is added is removed again is for
 //!   [`super::StatusConflicts`] to say;
-//! * a classless one may have other controllers that write to its status, and to be put right by each other for ever would
-//!   be a fight. What was there before Windlass first said that clients reach the Service is removed once, in the write that
-//!   says so. Whoever writes it again has seen that it is gone: it stays from then on.
+//! * a classless one may have other controllers that write to its status, and they would correct each other for ever. What was
+//!   there before Windlass first said that clients reach the Service is removed once, in the write that says so. Whoever writes
+//!   it again has seen that it is gone: it stays from then on.
 //!
-//! What was removed is not remembered: that it was shows in the Service. Once its condition is `True` nothing is removed. While
+//! What was removed is not stored: the Service shows it. Once its condition is `True` nothing is removed. While
 //! it is `False` again, for a time, only what was last written before Windlass claimed any of the Service's addresses is: what
 //! another controller wrote again is younger than that, also for a controller that starts anew.
 
@@ -17,14 +16,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 use kube::{Resource as _, ResourceExt as _};
 use windlass_api::{CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, ServiceRef};
-use windlass_ccm::events::EventKind;
+use windlass_ccm::events::EventType;
 use windlass_ccm::{Ensured, ProviderError, conditions};
 
 use super::writer::Writer;
 use crate::controller::provider::load_balancer::Provider;
 use crate::controller::provider::outcome::foreign;
 
-/// Reason of the event that tells what was removed.
+/// Reason of the event for removed entries.
 const REMOVED: &str = "ForeignIngressRemoved";
 
 /// Whether the Service is of our class: no other controller has a say.
@@ -34,16 +33,16 @@ pub(super) fn is_ours_alone(service: &Service) -> bool {
 }
 
 /// `status` of our condition.
-fn said(service: &Service) -> Option<&str> {
+fn condition_status(service: &Service) -> Option<&str> {
     let status = service.status.as_ref()?;
     conditions::find(status.conditions.as_ref()?, CONDITION_ADDRESS_ALLOCATED).map(|one| one.status.as_str())
 }
 
-/// Who left the foreign entries of a classless Service behind; `None`: they stay. `claimed`: when the first of its addresses
-/// was.
-fn leaver(service: &Service, claimed: Option<Timestamp>) -> Option<Writer> {
+/// The controller that left the foreign entries of a classless Service behind; `None`: they stay. `claimed`: when the first of
+/// its addresses was claimed.
+fn leftover_writer(service: &Service, claimed: Option<Timestamp>) -> Option<Writer> {
     let writer = Writer::of(service.managed_fields())?;
-    let is_gone = match said(service) {
+    let is_gone = match condition_status(service) {
         None => true,
         Some("True") => false,
         Some(_) => writer.time.zip(claimed).is_some_and(|(wrote, claimed)| wrote < claimed),
@@ -57,8 +56,8 @@ fn list(entries: &[LoadBalancerIngress]) -> String {
     entries.iter().filter_map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What is told of entries that are removed, and who wrote them.
-fn words(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: bool) -> String {
+/// Message of the event for removed entries, and who wrote them.
+fn removal_message(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: bool) -> String {
     let who = match writer.and_then(|writer| writer.name.as_deref()) {
         Some(name) => format!("controller {name:?}"),
         None => "another controller".to_owned(),
@@ -77,7 +76,7 @@ fn words(entries: &[LoadBalancerIngress], writer: Option<&Writer>, ours_alone: b
 }
 
 impl Provider {
-    /// What is to be shown of a Service that works, without what others have left in its status.
+    /// The result for a Service that works, without stale entries of other controllers in its status.
     pub(crate) async fn without_leftovers(
         &self,
         holder: &ServiceRef,
@@ -85,41 +84,45 @@ impl Provider {
         mut answer: Ensured,
     ) -> Result<Ensured, ProviderError> {
         let Ensured::Ready { status, works: true, .. } = &mut answer else { return Ok(answer) };
-        let (entries, claimed, contested) = {
+        let (entries, claimed, is_conflict_ongoing) = {
             let state = self.shared.state();
             let vips = state.ledger.held_by(holder).into_iter().filter_map(|address| state.vip(address));
             let claimed = vips.filter_map(|vip| vip.metadata.creation_timestamp.as_ref().map(|time| time.0));
             let entries = foreign(service, |address| state.is_ours(address));
-            (entries, claimed.min(), state.status_conflicts.goes_on(holder, state.clock.now()))
+            (entries, claimed.min(), state.status_conflicts.is_ongoing(holder, state.clock.now()))
         };
         let ours_alone = is_ours_alone(service);
-        if entries.is_empty() || (!ours_alone && said(service) == Some("True")) {
+        if entries.is_empty() || (!ours_alone && condition_status(service) == Some("True")) {
             return Ok(answer);
         }
         let stored = self.stored(holder).await;
         let writer = match (stored, ours_alone) {
             (Ok(stored), true) => Writer::of(stored.managed_fields()),
-            // It is told without the name.
+            // The event has no name then.
             (Err(_), true) => None,
-            (Ok(stored), false) => match leaver(&stored, claimed) {
+            (Ok(stored), false) => match leftover_writer(&stored, claimed) {
                 None => return Ok(answer),
                 writer => writer,
             },
             (Err(error), false) => return Err(error.into()),
         };
         status.ingress.iter_mut().for_each(|shown| shown.retain(|entry| !entries.contains(entry)));
-        // One that is added again and again is told of as a contest.
-        if !contested {
-            let message = words(&entries, writer.as_ref(), ours_alone);
+        // One that is added again and again is reported as a conflict.
+        if !is_conflict_ongoing {
+            let message = removal_message(&entries, writer.as_ref(), ours_alone);
             tracing::info!(service = %holder, message, "status");
-            self.events.send(service.object_ref(&()), EventKind::Normal, REMOVED, message);
+            self.events.send(service.object_ref(&()), EventType::Normal, REMOVED, message);
         }
         Ok(answer)
     }
 }
 
 /// Whether the change added an entry to a Service of our class that is none of ours.
-pub(super) fn is_littered(old: &Service, new: &Service, is_ours: impl Fn(std::net::IpAddr) -> bool) -> bool {
+pub(super) fn adds_foreign_ingress(
+    old: &Service,
+    new: &Service,
+    is_ours: impl Fn(std::net::IpAddr) -> bool,
+) -> bool {
     let before = foreign(old, &is_ours);
     is_ours_alone(new) && foreign(new, &is_ours).iter().any(|entry| !before.contains(entry))
 }

@@ -15,13 +15,17 @@ fn the_first_changes_are_put_right_at_once_and_later_ones_after_a_growing_pause(
     let mut pauses = Vec::new();
     for _ in 0..12 {
         match status_conflicts.changed(&web(), now) {
-            Answer::Now => pauses.push(0),
-            Answer::After(pause) => {
+            Correction::Now => pauses.push(0),
+            Correction::After(pause) => {
                 pauses.push(pause.as_secs());
-                assert_eq!(status_conflicts.changed(&web(), now), Answer::Awaited, "it is on its way");
+                assert_eq!(
+                    status_conflicts.changed(&web(), now),
+                    Correction::AlreadyScheduled,
+                    "it is on its way"
+                );
                 now += pause;
             }
-            Answer::Awaited => unreachable!("all was answered"),
+            Correction::AlreadyScheduled => unreachable!("all was answered"),
         }
     }
     assert_eq!(pauses, [0, 0, 0, 5, 10, 20, 40, 80, 160, 300, 300, 300]);
@@ -34,14 +38,14 @@ fn it_is_told_once_it_goes_on_and_hourly_and_forgotten_when_it_is_over() {
     // Every ten minutes for two hours, after four in a row.
     for second in [0, 0, 0, 0].into_iter().chain((1..=12).map(|tens| tens * 600)) {
         status_conflicts.changed(&web(), at(second));
-        if status_conflicts.is_to_be_told(&web(), at(second)) {
+        if status_conflicts.should_report(&web(), at(second)) {
             told.push(second);
         }
     }
     assert_eq!(told, [0, 3600, 7200]);
     let later = at(7200 + 1200);
-    assert!(!status_conflicts.is_to_be_told(&web(), later));
-    assert_eq!(status_conflicts.changed(&web(), later), Answer::Now, "it begins anew");
+    assert!(!status_conflicts.should_report(&web(), later));
+    assert_eq!(status_conflicts.changed(&web(), later), Correction::Now, "it begins anew");
     let other = ServiceRef { uid: "made-anew".into(), ..web() };
-    assert!(!status_conflicts.is_to_be_told(&other, later));
+    assert!(!status_conflicts.should_report(&other, later));
 }

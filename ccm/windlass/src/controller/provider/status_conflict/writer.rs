@@ -1,4 +1,4 @@
-//! Who wrote the addresses in a Service's status, as the API server notes it (`metadata.managedFields`). Pure.
+//! The writer of the addresses in a Service's status, as the API server records it (`metadata.managedFields`). Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -28,7 +28,7 @@ impl Writer {
     }
 }
 
-/// Who writes the condition that is Windlass' alone is Windlass, whatever it is called.
+/// Only Windlass writes its condition: its writer is Windlass, whatever its name.
 fn our_condition() -> String {
     let type_ = CONDITION_ADDRESS_ALLOCATED.replace('/', "~1");
     format!("/f:status/f:conditions/k:{{\"type\":\"{type_}\"}}")

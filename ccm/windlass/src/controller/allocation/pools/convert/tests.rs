@@ -2,12 +2,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn read(spec: Value) -> Declared {
-    declared(&serde_json::from_value(spec).expect("a spec"))
+fn read(spec: Value) -> ParsedSpec {
+    parse_spec(&serde_json::from_value(spec).expect("a spec"))
 }
 
-fn problems(declared: &Declared) -> Vec<String> {
-    declared.problems.iter().map(ToString::to_string).collect()
+fn problems(parsed: &ParsedSpec) -> Vec<String> {
+    parsed.problems.iter().map(ToString::to_string).collect()
 }
 
 #[test]

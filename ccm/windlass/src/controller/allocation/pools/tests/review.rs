@@ -10,31 +10,31 @@ use super::*;
 /// Name, addresses, reserved addresses and problems of each pool.
 fn reviewed(
     pools: &[Arc<VirtualIPPool>],
-    obstacles: &Obstacles,
+    unusable: &UnusableAddresses,
     external: &[ExternalUse],
     claimed: &[&str],
 ) -> Vec<(String, String, String, Vec<String>)> {
     let claimed = |address: IpAddr| claimed.contains(&address.to_string().as_str());
-    review(pools, obstacles, external, claimed)
+    review(pools, unusable, external, claimed)
         .into_iter()
-        .map(|Reviewed { pool, problems, .. }| {
+        .map(|ReviewedPool { pool, problems, .. }| {
             let problems = problems.iter().map(ToString::to_string).collect();
             (pool.name, pool.addresses.to_string(), pool.reserved.to_string(), problems)
         })
         .collect()
 }
 
-fn alone(pool: Arc<VirtualIPPool>, obstacles: &Obstacles) -> (String, String, Vec<String>) {
-    let (_, addresses, reserved, problems) = reviewed(&[pool], obstacles, &[], &[]).remove(0);
+fn alone(pool: Arc<VirtualIPPool>, unusable: &UnusableAddresses) -> (String, String, Vec<String>) {
+    let (_, addresses, reserved, problems) = reviewed(&[pool], unusable, &[], &[]).remove(0);
     (addresses, reserved, problems)
 }
 
-fn obstacles(nodes: &[Value], networks: &[Value], cidrs: &[Value]) -> Obstacles {
+fn unusable(nodes: &[Value], networks: &[Value], cidrs: &[Value]) -> UnusableAddresses {
     let nodes: Vec<Node> = nodes.iter().cloned().map(object).collect();
     let networks: Vec<NodeNetwork> = networks.iter().cloned().map(object).collect();
     let cidrs: Vec<ServiceCIDR> = cidrs.iter().cloned().map(object).collect();
     let cidrs: Vec<_> = cidrs.iter().collect();
-    Obstacles::new(&nodes.iter().collect::<Vec<_>>(), &networks.iter().collect::<Vec<_>>(), &cidrs)
+    UnusableAddresses::new(&nodes.iter().collect::<Vec<_>>(), &networks.iter().collect::<Vec<_>>(), &cidrs)
 }
 
 fn network(name: &str, addresses: &[&str]) -> Value {
@@ -71,7 +71,7 @@ fn one_bad_piece_stops_neither_the_rest_of_the_pool_nor_the_others() {
         ),
         ("b".into(), "203.0.113.0-203.0.113.1".into(), String::new(), vec![]),
     ];
-    assert_eq!(reviewed(&pools, &Obstacles::default(), &[], &[]), expected);
+    assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[], &[]), expected);
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn where_pools_overlap_the_older_one_keeps_the_addresses_but_those_it_excludes()
             ],
         ),
     ];
-    assert_eq!(reviewed(&pools, &Obstacles::default(), &[], &[]), expected);
+    assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[], &[]), expected);
     // It clears by itself.
-    let left = reviewed(&pools[..1], &Obstacles::default(), &[], &[]);
+    let left = reviewed(&pools[..1], &UnusableAddresses::default(), &[], &[]);
     assert_eq!(left, [("a".into(), "192.0.2.0-192.0.2.7".into(), String::new(), vec![])]);
 }
 
@@ -109,12 +109,12 @@ fn addresses_of_nodes_are_left_out_and_named() {
                 .to_owned(),
         ],
     );
-    assert_eq!(alone(pool("a", EARLY, &["192.0.2.0/28"]), &obstacles(&nodes, &[], &[])), expected);
+    assert_eq!(alone(pool("a", EARLY, &["192.0.2.0/28"]), &unusable(&nodes, &[], &[])), expected);
 }
 
 #[test]
 fn an_address_on_an_interface_is_a_node_s_unless_it_is_a_vip_which_is_not_given_twice() {
-    let obstacles = obstacles(&[], &[network("n1", &["192.0.2.1/32", "192.0.2.2/32"])], &[]);
+    let unusable = unusable(&[], &[network("n1", &["192.0.2.1/32", "192.0.2.2/32"])], &[]);
     let expected = (
         "a".to_owned(),
         "192.0.2.0, 192.0.2.2-192.0.2.3".to_owned(),
@@ -122,7 +122,7 @@ fn an_address_on_an_interface_is_a_node_s_unless_it_is_a_vip_which_is_not_given_
         vec!["NodeAddress: addresses of nodes left out: 192.0.2.1 of node n1".to_owned()],
     );
     let pools = [pool("a", EARLY, &["192.0.2.0/30"])];
-    assert_eq!(reviewed(&pools, &obstacles, &[], &["192.0.2.2"]), [expected]);
+    assert_eq!(reviewed(&pools, &unusable, &[], &["192.0.2.2"]), [expected]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn reserved_addresses_of_the_nodes_subnets_are_kept_back() {
         network("n2", &["198.51.100.2/24"]),
     ];
     let pool = pool("a", EARLY, &["198.51.100.200-198.51.101.0", "203.0.113.0/30", "2001:db8::/126"]);
-    let (addresses, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
+    let (addresses, reserved, problems) = alone(pool, &unusable(&[], &networks, &[]));
     assert!(addresses.contains("198.51.100.200-198.51.101.0"), "{addresses}");
     assert_eq!(reserved, "198.51.100.255, 2001:db8::", "of a /31 there is none");
     assert_eq!(
@@ -156,9 +156,9 @@ fn anycast_addresses_of_the_nodes_ipv6_subnets_are_kept_back_and_small_subnets_k
         ("2001:db8::1/127", ""),
         ("2001:db8::1/128", ""),
     ] {
-        let obstacles = obstacles(&[], &[network("n1", &[subnet])], &[]);
+        let unusable = unusable(&[], &[network("n1", &[subnet])], &[]);
         let whole = subnet.parse::<IpNet>().expect("a subnet").trunc().to_string();
-        let (_, reserved, _) = alone(pool("a", EARLY, &[&whole]), &obstacles);
+        let (_, reserved, _) = alone(pool("a", EARLY, &[&whole]), &unusable);
         assert_eq!(reserved, expected, "{subnet}");
     }
 }
@@ -168,7 +168,7 @@ fn what_a_pool_that_is_a_whole_subnet_keeps_back_by_itself_is_no_problem() {
     let networks = [network("n1", &["2001:db8::1/64"])];
     let fields = json!({ "avoidReserved": "Subnet", "exclude": ["2001:db8::1"] });
     let pool = pool_with("a", EARLY, &["2001:db8::/64"], &fields);
-    let (_, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
+    let (_, reserved, problems) = alone(pool, &unusable(&[], &networks, &[]));
     let expected = "2001:db8::, 2001:db8::fdff:ffff:ffff:ff80-2001:db8::fdff:ffff:ffff:ffff";
     assert_eq!((reserved.as_str(), problems), (expected, vec![]));
 }
@@ -178,7 +178,7 @@ fn addresses_of_pods_and_of_cluster_ips_are_kept_back() {
     let cidr = json!({ "metadata": { "name": "kubernetes" }, "spec": { "cidrs": ["10.96.0.0/16", "2001:db8:96::/112"] } });
     let nodes = [node("n1", &[], &["10.0.1.0/24", "2001:db8:1::/64"]), node("n2", &[], &["10.0.2.0/24"])];
     let pool = pool("a", EARLY, &["10.0.0.250-10.0.1.3", "10.0.2.7", "10.96.0.0/30", "2001:db8:1::5"]);
-    let (addresses, reserved, problems) = alone(pool, &obstacles(&nodes, &[], &[cidr]));
+    let (addresses, reserved, problems) = alone(pool, &unusable(&nodes, &[], &[cidr]));
     assert_eq!(addresses, "10.0.0.250-10.0.1.3, 10.0.2.7, 10.96.0.0-10.96.0.3, 2001:db8:1::5");
     assert_eq!(reserved, "10.0.1.0-10.0.1.3, 10.0.2.7, 10.96.0.0-10.96.0.3, 2001:db8:1::5");
     assert_eq!(
@@ -205,12 +205,14 @@ fn external_ips_are_kept_back_from_others_unless_their_service_may_have_them_fro
     ];
     let fields = json!({ "allowExternalIPs": true, "namespaces": ["a"] });
     let open = pool_with("p", EARLY, &["192.0.2.0/30"], &fields);
-    let (_, _, reserved, problems) = reviewed(&[open], &Obstacles::default(), &external, &[]).remove(0);
+    let (_, _, reserved, problems) =
+        reviewed(&[open], &UnusableAddresses::default(), &external, &[]).remove(0);
     assert_eq!(reserved, "192.0.2.2");
     let told = "ExternalIP: addresses in spec.externalIPs of Services that may not have them from this pool left out: ";
     assert_eq!(problems, [format!("{told}192.0.2.2 of Service b/other")]);
     let closed = pool("p", EARLY, &["192.0.2.0/30"]);
-    let (_, _, reserved, problems) = reviewed(&[closed], &Obstacles::default(), &external, &[]).remove(0);
+    let (_, _, reserved, problems) =
+        reviewed(&[closed], &UnusableAddresses::default(), &external, &[]).remove(0);
     assert_eq!(reserved, "192.0.2.1-192.0.2.2");
     assert_eq!(problems, [format!("{told}192.0.2.1 of Service a/mine, 192.0.2.2 of Service b/other")]);
 }
@@ -220,7 +222,7 @@ fn what_is_kept_back_already_is_no_problem() {
     let networks = [network("n1", &["192.0.2.9/24"])];
     let fields = json!({ "avoidReserved": "Subnet", "exclude": ["192.0.2.9"] });
     let pool = pool_with("a", EARLY, &["192.0.2.0/24"], &fields);
-    let (_, reserved, problems) = alone(pool, &obstacles(&[], &networks, &[]));
+    let (_, reserved, problems) = alone(pool, &unusable(&[], &networks, &[]));
     assert_eq!((reserved.as_str(), problems), ("192.0.2.0, 192.0.2.255", vec![]));
 }
 
@@ -228,7 +230,7 @@ fn what_is_kept_back_already_is_no_problem() {
 fn who_may_have_external_ips_of_a_pool() {
     let admits = |fields: Value, subject: &Subject| {
         let pools = [pool_with("p", EARLY, &["192.0.2.0/30"], &fields)];
-        let reviewed = review(&pools, &Obstacles::default(), &[], |_| false).remove(0);
+        let reviewed = review(&pools, &UnusableAddresses::default(), &[], |_| false).remove(0);
         reviewed.admits_external(subject).err().unwrap_or_default()
     };
     let web = subject("a", &[("app", "web")]);

@@ -11,9 +11,9 @@ fn at(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
-fn reviewed(fields: &Value) -> Reviewed {
+fn reviewed(fields: &Value) -> ReviewedPool {
     let pools = [pool_with("a", EARLY, &["192.0.2.0/30", "2001:db8::/32"], fields)];
-    review(&pools, &Obstacles::default(), &[], |_| false).remove(0)
+    review(&pools, &UnusableAddresses::default(), &[], |_| false).remove(0)
 }
 
 fn counts(family: Family) -> Counts {
@@ -31,18 +31,18 @@ fn said(status: &VirtualIPPoolStatus) -> Vec<String> {
 #[test]
 fn status_counts_what_is_usable_and_keeps_the_time_of_the_last_transition() {
     let one = reviewed(&json!({}));
-    let none = Findings::default();
-    let first = status(None, Some(3), &one, &Reach::Unknown, counts, &none, at(EARLY));
+    let none = PoolFindings::default();
+    let first = status(None, Some(3), &one, &Announceability::Unknown, counts, &none, at(EARLY));
     assert_eq!(first.ipv4, Some(AddressCounts { total: 3, assigned: 1, available: 1, quarantined: 1 }));
     assert_eq!(first.ipv6.as_ref().map(|counts| counts.total), Some(i64::MAX), "more than can be shown");
     assert_eq!(said(&first), ["Ready=True Usable: every address can be given"]);
-    let again = status(Some(&first), Some(3), &one, &Reach::Unknown, counts, &none, at(LATE));
+    let again = status(Some(&first), Some(3), &one, &Announceability::Unknown, counts, &none, at(LATE));
     assert_eq!(again, first, "nothing changed, nothing written");
 
     let problem = |reason, message: &str| Problem { reason, message: message.into() };
     let problems = vec![problem(Reason::Overlap, "x"), problem(Reason::NodeAddress, "y")];
-    let bad = Reviewed { problems, ..one };
-    let second = status(Some(&first), Some(3), &bad, &Reach::Unknown, counts, &none, at(LATE));
+    let bad = ReviewedPool { problems, ..one };
+    let second = status(Some(&first), Some(3), &bad, &Announceability::Unknown, counts, &none, at(LATE));
     assert_eq!(said(&second), ["Ready=False Overlap: x; y"]);
     assert_eq!(second.conditions[0].last_transition_time, Time(at(LATE)));
 }
@@ -50,7 +50,8 @@ fn status_counts_what_is_usable_and_keeps_the_time_of_the_last_transition() {
 #[test]
 fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
     let one = reviewed(&json!({ "disabled": true }));
-    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(EARLY));
+    let shown =
+        status(None, Some(3), &one, &Announceability::Unknown, counts, &PoolFindings::default(), at(EARLY));
     assert_eq!(shown.ipv4, Some(AddressCounts { total: 3, assigned: 1, available: 0, quarantined: 1 }));
     assert_eq!(
         said(&shown),
@@ -60,7 +61,8 @@ fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
     let unreadable =
         json!({ "serviceSelectors": [{ "matchExpressions": [{ "key": "a", "operator": "Near" }] }] });
     let one = reviewed(&unreadable);
-    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(EARLY));
+    let shown =
+        status(None, Some(3), &one, &Announceability::Unknown, counts, &PoolFindings::default(), at(EARLY));
     assert_eq!(shown.ipv4.as_ref().map(|counts| counts.available), Some(0));
     assert_eq!(
         said(&shown),
@@ -74,7 +76,8 @@ fn a_pool_that_gives_nothing_has_nothing_available_and_says_why() {
 #[test]
 fn a_pool_whose_exclusions_leave_nothing_says_so() {
     let one = reviewed(&json!({ "exclude": ["192.0.2.0/24", "2001:db8::/32"] }));
-    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(EARLY));
+    let shown =
+        status(None, Some(3), &one, &Announceability::Unknown, counts, &PoolFindings::default(), at(EARLY));
     assert_eq!(
         said(&shown),
         [
@@ -88,8 +91,9 @@ fn of_many_services_that_keep_an_address_some_are_named() {
     let mut kept = Arc::unwrap_or_clone(vip("198.51.100.1", "a", None));
     let owner = kept.spec.owners[0].clone();
     kept.spec.owners = (0..64).map(|n| ServiceRef { name: format!("s{n}"), ..owner.clone() }).collect();
-    let findings = Findings::new([&Arc::new(kept)], [], |_| None).remove("a").expect("findings");
-    let shown = status(None, Some(3), &reviewed(&json!({})), &Reach::Unknown, counts, &findings, at(EARLY));
+    let findings = PoolFindings::new([&Arc::new(kept)], [], |_| None).remove("a").expect("findings");
+    let shown =
+        status(None, Some(3), &reviewed(&json!({})), &Announceability::Unknown, counts, &findings, at(EARLY));
     let said = said(&shown).remove(1);
     assert!(said.contains("198.51.100.1 of ns/s0, ns/s1, ns/s2, ns/s3, ns/s4 and 59 more."), "{said}");
 }
@@ -124,11 +128,11 @@ fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_i
         })))
     });
     let pool_of = |address: IpAddr| address.to_string().starts_with("192.0.2.").then_some("a");
-    let findings = Findings::new(&vips, &networks, pool_of);
+    let findings = PoolFindings::new(&vips, &networks, pool_of);
     assert_eq!(findings.keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(findings["a"].conflicts(), 2);
     let one = reviewed(&json!({}));
-    let shown = status(None, Some(3), &one, &Reach::Unknown, counts, &findings["a"], at(EARLY));
+    let shown = status(None, Some(3), &one, &Announceability::Unknown, counts, &findings["a"], at(EARLY));
     assert_eq!(
         said(&shown)[1..],
         [
@@ -139,24 +143,33 @@ fn addresses_that_left_the_pools_and_those_that_others_have_are_named_until_it_i
              take it off the address, or exclude the address from the pool",
         ]
     );
-    let over = status(Some(&shown), Some(3), &one, &Reach::Unknown, counts, &Findings::default(), at(LATE));
+    let over = status(
+        Some(&shown),
+        Some(3),
+        &one,
+        &Announceability::Unknown,
+        counts,
+        &PoolFindings::default(),
+        at(LATE),
+    );
     assert_eq!(said(&over), ["Ready=True Usable: every address can be given"]);
 }
 
 #[test]
 fn whether_all_of_it_can_be_announced_is_a_condition_of_its_own_until_it_is_not_known() {
     let one = reviewed(&json!({}));
-    let none = Findings::default();
-    let reach = Reach::Known { holds: false, reason: "NoSegment", message: "x".to_owned() };
-    let shown = status(None, Some(3), &one, &reach, counts, &none, at(EARLY));
+    let none = PoolFindings::default();
+    let announceability =
+        Announceability::Known { holds: false, reason: "NoSegment", message: "x".to_owned() };
+    let shown = status(None, Some(3), &one, &announceability, counts, &none, at(EARLY));
     let usable = "Ready=True Usable: every address can be given";
     assert_eq!(said(&shown), [usable, "Announceable=False NoSegment: x"]);
     assert_eq!(
-        status(Some(&shown), Some(3), &one, &reach, counts, &none, at(LATE)),
+        status(Some(&shown), Some(3), &one, &announceability, counts, &none, at(LATE)),
         shown,
         "nothing is written"
     );
-    let unknown = status(Some(&shown), Some(3), &one, &Reach::Unknown, counts, &none, at(LATE));
+    let unknown = status(Some(&shown), Some(3), &one, &Announceability::Unknown, counts, &none, at(LATE));
     assert_eq!(said(&unknown), [usable]);
 }
 
@@ -166,9 +179,9 @@ fn conditions_of_others_stay() {
         None,
         Some(3),
         &reviewed(&json!({})),
-        &Reach::Unknown,
+        &Announceability::Unknown,
         counts,
-        &Findings::default(),
+        &PoolFindings::default(),
         at(EARLY),
     );
     theirs.conditions[0].type_ = "Theirs".into();
@@ -176,9 +189,9 @@ fn conditions_of_others_stay() {
         Some(&theirs),
         Some(3),
         &reviewed(&json!({})),
-        &Reach::Unknown,
+        &Announceability::Unknown,
         counts,
-        &Findings::default(),
+        &PoolFindings::default(),
         at(LATE),
     );
     let types: Vec<_> = shown.conditions.iter().map(|one| one.type_.as_str()).collect();

@@ -147,23 +147,23 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Serves the first that can be served, until none can.
-fn naive(giver: &mut Counting, waiters: &mut BTreeMap<ServiceRef, Waiter>) -> Vec<ServiceRef> {
+fn naive(source: &mut CountingSource, waiters: &mut BTreeMap<ServiceRef, WaitingService>) -> Vec<ServiceRef> {
     let mut served = Vec::new();
     'again: loop {
-        let mut all: Vec<&Waiter> = waiters.values().collect();
+        let mut all: Vec<&WaitingService> = waiters.values().collect();
         // Who names addresses, then who has nothing, then who wants more than it has.
         all.sort_by_key(|waiter| {
             let takes_any = waiter.request.addresses.is_empty();
-            let has = takes_any && giver.allocator.held_by(&waiter.owner).next().is_some();
+            let has = takes_any && source.allocator.held_by(&waiter.owner).next().is_some();
             (takes_any, has, waiter.created, &waiter.owner)
         });
         for waiter in all {
-            let Ok(plan) = giver.allocator.plan(&waiter.owner, &waiter.request) else { continue };
+            let Ok(plan) = source.allocator.plan(&waiter.owner, &waiter.request) else { continue };
             if plan.addresses.iter().all(|planned| planned.how == How::Kept) {
                 continue;
             }
             let owner = waiter.owner.clone();
-            giver.place(&owner, &waiter.request).expect("planned");
+            source.allocate(&owner, &waiter.request).expect("planned");
             served.push(owner.clone());
             if plan.missing.is_empty() {
                 waiters.remove(&owner);
@@ -178,8 +178,8 @@ fn naive(giver: &mut Counting, waiters: &mut BTreeMap<ServiceRef, Waiter>) -> Ve
 
 /// What was the case before, and what is waited for, kept apart from the index.
 struct Model {
-    desk: Desk,
-    waiters: BTreeMap<ServiceRef, Waiter>,
+    desk: Harness,
+    waiters: BTreeMap<ServiceRef, WaitingService>,
     teams: [Labels; 2],
     groups: usize,
 }
@@ -189,8 +189,8 @@ impl Model {
         &self.teams[usize::from(owner.namespace == NAMESPACES[1])]
     }
 
-    fn wait(&mut self, waiter: Waiter) {
-        self.desk.waiting.insert(&self.desk.giver.allocator, waiter.clone());
+    fn wait(&mut self, waiter: WaitingService) {
+        self.desk.waiting.insert(&self.desk.source.allocator, waiter.clone());
         self.waiters.insert(waiter.owner.clone(), waiter);
     }
 
@@ -200,14 +200,14 @@ impl Model {
     }
 
     /// Serves after `triggers` both ways.
-    fn serve(&mut self, triggers: &[Trigger<'_>]) -> Result<(), TestCaseError> {
-        let mut other = Counting { allocator: self.desk.giver.allocator.clone(), plans: Cell::new(0) };
+    fn retry(&mut self, triggers: &[Trigger<'_>]) -> Result<(), TestCaseError> {
+        let mut other = CountingSource { allocator: self.desk.source.allocator.clone(), plans: Cell::new(0) };
         let expected = naive(&mut other, &mut self.waiters);
-        self.desk.giver.plans.set(0);
-        let served = self.desk.waiting.serve(&mut self.desk.giver, triggers);
+        self.desk.source.plans.set(0);
+        let served = self.desk.waiting.retry(&mut self.desk.source, triggers);
         prop_assert_eq!(&served, &expected, "after {:?}", triggers);
-        prop_assert!(self.desk.giver.allocator == other.allocator);
-        let still: BTreeMap<ServiceRef, Waiter> = self
+        prop_assert!(self.desk.source.allocator == other.allocator);
+        let still: BTreeMap<ServiceRef, WaitingService> = self
             .desk
             .waiting
             .waiters
@@ -229,8 +229,8 @@ impl Model {
                 request.subject.namespace.clone_from(&owner.namespace);
                 request.subject.namespace_labels.clone_from(self.labels(&owner));
                 request.terms.namespace.clone_from(&owner.namespace);
-                let same_terms = self.desk.giver.allocator.terms(&owner) == Some(&request.terms);
-                let placed = self.desk.giver.place(&owner, &request);
+                let same_terms = self.desk.source.allocator.terms(&owner) == Some(&request.terms);
+                let placed = self.desk.source.allocate(&owner, &request);
                 self.forget(&owner);
                 let missing = match &placed {
                     Some(plan) if plan.missing.is_empty() => None,
@@ -239,7 +239,7 @@ impl Model {
                 };
                 if let Some(missing) = missing {
                     let created = Some(Timestamp::from_second(minute).expect("a time"));
-                    self.wait(Waiter { owner, created, request: *request, missing });
+                    self.wait(WaitingService { owner, created, request: *request, missing });
                 }
                 let planned = placed.iter().flat_map(|plan| &plan.addresses);
                 let left = placed.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
@@ -249,10 +249,10 @@ impl Model {
                     .chain(left.copied())
                     .map(Trigger::Address)
                     .collect();
-                self.serve(&triggers)
+                self.retry(&triggers)
             }
             Event::Release { which, holder } => {
-                let allocator = &self.desk.giver.allocator;
+                let allocator = &self.desk.source.allocator;
                 let used: Vec<(IpAddr, &[ServiceRef])> = allocator.in_use().collect();
                 let Some((address, holders)) = used.get(which % used.len().max(1)) else { return Ok(()) };
                 let (address, owner) = (*address, holders[holder % holders.len()].clone());
@@ -261,22 +261,22 @@ impl Model {
                 let gone = if waits { held } else { vec![address] };
                 self.forget(&owner);
                 for address in &gone {
-                    self.desk.giver.allocator.release(*address, &owner, Moment(0));
+                    self.desk.source.allocator.release(*address, &owner, Moment(0));
                 }
                 let triggers: Vec<_> = gone.into_iter().map(Trigger::Address).collect();
-                self.serve(&triggers)
+                self.retry(&triggers)
             }
             Event::Lift => {
-                let Some(address) = self.desk.giver.allocator.due(Moment(u64::MAX)).next() else {
+                let Some(address) = self.desk.source.allocator.due(Moment(u64::MAX)).next() else {
                     return Ok(());
                 };
-                self.desk.giver.allocator.lift(address);
-                self.serve(&[Trigger::Address(address)])
+                self.desk.source.allocator.lift(address);
+                self.retry(&[Trigger::Address(address)])
             }
             Event::Pools(pools) => {
-                self.desk.giver.allocator.replace_pools(pools.iter().cloned());
+                self.desk.source.allocator.replace_pools(pools.iter().cloned());
                 let before = std::mem::replace(&mut self.desk.pools, pools);
-                self.serve(&[Trigger::Pools(&before)])
+                self.retry(&[Trigger::Pools(&before)])
             }
             Event::Relabel(which, team) => {
                 let labels: Labels =
@@ -287,7 +287,7 @@ impl Model {
                         waiter.request.subject.namespace_labels.clone_from(&labels);
                     }
                 }
-                self.serve(&[Trigger::Namespace(NAMESPACES[which], &labels)])
+                self.retry(&[Trigger::Namespace(NAMESPACES[which], &labels)])
             }
             Event::Forget(who) => {
                 self.forget(&party(who));
@@ -305,7 +305,7 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
     ) {
         let mut model = Model {
-            desk: Desk::new(first),
+            desk: Harness::new(first),
             waiters: BTreeMap::new(),
             teams: [Labels::new(), Labels::new()],
             groups: 0,
@@ -314,6 +314,6 @@ proptest! {
             model.apply(event)?;
         }
         // Nothing was forgotten on the way.
-        model.serve(&[Trigger::Everything])?;
+        model.retry(&[Trigger::Everything])?;
     }
 }

@@ -14,8 +14,11 @@ fn an_ipv6_vip_has_a_router_of_its_own_whose_adverts_come_from_link_local_addres
     cluster.vip("192.0.2.200");
     cluster.vip("2001:db8::200");
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");
-    assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-64", "VRIDs of the families are apart");
+    assert_eq!(plan.routers_by_vip["192.0.2.200"], "v4-192.0.2.0-24-64");
+    assert_eq!(
+        plan.routers_by_vip["2001-db8--200"], "v6-2001-db8---64-64",
+        "VRIDs of the families are apart"
+    );
     let router = &plan.routers["v6-2001-db8---64-64"];
     assert_eq!((router.vrid, router.segment.as_str()), (64, "2001:db8::/64"));
     let mut nodes: Vec<_> =
@@ -33,7 +36,7 @@ fn a_node_without_a_link_local_address_is_no_candidate() {
     cluster.networks[0] = Arc::new(lame);
     cluster.vip("2001:db8::200");
     let plan = cluster.plan();
-    assert_eq!(names(&plan, &plan.carriers["2001-db8--200"]), ["n2"]);
+    assert_eq!(names(&plan, &plan.routers_by_vip["2001-db8--200"]), ["n2"]);
 }
 
 #[test]
@@ -44,13 +47,13 @@ fn a_strangers_vrid_is_taken_in_its_own_family_only() {
     cluster.vip("192.0.2.200");
     cluster.vip("2001:db8::200");
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-65");
-    assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-64");
+    assert_eq!(plan.routers_by_vip["192.0.2.200"], "v4-192.0.2.0-24-65");
+    assert_eq!(plan.routers_by_vip["2001-db8--200"], "v6-2001-db8---64-64");
     let mut heard = NodeNetwork::clone(&cluster.networks[0]);
     heard.spec.foreign_routers[0].source = "fe80::99".parse().expect("address");
     cluster.networks[0] = Arc::new(heard);
     cluster.input.routers.clear();
     let plan = cluster.plan();
-    assert_eq!(plan.carriers["192.0.2.200"], "v4-192.0.2.0-24-64");
-    assert_eq!(plan.carriers["2001-db8--200"], "v6-2001-db8---64-65");
+    assert_eq!(plan.routers_by_vip["192.0.2.200"], "v4-192.0.2.0-24-64");
+    assert_eq!(plan.routers_by_vip["2001-db8--200"], "v6-2001-db8---64-65");
 }

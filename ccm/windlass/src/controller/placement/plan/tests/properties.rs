@@ -87,7 +87,7 @@ proptest! {
             let after = cluster.plan();
             for vip in &cluster.input.vips {
                 let name = vip.name_any();
-                let (carried, unplaced) = (after.carriers.get(&name), after.unplaced.contains_key(&name));
+                let (carried, unplaced) = (after.routers_by_vip.get(&name), after.unplaced.contains_key(&name));
                 let expected = usize::from(vip.spec.quarantine.is_none());
                 prop_assert_eq!(usize::from(carried.is_some()) + usize::from(unplaced), expected, "{}", name);
                 if let Some(router) = carried {
@@ -97,7 +97,7 @@ proptest! {
             }
             let mut vrids = BTreeSet::new();
             for (name, router) in &after.routers {
-                prop_assert!(after.carriers.values().any(|carrier| carrier == name), "{} carries nothing", name);
+                prop_assert!(after.routers_by_vip.values().any(|router| router == name), "{} carries nothing", name);
                 prop_assert!(vrids.insert((router.segment.clone(), router.vrid)), "{} twice", name);
                 prop_assert!(!router.nodes.is_empty());
                 let mut priorities: Vec<_> = router.nodes.iter().map(|node| node.priority).collect();
@@ -124,15 +124,15 @@ proptest! {
                     prop_assert!(kept.iter().zip(&order).all(|(n, o)| n.name == o.name), "order changed");
                 }
             }
-            for carrier in after.carriers.values() {
-                prop_assert!(after.routers.contains_key(carrier));
+            for router in after.routers_by_vip.values() {
+                prop_assert!(after.routers.contains_key(router));
             }
             for address in ["192.0.2.99", "2001:db8:2::99", "192.0.3.99"] {
-                if let Some(named) = cluster.carrier_of_new(address) {
+                if let Some(named) = cluster.router_for_new_vip(address) {
                     cluster.vip(address);
                     let planned = planned(&cluster.input());
                     let name = virtual_ip_name(address.parse().expect(address));
-                    prop_assert_eq!(planned.carriers.get(&name), Some(&named), "what the planner gives {}", address);
+                    prop_assert_eq!(planned.routers_by_vip.get(&name), Some(&named), "what the planner gives {}", address);
                     prop_assert_eq!(&planned.routers, &after.routers, "{} changes the routers", address);
                     cluster.remove_vip(address);
                 }
@@ -161,7 +161,7 @@ proptest! {
             let mut firsts = BTreeMap::<(String, bool), BTreeMap<String, usize>>::new();
             for vip in &cluster.input.vips {
                 let kind = (vip.spec.owners[0].name.clone(), vip.spec.address.is_ipv6());
-                let first = names(&plan, &plan.carriers[&vip.name_any()])[0].clone();
+                let first = names(&plan, &plan.routers_by_vip[&vip.name_any()])[0].clone();
                 *firsts.entry(kind).or_default().entry(first).or_default() += 1;
             }
             for (kind, counts) in firsts {

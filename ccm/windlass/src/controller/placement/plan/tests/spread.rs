@@ -16,7 +16,7 @@ fn vips_of_one_service_are_on_different_nodes_as_far_as_there_are() {
     let plan = cluster.plan();
     let mut firsts = BTreeMap::<String, usize>::new();
     for number in 0..6 {
-        let router = &plan.carriers[&format!("192.0.2.{}", 200 + number)];
+        let router = &plan.routers_by_vip[&format!("192.0.2.{}", 200 + number)];
         *firsts.entry(names(&plan, router)[0].clone()).or_default() += 1;
     }
     assert_eq!(firsts.into_values().collect::<Vec<_>>(), [2, 2, 2]);
@@ -30,7 +30,8 @@ fn a_shared_vip_keeps_away_from_the_others_of_each_of_its_services() {
     cluster.vip_for("p", "192.0.2.101", &["b"]);
     cluster.vip_for("p", "192.0.2.102", &["a", "b"]);
     let plan = cluster.plan();
-    let firsts: BTreeSet<_> = plan.carriers.values().map(|router| names(&plan, router)[0].clone()).collect();
+    let firsts: BTreeSet<_> =
+        plan.routers_by_vip.values().map(|router| names(&plan, router)[0].clone()).collect();
     assert_eq!(firsts.len(), 3);
 }
 
@@ -49,7 +50,7 @@ fn a_router_is_made_for_a_node_that_is_first_in_none_when_a_service_has_vips_on_
     cluster.vip_for("p", "192.0.2.103", &["web"]);
     let plan = cluster.plan();
     assert_eq!(plan.routers.len(), 3);
-    assert_eq!(names(&plan, &plan.carriers["192.0.2.103"])[0], "n2");
+    assert_eq!(names(&plan, &plan.routers_by_vip["192.0.2.103"])[0], "n2");
     // A drained node has none to give.
     cluster.node("n2", false);
     cluster.remove_vip("192.0.2.103");

@@ -71,7 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Cluster {
-    shared: Shared,
+    shared: SharedState,
     version: u64,
 }
 
@@ -231,7 +231,7 @@ impl Cluster {
             let mut state = self.shared.state();
             vip.spec.sources = state.sources_of(vip.spec.address, &vip.spec.owners);
             if placed {
-                vip.spec.virtual_router = state.carrier_of_new(&holder, &vip);
+                vip.spec.virtual_router = state.router_for_new_vip(&holder, &vip);
             }
         }
         vip.metadata.uid = Some(format!("vip-{}", self.version));
@@ -243,15 +243,15 @@ impl Cluster {
     fn settle(&mut self) {
         for _ in 0..8 {
             assert!(self.shared.review_pools(), "all is known");
-            let writes = Writes::new(&self.shared).expect("all is known");
+            let writes = PlannedWrites::new(&self.shared).expect("all is known");
             {
                 let mut state = self.shared.state();
                 state.topology_cache = TopologyCache::default();
                 state.findings = None;
             }
-            let anew = Writes::new(&self.shared).expect("all is known");
+            let anew = PlannedWrites::new(&self.shared).expect("all is known");
             assert_eq!(writes, anew, "with what was worked out before, and without");
-            let writes: Vec<Write> = writes.stages().into_iter().flatten().collect();
+            let writes: Vec<PlannedWrite> = writes.stages().into_iter().flatten().collect();
             if writes.is_empty() {
                 self.check_carriers();
                 return;

@@ -7,7 +7,7 @@ fn at(time: &str) -> Timestamp {
 }
 
 /// A Service whose addresses another controller wrote at that time, and of which Windlass says this.
-fn service(wrote: Option<&str>, said: Option<&str>) -> Service {
+fn service(wrote: Option<&str>, condition_status: Option<&str>) -> Service {
     let written = |time: &str| {
         json!({ "manager": "old-balancer", "time": time, "subresource": "status",
                 "fieldsV1": { "f:status": { "f:loadBalancer": { "f:ingress": {} } } } })
@@ -19,7 +19,7 @@ fn service(wrote: Option<&str>, said: Option<&str>) -> Service {
     serde_json::from_value(json!({
         "metadata": { "namespace": "ns", "name": "web", "managedFields": Vec::from_iter(wrote.map(written)) },
         "spec": { "type": "LoadBalancer" },
-        "status": { "conditions": Vec::from_iter(said.map(condition)) },
+        "status": { "conditions": Vec::from_iter(condition_status.map(condition)) },
     }))
     .expect("a Service")
 }
@@ -45,8 +45,8 @@ fn what_was_there_first_is_removed_once_and_what_is_written_again_stays() {
         ("nothing is claimed", Some(before), Some("False"), None, false),
         ("nonsense for a condition", Some(after), Some("Unknown"), Some(claimed), false),
     ];
-    for (what, wrote, said, claimed, removed) in rows {
-        let found = leaver(&service(wrote, said), claimed.map(at));
+    for (what, wrote, condition_status, claimed, removed) in rows {
+        let found = leftover_writer(&service(wrote, condition_status), claimed.map(at));
         let expected = removed.then(|| Writer { name: Some("old-balancer".into()), time: wrote.map(at) });
         assert_eq!(found, expected, "{what}");
     }
@@ -59,12 +59,12 @@ fn what_is_told_names_the_entries_who_wrote_them_and_why_they_are_removed() {
             .expect("entries");
     let writer = Writer { name: Some("old-balancer".into()), time: None };
     assert_eq!(
-        words(&entries, Some(&writer), false),
+        removal_message(&entries, Some(&writer), false),
         "removed 203.0.113.9, lb.example from the status, left there by controller \"old-balancer\": no pool holds it, and \
          Windlass serves this Service now. A controller that does serve it writes it again, and then it stays"
     );
     assert_eq!(
-        words(&entries[..1], None, true),
+        removal_message(&entries[..1], None, true),
         "removed 203.0.113.9 from the status, written by another controller: no pool holds it, and spec.loadBalancerClass \
          gives this Service to Windlass alone"
     );
@@ -91,7 +91,8 @@ fn an_entry_that_is_added_concerns_a_service_of_our_class() {
         (ours(), &json!([]), &own, false, "our own"),
         (Value::Null, &own, &more, false, "of a classless one"),
     ] {
-        let found = is_littered(&shows(class.clone(), old.clone()), &shows(class, new.clone()), is_ours);
+        let found =
+            adds_foreign_ingress(&shows(class.clone(), old.clone()), &shows(class, new.clone()), is_ours);
         assert_eq!(found, littered, "{what}");
     }
 }

@@ -1,0 +1,140 @@
+//! HTTP requests and their responses.
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
+
+use super::auth::{Access, AuthError, AuthFilter, AuthRequest};
+use super::health::{HealthChecks, HealthQuery, Probe};
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// What is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route<'a> {
+    /// A probe, and the path behind its name.
+    Health(Probe, &'a str),
+    Metrics,
+    Slis,
+}
+
+fn route(path: &str) -> Option<Route<'_>> {
+    match path {
+        "/metrics" => return Some(Route::Metrics),
+        "/metrics/slis" => return Some(Route::Slis),
+        _ => {}
+    }
+    [Probe::Healthz, Probe::Livez, Probe::Readyz].into_iter().find_map(|probe| {
+        let rest = path.strip_prefix('/')?.strip_prefix(probe.name())?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(Route::Health(probe, rest))
+    })
+}
+
+/// Answers HTTP requests.
+#[derive(Debug)]
+pub(crate) struct RequestHandler {
+    /// `None`: anybody who can connect may read everything.
+    pub(crate) auth_filter: Option<AuthFilter>,
+    pub(crate) health: HealthChecks,
+    pub(crate) registry: Registry,
+}
+
+impl RequestHandler {
+    /// Answers a request, whose body is not read.
+    pub(crate) async fn handle<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        let access = match &self.auth_filter {
+            None => Ok(Access::Authorized),
+            Some(auth_filter) => {
+                let verb = request.method().as_str().to_ascii_lowercase();
+                let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+                auth_filter.authorize(AuthRequest { verb: &verb, path, authorization }).await
+            }
+        };
+        let access = match access {
+            Ok(access) => access,
+            Err(error) => return reject(path, &error),
+        };
+        let Some(route) = route(path) else {
+            return respond(StatusCode::NOT_FOUND, PLAIN, format!("there is nothing at {path}\n"));
+        };
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let text = format!("{} cannot be done here; use GET\n", request.method());
+            let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, PLAIN, text);
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match route {
+            Route::Health(probe, rest) => {
+                let health_query = HealthQuery::new(probe, rest, request.uri().query().unwrap_or_default());
+                let reasons = access == Access::Authorized;
+                let (code, text) = self.health.report(&health_query).answer(&health_query, reasons);
+                let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                respond(code, PLAIN, text)
+            }
+            Route::Metrics => metrics(&self.registry),
+            Route::Slis => metrics(self.health.slis()),
+        }
+    }
+}
+
+fn reject(path: &str, error: &AuthError) -> Response<Full<Bytes>> {
+    tracing::debug!(path, refusal = %error, "request refused");
+    let code = match error {
+        AuthError::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+        AuthError::Forbidden(_) => StatusCode::FORBIDDEN,
+        AuthError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut response = respond(code, PLAIN, format!("{error}\n"));
+    if code == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
+    match TextEncoder::new().encode_to_string(&registry.gather()) {
+        Ok(body) => respond(StatusCode::OK, TEXT_FORMAT, body),
+        Err(_) => respond(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            PLAIN,
+            "the metrics could not be written as text\n".to_owned(),
+        ),
+    }
+}
+
+fn respond(code: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_exact_paths() {
+        let table = [
+            ("/healthz", Some(Route::Health(Probe::Healthz, ""))),
+            ("/livez/ping", Some(Route::Health(Probe::Livez, "/ping"))),
+            ("/readyz/", Some(Route::Health(Probe::Readyz, "/"))),
+            ("/healthzz", None),
+            ("healthz", None),
+            ("/metrics", Some(Route::Metrics)),
+            ("/metrics/slis", Some(Route::Slis)),
+            ("/metrics/", None),
+            ("/configz", None),
+            ("/", None),
+            ("*", None),
+        ];
+        for (path, expected) in table {
+            assert_eq!(route(path), expected, "{path}");
+        }
+    }
+}

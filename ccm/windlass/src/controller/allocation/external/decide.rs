@@ -1,0 +1,139 @@
+//! Which external IPs are announced, and which are rejected. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Service;
+use windlass_api::ServiceRef;
+use windlass_ipam::{Subject, Terms};
+
+use super::external_ips;
+use crate::controller::allocation::pools::ReviewedPool;
+
+/// Reason of the event for a rejected external IP.
+pub(super) const REFUSED: &str = "ExternalIPRefused";
+
+/// Whether the Service wants `address` as an external IP and may have it: what it holds for this reason it keeps as long as
+/// this is so.
+pub(crate) fn wants_external(
+    service: &Service,
+    subject: &Subject,
+    address: IpAddr,
+    pools: &[ReviewedPool],
+) -> bool {
+    service.metadata.deletion_timestamp.is_none()
+        && external_ips(service).contains(&address)
+        && pool_of(pools, address).is_some_and(|pool| pool.admits_external(subject).is_ok())
+}
+
+/// A Service with external IPs.
+#[derive(Debug, Clone)]
+pub(crate) struct Requester {
+    pub(crate) owner: ServiceRef,
+    pub(crate) subject: Subject,
+    /// Its ports count.
+    pub(crate) terms: Terms,
+}
+
+/// A holder of an address, and its sharing terms.
+#[derive(Debug, Clone)]
+pub(crate) struct Holder {
+    pub(crate) owner: ServiceRef,
+    pub(crate) terms: Terms,
+}
+
+/// What is to be done about one address in `spec.externalIPs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ExternalIpDecision {
+    /// No pool has it: it is not managed here.
+    InNoPool,
+    /// The Service has it already.
+    AlreadyHeld,
+    /// It is to be claimed for the Service, alone or together with who has it.
+    Claim,
+    /// It is not announced: a sentence for an event.
+    Rejected(String),
+}
+
+/// Decides on one address. `holders` have it; `kept_back` says why nobody may have it for now.
+pub(crate) fn decide(
+    requester: &Requester,
+    address: IpAddr,
+    pools: &[ReviewedPool],
+    holders: &[Holder],
+    kept_back: Option<&str>,
+) -> ExternalIpDecision {
+    let Some(pool) = pool_of(pools, address) else { return ExternalIpDecision::InNoPool };
+    let refused =
+        |why: String| ExternalIpDecision::Rejected(format!("external IP {address} is not announced: {why}"));
+    if let Err(why) = pool.admits_external(&requester.subject) {
+        return refused(why);
+    }
+    if holders.iter().any(|holder| holder.owner == requester.owner) {
+        return ExternalIpDecision::AlreadyHeld;
+    }
+    if let Some(why) = kept_back {
+        return refused(why.to_owned());
+    }
+    for Holder { owner, terms } in holders {
+        let who = format!("Service {owner}");
+        if owner.namespace != requester.owner.namespace {
+            return refused(format!("{who} of another namespace has it: use another address"));
+        }
+        if let Some(port) = terms.ports.intersection(&requester.terms.ports).next() {
+            return refused(format!(
+                "{who} has it and listens on port {} too: use another port or address",
+                port.number
+            ));
+        }
+    }
+    if holders.is_empty() && pool.pool.reserved.contains(address) {
+        return refused(format!(
+            "pool {:?} keeps it back (spec.avoidReserved, or its condition Ready says why): use another address",
+            pool.pool.name
+        ));
+    }
+    ExternalIpDecision::Claim
+}
+
+fn pool_of(pools: &[ReviewedPool], address: IpAddr) -> Option<&ReviewedPool> {
+    pools.iter().find(|reviewed| reviewed.pool.addresses.contains(address))
+}
+
+/// Rejections that were reported: each is reported once, and again only after it was over.
+#[derive(Debug, Default)]
+pub(crate) struct ReportedRejections {
+    refused: BTreeMap<ServiceRef, BTreeSet<String>>,
+    begun: bool,
+}
+
+impl ReportedRejections {
+    /// A pass over all Services begins. Returns whether it is the first: its rejections a process before this one may have
+    /// reported.
+    pub(crate) fn begin_pass(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true)
+    }
+
+    /// Of the present rejections of `owner`, those that were not reported yet.
+    pub(crate) fn unreported(&mut self, owner: &ServiceRef, refused: BTreeSet<String>) -> Vec<String> {
+        let known = self.refused.remove(owner).unwrap_or_default();
+        let unreported = refused.difference(&known).cloned().collect();
+        if !refused.is_empty() {
+            self.refused.insert(owner.clone(), refused);
+        }
+        unreported
+    }
+
+    /// Whether nothing is refused.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.refused.is_empty()
+    }
+
+    /// Forgets Services that have no external IPs any more.
+    pub(crate) fn keep_only(&mut self, owners: &BTreeSet<ServiceRef>) {
+        self.refused.retain(|owner, _| owners.contains(owner));
+    }
+}
+
+#[cfg(test)]
+mod tests;

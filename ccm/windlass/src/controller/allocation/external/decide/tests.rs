@@ -1,0 +1,152 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_api::VirtualIPPool;
+use windlass_ipam::{Port, Protocol};
+
+use super::*;
+use crate::controller::allocation::pools::{UnusableAddresses, review};
+
+fn service(external_ips: &[&str], extra: &Value) -> Service {
+    let mut service = json!({
+        "metadata": { "namespace": "ns", "name": "s", "uid": "s" },
+        "spec": { "type": "ClusterIP", "externalIPs": external_ips },
+    });
+    if let Some(fields) = extra.as_object() {
+        service["metadata"].as_object_mut().expect("metadata").extend(fields.clone());
+    }
+    serde_json::from_value(service).expect("a Service")
+}
+
+fn pools(fields: &Value) -> Vec<ReviewedPool> {
+    let mut pool = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": { "name": "p" }, "spec": fields,
+    });
+    pool["spec"]["addresses"] = json!(["192.0.2.0/29", "2001:db8::/64"]);
+    let pool: VirtualIPPool = serde_json::from_value(pool).expect("a pool");
+    review(&[Arc::new(pool)], &UnusableAddresses::default(), &[], |_| false)
+}
+
+fn open() -> Vec<ReviewedPool> {
+    pools(&json!({ "allowExternalIPs": true }))
+}
+
+fn owner(namespace: &str, name: &str) -> ServiceRef {
+    ServiceRef { namespace: namespace.into(), name: name.into(), uid: name.into() }
+}
+
+fn terms(namespace: &str, ports: &[u16]) -> Terms {
+    let ports = ports.iter().map(|number| Port { protocol: Protocol::Tcp, number: *number }).collect();
+    Terms { ports, ..Terms::alone(namespace) }
+}
+
+fn holder(namespace: &str, name: &str, ports: &[u16]) -> Holder {
+    Holder { owner: owner(namespace, name), terms: terms(namespace, ports) }
+}
+
+fn subject() -> Subject {
+    Subject { namespace: "ns".into(), ..Subject::default() }
+}
+
+fn requester() -> Requester {
+    Requester { owner: owner("ns", "s"), subject: subject(), terms: terms("ns", &[80]) }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect(text)
+}
+
+#[test]
+fn external_ips_are_taken_each_once_and_in_order() {
+    let service = service(&["192.0.2.3", "2001:db8::1", "192.0.2.3"], &json!({}));
+    assert_eq!(external_ips(&service), [ip("192.0.2.3"), ip("2001:db8::1")]);
+}
+
+#[test]
+fn what_becomes_of_an_external_ip() {
+    let claim = ExternalIpDecision::Claim;
+    let refused =
+        |why: &str| ExternalIpDecision::Rejected(format!("external IP 192.0.2.3 is not announced: {why}"));
+    let decide = |pools: &[ReviewedPool], holders: &[Holder]| {
+        decide(&requester(), ip("192.0.2.3"), pools, holders, None)
+    };
+    assert_eq!(decide(&open(), &[]), claim);
+    assert_eq!(
+        decide(&[], &[]),
+        ExternalIpDecision::InNoPool,
+        "an address of no pool is none of our business"
+    );
+    assert_eq!(
+        decide(&pools(&json!({})), &[]),
+        refused("pool \"p\" does not allow external IPs: set spec.allowExternalIPs there")
+    );
+    assert_eq!(
+        decide(&pools(&json!({ "allowExternalIPs": true, "namespaces": ["other"] })), &[]),
+        refused("pool \"p\" is not for Services of this namespace (only other)")
+    );
+    // Together with others of its namespace, if the ports differ.
+    assert_eq!(decide(&open(), &[holder("ns", "s", &[80])]), ExternalIpDecision::AlreadyHeld);
+    assert_eq!(decide(&open(), &[holder("ns", "b", &[443])]), claim);
+    assert_eq!(
+        decide(&open(), &[holder("ns", "b", &[443]), holder("ns", "c", &[80])]),
+        refused("Service ns/c has it and listens on port 80 too: use another port or address")
+    );
+    assert_eq!(
+        decide(&open(), &[holder("other", "b", &[443])]),
+        refused("Service other/b of another namespace has it: use another address")
+    );
+    // What it has it keeps as long as the pool lets it, and no longer.
+    assert_eq!(
+        decide(&open(), &[holder("ns", "b", &[80]), holder("ns", "s", &[80])]),
+        ExternalIpDecision::AlreadyHeld
+    );
+    assert!(matches!(
+        decide(&pools(&json!({})), &[holder("ns", "s", &[80])]),
+        ExternalIpDecision::Rejected(_)
+    ));
+}
+
+#[test]
+fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
+    let why = "another station has it";
+    let verdict = decide(&requester(), ip("192.0.2.3"), &open(), &[], Some(why));
+    assert_eq!(
+        verdict,
+        ExternalIpDecision::Rejected(format!("external IP 192.0.2.3 is not announced: {why}"))
+    );
+    let reserved = pools(&json!({ "allowExternalIPs": true, "avoidReserved": "Subnet" }));
+    let verdict = decide(&requester(), ip("192.0.2.0"), &reserved, &[], None);
+    let why =
+        "pool \"p\" keeps it back (spec.avoidReserved, or its condition Ready says why): use another address";
+    assert_eq!(
+        verdict,
+        ExternalIpDecision::Rejected(format!("external IP 192.0.2.0 is not announced: {why}"))
+    );
+}
+
+#[test]
+fn a_service_wants_an_external_ip_while_it_names_it_and_the_pool_lets_it() {
+    let wants = |service: &Service, address: &str, pools: &[ReviewedPool]| {
+        wants_external(service, &subject(), ip(address), pools)
+    };
+    let plain = service(&["192.0.2.3", "203.0.113.1"], &json!({}));
+    assert!(wants(&plain, "192.0.2.3", &open()));
+    assert!(!wants(&plain, "192.0.2.4", &open()), "it does not name it");
+    assert!(!wants(&plain, "203.0.113.1", &open()), "no pool has it");
+    assert!(!wants(&plain, "192.0.2.3", &pools(&json!({}))), "the pool does not let it");
+    let going = service(&["192.0.2.3"], &json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }));
+    assert!(!wants(&going, "192.0.2.3", &open()), "it is being deleted");
+}
+
+#[test]
+fn a_refusal_is_told_once_and_again_after_it_was_over() {
+    let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>();
+    let (mut reported_rejections, a) = (ReportedRejections::default(), owner("ns", "a"));
+    assert_eq!(reported_rejections.unreported(&a, set(&["x", "y"])), ["x", "y"]);
+    assert_eq!(reported_rejections.unreported(&a, set(&["y", "z"])), ["z"]);
+    assert_eq!(reported_rejections.unreported(&a, set(&["y", "z"])), Vec::<String>::new());
+    assert_eq!(reported_rejections.unreported(&a, set(&[])), Vec::<String>::new());
+    assert_eq!(reported_rejections.unreported(&a, set(&["z"])), ["z"]);
+    reported_rejections.keep_only(&BTreeSet::new());
+    assert_eq!(reported_rejections.unreported(&a, set(&["z"])), ["z"]);
+}

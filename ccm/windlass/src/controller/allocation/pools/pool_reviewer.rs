@@ -1,0 +1,70 @@
+//! Reviews the pools again only if something changed that matters to them. Any other change in a cluster of thousands of
+//! Services costs the comparison of some counters.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use windlass_api::virtual_ip_name;
+
+use super::{ExternalUse, ReviewedPool, UnusableAddresses, review};
+use crate::controller::stores::Stores;
+
+/// The last review and what it was made from.
+#[derive(Debug, Default)]
+pub(crate) struct PoolReviewer {
+    /// Revisions of the caches of pools, nodes, node networks and ServiceCIDRs.
+    seen: Option<[u64; 4]>,
+    unusable: UnusableAddresses,
+    external_uses: Vec<ExternalUse>,
+    /// Addresses of nodes that a pool has, and whether they are VIPs.
+    node_addresses: Vec<(IpAddr, bool)>,
+    reviewed: Arc<[ReviewedPool]>,
+}
+
+impl PoolReviewer {
+    /// Reviews the pools if need be, and says whether it did.
+    pub(crate) fn refresh(&mut self, stores: &Stores, external: Vec<ExternalUse>) -> bool {
+        let revisions = [
+            stores.pools.revision(),
+            stores.nodes.revision(),
+            stores.networks.revision(),
+            stores.service_cidrs.revision(),
+        ];
+        let is_vip = |address: IpAddr| stores.vips.get(&virtual_ip_name(address)).is_some();
+        let claims_changed =
+            self.node_addresses.iter().any(|(address, claimed)| is_vip(*address) != *claimed);
+        let [pools, others @ ..] = revisions;
+        let pools_changed = self.seen.is_none_or(|[seen, ..]| seen != pools);
+        let others_changed = self.seen.is_none_or(|[_, seen @ ..]| seen != others);
+        self.seen = Some(revisions);
+        let mut changed = pools_changed || claims_changed || external != self.external_uses;
+        if others_changed {
+            let nodes = stores.nodes.list();
+            let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
+            let networks: Vec<_> = stores.networks.iter().map(|network| &**network).collect();
+            let service_cidrs: Vec<_> = stores.service_cidrs.iter().map(|cidr| &**cidr).collect();
+            let unusable = UnusableAddresses::new(&nodes, &networks, &service_cidrs);
+            changed |= unusable != self.unusable;
+            self.unusable = unusable;
+        }
+        if !changed {
+            return false;
+        }
+        self.external_uses = external;
+        let pools: Vec<_> = stores.pools.iter().cloned().collect();
+        self.reviewed = review(&pools, &self.unusable, &self.external_uses, is_vip).into();
+        self.node_addresses =
+            self.reviewed.iter().flat_map(|one| one.node_addresses.iter().copied()).collect();
+        true
+    }
+
+    /// The node that has `address` itself.
+    pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
+        self.unusable.nodes.get(&address).map(String::as_str)
+    }
+
+    /// The pools as they were reviewed last.
+    pub(crate) fn reviewed(&self) -> Arc<[ReviewedPool]> {
+        Arc::clone(&self.reviewed)
+    }
+}

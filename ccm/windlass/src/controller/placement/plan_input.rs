@@ -1,0 +1,64 @@
+//! The planner's input, from the state.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool};
+
+use super::plan::{PlacementClass, PlanInput, PoolPlacement, ReadyRouters, Topology};
+use crate::controller::state::ClusterState;
+use crate::controller::stores::Stores;
+
+#[cfg(test)]
+mod tests;
+
+/// The input of a plan.
+pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
+    let topology = state.topology_cache.topology(&state.stores);
+    PlanInput {
+        vips: state.stores.vips.iter().cloned().collect(),
+        ..input_without_vips(&state.stores, topology)
+    }
+}
+
+/// The input without the VIPs.
+fn input_without_vips(stores: &Stores, topology: Arc<Topology>) -> PlanInput {
+    let routers = stores.routers.iter().cloned().collect();
+    PlanInput { pools: pools(stores), vips: Vec::new(), routers, topology }
+}
+
+/// The pools' settings for placement, by their names.
+pub(crate) fn pools(stores: &Stores) -> BTreeMap<String, PoolPlacement> {
+    stores.pools.iter().map(|pool| (pool.name_any(), pool_placement(pool))).collect()
+}
+
+fn pool_placement(pool: &VirtualIPPool) -> PoolPlacement {
+    PoolPlacement {
+        interface: pool.spec.interface.clone(),
+        interval_ms: pool.spec.advertisement_interval_milliseconds,
+    }
+}
+
+impl ClusterState {
+    /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write.
+    /// `None`: the planner decides when the object exists.
+    pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
+        let address = vip.spec.address;
+        let is_sibling = |other: &IpAddr| *other != address && other.is_ipv4() == address.is_ipv4();
+        if self.ledger.held_by(holder).iter().any(is_sibling) {
+            return None;
+        }
+        let Self { topology_cache, stores, loads, .. } = self;
+        let pool = pool_placement(stores.pools.get(&vip.spec.pool)?);
+        let topology = topology_cache.topology(stores);
+        let segment = topology.segment(address, &pool)?;
+        let ready = topology_cache.ready_routers(PlacementClass::new(segment, &pool), || {
+            ReadyRouters::new(&input_without_vips(stores, topology), segment, &pool)
+        });
+        let router = ready.next(|router| loads.of(router))?.to_owned();
+        loads.expect(address, router.clone());
+        Some(router)
+    }
+}

@@ -1,0 +1,97 @@
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use serde_json::{Value, json};
+use windlass_api::{NodeNetwork, VirtualIPSpec, VirtualRouter, virtual_ip_name};
+
+use super::*;
+use crate::controller::state::shared::SharedState;
+
+fn object<K: serde::de::DeserializeOwned>(body: Value) -> K {
+    serde_json::from_value(body).expect("an object")
+}
+
+fn custom<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: &Value) -> K {
+    object(json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "spec": spec,
+        "metadata": { "name": name, "uid": name, "resourceVersion": "1" },
+    }))
+}
+
+fn holder(name: &str) -> ServiceRef {
+    ServiceRef { namespace: "ns".into(), name: name.into(), uid: name.into() }
+}
+
+fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
+    let address = IpAddr::from([192, 0, 2, last]);
+    let spec = VirtualIPSpec {
+        former_pools: Vec::new(),
+        address,
+        pool: "p".into(),
+        owners: vec![holder(owner)],
+        virtual_router: router.map(str::to_owned),
+        sources: Vec::new(),
+        quarantine: None,
+    };
+    let mut vip = VirtualIP::new(&virtual_ip_name(address), spec);
+    vip.metadata.uid = Some(format!("vip-{last}"));
+    vip.metadata.resource_version = Some("2".into());
+    vip
+}
+
+/// Two nodes on 192.0.2.0/24, first in one virtual router each, `a` and `b`.
+fn shared(vips: Vec<VirtualIP>) -> SharedState {
+    let shared = SharedState::default();
+    let interfaces = |number: u8| json!([{ "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": [format!("192.0.2.{number}/24")] }]);
+    let network = |number| {
+        custom::<NodeNetwork>(
+            "NodeNetwork",
+            &format!("n{number}"),
+            &json!({ "interfaces": interfaces(number) }),
+        )
+    };
+    let router = |name: &str, vrid: u8, order: [u8; 2]| {
+        let nodes = order.iter().zip([254, 238]).map(|(number, priority)| {
+            json!({ "name": format!("n{number}"), "priority": priority, "interface": "eth0",
+                    "address": format!("192.0.2.{number}") })
+        });
+        let spec = json!({ "vrid": vrid, "segment": "192.0.2.0/24", "nodes": nodes.collect::<Vec<_>>(),
+                           "advertisementIntervalMilliseconds": 100 });
+        custom::<VirtualRouter>("VirtualRouter", name, &spec)
+    };
+    let node =
+        |name| object::<Node>(json!({ "metadata": { "name": name, "uid": name, "resourceVersion": "1" } }));
+    shared.list(vec![custom::<VirtualIPPool>(
+        "VirtualIPPool",
+        "p",
+        &json!({ "addresses": ["192.0.2.128/25"] }),
+    )]);
+    shared.list(vips);
+    shared.list(vec![router("a", 64, [1, 2]), router("b", 65, [2, 1])]);
+    shared.list(vec![network(1), network(2)]);
+    shared.list::<Service>(Vec::new());
+    shared.list(vec![node("n1"), node("n2")]);
+    shared.list::<Namespace>(Vec::new());
+    assert!(shared.state().ready, "every list is complete");
+    shared
+}
+
+fn named(shared: &SharedState, last: u8, owner: &str) -> Option<String> {
+    shared.state().router_for_new_vip(&holder(owner), &vip(last, owner, None))
+}
+
+#[test]
+fn vips_made_at_the_same_time_name_the_routers_in_turn() {
+    let shared =
+        shared(vec![vip(128, "s1", Some("a")), vip(129, "s2", Some("b")), vip(130, "s3", Some("b"))]);
+    let names = [131, 132, 133].map(|last| named(&shared, last, "new"));
+    assert_eq!(names, ["a", "a", "b"].map(|name| Some(name.to_owned())), "none of them is known yet");
+    shared.learn(vip(131, "new", Some("a")));
+    assert_eq!(named(&shared, 134, "newer"), Some("a".to_owned()), "and each counts once");
+    assert_eq!(named(&shared, 135, "newest"), Some("b".to_owned()));
+}
+
+#[test]
+fn the_planner_places_the_second_address_of_a_service() {
+    let shared = shared(vec![vip(128, "s1", Some("a")), vip(129, "s2", Some("b"))]);
+    assert_eq!(named(&shared, 130, "s1"), None);
+    assert!(named(&shared, 130, "s3").is_some());
+}

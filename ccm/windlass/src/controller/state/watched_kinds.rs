@@ -1,0 +1,197 @@
+//! The kinds that the controller watches: what a change of each means to the state, and how soon the planner is to run.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::ResourceExt as _;
+use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_ccm::ServiceKey;
+use windlass_ccm::service::is_stable;
+use windlass_ccm::store::Change;
+
+use super::ClusterState;
+use crate::controller::allocation::pools::UnusableAddresses;
+use crate::controller::allocation::sources;
+use crate::controller::state::wakeup::Urgency;
+use crate::controller::stores::{ObjectStore, Stores};
+
+/// A kind that the controller watches.
+pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
+    /// The store of this kind.
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self>;
+
+    /// The object without what nobody reads, as it is stored.
+    fn slimmed(mut self) -> Self {
+        self.meta_mut().managed_fields = None;
+        self
+    }
+
+    /// Updates the state after a change of the store, and returns the Services to sync.
+    fn on_change(_state: &mut ClusterState, _change: &Change<Self>) -> Vec<ServiceKey> {
+        Vec::new()
+    }
+
+    /// How soon the planner is to run after a change.
+    fn urgency(_change: &Change<Self>) -> Urgency {
+        Urgency::Now
+    }
+}
+
+/// Whether the object existed before and after, with the same `part`.
+fn same<K, T: PartialEq>(change: &Change<K>, part: impl Fn(&K) -> &T) -> bool {
+    matches!((&change.old, &change.new), (Some(old), Some(new)) if part(old) == part(new))
+}
+
+impl WatchedKind for VirtualIPPool {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.pools
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.invalidate_by_pool(change);
+        if !state.ready {
+            return Vec::new();
+        }
+        let mut keys = state.review_pools().1;
+        let on_removal = |pool: &Option<Arc<Self>>| pool.as_ref().map(|pool| pool.spec.on_removal);
+        if on_removal(&change.old) != on_removal(&change.new) {
+            keys.extend(state.services_outside_pools());
+        }
+        keys
+    }
+
+    /// Its status is what the planner itself wrote last.
+    fn urgency(change: &Change<Self>) -> Urgency {
+        if same(change, |pool| &pool.spec) { Urgency::Soon } else { Urgency::Now }
+    }
+}
+
+impl WatchedKind for VirtualIP {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.vips
+    }
+
+    fn slimmed(mut self) -> Self {
+        self.metadata.managed_fields = None;
+        self.spec.owners.shrink_to_fit();
+        if let Some(status) = &mut self.status {
+            status.conditions.shrink_to_fit();
+        }
+        self
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.invalidate_by_vip(change);
+        state.on_vip_change(change)
+    }
+
+    /// A VIP without a virtual router waits for one. A changed status does not affect the plan.
+    fn urgency(change: &Change<Self>) -> Urgency {
+        match &change.new {
+            Some(new) if new.spec.virtual_router.is_none() && !same(change, |vip| &vip.spec) => Urgency::Now,
+            Some(_) | None => Urgency::Soon,
+        }
+    }
+}
+
+impl WatchedKind for VirtualRouter {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.routers
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.invalidate_by_router(change);
+        Vec::new()
+    }
+
+    /// Agents write the status for people to read.
+    fn urgency(change: &Change<Self>) -> Urgency {
+        if same(change, |router| &router.spec) { Urgency::Never } else { Urgency::Now }
+    }
+}
+
+impl WatchedKind for NodeNetwork {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.networks
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.invalidate_by_network(change);
+        let addresses = |network: &Arc<Self>| {
+            let spec = &network.spec;
+            (spec.interfaces.clone(), spec.primary_addresses.clone(), spec.further_addresses.clone())
+        };
+        if let Some(new) = &change.new
+            && change.old.as_ref().map(addresses) != Some(addresses(new))
+        {
+            state.readdressed_nodes.push(new.name_any());
+        }
+        Vec::new()
+    }
+
+    /// Its metadata does not matter here.
+    fn urgency(change: &Change<Self>) -> Urgency {
+        if same(change, |network| &network.spec) { Urgency::Never } else { Urgency::Now }
+    }
+}
+
+impl WatchedKind for Service {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.services
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.on_external_ips_change(change);
+        state.on_service_change(change)
+    }
+
+    /// An address that the Service left is not urgent; source ranges are.
+    fn urgency(change: &Change<Self>) -> Urgency {
+        if sources::may_differ(change) { Urgency::Now } else { Urgency::Soon }
+    }
+}
+
+impl WatchedKind for Namespace {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.namespaces
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.on_namespace_change(change)
+    }
+
+    /// Its labels only matter to pools, for new addresses.
+    fn urgency(_: &Change<Self>) -> Urgency {
+        Urgency::Soon
+    }
+}
+
+impl WatchedKind for Node {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.nodes
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.invalidate_by_node(change);
+        Vec::new()
+    }
+
+    /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
+    /// looks at whether they are stable, the pools at their addresses and those of their pods.
+    fn urgency(change: &Change<Self>) -> Urgency {
+        let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
+        match (&change.old, &change.new) {
+            (Some(old), Some(new)) if is_stable(old) == is_stable(new) && unusable(old) == unusable(new) => {
+                Urgency::Never
+            }
+            (_, _) => Urgency::Now,
+        }
+    }
+}
+
+impl WatchedKind for ServiceCIDR {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.service_cidrs
+    }
+}
