@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_ccm::conditions::find;
-use windlass_ipam::Planned;
+use windlass_ipam::PlannedAddress;
 
 /// What a condition says of an address that a Service has, as far as it does not depend on its pool.
 fn from(address: IpAddr) -> String {
@@ -38,8 +38,8 @@ fn items(service: &Service) -> impl Iterator<Item = &str> {
 }
 
 /// Which of these addresses is from where, for a Service that names `pool`.
-pub(crate) fn has(pool: Option<&str>, kept: &[&Planned]) -> String {
-    let named = |planned: &&Planned| {
+pub(crate) fn has(pool: Option<&str>, kept: &[&PlannedAddress]) -> String {
+    let named = |planned: &&PlannedAddress| {
         let its = planned.pool.as_deref();
         let its_pool = its.map_or_else(|| "no pool".to_owned(), |its| format!("pool {its:?}"));
         let instead = pool.filter(|pool| its != Some(*pool)).map(|pool| format!(" instead of pool {pool:?}"));

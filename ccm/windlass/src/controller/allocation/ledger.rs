@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use windlass_api::{Quarantine, QuarantineReason, REASON_AGENT_STOPPED, ServiceRef, VirtualIP};
 use windlass_ipam::{
-    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
+    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, QuarantineCause, Quarantined, Request,
+    Terms,
 };
 
 use crate::controller::stores::clock::moment;
@@ -159,8 +160,10 @@ impl Entry {
 
 fn kept_back(object: &Seen, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
     let (former, reason) = match quarantine.reason {
-        QuarantineReason::Released => (object.owners.clone(), Reason::Released),
-        QuarantineReason::AddressTaken | QuarantineReason::Unknown => (Vec::new(), Reason::AddressTaken),
+        QuarantineReason::Released => (object.owners.clone(), QuarantineCause::Released),
+        QuarantineReason::AddressTaken | QuarantineReason::Unknown => {
+            (Vec::new(), QuarantineCause::AddressTaken)
+        }
     };
     Quarantined { former, until: moment(quarantine.until.0), reason }
 }
@@ -455,7 +458,7 @@ impl Ledger {
         let joining: Vec<_> =
             holds.iter().filter(|one| !held.contains(one) || !stays(one)).cloned().collect();
         // Whether it is kept back is what the object says, not what the pool would have.
-        self.allocator.lift(address);
+        self.allocator.end_quarantine(address);
         match after {
             Standing::Held(_) => {
                 for holder in &joining {
@@ -470,13 +473,13 @@ impl Ledger {
 
     /// The objects whose quarantine has ended, with UID and version.
     pub(crate) fn due(&self, now: Timestamp) -> Vec<(IpAddr, Seen)> {
-        let due = self.allocator.due(moment(now));
+        let due = self.allocator.ended_quarantines(moment(now));
         due.filter_map(|address| Some((address, self.entries.get(&address)?.object.clone()?))).collect()
     }
 
     /// When the next quarantine ends.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let due = self.allocator.next_due()?;
+        let due = self.allocator.next_quarantine_end()?;
         Timestamp::from_millisecond(i64::try_from(due.0).ok()?).ok()
     }
 

@@ -81,10 +81,11 @@ impl State {
         let held = self.ledger.held_by(holder);
         let mut outside =
             held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
-        request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
+        request.may_replace_unpooled =
+            outside.peek().is_some() && outside.all(|address| self.may_move(address));
         if let Some(pool) = &request.pool {
-            request.stays = self.ledger.held_by(holder);
-            request.stays.retain(|address| self.was_given_by(holder, pool, *address));
+            request.given_from_pool = self.ledger.held_by(holder);
+            request.given_from_pool.retain(|address| self.was_given_by(holder, pool, *address));
         }
         request.inherited = self.ledger.inherited(holder);
         Ok(request)
@@ -114,7 +115,7 @@ impl State {
             return;
         }
         // What it has yet to leave it was given by another wish.
-        match pool.filter(|_| plan.leaves.is_empty()) {
+        match pool.filter(|_| plan.to_release.is_empty()) {
             Some(pool) => drop(self.named_pools.insert(holder.clone(), pool)),
             None => self.forget_pool(holder),
         }

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
+use windlass_ipam::{Acquisition, AddressSet, Allocator, Family, Labels, Plan, Pool, Request, Terms};
 
 use self::groups::{GroupId, Groups, Place, Turn, Urgency};
 
@@ -264,7 +264,7 @@ impl Waiting {
         let owners: Vec<ServiceRef> = self.by_namespace.get(name).into_iter().flatten().cloned().collect();
         for owner in owners {
             self.regroup(allocator, &owner, |waiter| {
-                waiter.request.subject.namespace_labels.clone_from(labels);
+                waiter.request.requester.namespace_labels.clone_from(labels);
             });
             if let Some((.., group)) = self.waiters.get(&owner) {
                 self.enqueue(*group, &Why::Always, queue);
@@ -309,7 +309,7 @@ impl Waiting {
 /// Gives `owner` what it asks for if that is more than it has.
 fn give(giver: &mut impl Giver, owner: &ServiceRef, request: &Request) -> Option<Plan> {
     let plan = giver.plan(owner, request)?;
-    let gains = plan.addresses.iter().any(|planned| planned.how != How::Kept);
+    let gains = plan.addresses.iter().any(|planned| planned.how != Acquisition::Kept);
     if gains { giver.place(owner, request) } else { None }
 }
 

@@ -18,7 +18,7 @@ use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_a
 use windlass_ccm::events::{EventKind, EventSink};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{Families, How, Plan, Planned, Unshared};
+use windlass_ipam::{Acquisition, Families, Plan, PlannedAddress, SharingConflict};
 
 use super::outcome::{self, Progress, foreign, is_own, progress, status};
 use super::rejection::{reason, refused, unserveable};
@@ -49,7 +49,7 @@ pub(crate) struct Provider {
 #[derive(Debug)]
 enum Step {
     /// An address it was promised is to become its own. `instead`: of this one, and why it cannot stay there.
-    Claim { planned: Planned, claim: Claim, instead: Option<(IpAddr, String)> },
+    Claim { planned: PlannedAddress, claim: Claim, instead: Option<(IpAddr, String)> },
     /// Another station has an address of it.
     Avoid { address: IpAddr, object: Seen, why: String },
     /// It cannot have what it asks for. What it has of it and nobody knows of yet is given back.
@@ -86,15 +86,15 @@ fn next_step(
         Err(error) => {
             state.served(holder);
             let known = state.ledger.allocator().terms(holder).cloned();
-            let lost =
-                known.map_or_else(Vec::new, |terms| state.ledger.allocator().collisions(holder, &terms));
+            let lost = known
+                .map_or_else(Vec::new, |terms| state.ledger.allocator().sharing_conflicts(holder, &terms));
             let refusal = (address_allocated::INVALID_REQUEST, error.to_string());
             let step = refuse(state, holder, service, &lost, refusal, || unserveable(&error));
             return (Ok(step), Vec::new());
         }
     };
     let wish = Wish { families: request.families, pool: request.pool.clone() };
-    let lost = state.ledger.allocator().collisions(holder, &request.terms);
+    let lost = state.ledger.allocator().sharing_conflicts(holder, &request.terms);
     let (placed, concerned) = state.place(holder, service, request);
     let step = match placed {
         Ok(plan) => step_of(state, holder, service, &wish, &plan, &lost),
@@ -115,7 +115,7 @@ fn reclaim(state: &State, holder: &ServiceRef, service: &Service) -> Option<Step
     kept.into_iter().find_map(|address| match state.ledger.claim(holder, address) {
         claim @ (Claim::Create | Claim::Join { .. } | Claim::Recall(_)) => {
             let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
-            let planned = Planned { address, pool, how: How::Kept };
+            let planned = PlannedAddress { address, pool, how: Acquisition::Kept };
             Some(Step::Claim { planned, claim, instead: None })
         }
         Claim::Owned => None,
@@ -127,7 +127,7 @@ fn refuse(
     state: &State,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
     refusal: (&'static str, String),
     error: impl FnOnce() -> ProviderError,
 ) -> Step {
@@ -136,7 +136,7 @@ fn refuse(
         .unwrap_or_else(|| give_back(state, holder, service, lost, error()))
 }
 
-fn is_among(lost: &[Unshared<ServiceRef>], address: IpAddr) -> bool {
+fn is_among(lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> bool {
     lost.iter().any(|one| one.address == address)
 }
 
@@ -145,7 +145,7 @@ fn give_back(
     state: &State,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
     error: ProviderError,
 ) -> Step {
     let shown = shown(service);
@@ -163,7 +163,7 @@ fn put_right(
     state: &State,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
     (reason, message): (&'static str, String),
 ) -> Option<Step> {
     let shown = shown(service);
@@ -190,12 +190,12 @@ fn put_right(
 }
 
 /// Why a Service parts from an address that it shared.
-fn unshared(Unshared { address, holder, why }: &Unshared<ServiceRef>) -> String {
+fn unshared(SharingConflict { address, holder, why }: &SharingConflict<ServiceRef>) -> String {
     format!("{address} stays with Service {holder} and is left by this one, which changed: {why}")
 }
 
 /// Why a Service parts from `address`, where that is not by its own wish.
-fn why_left(state: &State, lost: &[Unshared<ServiceRef>], address: IpAddr) -> Option<String> {
+fn why_left(state: &State, lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> Option<String> {
     let collision = lost.iter().find(|one| one.address == address).map(unshared);
     let outside =
         || state.ledger.pool_of(address).is_none().then(|| format!("no pool holds {address} any more"));
@@ -208,7 +208,7 @@ fn step_of(
     service: &Service,
     wish: &Wish,
     plan: &Plan,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
 ) -> Step {
     let shown = shown(service);
     for planned in &plan.addresses {
@@ -216,7 +216,7 @@ fn step_of(
         if claim != Claim::Owned {
             // One that it never showed it was given by a hand.
             let is_old = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4() && shown.contains(old);
-            let mut leaves = plan.leaves.iter().copied().filter(is_old);
+            let mut leaves = plan.to_release.iter().copied().filter(is_old);
             let instead = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
             return Step::Claim { planned: planned.clone(), claim, instead };
         }
@@ -224,7 +224,7 @@ fn step_of(
     // What was in use stays, also where a hand has taken it out of the status.
     let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.is_proven(address);
     let far = |address: IpAddr| progress(address, state.vip(address).map(|vip| &**vip), was_used(address));
-    for Planned { address, .. } in &plan.addresses {
+    for PlannedAddress { address, .. } in &plan.addresses {
         if let Progress::Taken { message } = far(*address)
             && !state.is_shown_by_any_owner(*address)
             && let Part::Last(object) | Part::Leave { object, .. } = state.ledger.part(holder, *address)

@@ -9,7 +9,7 @@ use windlass_api::{
     address_allocated,
 };
 use windlass_ccm::{Ensured, ProviderError};
-use windlass_ipam::{Families, Family, Plan, Planned};
+use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 
 use crate::controller::allocation::condition;
 use crate::controller::placement::plan::why_unplaced;
@@ -83,7 +83,7 @@ pub(crate) fn answer(
     foreign: Vec<LoadBalancerIngress>,
 ) -> Result<Ensured, ProviderError> {
     let reason = address_allocated::NOT_ANNOUNCED;
-    let mut kept: Vec<&Planned> = Vec::new();
+    let mut kept: Vec<&PlannedAddress> = Vec::new();
     let (mut waits, mut silent, mut mute, mut blocked) = (None, Vec::new(), Vec::new(), Vec::new());
     for planned in &plan.addresses {
         match progress(planned.address) {
@@ -101,7 +101,7 @@ pub(crate) fn answer(
         }
     }
     // Of an address that was announced a moment ago nothing is said, unless there is something to say or to write all the same.
-    let is_old = |kept: &&Planned| shown.contains(&kept.address);
+    let is_old = |kept: &&PlannedAddress| shown.contains(&kept.address);
     if !silent.is_empty() && mute.is_empty() && kept.iter().all(is_old) {
         waits = waits.or_else(|| Some([&silent[..], &blocked].concat().join("; ")));
     }
@@ -131,7 +131,12 @@ pub(crate) fn answer(
 }
 
 /// The reason and the words for addresses that are all announced, beginning with `has`.
-fn words(plan: &Plan, pool: Option<&str>, working: &[&Planned], has: String) -> (&'static str, String) {
+fn words(
+    plan: &Plan,
+    pool: Option<&str>,
+    working: &[&PlannedAddress],
+    has: String,
+) -> (&'static str, String) {
     if working.iter().any(|planned| planned.pool.is_none()) {
         return (
             address_allocated::ADDRESS_OUTSIDE_POOLS,

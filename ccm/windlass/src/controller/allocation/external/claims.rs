@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
 use windlass_api::ServiceRef;
 use windlass_ccm::events::EventKind;
-use windlass_ipam::{How, Planned, Reason};
+use windlass_ipam::{Acquisition, PlannedAddress, QuarantineCause};
 
 use super::external_ips;
 use super::judge::{Asker, Holder, REFUSED, Verdict, judge};
@@ -20,7 +20,7 @@ use crate::controller::state::State;
 /// What is to be done about the external IPs of all Services.
 #[derive(Debug, Default)]
 struct Steps {
-    claims: Vec<(ServiceRef, Planned, Claim)>,
+    claims: Vec<(ServiceRef, PlannedAddress, Claim)>,
     /// Service, words, and whether a process before this one may have told it.
     refused: Vec<(ObjectReference, String, bool)>,
 }
@@ -28,7 +28,7 @@ struct Steps {
 impl Provider {
     /// Which external IPs may be had and are to be claimed. Tells of the others, once each. What Services have and may not
     /// have any more is left to those who remove orphans.
-    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, Planned, Claim)> {
+    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, Claim)> {
         let steps = {
             let mut state = self.shared.state();
             if state.external.is_empty() && state.told.is_empty() {
@@ -94,7 +94,11 @@ impl State {
             let claim = self.ledger.claim(owner, address);
             if claim != Claim::Owned {
                 let pool = self.ledger.pool_of(address).map(|pool| pool.name.clone());
-                steps.claims.push((owner.clone(), Planned { address, pool, how: How::New }, claim));
+                steps.claims.push((
+                    owner.clone(),
+                    PlannedAddress { address, pool, how: Acquisition::New },
+                    claim,
+                ));
             }
         }
         refused
@@ -105,13 +109,13 @@ impl State {
         let quarantined = self.ledger.allocator().quarantined(address)?;
         match (quarantined.reason, quarantined.former.as_slice()) {
             _ if self.ledger.is_kept_back_for(address, owner) => None,
-            (Reason::Released, [former, ..]) => {
+            (QuarantineCause::Released, [former, ..]) => {
                 Some(format!("Service {former} let go of it a moment ago: it can be had in a while"))
             }
-            (Reason::Released, []) => {
+            (QuarantineCause::Released, []) => {
                 Some("it was released a moment ago: it can be had in a while".to_owned())
             }
-            (Reason::AddressTaken, _) => {
+            (QuarantineCause::AddressTaken, _) => {
                 Some("another station of the LAN has it: use another address".to_owned())
             }
         }

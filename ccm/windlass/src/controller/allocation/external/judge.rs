@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
-use windlass_ipam::{Subject, Terms};
+use windlass_ipam::{Requester, Terms};
 
 use super::external_ips;
 use crate::controller::allocation::pools::Reviewed;
@@ -17,7 +17,7 @@ pub(super) const REFUSED: &str = "ExternalIPRefused";
 /// this is so.
 pub(crate) fn wants_external(
     service: &Service,
-    subject: &Subject,
+    subject: &Requester,
     address: IpAddr,
     pools: &[Reviewed],
 ) -> bool {
@@ -30,7 +30,7 @@ pub(crate) fn wants_external(
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
     pub(crate) owner: ServiceRef,
-    pub(crate) subject: Subject,
+    pub(crate) subject: Requester,
     /// Its ports count.
     pub(crate) terms: Terms,
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
-use windlass_ipam::Subject;
+use windlass_ipam::Requester;
 
 use super::{external_ips, judge};
 use crate::controller::allocation::pools::ExternalUse;
@@ -51,10 +51,10 @@ impl State {
     }
 
     /// The Service as the selectors of pools see it.
-    pub(super) fn subject(&self, service: &Service) -> Subject {
+    pub(super) fn subject(&self, service: &Service) -> Requester {
         let namespace = service.metadata.namespace.clone().unwrap_or_default();
         let labels = self.stores.namespaces.get(&namespace).and_then(|one| one.metadata.labels.clone());
-        Subject {
+        Requester {
             namespace,
             namespace_labels: labels.unwrap_or_default(),
             labels: service.metadata.labels.clone().unwrap_or_default(),

@@ -44,8 +44,8 @@ fn holder(namespace: &str, name: &str, ports: &[u16]) -> Holder {
     Holder { owner: owner(namespace, name), terms: terms(namespace, ports) }
 }
 
-fn subject() -> Subject {
-    Subject { namespace: "ns".into(), ..Subject::default() }
+fn subject() -> Requester {
+    Requester { namespace: "ns".into(), ..Requester::default() }
 }
 
 fn asker() -> Asker {

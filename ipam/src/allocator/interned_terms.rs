@@ -1,4 +1,4 @@
-//! Terms that several parties have, kept once.
+//! Terms that several owners have, kept once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use crate::Terms;
 /// Terms in use, each once: most Services have the same as many others. Saves memory and says nothing about who has
 /// what, so that any two are equal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct KnownTerms(HashSet<Arc<Terms>>);
+pub(super) struct InternedTerms(HashSet<Arc<Terms>>);
 
-impl PartialEq for KnownTerms {
+impl PartialEq for InternedTerms {
     fn eq(&self, _other: &Self) -> bool {
         true
     }
 }
 
-impl Eq for KnownTerms {}
+impl Eq for InternedTerms {}
 
-impl KnownTerms {
+impl InternedTerms {
     /// `terms` as they are kept.
-    pub(super) fn keep(&mut self, terms: &Terms) -> Arc<Terms> {
+    pub(super) fn intern(&mut self, terms: &Terms) -> Arc<Terms> {
         if let Some(known) = self.0.get(terms) {
             return Arc::clone(known);
         }
@@ -29,9 +29,9 @@ impl KnownTerms {
         new
     }
 
-    /// A party has `terms` no more. If none has them, only the caller's copy and this one's are left; the copies of a
+    /// An owner has `terms` no more. If none has them, only the caller's copy and this one's are left; the copies of a
     /// clone of the whole allocator count as well, so that its terms may stay longer.
-    pub(super) fn forget(&mut self, terms: &Arc<Terms>) {
+    pub(super) fn release(&mut self, terms: &Arc<Terms>) {
         if Arc::strong_count(terms) == 2 {
             self.0.remove(terms);
         }

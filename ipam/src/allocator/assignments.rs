@@ -5,18 +5,18 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::known::KnownTerms;
-use crate::few::Few;
+use super::interned_terms::InternedTerms;
+use crate::small_set::SmallSet;
 use crate::table::Table;
 use crate::{Owner, Terms};
 
 /// Holders of addresses, both ways, and addresses by sharing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Book<O: Eq + Hash> {
+pub(super) struct Assignments<O: Eq + Hash> {
     holders: Table<Holders<O>>,
-    parties: HashMap<O, Party>,
-    terms: KnownTerms,
-    /// For each sharing key the addresses held by parties with it, and by how many.
+    holdings: HashMap<O, Holding>,
+    terms: InternedTerms,
+    /// For each sharing key the addresses held by owners with it, and by how many.
     shared: BTreeMap<String, BTreeMap<IpAddr, usize>>,
 }
 
@@ -29,9 +29,9 @@ enum Holders<O> {
 
 /// One that holds something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Party {
+struct Holding {
     terms: Arc<Terms>,
-    held: Few,
+    held: SmallSet,
 }
 
 impl<O> Holders<O> {
@@ -43,18 +43,18 @@ impl<O> Holders<O> {
     }
 }
 
-impl<O: Eq + Hash> Default for Book<O> {
+impl<O: Eq + Hash> Default for Assignments<O> {
     fn default() -> Self {
         Self {
             holders: Table::default(),
-            parties: HashMap::new(),
-            terms: KnownTerms::default(),
+            holdings: HashMap::new(),
+            terms: InternedTerms::default(),
             shared: BTreeMap::new(),
         }
     }
 }
 
-impl<O: Owner> Book<O> {
+impl<O: Owner> Assignments<O> {
     /// Who holds `address`, in the order of joining.
     pub(super) fn holders(&self, address: IpAddr) -> &[O] {
         self.holders.get(address).map_or(&[], Holders::as_slice)
@@ -62,12 +62,12 @@ impl<O: Owner> Book<O> {
 
     /// What `owner` holds, ascending.
     pub(super) fn held_by(&self, owner: &O) -> &[IpAddr] {
-        self.parties.get(owner).map_or(&[], |party| party.held.as_slice())
+        self.holdings.get(owner).map_or(&[], |holding| holding.held.as_slice())
     }
 
     /// How `owner` uses what it holds.
     pub(super) fn terms(&self, owner: &O) -> Option<&Terms> {
-        self.parties.get(owner).map(|party| &*party.terms)
+        self.holdings.get(owner).map(|holding| &*holding.terms)
     }
 
     /// Every address that is held, ascending.
@@ -89,8 +89,8 @@ impl<O: Owner> Book<O> {
     pub(super) fn give_way(&mut self, address: IpAddr, owner: &O) {
         let Some(mine) = self.terms(owner) else { return };
         let others = self.holders(address).iter().filter(|other| *other != owner);
-        let clashes = others.filter_map(|other| self.terms(other)).any(|theirs| mine.fits(theirs).is_err());
-        if let (true, Some(Holders::Several(all))) = (clashes, self.holders.get_mut(address))
+        let conflicts = others.filter_map(|other| self.terms(other)).any(|theirs| mine.fits(theirs).is_err());
+        if let (true, Some(Holders::Several(all))) = (conflicts, self.holders.get_mut(address))
             && let Some(place) = all.iter().position(|one| one == owner)
         {
             all[place..].rotate_left(1);
@@ -99,34 +99,34 @@ impl<O: Owner> Book<O> {
 
     /// `owner` uses what it holds on these terms; where they do not fit the others', it gives way.
     pub(super) fn set_terms(&mut self, owner: &O, terms: &Terms) {
-        let Some(party) = self.parties.get_mut(owner) else { return };
-        if *party.terms == *terms {
+        let Some(holding) = self.holdings.get_mut(owner) else { return };
+        if *holding.terms == *terms {
             return;
         }
-        let before = std::mem::replace(&mut party.terms, self.terms.keep(terms));
-        self.terms.forget(&before);
-        let held = party.held.clone();
+        let before = std::mem::replace(&mut holding.terms, self.terms.intern(terms));
+        self.terms.release(&before);
+        let held = holding.held.clone();
         for address in held.as_slice().iter().filter(|_| before.key() != terms.key()) {
-            self.unlist(before.key(), *address);
-            self.list(terms.key(), *address);
+            self.unindex_by_key(before.key(), *address);
+            self.index_by_key(terms.key(), *address);
         }
         for address in held.as_slice() {
             self.give_way(*address, owner);
         }
     }
 
-    /// `owner` holds `address` besides those who do, as the last, or at the place of one of its party on the same terms. It did
+    /// `owner` holds `address` besides those who do, as the last, or at the place of a predecessor with its stable key on the same terms. It did
     /// not. Says whether anybody did.
     pub(super) fn join(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> bool {
         self.set_terms(owner, terms);
-        if let Some(party) = self.parties.get_mut(owner) {
-            party.held.insert(address);
+        if let Some(holding) = self.holdings.get_mut(owner) {
+            holding.held.insert(address);
         } else {
-            let terms = self.terms.keep(terms);
-            let party = Party { terms, held: Few::One(address) };
-            self.parties.insert(owner.clone(), party);
+            let terms = self.terms.intern(terms);
+            let holding = Holding { terms, held: SmallSet::One(address) };
+            self.holdings.insert(owner.clone(), holding);
         }
-        self.list(terms.key(), address);
+        self.index_by_key(terms.key(), address);
         let place =
             self.place(address, owner, terms).map_or(self.holders(address).len(), |before| before + 1);
         match self.holders.get_mut(address) {
@@ -144,27 +144,28 @@ impl<O: Owner> Book<O> {
         true
     }
 
-    /// The place of `owner` among the holders of `address`, or of one of its party that it succeeds; `None` if that one has it
+    /// The place of `owner` among the holders of `address`, or of one with its stable key, which it succeeds; `None` if that one has it
     /// on other terms than these, or there is none.
     pub(super) fn place(&self, address: IpAddr, owner: &O, terms: &Terms) -> Option<usize> {
         let holders = self.holders(address);
         let own = holders.iter().position(|holder| holder == owner);
-        let place = own.or_else(|| holders.iter().position(|holder| holder.party() == owner.party()))?;
+        let place =
+            own.or_else(|| holders.iter().position(|holder| holder.stable_key() == owner.stable_key()))?;
         (self.terms(&holders[place]) == Some(terms)).then_some(place)
     }
 
     /// `owner` holds `address` no more. Says whether anybody does; `None`: it held it not.
     pub(super) fn leave(&mut self, address: IpAddr, owner: &O) -> Option<bool> {
         // Taken out at once, and put back where something stays, which is rare: each look-up among many waits for memory.
-        let (name, party) = self.parties.remove_entry(owner)?;
-        if !party.held.as_slice().contains(&address) {
-            self.parties.insert(name, party);
+        let (name, holding) = self.holdings.remove_entry(owner)?;
+        if !holding.held.as_slice().contains(&address) {
+            self.holdings.insert(name, holding);
             return None;
         }
-        self.unlist(party.terms.key(), address);
-        match party.held.without(address) {
-            Some(held) => drop(self.parties.insert(name, Party { held, ..party })),
-            None => self.terms.forget(&party.terms),
+        self.unindex_by_key(holding.terms.key(), address);
+        match holding.held.without(address) {
+            Some(held) => drop(self.holdings.insert(name, Holding { held, ..holding })),
+            None => self.terms.release(&holding.terms),
         }
         let Some(Holders::Several(mut others)) = self.holders.remove(address) else { return Some(false) };
         others.retain(|one| one != owner);
@@ -176,7 +177,7 @@ impl<O: Owner> Book<O> {
         Some(true)
     }
 
-    fn list(&mut self, key: Option<&str>, address: IpAddr) {
+    fn index_by_key(&mut self, key: Option<&str>, address: IpAddr) {
         let Some(key) = key else { return };
         if !self.shared.contains_key(key) {
             self.shared.insert(key.to_owned(), BTreeMap::new());
@@ -186,7 +187,7 @@ impl<O: Owner> Book<O> {
         }
     }
 
-    fn unlist(&mut self, key: Option<&str>, address: IpAddr) {
+    fn unindex_by_key(&mut self, key: Option<&str>, address: IpAddr) {
         let Some(key) = key else { return };
         let Some(addresses) = self.shared.get_mut(key) else { return };
         match addresses.get_mut(&address) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::free::{Free, Scale};
+use super::free::{FreeList, Numbering};
 use crate::family::number;
 use crate::{AddressSet, Family, Moment, Pool};
 
@@ -37,7 +37,7 @@ impl Counts {
 
 /// What an address is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum AddressState {
     /// Nothing. It was let go then, if that is known.
     Free(Option<Moment>),
     Held,
@@ -46,8 +46,8 @@ pub(super) enum Use {
 
 /// One family of one pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Shelf {
-    free: Free,
+struct FamilyUsage {
+    free: FreeList,
     total: u128,
     assigned: u128,
     quarantined: u128,
@@ -56,34 +56,34 @@ struct Shelf {
 
 /// One pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stock {
+pub(super) struct PoolUsage {
     pub(super) pool: Pool,
-    v4: Shelf,
-    v6: Shelf,
+    v4: FamilyUsage,
+    v6: FamilyUsage,
 }
 
 /// All pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Stocks {
+pub(super) struct Usage {
     /// In the order in which they are searched.
-    all: Vec<Stock>,
+    all: Vec<PoolUsage>,
     names: BTreeMap<String, usize>,
-    v4: Segments,
-    v6: Segments,
+    v4: PoolRanges,
+    v6: PoolRanges,
 }
 
 /// First and last number and the index of the pool they belong to: ascending and disjoint.
-type Segments = Vec<(u128, u128, usize)>;
+type PoolRanges = Vec<(u128, u128, usize)>;
 
-impl Stock {
-    const fn shelf(&self, family: Family) -> &Shelf {
+impl PoolUsage {
+    const fn family(&self, family: Family) -> &FamilyUsage {
         match family {
             Family::V4 => &self.v4,
             Family::V6 => &self.v6,
         }
     }
 
-    const fn shelf_mut(&mut self, family: Family) -> &mut Shelf {
+    const fn family_mut(&mut self, family: Family) -> &mut FamilyUsage {
         match family {
             Family::V4 => &mut self.v4,
             Family::V6 => &mut self.v6,
@@ -91,25 +91,25 @@ impl Stock {
     }
 
     pub(super) fn counts(&self, family: Family) -> Counts {
-        let &Shelf { ref free, total, assigned, quarantined, withdrawn } = self.shelf(family);
+        let &FamilyUsage { ref free, total, assigned, quarantined, withdrawn } = self.family(family);
         let reserved = total - assigned - quarantined - free.count();
         Counts { total, reserved, assigned, quarantined, withdrawn }
     }
 
     /// Whether `address`, which belongs to the pool, is given at all.
-    pub(super) fn gives(&self, address: IpAddr) -> bool {
-        let listed = self.shelf(Family::of(address)).free.lists(number(address));
+    pub(super) fn is_allocatable(&self, address: IpAddr) -> bool {
+        let listed = self.family(Family::of(address)).free.covers(number(address));
         listed && !self.pool.reserved.contains(address)
     }
 
     /// The first `wanted` free addresses of `family`, in the order of the pool, of those that are `usable`.
     pub(super) fn free(&self, family: Family, wanted: usize, usable: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
         let choose = |number| Some(family.address(number)).filter(|address| usable(*address));
-        self.shelf(family).free.first(wanted, choose)
+        self.family(family).free.first(wanted, choose)
     }
 }
 
-impl Stocks {
+impl Usage {
     /// Of two pools with one name the last counts. An address that several pools list belongs to the first of them in
     /// the order of the search.
     pub(super) fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
@@ -118,43 +118,43 @@ impl Stocks {
         let mut pools: Vec<Pool> = by_name.into_values().collect();
         // Stable: pools that are equal in this stay in the order of their names.
         pools.sort_by_key(|pool| (pool.policy.priority, !pool.policy.selects()));
-        let mut stocks = Self::default();
+        let mut usage = Self::default();
         let mut given = AddressSet::default();
         for (index, pool) in pools.into_iter().enumerate() {
             let mut members = pool.addresses.clone();
             members.subtract(&given);
             given.extend(&members);
             let [v4, v6] = Family::ALL.map(|family| {
-                let scale = match family {
-                    Family::V4 if pool.policy.avoid_class_c => Scale::WithoutClassC,
-                    Family::V4 | Family::V6 => Scale::Every,
+                let numbering = match family {
+                    Family::V4 if pool.policy.avoid_class_c => Numbering::AvoidClassC,
+                    Family::V4 | Family::V6 => Numbering::All,
                 };
-                let mut free = Free::new(scale, pool.policy.order);
+                let mut free = FreeList::new(numbering, pool.policy.order);
                 for (first, last) in members.runs(family).iter() {
                     free.add(first, last);
-                    stocks.segments_mut(family).push((first, last, index));
+                    usage.ranges_mut(family).push((first, last, index));
                 }
                 for (first, last) in pool.reserved.runs(family).iter() {
                     free.reserve(first, last);
                 }
-                Shelf { free, total: members.count(family), ..Shelf::default() }
+                FamilyUsage { free, total: members.count(family), ..FamilyUsage::default() }
             });
-            stocks.names.insert(pool.name.clone(), index);
-            stocks.all.push(Stock { pool, v4, v6 });
+            usage.names.insert(pool.name.clone(), index);
+            usage.all.push(PoolUsage { pool, v4, v6 });
         }
-        stocks.v4.sort_unstable();
-        stocks.v6.sort_unstable();
-        stocks
+        usage.v4.sort_unstable();
+        usage.v6.sort_unstable();
+        usage
     }
 
-    const fn segments(&self, family: Family) -> &Segments {
+    const fn ranges(&self, family: Family) -> &PoolRanges {
         match family {
             Family::V4 => &self.v4,
             Family::V6 => &self.v6,
         }
     }
 
-    const fn segments_mut(&mut self, family: Family) -> &mut Segments {
+    const fn ranges_mut(&mut self, family: Family) -> &mut PoolRanges {
         match family {
             Family::V4 => &mut self.v4,
             Family::V6 => &mut self.v6,
@@ -162,7 +162,7 @@ impl Stocks {
     }
 
     /// The pools in the order of the search.
-    pub(super) fn all(&self) -> &[Stock] {
+    pub(super) fn all(&self) -> &[PoolUsage] {
         &self.all
     }
 
@@ -178,61 +178,62 @@ impl Stocks {
     /// The pool that `address` belongs to.
     pub(super) fn index_of(&self, address: IpAddr) -> Option<usize> {
         let number = number(address);
-        let segments = self.segments(Family::of(address));
-        let after = segments.partition_point(|(first, ..)| *first <= number);
-        let (_, last, index) = segments[..after].last()?;
+        let ranges = self.ranges(Family::of(address));
+        let after = ranges.partition_point(|(first, ..)| *first <= number);
+        let (_, last, index) = ranges[..after].last()?;
         (number <= *last).then_some(*index)
     }
 
-    pub(super) fn of(&self, address: IpAddr) -> Option<&Stock> {
+    pub(super) fn of(&self, address: IpAddr) -> Option<&PoolUsage> {
         self.index_of(address).map(|index| &self.all[index])
     }
 
     /// Whether `address`, which is in use by nobody, can be given.
     pub(super) fn is_free(&self, address: IpAddr) -> bool {
-        self.of(address).is_some_and(|stock| stock.shelf(Family::of(address)).free.contains(number(address)))
+        self.of(address)
+            .is_some_and(|pool_usage| pool_usage.family(Family::of(address)).free.contains(number(address)))
     }
 
     /// `address` is used otherwise. Nothing happens for one that belongs to no pool.
-    pub(super) fn change(&mut self, address: IpAddr, from: Use, to: Use) {
-        let Some(stock) = self.index_of(address).map(|index| &mut self.all[index]) else { return };
+    pub(super) fn change(&mut self, address: IpAddr, from: AddressState, to: AddressState) {
+        let Some(pool_usage) = self.index_of(address).map(|index| &mut self.all[index]) else { return };
         let number = number(address);
-        let reserved = stock.pool.reserved.contains(address);
-        let place = stock.shelf_mut(Family::of(address));
-        let withdrawn = u128::from(reserved || !place.free.lists(number));
+        let reserved = pool_usage.pool.reserved.contains(address);
+        let counts = pool_usage.family_mut(Family::of(address));
+        let withdrawn = u128::from(reserved || !counts.free.covers(number));
         match from {
-            Use::Free(_) => place.free.take(number),
-            Use::Held => {
-                place.assigned -= 1;
-                place.withdrawn -= withdrawn;
+            AddressState::Free(_) => counts.free.take(number),
+            AddressState::Held => {
+                counts.assigned -= 1;
+                counts.withdrawn -= withdrawn;
             }
-            Use::Quarantined => {
-                place.quarantined -= 1;
-                place.withdrawn -= withdrawn;
+            AddressState::Quarantined => {
+                counts.quarantined -= 1;
+                counts.withdrawn -= withdrawn;
             }
         }
         match to {
-            Use::Free(_) if reserved => {}
-            Use::Free(released) => place.free.give_back(number, released),
-            Use::Held => {
-                place.assigned += 1;
-                place.withdrawn += withdrawn;
+            AddressState::Free(_) if reserved => {}
+            AddressState::Free(released) => counts.free.give_back(number, released),
+            AddressState::Held => {
+                counts.assigned += 1;
+                counts.withdrawn += withdrawn;
             }
-            Use::Quarantined => {
-                place.quarantined += 1;
-                place.withdrawn += withdrawn;
+            AddressState::Quarantined => {
+                counts.quarantined += 1;
+                counts.withdrawn += withdrawn;
             }
         }
     }
 
     /// Takes over from `former` when which addresses were let go, for those that are free.
-    pub(super) fn remember(&mut self, former: &Self) {
-        for stock in &former.all {
+    pub(super) fn carry_over_releases(&mut self, former: &Self) {
+        for pool_usage in &former.all {
             for family in Family::ALL {
-                for (number, released) in stock.shelf(family).free.history() {
+                for (number, released) in pool_usage.family(family).free.history() {
                     let address = family.address(number);
                     if self.is_free(address) {
-                        self.change(address, Use::Free(None), Use::Free(Some(released)));
+                        self.change(address, AddressState::Free(None), AddressState::Free(Some(released)));
                     }
                 }
             }

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 /// At least one address, ascending; nearly always one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Few {
+pub(crate) enum SmallSet {
     One(IpAddr),
     /// Two or more.
     Several(Vec<IpAddr>),
 }
 
-impl Few {
+impl SmallSet {
     pub(crate) fn as_slice(&self) -> &[IpAddr] {
         match self {
             Self::One(one) => std::slice::from_ref(one),
