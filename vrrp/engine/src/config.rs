@@ -7,8 +7,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use windlass_vrrp::auth::Authentication;
-use windlass_vrrp::wire::{self, Checksum, Reach};
-use windlass_vrrp::{Config, Family, Interval, Priority, UnfitVersions, Versions, Vrid};
+use windlass_vrrp::wire::{self, Addressing, Checksum};
+use windlass_vrrp::{Config, Family, Interval, InvalidVersions, Priority, Versions, Vrid};
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ pub struct RouterConfig {
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
     /// ```
-    /// use windlass_engine::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
+    /// use windlass_engine::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, AuthMode, Window};
     /// # use windlass_engine::{RouterConfig, Vrid};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut config = RouterConfig::new("eth0", Vrid::new(7)?, [192, 0, 2, 1].into());
@@ -72,7 +72,7 @@ pub struct RouterConfig {
     /// // `new` and `old` as printed by `openssl rand -hex 32`, after `hex:`.
     /// let keyring = Keyring::new(KeyId::new(2)?, new.parse::<Key>()?).with(KeyId::new(1)?, old.parse::<Key>()?)?;
     /// let anti_replay = AntiReplay::Window(Window::for_interval(config.interval));
-    /// config.authentication = Some(Authentication { keyring, mode: Mode::Enforce, anti_replay });
+    /// config.authentication = Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay });
     /// # Ok(())
     /// # }
     /// ```
@@ -203,12 +203,12 @@ impl RouterConfig {
     }
 
     /// How its peers' adverts come.
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn addressing(&self) -> Addressing {
         match &self.transport {
             Transport::Multicast { group } => {
-                Reach::Multicast { group: group.unwrap_or_else(|| wire::default_group(self.family())) }
+                Addressing::Multicast { group: group.unwrap_or_else(|| wire::default_group(self.family())) }
             }
-            Transport::Unicast { accept_ttl, .. } => Reach::Unicast { ttl: accept_ttl.clone() },
+            Transport::Unicast { accept_ttl, .. } => Addressing::Unicast { ttl: accept_ttl.clone() },
         }
     }
 
@@ -275,7 +275,7 @@ pub enum ConfigError {
         /// The router.
         key: RouterKey,
         /// Why.
-        source: UnfitVersions,
+        source: InvalidVersions,
     },
     /// Two families in one router.
     #[error(

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use windlass_vrrp::auth::AuthError;
-use windlass_vrrp::wire::Sighting;
-use windlass_vrrp::{Reason, State};
+use windlass_vrrp::wire::ForeignRouter;
+use windlass_vrrp::{State, TransitionReason};
 
 use crate::config::RouterKey;
 
@@ -19,7 +19,7 @@ pub enum Event {
         /// Its state now.
         state: State,
         /// Why.
-        reason: Reason,
+        reason: TransitionReason,
     },
     /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
     /// the own cluster are among them where this node has no such router or does not count them as peers.
@@ -147,8 +147,8 @@ pub enum Event {
 
 impl Event {
     /// A router that is no peer was heard.
-    pub(crate) fn stranger(interface: &str, sighting: Sighting) -> Self {
-        let Sighting { source, vrid, version, carp, .. } = sighting;
+    pub(crate) fn stranger(interface: &str, foreign: ForeignRouter) -> Self {
+        let ForeignRouter { source, vrid, version, carp, .. } = foreign;
         Self::Stranger { interface: interface.to_owned(), vrid, source, version, carp }
     }
 }

@@ -80,4 +80,4 @@ pub use status::{LinkStatus, RouterCounters, RouterStatus};
 pub use tag::AddressTag;
 pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;
-pub use windlass_vrrp::{Family, Interval, Priority, Reason, State, Versions, Vrid};
+pub use windlass_vrrp::{Family, Interval, Priority, State, TransitionReason, Versions, Vrid};

@@ -26,7 +26,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use windlass_vrrp::Time;
-use windlass_vrrp::wire::Sighting;
+use windlass_vrrp::wire::ForeignRouter;
 
 use crate::census::Sightings;
 use crate::clock;
@@ -96,7 +96,7 @@ struct Neighbour<'a> {
     groups: BTreeMap<LinkId, Groups>,
     greetings: Greetings,
     own: OwnMacs,
-    strangers: Sightings<(String, Sighting)>,
+    strangers: Sightings<(String, ForeignRouter)>,
     /// Until then all that other stations sent was read.
     heard: Time,
     /// Until then the census waits.

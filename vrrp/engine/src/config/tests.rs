@@ -52,12 +52,13 @@ fn what_cannot_run_is_refused_with_the_router_the_value_and_the_remedy() {
 
 #[test]
 fn a_secret_is_never_shown() {
-    use windlass_vrrp::auth::{AntiReplay, Key, KeyId, Keyring, Mode};
+    use windlass_vrrp::auth::{AntiReplay, AuthMode, Key, KeyId, Keyring};
 
     let secret = "correct horse battery staple, and so on";
     let keyring = Keyring::new(KeyId::new(1).unwrap(), secret.parse::<Key>().unwrap());
     let keyring = keyring.with(KeyId::new(2).unwrap(), Key::new(secret.as_bytes()).unwrap()).unwrap();
-    let authentication = Authentication { keyring, mode: Mode::Enforce, anti_replay: AntiReplay::Monotonic };
+    let authentication =
+        Authentication { keyring, mode: AuthMode::Enforce, anti_replay: AntiReplay::Monotonic };
     let config = RouterConfig {
         authentication: Some(authentication),
         ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), "192.0.2.1".parse().unwrap())

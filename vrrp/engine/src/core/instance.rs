@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_vrrp::auth::AuthError;
-use windlass_vrrp::wire::{Checksum, Expectation, Packet};
-use windlass_vrrp::{Action, Announce, Heard, Priority, Router, State, Time, Verdict};
+use windlass_vrrp::wire::{Checksum, ExpectedAdvert, Packet};
+use windlass_vrrp::{Action, AdvertOutcome, Announce, Priority, ReceivedAdvert, Router, State, Time};
 
 use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey, Transport};
@@ -49,7 +49,7 @@ pub(super) struct Instance {
     grievances: Grievances,
     /// VIPs that the interface has, as told.
     on_interface: Vec<IpAddr>,
-    expectation: Expectation,
+    expected_advert: ExpectedAdvert,
     prepared: Prepared,
     trust: Trust,
     /// What [`Self::prepared`] was built for.
@@ -70,7 +70,7 @@ impl Instance {
             counters: RouterCounters::default(),
             grievances: Grievances::new(),
             on_interface: Vec::new(),
-            expectation: expectation(&config),
+            expected_advert: expected_advert(&config),
             prepared: Prepared::default(),
             trust: Trust::new(config.authentication.clone()),
             equipment: None,
@@ -95,8 +95,8 @@ impl Instance {
     }
 
     /// What its peers' adverts look like.
-    pub(super) fn expectation(&self) -> &Expectation {
-        &self.expectation
+    pub(super) fn expected_advert(&self) -> &ExpectedAdvert {
+        &self.expected_advert
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -237,27 +237,27 @@ impl Instance {
         &mut self,
         packet: &Packet<'_>,
         out: &mut Outside<'_>,
-    ) -> Result<Verdict, AuthError> {
+    ) -> Result<AdvertOutcome, AuthError> {
         // Of others than the peers nothing is obeyed: no signature is worth the time.
         if self.config.peers.contains(&packet.source) {
             let believed = self.trust.admit(packet, &self.key, out.now, out.events);
             self.counters.unauthenticated += u64::from(believed.is_err());
             self.counters.unsigned += u64::from(!believed?);
         }
-        let heard = Heard {
+        let heard = ReceivedAdvert {
             source: packet.source,
             priority: packet.priority,
             interval: packet.interval,
             version: packet.version,
         };
         let was_active = self.is_active();
-        let verdict = self.router.handle_advert(heard, out.now);
-        if verdict == Verdict::OwnAddress {
+        let outcome = self.router.handle_advert(heard, out.now);
+        if outcome == AdvertOutcome::OwnAddress {
             out.events.extend(self.grievances.own_source(&self.key, out.now));
         }
-        self.count(packet, verdict, was_active, out.now);
+        self.count(packet, outcome, was_active, out.now);
         self.carry_out(out);
-        Ok(verdict)
+        Ok(outcome)
     }
 
     pub(super) fn handle_timeout(&mut self, out: &mut Outside<'_>) {
@@ -296,14 +296,17 @@ impl Instance {
         self.config.addresses.iter().filter(is_claimed).copied().collect()
     }
 
-    fn count(&mut self, packet: &Packet<'_>, verdict: Verdict, was_active: bool, now: Time) {
+    fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) {
         let counters = &mut self.counters;
-        match verdict {
-            Verdict::Stranger => return counters.strangers += 1,
-            Verdict::OwnAddress => return counters.own_address += 1,
-            Verdict::Inferior if was_active => counters.contentions += 1,
-            Verdict::IntervalMismatch => counters.interval_refused += 1,
-            Verdict::Inferior | Verdict::Obeyed | Verdict::Superseded | Verdict::NotRunning => {}
+        match outcome {
+            AdvertOutcome::NotAPeer => return counters.strangers += 1,
+            AdvertOutcome::OwnAddress => return counters.own_address += 1,
+            AdvertOutcome::Inferior if was_active => counters.contentions += 1,
+            AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
+            AdvertOutcome::Inferior
+            | AdvertOutcome::Obeyed
+            | AdvertOutcome::Superseded
+            | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
         counters.adverts_received += 1;
@@ -352,15 +355,15 @@ impl Instance {
         }
     }
 
-    /// As long as no peer can have taken over: the state machine's measure for having overslept.
+    /// As long as no peer can have taken over: the state machine's measure for having stalled.
     fn tenure(&self, now: Time) -> Time {
-        self.router.config().unchallenged().map_or(Time::from_nanos(u64::MAX), |sure| now + sure)
+        self.router.config().active_period().map_or(Time::from_nanos(u64::MAX), |sure| now + sure)
     }
 
     /// Builds what is sent later, and tells what is to be held.
     fn prepare(&mut self) {
         let sockets = self.equipment.as_ref().map(|(sockets, _)| sockets);
-        self.expectation = expectation(&self.config);
+        self.expected_advert = expected_advert(&self.config);
         self.trust.reconfigure(self.config.authentication.clone());
         self.prepared = match sockets {
             Some(sockets) if self.config.check().is_ok() => Prepared::new(&self.config, sockets),
@@ -386,6 +389,10 @@ fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
     }
 }
 
-fn expectation(config: &RouterConfig) -> Expectation {
-    Expectation { versions: config.versions, reach: config.reach(), trailer: config.authentication.is_some() }
+fn expected_advert(config: &RouterConfig) -> ExpectedAdvert {
+    ExpectedAdvert {
+        versions: config.versions,
+        addressing: config.addressing(),
+        trailer: config.authentication.is_some(),
+    }
 }

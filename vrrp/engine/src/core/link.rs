@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_vrrp::wire::{self, Datagram, Rejection};
-use windlass_vrrp::{Family, Time, Verdict};
+use windlass_vrrp::{AdvertOutcome, Family, Time};
 
 use crate::census::Sightings;
 use crate::clock::{self, Clocks};
@@ -37,7 +37,7 @@ pub(super) struct Link {
     disputes: BTreeMap<Id, String>,
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
-    strangers: Sightings<wire::Sighting>,
+    strangers: Sightings<wire::ForeignRouter>,
     /// Of the sockets there are, or were last.
     tally: Arc<Tally>,
 }
@@ -282,13 +282,13 @@ impl Link {
         let family = Family::of(datagram.source);
         let routers = &self.routers;
         let stranger =
-            match wire::parse(datagram, |vrid| routers.get(&(family, vrid)).map(Instance::expectation)) {
+            match wire::parse(datagram, |vrid| routers.get(&(family, vrid)).map(Instance::expected_advert)) {
                 Ok(packet) => {
                     let Some(instance) = self.routers.get_mut(&(family, packet.vrid)) else { return };
-                    let verdict = instance.handle_advert(&packet, &mut context.outside(Some(sockets)));
+                    let outcome = instance.handle_advert(&packet, &mut context.outside(Some(sockets)));
                     context.deadlines.set(instance.slot(), instance.deadline());
-                    match verdict {
-                        Ok(verdict) => verdict == Verdict::Stranger,
+                    match outcome {
+                        Ok(outcome) => outcome == AdvertOutcome::NotAPeer,
                         Err(error) => return sockets.tally.distrust(error),
                     }
                 }
@@ -300,10 +300,10 @@ impl Link {
                     )
                 }
             };
-        let Some(sighting) = wire::sighting(datagram).filter(|_| stranger) else { return };
+        let Some(foreign) = wire::foreign_router(datagram).filter(|_| stranger) else { return };
         sockets.tally.stranger();
-        if self.strangers.note(sighting, context.now) {
-            context.events.push(Event::stranger(&self.name, sighting));
+        if self.strangers.note(foreign, context.now) {
+            context.events.push(Event::stranger(&self.name, foreign));
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 use socket2::SockAddr;
-use windlass_vrrp::auth::TRAILER;
-use windlass_vrrp::wire::{self, AddressList, Advert, Path, Template};
+use windlass_vrrp::auth::TRAILER_LENGTH;
+use windlass_vrrp::wire::{self, AddressList, Advert, AdvertTemplate, Path};
 use windlass_vrrp::{Family, Priority, Vrid};
 
 use crate::config::{Hold, RouterConfig, Transport};
@@ -30,7 +30,7 @@ enum Content {
     /// The same each time.
     Whole(Vec<u8>),
     /// To be signed each time.
-    Signed(Template),
+    Signed(AdvertTemplate),
 }
 
 enum Via {
@@ -71,7 +71,7 @@ impl Prepared {
         for item in if resign { &mut self.resignations } else { &mut self.adverts } {
             let bytes = match &mut item.content {
                 Content::Whole(bytes) => Some(&bytes[..]),
-                Content::Signed(template) => template.sign(|subject| trust.sign(subject)),
+                Content::Signed(template) => template.sign(|data| trust.sign(data)),
             };
             let outcome = bytes.map(|bytes| match &item.via {
                 Via::Packet(target) => raw.outlet.send(bytes, target),
@@ -98,7 +98,7 @@ fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSocket
     let family = config.family();
     let Ok(raw) = sockets.family(family) else { return Vec::new() };
     let paths = destinations.into_iter().filter_map(|destination| Path::new(config.source, destination));
-    let trailer = if config.signs() { TRAILER } else { 0 };
+    let trailer = if config.signs() { TRAILER_LENGTH } else { 0 };
     let mut items = Vec::new();
     for path in paths {
         for version in config.versions.sent() {
@@ -117,7 +117,7 @@ fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSocket
                 Some(_) | None => (Vec::new(), Via::Packet(raw.outlet.target(path))),
             };
             let content = if config.signs() {
-                Content::Signed(Template::new(&advert, *version, config.checksum, &lead))
+                Content::Signed(AdvertTemplate::new(&advert, *version, config.checksum, &lead))
             } else {
                 Content::Whole([lead, advert.datagram(*version, config.checksum)].concat())
             };

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::process::Command;
 
-use windlass_vrrp::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
+use windlass_vrrp::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
 use windlass_vrrp::wire::{AddressList, Advert, Checksum, GROUP_V4, GROUP_V6, Path};
 use windlass_vrrp::{Family, Interval, Priority, State, Version, Vrid};
 
@@ -43,7 +43,7 @@ fn routers(interface: &str, host: u8, priority: u8) -> Vec<RouterConfig> {
 fn authentication() -> Authentication {
     let keyring = Keyring::new(KeyId::new(1).unwrap(), Key::new(&[1; 32]).unwrap());
     let anti_replay = AntiReplay::Window(Window::from_seconds(300).unwrap());
-    Authentication { keyring, mode: Mode::Enforce, anti_replay }
+    Authentication { keyring, mode: AuthMode::Enforce, anti_replay }
 }
 
 /// A cable with its ends in this namespace.
@@ -93,13 +93,13 @@ fn run_until(core: &mut Core, state: State) {
 /// Adverts sent and received, and times that a router became Active.
 fn traffic(core: &Core) -> (u64, u64) {
     let counters = statuses(core).into_iter().map(|status| status.counters);
-    counters.fold((0, 0), |(adverts, tenures), c| {
-        (adverts + c.adverts_sent + c.adverts_received, tenures + c.became_active)
+    counters.fold((0, 0), |(adverts, takeovers), c| {
+        (adverts + c.adverts_sent + c.adverts_received, takeovers + c.became_active)
     })
 }
 
 /// Allocations while at least 200 adverts were sent or received, after as many: hearing a peer for the first time costs. On
-/// a busy machine routers may oversleep, and telling of that costs: then it is measured again.
+/// a busy machine routers may stall, and telling of that costs: then it is measured again.
 fn allocations(core: &mut Core, state: State) -> u64 {
     for _ in 0..50 {
         run_until(core, state);
@@ -107,13 +107,13 @@ fn allocations(core: &mut Core, state: State) -> u64 {
         while traffic(core).0 < found + 200 {
             core.round();
         }
-        let (begun, tenures) = traffic(core);
+        let (begun, takeovers) = traffic(core);
         let mut allocations = 0;
         while traffic(core).0 < begun + 200 {
             let used = allocation_counter::measure(|| (0..10).for_each(|_| assert!(!core.round())));
             allocations += used.count_total;
         }
-        if traffic(core).1 == tenures && statuses(core).iter().all(|s| s.state == state) {
+        if traffic(core).1 == takeovers && statuses(core).iter().all(|s| s.state == state) {
             return allocations;
         }
     }
@@ -180,7 +180,7 @@ fn sleep_beyond(time: Time) {
 }
 
 /// Whether a Backup that is run now, this long after it was due, would listen once more in any case.
-fn is_overslept(due: Time) -> bool {
+fn is_stalled(due: Time) -> bool {
     clock::now().since(due) > Duration::from_millis(300)
 }
 
@@ -194,7 +194,7 @@ fn stays_backup(behind: usize) -> Option<bool> {
     sleep_beyond(due);
     let mut stayed = true;
     for _ in 0..10_000 {
-        if is_overslept(due) {
+        if is_stalled(due) {
             return None;
         }
         backup.round();
@@ -234,7 +234,7 @@ fn takes_over_before_strangers(family: Family) -> Option<(u64, u64)> {
     send(outlet, family, [77; 1000]);
     backup.round();
     let counters = statuses(&backup).remove(0).counters;
-    (!is_overslept(due)).then_some((counters.became_active, counters.strangers))
+    (!is_stalled(due)).then_some((counters.became_active, counters.strangers))
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn takes_over_behind_a_full_round() -> Option<u64> {
     send(&ends.family(Family::V4).unwrap().outlet, Family::V4, [77; 256]);
     sleep_beyond(due);
     backup.round();
-    (!is_overslept(due)).then(|| statuses(&backup).remove(0).counters.became_active)
+    (!is_stalled(due)).then(|| statuses(&backup).remove(0).counters.became_active)
 }
 
 #[test]

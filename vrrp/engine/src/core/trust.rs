@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use windlass_vrrp::Time;
-use windlass_vrrp::auth::{AuthError, Authentication, Authenticator, Subject, Trailer};
+use windlass_vrrp::auth::{AuthError, Authentication, Authenticator, SignedData, Trailer};
 use windlass_vrrp::wire::Packet;
 
 use crate::census::Sightings;
@@ -29,8 +29,8 @@ impl Trust {
     }
 
     /// The trailer of an own advert, none in a mode that does not sign.
-    pub(super) fn sign(&mut self, subject: Subject<'_>) -> Option<Trailer> {
-        self.authenticator.sign(subject, clock::wall())
+    pub(super) fn sign(&mut self, data: SignedData<'_>) -> Option<Trailer> {
+        self.authenticator.sign(data, clock::wall())
     }
 
     /// Whether a peer's advert is believed because it was signed, or (`false`) although it was not: there was nothing to
@@ -46,8 +46,8 @@ impl Trust {
             return Ok(true);
         }
         let source = packet.source;
-        let subject = Subject { source, vrid: packet.vrid, message: packet.message };
-        match self.authenticator.admit(subject, packet.trailer, clock::wall()) {
+        let data = SignedData { source, vrid: packet.vrid, message: packet.message };
+        match self.authenticator.admit(data, packet.trailer, clock::wall()) {
             Ok(verified) => {
                 if let Some(verified) = verified.filter(|verified| verified.drifting)
                     && self.reports.note((source, "clocks"), now)

@@ -22,7 +22,7 @@ fn at(nanos: u64) -> Time {
 }
 
 #[test]
-fn a_tenure_that_lapsed_before_it_was_extended_is_told() {
+fn an_active_period_that_lapsed_before_it_was_extended_is_told() {
     let duty = duty();
     duty.take_over(Before::Nobody, at(100));
     assert!(!duty.extend(at(200), || at(99)), "in time");

@@ -199,10 +199,10 @@ impl Neighbour<'_> {
                         if let Err(rejection) = wire::parse(&datagram, |_| None) {
                             link.tally.reject(rejection);
                         }
-                        let Some(sighting) = wire::sighting(&datagram) else { continue };
+                        let Some(foreign) = wire::foreign_router(&datagram) else { continue };
                         link.tally.stranger();
-                        if self.strangers.note((link.name.clone(), sighting), clock::now()) {
-                            self.events.tell(Event::stranger(&link.name, sighting));
+                        if self.strangers.note((link.name.clone(), foreign), clock::now()) {
+                            self.events.tell(Event::stranger(&link.name, foreign));
                         }
                     }
                     Ok(Err(rejection)) => link.tally.reject(rejection),

@@ -54,7 +54,7 @@ fn a_source_that_the_interface_does_not_have_is_refused_before_anything_is_sent(
     let error = node.await_failure();
     assert!(error.contains("does not have 192.0.2.9") && error.contains("but 192.0.2.1"), "{error}");
     let sent = node.status().counters.adverts_sent;
-    // Back to the right one: the only adverts are of the new tenure.
+    // Back to the right one: the only adverts are of the new active period.
     node.engine.apply(vec![router(0, 1)]);
     node.await_state(State::Active);
     assert!(node.status().counters.adverts_sent > sent);

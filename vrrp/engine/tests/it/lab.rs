@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{geteuid, gettid};
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{
-    Engine, Event, Interval, Options, Priority, Reason, RouterConfig, RouterStatus, State, Vrid,
+    Engine, Event, Interval, Options, Priority, RouterConfig, RouterStatus, State, TransitionReason, Vrid,
 };
 
 /// Limit of every wait: generous, since the machine may be busy. Only that it is less than the engine's minute matters, after
@@ -241,7 +241,7 @@ impl Node {
     }
 
     /// Waits until the engine reports this state and returns why.
-    pub(crate) fn await_state(&self, wanted: State) -> Reason {
+    pub(crate) fn await_state(&self, wanted: State) -> TransitionReason {
         self.await_event(&format!("change to {wanted}"), |event| match event {
             Event::StateChanged { state, reason, .. } if *state == wanted => Some(*reason),
             _ => None,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use windlass_engine::{Event, Reason, RouterConfig, State, Vrid};
+use windlass_engine::{Event, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
 use crate::lab6::{VIP6, advertisement_of, ask_for, neighbour_discovery, number, router6};
@@ -166,7 +166,7 @@ fn a_first_claim_asks_first_and_a_takeover_from_a_peer_does_not() {
     nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::source(0)));
     lan.pull_cable(0);
     assert!(nodes[1].status().claimed.is_empty(), "a Backup claims nothing");
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveSilent);
     assert_eq!(await_claimed(&nodes[1]), router(1, 2).addresses.into_iter().collect::<Vec<_>>());
     *asked.borrow_mut() = 0;
     let second = mac(&lan.hosts[1]);

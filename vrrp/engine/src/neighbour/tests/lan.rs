@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_vrrp::{Action, Announce, Heard, Reason, Router, State, Time};
+use windlass_vrrp::{Action, Announce, ReceivedAdvert, Router, State, Time, TransitionReason};
 
 use super::super::charge::{Charge, Seen};
 use super::super::clearance::Verdict;
@@ -16,7 +16,7 @@ use crate::duty::Standing;
 /// What a node did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
-    Became(State, Reason),
+    Became(State, TransitionReason),
     Asked(IpAddr),
     Claimed(IpAddr),
     FoundTaken(IpAddr),
@@ -33,7 +33,7 @@ pub(super) struct Entry {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Start,
-    Advert(Heard),
+    Advert(ReceivedAdvert),
     Question { from: usize, address: IpAddr },
     Answer(IpAddr),
 }
@@ -226,8 +226,8 @@ impl Lan {
             match action {
                 Action::SendAdvert { priority } => {
                     node.tenure =
-                        now + node.router.config().unchallenged().unwrap_or(Duration::from_hours(1));
-                    let heard = Heard {
+                        now + node.router.config().active_period().unwrap_or(Duration::from_hours(1));
+                    let heard = ReceivedAdvert {
                         source: node.config.source,
                         priority,
                         interval: node.config.interval,

@@ -1,4 +1,4 @@
-//! Strangers: whatever speaks VRRP or CARP on the link takes a VRID.
+//! Foreign routers: whatever speaks VRRP or CARP on the link takes a VRID.
 
 use super::*;
 
@@ -15,11 +15,11 @@ fn a_carp_frame_is_no_advert_but_its_vhid_is_taken() {
     for (path, pseudo) in [(v4, false), (v6, false), (v6, true)] {
         let bytes = summed(&carp(), 36, path, pseudo);
         let datagram = received(path, TTL, &bytes);
-        let seen = Sighting { source: path.source(), vrid: 7, version: 2, carp: true };
-        assert_eq!(sighting(&datagram), Some(seen), "{path:?}");
+        let seen = ForeignRouter { source: path.source(), vrid: 7, version: 2, carp: true };
+        assert_eq!(foreign_router(&datagram), Some(seen), "{path:?}");
         for versions in [Versions::V2, Versions::V3, Versions::V2AndV3] {
             for trailer in [false, true] {
-                let expectation = Expectation { trailer, ..expecting(versions, path.family()) };
+                let expectation = ExpectedAdvert { trailer, ..expecting(versions, path.family()) };
                 let refused = parse(&datagram, |_| Some(&expectation)).unwrap_err();
                 let expected = match (path.family(), versions.accept(Version::V2)) {
                     (Family::V4, true) => Rejection::Length { length: 36, expected: 44 },
@@ -40,13 +40,13 @@ fn an_advert_that_resembles_a_carp_frame_is_not_taken_for_one() {
             AddressList((1..=addresses).map(|n| Ipv4Addr::new(203, 0, 113, n).into()).collect());
         let bytes = advert.message(version, Checksum::Rfc9568);
         assert!(bytes.len() == 36 || bytes[3] == 7);
-        let seen = sighting(&from_neighbour(&bytes)).map(|s| (s.vrid, s.version, s.carp));
+        let seen = foreign_router(&from_neighbour(&bytes)).map(|s| (s.vrid, s.version, s.carp));
         assert_eq!(seen, Some((51, version.number(), false)), "{addresses} addresses");
     }
 }
 
 #[test]
-fn routers_of_every_kind_are_sighted() {
+fn foreign_routers_of_every_kind_are_recognised() {
     let (v4, v6) = (path("192.0.2.1", "224.0.0.18"), path("fe80::1", "ff02::12"));
     let private = path("192.0.2.1", "239.1.2.3");
     let trailer = "0102030405060708";
@@ -61,24 +61,24 @@ fn routers_of_every_kind_are_sighted() {
         (v6, V6_MESSAGE, true, 3),
         (private, "3133c80100640000c0000264", false, 3),
     ] {
-        let seen = Some(Sighting { source: path.source(), vrid: 51, version, carp: false });
+        let seen = Some(ForeignRouter { source: path.source(), vrid: 51, version, carp: false });
         let bytes = unhex(message);
         let bytes = summed(&bytes, bytes.len(), path, pseudo);
-        assert_eq!(sighting(&received(path, TTL, &bytes)), seen, "{message}");
+        assert_eq!(foreign_router(&received(path, TTL, &bytes)), seen, "{message}");
         // Authentication: the checksum covers the message in IPv4, all in IPv6.
         let longer = unhex(&format!("{message}{trailer}"));
         let covered = if path.family() == Family::V4 { bytes.len() } else { longer.len() };
         let longer = summed(&longer, covered, path, pseudo);
-        assert_eq!(sighting(&received(path, TTL, &longer)), seen, "{message} with a trailer");
+        assert_eq!(foreign_router(&received(path, TTL, &longer)), seen, "{message} with a trailer");
     }
 }
 
 #[test]
-fn nothing_is_sighted_in_what_no_router_on_this_link_sent() {
+fn nothing_is_recognised_in_what_no_router_on_this_link_sent() {
     let good = unhex("3133c80100644402c0000264");
-    assert!(sighting(&from_neighbour(&good)).is_some());
-    assert_eq!(sighting(&received(path("192.0.2.1", "224.0.0.18"), 64, &good)), None, "routed");
-    assert_eq!(sighting(&received(path("192.0.2.1", "192.0.2.2"), TTL, &good)), None, "unicast");
+    assert!(foreign_router(&from_neighbour(&good)).is_some());
+    assert_eq!(foreign_router(&received(path("192.0.2.1", "224.0.0.18"), 64, &good)), None, "routed");
+    assert_eq!(foreign_router(&received(path("192.0.2.1", "192.0.2.2"), TTL, &good)), None, "unicast");
     for garbage in [
         "",
         "3133c8",
@@ -89,13 +89,13 @@ fn nothing_is_sighted_in_what_no_router_on_this_link_sent() {
         "21331e010001b5c50a000105",
         "21331e010001b5c60a0001050000000000000000",
     ] {
-        assert_eq!(sighting(&from_neighbour(&unhex(garbage))), None, "{garbage}");
+        assert_eq!(foreign_router(&from_neighbour(&unhex(garbage))), None, "{garbage}");
     }
     // Right checksums, but version 4, type 2, VRID 0.
     for message in ["4133c80100640000c0000264", "3233c80100640000c0000264", "3100c80100640000c0000264"] {
-        assert_eq!(sighting(&from_neighbour(&corrected(message))), None, "{message}");
+        assert_eq!(foreign_router(&from_neighbour(&corrected(message))), None, "{message}");
     }
     let v2_in_v6 = path("fe80::1", "ff02::12");
     let bytes = summed(&unhex("21331e010001000000000000000000000000000000000000"), 24, v2_in_v6, true);
-    assert_eq!(sighting(&received(v2_in_v6, TTL, &bytes)), None, "version 2 in IPv6");
+    assert_eq!(foreign_router(&received(v2_in_v6, TTL, &bytes)), None, "version 2 in IPv6");
 }

@@ -7,7 +7,7 @@ type Wake = fn(&mut Router, Time);
 /// The rule from both sides: an Active that was away for less than a peer's patience goes on, one nanosecond later it
 /// yields; and nothing is sent before it listens, whatever wakes it.
 #[test]
-fn an_active_that_overslept_listens_before_it_speaks_whatever_wakes_it() {
+fn an_active_that_stalled_listens_before_it_speaks_whatever_wakes_it() {
     let on_time = START + Duration::from_nanos(2_874_999_999);
     let too_late = START + millis(2875);
     let wakes: [(&str, Wake); 5] = [
@@ -49,7 +49,7 @@ fn an_active_without_peers_has_nobody_to_listen_to() {
 }
 
 #[test]
-fn a_backup_that_overslept_listens_for_one_more_interval_and_only_one() {
+fn a_backup_that_stalled_listens_for_one_more_interval_and_only_one() {
     let mut router = router(State::Backup, config(), Time::default());
     for expected in [State::Backup, State::Active] {
         let due = router.poll_timeout().unwrap();
@@ -58,27 +58,30 @@ fn a_backup_that_overslept_listens_for_one_more_interval_and_only_one() {
     }
 }
 
-/// The margin: two clocks of which one is 2 % slow and the other 2 % fast still agree that the tenure ends first.
+/// The margin: two clocks of which one is 2 % slow and the other 2 % fast still agree that the active period ends first.
 #[test]
-fn the_tenure_ends_before_the_fastest_peer_takes_over() {
+fn the_active_period_ends_before_the_fastest_peer_takes_over() {
     for millis in [10, 100, 1000, 40_950] {
         let active = router(State::Active, Config { interval: interval(millis), ..config() }, START);
-        let tenure = active.tenure().unwrap().since(START);
+        let active_until = active.active_until().unwrap().since(START);
         let soonest = interval(millis).active_down(Priority::OWNER);
-        assert!(tenure.as_nanos() * 102 < soonest.as_nanos() * 98, "{millis} ms: {tenure:?} {soonest:?}");
+        assert!(
+            active_until.as_nanos() * 102 < soonest.as_nanos() * 98,
+            "{millis} ms: {active_until:?} {soonest:?}"
+        );
     }
 }
 
 #[test]
-fn only_an_active_has_a_tenure_and_alone_it_has_no_end() {
+fn only_an_active_has_an_active_period_and_alone_it_has_no_end() {
     for state in [State::Initialize, State::Backup] {
-        assert_eq!(router(state, config(), START).tenure(), None);
+        assert_eq!(router(state, config(), START).active_until(), None);
     }
     let alone = Config { peers: BTreeSet::new(), ..config() };
-    assert_eq!(router(State::Active, alone, START).tenure(), Some(Time::from_nanos(u64::MAX)));
+    assert_eq!(router(State::Active, alone, START).active_until(), Some(Time::from_nanos(u64::MAX)));
 }
 
-/// The timer of an overslept router is stale: what it hears when it wakes counts.
+/// The timer of an stalled router is stale: what it hears when it wakes counts.
 #[test]
 fn a_backup_that_reads_its_adverts_before_its_timer_does_not_take_over() {
     let mut router = router(State::Backup, config(), START);
@@ -91,7 +94,7 @@ fn a_backup_that_reads_its_adverts_before_its_timer_does_not_take_over() {
 
 /// An advert obeyed gives back the extra interval.
 #[test]
-fn a_backup_that_heard_an_active_may_oversleep_again() {
+fn a_backup_that_heard_an_active_may_stall_again() {
     let mut router = router(State::Backup, config(), START);
     for _ in 0..3 {
         let late = router.poll_timeout().unwrap() + Duration::from_hours(1);

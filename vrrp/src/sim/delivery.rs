@@ -1,7 +1,7 @@
 //! Adverts on their way from router to router.
 
-use super::{Breach, Condition, Event, Freeze, Kind, Lan, Packet, Slot};
-use crate::router::{Config, Heard, Verdict};
+use super::{BrokenInvariant, Event, EventOrder, Freeze, Lan, Packet, RunState, SimRouter};
+use crate::router::{AdvertOutcome, Config, ReceivedAdvert};
 use crate::units::{Interval, Priority, Version};
 
 impl Lan {
@@ -9,11 +9,11 @@ impl Lan {
     pub(super) fn deliver(&mut self, packet: Packet) {
         let Packet { from, to, router, .. } = packet;
         let same_segment = self.nodes[from].segment == self.nodes[to].segment;
-        match &mut self.nodes[to].condition {
-            Condition::Running if same_segment => self.hand_over(packet),
-            Condition::Frozen { how: Freeze::Process, inbox, .. } if same_segment => inbox.push(packet),
-            Condition::Running | Condition::Frozen { .. } | Condition::Crashed => {
-                self.losses.note(router, from, to, self.now);
+        match &mut self.nodes[to].run_state {
+            RunState::Running if same_segment => self.hand_over(packet),
+            RunState::Frozen { how: Freeze::Process, inbox, .. } if same_segment => inbox.push(packet),
+            RunState::Running | RunState::Frozen { .. } | RunState::Crashed => {
+                self.lost_adverts.note(router, from, to, self.now);
             }
         }
     }
@@ -22,29 +22,30 @@ impl Lan {
     pub(super) fn hand_over(&mut self, packet: Packet) {
         let Packet { from, to, router, heard } = packet;
         let accepts = self.config(to, router).versions.accept(heard.version);
-        let mut verdict = None;
+        let mut outcome = None;
         if accepts {
-            self.input(to, router, |router, now| verdict = Some(router.handle_advert(heard, now)));
+            self.input(to, router, |router, now| outcome = Some(router.handle_advert(heard, now)));
         }
-        let refused = match verdict {
-            None | Some(Verdict::IntervalMismatch) => true,
+        let refused = match outcome {
+            None | Some(AdvertOutcome::IntervalMismatch) => true,
             Some(
-                Verdict::Obeyed
-                | Verdict::Inferior
-                | Verdict::Superseded
-                | Verdict::Stranger
-                | Verdict::OwnAddress
-                | Verdict::NotRunning,
+                AdvertOutcome::Obeyed
+                | AdvertOutcome::Inferior
+                | AdvertOutcome::Superseded
+                | AdvertOutcome::NotAPeer
+                | AdvertOutcome::OwnAddress
+                | AdvertOutcome::NotRunning,
             ) => false,
         };
         if refused && self.counts(from, to, router, heard.version) {
-            self.losses.note(router, from, to, self.now);
+            self.lost_adverts.note(router, from, to, self.now);
         }
-        let shown = self.shown(to);
-        let Slot { router: machine, seen, .. } = &mut self.nodes[to].slots[router];
-        let rightly = verdict.is_none_or(|verdict| seen.heard(&heard, verdict, machine.config(), shown));
-        if !rightly {
-            self.breach(router, Breach::Obedience(to));
+        let clock_time = self.clock_time(to);
+        let SimRouter { router: machine, record, .. } = &mut self.nodes[to].routers[router];
+        let justified =
+            outcome.is_none_or(|outcome| record.heard(&heard, outcome, machine.config(), clock_time));
+        if !justified {
+            self.record_violation(router, BrokenInvariant::ObeyedInferior(to));
         }
     }
 
@@ -60,27 +61,27 @@ impl Lan {
 
     /// Sends an advert of the node's router to all others, in each version it speaks.
     pub(super) fn broadcast(&mut self, from: usize, router: usize, priority: Option<Priority>) {
-        self.nodes[from].slots[router].seen.advertised(self.now);
+        self.nodes[from].routers[router].record.advertised(self.now);
         let Config { interval, primary, versions, .. } = *self.config(from, router);
         for &version in versions.sent() {
             let interval = match version {
                 Version::V3 => interval,
                 Version::V2 => Interval::from_seconds(interval.seconds()).unwrap_or(interval),
             };
-            let heard = Heard { source: primary, priority, interval, version };
+            let heard = ReceivedAdvert { source: primary, priority, interval, version };
             let receivers = (0..self.nodes.len()).filter(|&to| to != from);
-            for to in receivers.filter(|&to| router < self.nodes[to].slots.len()).collect::<Vec<_>>() {
+            for to in receivers.filter(|&to| router < self.nodes[to].routers.len()).collect::<Vec<_>>() {
                 let mut lost = true;
                 if !self.nodes[to].deaf_to.contains(&from) {
                     for delay in self.medium.carry(&mut self.random) {
                         lost = false;
                         self.queued += 1;
                         let event = Event::Arrival(Packet { from, to, router, heard });
-                        self.queue.insert((self.now + delay, Kind::Arrival, self.queued), event);
+                        self.queue.insert((self.now + delay, EventOrder::Arrival, self.queued), event);
                     }
                 }
                 if lost && self.counts(from, to, router, version) {
-                    self.losses.note(router, from, to, self.now);
+                    self.lost_adverts.note(router, from, to, self.now);
                 }
             }
         }

@@ -1,13 +1,13 @@
-//! What a router remembers in each state.
+//! Data that a router keeps in each state.
 
 use std::net::IpAddr;
 
 use super::config::Config;
-use super::outcome::Reason;
+use super::outcome::TransitionReason;
 use crate::units::{Interval, Time};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+pub(super) enum StateData {
     Initialize,
     Backup(Backup),
     Active(Active),
@@ -15,7 +15,7 @@ pub(super) enum Phase {
 
 /// For how long the Active_Down_Timer was set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Span {
+enum TimerLength {
     ActiveDown,
     Skew,
 }
@@ -24,13 +24,13 @@ enum Span {
 pub(super) struct Backup {
     /// When the Active_Down_Timer was set, for how long, and when it fires.
     armed: Time,
-    span: Span,
+    length: TimerLength,
     pub(super) deadline: Time,
     /// Active_Adver_Interval as the Active told it; `None` until one was heard.
     learned: Option<Interval>,
     /// Why it takes over if the timer fires.
-    pub(super) reason: Reason,
-    /// The extra interval of an overslept Backup is used up.
+    pub(super) reason: TransitionReason,
+    /// The extra interval of an stalled Backup is used up.
     listened_again: bool,
     /// The router last heard as Active.
     pub(super) active: Option<IpAddr>,
@@ -43,10 +43,10 @@ impl Backup {
     pub(super) fn new(config: &Config, learned: Option<Interval>, active: Option<IpAddr>, now: Time) -> Self {
         Self {
             armed: now,
-            span: Span::ActiveDown,
+            length: TimerLength::ActiveDown,
             deadline: now + config.active_down(learned),
             learned,
-            reason: Reason::ActiveSilent,
+            reason: TransitionReason::ActiveSilent,
             listened_again: false,
             active,
             inferior_since: None,
@@ -56,44 +56,44 @@ impl Backup {
     /// T6: the Active is there and told its interval.
     pub(super) fn obey(&mut self, interval: Interval, config: &Config, now: Time) {
         self.learned = Some(interval);
-        self.reason = Reason::ActiveSilent;
+        self.reason = TransitionReason::ActiveSilent;
         self.listened_again = false;
-        self.arm(Span::ActiveDown, config, now);
+        self.arm(TimerLength::ActiveDown, config, now);
     }
 
     /// T5: the Active resigned.
     pub(super) fn hear_resignation(&mut self, config: &Config, now: Time) {
-        self.reason = Reason::ActiveResigned;
-        self.arm(Span::Skew, config, now);
+        self.reason = TransitionReason::ActiveResigned;
+        self.arm(TimerLength::Skew, config, now);
     }
 
     /// Whether the timer fires so late that nobody knows who was silent: then it is set again, once.
-    pub(super) fn listens_again(&mut self, config: &Config, now: Time) -> bool {
-        let overslept = now.since(self.deadline) >= config.active_down(self.learned);
-        if !overslept || self.listened_again || config.peers.is_empty() {
+    pub(super) fn listen_again(&mut self, config: &Config, now: Time) -> bool {
+        let stalled = now.since(self.deadline) >= config.active_down(self.learned);
+        if !stalled || self.listened_again || config.peers.is_empty() {
             return false;
         }
         self.listened_again = true;
-        self.arm(Span::ActiveDown, config, now);
+        self.arm(TimerLength::ActiveDown, config, now);
         true
     }
 
     /// The configuration changed: the timer runs from the same instant for the length that follows from it, but does not
-    /// come to lie in the past, where it would look overslept.
+    /// come to lie in the past, where it would look stalled.
     pub(super) fn adapt(&mut self, config: &Config, now: Time) {
         self.deadline = self.due(config).max(self.deadline.min(now));
     }
 
-    fn arm(&mut self, span: Span, config: &Config, now: Time) {
-        (self.armed, self.span) = (now, span);
+    fn arm(&mut self, length: TimerLength, config: &Config, now: Time) {
+        (self.armed, self.length) = (now, length);
         self.deadline = self.due(config);
     }
 
     fn due(&self, config: &Config) -> Time {
         self.armed
-            + match self.span {
-                Span::ActiveDown => config.active_down(self.learned),
-                Span::Skew => config.skew(self.learned),
+            + match self.length {
+                TimerLength::ActiveDown => config.active_down(self.learned),
+                TimerLength::Skew => config.skew(self.learned),
             }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! | | always |
 //! |---|---|
-//! | lonely | a running Backup that has obeyed no advert for its Active_Down_Interval (after a resignation: Skew_Time) is Active. No fault excuses it. So a segment with a running router has an Active within 3·A + skew |
-//! | overlap | two Actives of one segment are one again as soon as an advert of the superior reaches the inferior: within its interval and the longest transit, counted from the last of these: both run, are Active and know their configuration; the last advert of the superior to the inferior was lost. Only lost adverts excuse more, each for one interval. So one-way faults excuse two Actives only if it is the inferior that does not hear |
-//! | tenure | a node that was frozen does not trust its tenure at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost, or if its clock has stood still since: it cannot know |
+//! | takeover | a running Backup that has obeyed no advert for its Active_Down_Interval (after a resignation: Skew_Time) is Active. No fault excuses it. So a segment with a running router has an Active within 3·A + skew |
+//! | one Active | two Actives of one segment are one again as soon as an advert of the superior reaches the inferior: within its interval and the longest transit, counted from the last of these: both run, are Active and know their configuration; the last advert of the superior to the inferior was lost. Only lost adverts excuse more, each for one interval. So one-way faults excuse two Actives only if it is the inferior that does not hear |
+//! | active period | a node that was frozen does not trust its active period at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost, or if its clock has stood still since: it cannot know |
 //! | silence | nor is it Active or has it advertised when it has read what waited and looked at its timers |
 //! | obedience | a Backup that is to preempt obeys no advert of lower priority |
 //! | storm | one input makes a router send one advert at most |
@@ -20,13 +20,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::router::{Config, Heard, Reason, State, Verdict};
+use crate::router::{AdvertOutcome, Config, ReceivedAdvert, State, TransitionReason};
 use crate::units::{Interval, Priority, Time, Versions};
 
 /// Clocks of different rates agree only so far.
 const ROUNDING: Duration = Duration::from_nanos(10);
 
-/// A breach of an invariant.
+/// An invariant that was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Violation {
@@ -35,27 +35,27 @@ pub struct Violation {
     /// The virtual router: its index on the nodes.
     pub router: usize,
     /// What is wrong.
-    pub breach: Breach,
+    pub broken: BrokenInvariant,
 }
 
 /// What is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Breach {
+pub enum BrokenInvariant {
     /// This Backup ought to be Active.
-    Lonely(usize),
+    NoTakeover(usize),
     /// The first ought to have made the second yield.
-    Overlap(usize, usize),
+    TwoActives(usize, usize),
     /// The first, frozen for long, would still answer; the second took over because it was silent.
-    Tenure(usize, usize),
+    ActiveAfterTakeover(usize, usize),
     /// The first, frozen for long, spoke before it had listened; the second took over because it was silent.
-    Rash(usize, usize),
+    SpokeBeforeListening(usize, usize),
     /// This Backup obeyed a router that it ought to preempt.
-    Obedience(usize),
+    ObeyedInferior(usize),
     /// This router sent several adverts at once.
-    Storm(usize),
+    AdvertStorm(usize),
     /// This router left a state that it was not in, or for the same.
-    Order(usize),
+    TransitionOrder(usize),
     /// Time does not move on: a timer that is due is not dealt with, or adverts provoke each other without end.
     Stuck,
     /// These running nodes of one segment have not exactly one Active, but these.
@@ -71,42 +71,50 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.at.since(Time::default()).as_millis();
         write!(f, "at {millis} ms, virtual router {}: ", self.router)?;
-        match &self.breach {
-            Breach::Lonely(node) => write!(f, "node {node} hears no Active and does not become one"),
-            Breach::Overlap(superior, inferior) => {
+        match &self.broken {
+            BrokenInvariant::NoTakeover(node) => {
+                write!(f, "node {node} hears no Active and does not become one")
+            }
+            BrokenInvariant::TwoActives(superior, inferior) => {
                 write!(f, "node {inferior} stays Active although it hears the superior node {superior}")
             }
-            Breach::Tenure(frozen, other) => {
+            BrokenInvariant::ActiveAfterTakeover(frozen, other) => {
                 write!(
                     f,
-                    "node {frozen}, frozen until now, trusts its tenure although node {other} took over"
+                    "node {frozen}, frozen until now, still counts itself Active although node {other} took over"
                 )
             }
-            Breach::Rash(frozen, other) => {
+            BrokenInvariant::SpokeBeforeListening(frozen, other) => {
                 write!(
                     f,
                     "node {frozen}, frozen until now, speaks before it listens, and node {other} took over"
                 )
             }
-            Breach::Obedience(node) => write!(f, "node {node} obeys an Active that it ought to preempt"),
-            Breach::Storm(node) => write!(f, "node {node} answers one input with several adverts"),
-            Breach::Order(node) => write!(f, "node {node} left a state that it was not in, or for the same"),
-            Breach::Stuck => f.write_str("time does not move on"),
-            Breach::Unsettled { nodes, active } => {
+            BrokenInvariant::ObeyedInferior(node) => {
+                write!(f, "node {node} obeys an Active that it ought to preempt")
+            }
+            BrokenInvariant::AdvertStorm(node) => {
+                write!(f, "node {node} answers one input with several adverts")
+            }
+            BrokenInvariant::TransitionOrder(node) => {
+                write!(f, "node {node} left a state that it was not in, or for the same")
+            }
+            BrokenInvariant::Stuck => f.write_str("time does not move on"),
+            BrokenInvariant::Unsettled { nodes, active } => {
                 write!(f, "nodes {active:?} are Active among {nodes:?}")
             }
         }
     }
 }
 
-/// What the watch knows of one router of one node. Times of a Backup are by the node's own clock.
+/// What is known of one router of one node. Times of a Backup are by the node's own clock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct RouterRecord {
     state: State,
     /// Since when it runs, is Active and has its configuration; `None` if it is not Active.
     active_since: Option<Time>,
     /// Why it became Active, whose advert it had obeyed last, and when it became Active.
-    promoted: Option<(Reason, Option<IpAddr>, Time)>,
+    promoted: Option<(TransitionReason, Option<IpAddr>, Time)>,
     /// When it last advertised.
     advertised: Time,
     /// Its clock has stood still since.
@@ -118,7 +126,7 @@ pub(super) struct Seen {
     obeyed: Option<IpAddr>,
 }
 
-impl Seen {
+impl RouterRecord {
     pub(super) fn new() -> Self {
         Self {
             state: State::Initialize,
@@ -133,10 +141,10 @@ impl Seen {
         }
     }
 
-    /// It runs again after a stop, and has done what was due. `now` by the simulation's time, `shown` by its clock.
-    pub(super) fn resumed(&mut self, now: Time, shown: Time) {
+    /// It runs again after a stop, and has done what was due. `now` by the simulation's time, `clock_time` by its clock.
+    pub(super) fn resumed(&mut self, now: Time, clock_time: Time) {
         self.active_since = self.active_since.map(|_| now);
-        (self.listening_since, self.resigned) = (shown, None);
+        (self.listening_since, self.resigned) = (clock_time, None);
     }
 
     pub(super) fn reconfigured(&mut self, now: Time) {
@@ -158,7 +166,14 @@ impl Seen {
     }
 
     /// Its state changed; whether that was in order.
-    pub(super) fn became(&mut self, from: State, to: State, reason: Reason, now: Time, shown: Time) -> bool {
+    pub(super) fn became(
+        &mut self,
+        from: State,
+        to: State,
+        reason: TransitionReason,
+        now: Time,
+        clock_time: Time,
+    ) -> bool {
         let in_order = from == self.state && from != to;
         self.state = to;
         match to {
@@ -168,32 +183,39 @@ impl Seen {
             }
             State::Backup | State::Initialize => {
                 self.active_since = None;
-                (self.listening_since, self.learned, self.resigned, self.obeyed) = (shown, None, None, None);
+                (self.listening_since, self.learned, self.resigned, self.obeyed) =
+                    (clock_time, None, None, None);
             }
         }
         in_order
     }
 
-    /// It gave its verdict on an advert; whether a Backup was right to obey.
-    pub(super) fn heard(&mut self, heard: &Heard, verdict: Verdict, config: &Config, shown: Time) -> bool {
-        match (self.state, verdict) {
-            (State::Backup, Verdict::Obeyed) => {}
+    /// It dealt with an advert; whether a Backup was right to obey.
+    pub(super) fn heard(
+        &mut self,
+        heard: &ReceivedAdvert,
+        outcome: AdvertOutcome,
+        config: &Config,
+        clock_time: Time,
+    ) -> bool {
+        match (self.state, outcome) {
+            (State::Backup, AdvertOutcome::Obeyed) => {}
             (State::Initialize | State::Active, _)
             | (
                 State::Backup,
-                Verdict::Inferior
-                | Verdict::IntervalMismatch
-                | Verdict::Superseded
-                | Verdict::Stranger
-                | Verdict::OwnAddress
-                | Verdict::NotRunning,
+                AdvertOutcome::Inferior
+                | AdvertOutcome::IntervalMismatch
+                | AdvertOutcome::Superseded
+                | AdvertOutcome::NotAPeer
+                | AdvertOutcome::OwnAddress
+                | AdvertOutcome::NotRunning,
             ) => return true,
         }
         let Some(priority) = heard.priority else {
-            self.resigned = Some(shown);
+            self.resigned = Some(clock_time);
             return true;
         };
-        (self.listening_since, self.resigned, self.obeyed) = (shown, None, Some(heard.source));
+        (self.listening_since, self.resigned, self.obeyed) = (clock_time, None, Some(heard.source));
         self.learned = match config.versions {
             Versions::V2 => None,
             Versions::V3 | Versions::V2AndV3 => Some(heard.interval),
@@ -203,15 +225,15 @@ impl Seen {
         priority >= config.priority || !preempts
     }
 
-    /// Whether it is a Backup that ought to be Active at `shown` by its clock.
-    pub(super) fn is_lonely(&self, config: &Config, shown: Time) -> bool {
+    /// Whether it is a Backup that ought to be Active at `clock_time` by its clock.
+    pub(super) fn must_take_over(&self, config: &Config, clock_time: Time) -> bool {
         let interval = self.learned.unwrap_or(config.interval);
         let due = match self.resigned {
             Some(resigned) => resigned + config.versions.skew(interval, config.priority),
             None => self.listening_since + config.versions.active_down(interval, config.priority),
         };
         match self.state {
-            State::Backup => shown > due,
+            State::Backup => clock_time > due,
             State::Initialize | State::Active => false,
         }
     }
@@ -220,7 +242,7 @@ impl Seen {
     pub(super) fn replaced(&self, source: IpAddr, other: &Self) -> bool {
         self.active_since.is_some()
             && self.promoted.is_some_and(|(reason, obeyed, at)| {
-                reason == Reason::ActiveSilent && obeyed == Some(source) && at > other.advertised
+                reason == TransitionReason::ActiveSilent && obeyed == Some(source) && at > other.advertised
             })
     }
 
@@ -232,9 +254,9 @@ impl Seen {
 
 /// When an advert to a node was last lost, by virtual router, sender and receiver.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Losses(BTreeMap<(usize, usize, usize), Time>);
+pub(super) struct LostAdverts(BTreeMap<(usize, usize, usize), Time>);
 
-impl Losses {
+impl LostAdverts {
     pub(super) fn note(&mut self, router: usize, from: usize, to: usize, now: Time) {
         self.0.insert((router, from, to), now);
     }
@@ -243,17 +265,17 @@ impl Losses {
     pub(super) fn excuse(
         &self,
         (router, superior, inferior): (usize, usize, usize),
-        seen: [&Seen; 2],
+        record: [&RouterRecord; 2],
         interval: Duration,
         slowest: Duration,
     ) -> Time {
-        let together = seen.iter().filter_map(|seen| seen.active_since).max().unwrap_or_default();
+        let together = record.iter().filter_map(|record| record.active_since).max().unwrap_or_default();
         let lost = self.0.get(&(router, superior, inferior)).copied().unwrap_or_default();
         together.max(lost) + interval + slowest + ROUNDING
     }
 
-    /// Whether the last advert of `from`, as `seen`, was lost on the way to `to`.
-    pub(super) fn lost_last(&self, router: usize, from: usize, to: usize, seen: &Seen) -> bool {
-        self.0.get(&(router, from, to)).is_some_and(|lost| *lost >= seen.advertised)
+    /// Whether the last advert of `from`, as `record`, was lost on the way to `to`.
+    pub(super) fn lost_last(&self, router: usize, from: usize, to: usize, record: &RouterRecord) -> bool {
+        self.0.get(&(router, from, to)).is_some_and(|lost| *lost >= record.advertised)
     }
 }
