@@ -218,7 +218,7 @@ impl RouterConfig {
     }
 
     /// The state machine's part of it.
-    pub(crate) fn machine(&self) -> Config {
+    pub(crate) fn state_machine_config(&self) -> Config {
         Config {
             priority: self.priority,
             interval: self.interval,
@@ -234,31 +234,31 @@ impl RouterConfig {
 
 /// Of routers on one interface that have a VIP in common, all but the one with the lowest VRID, whichever of them was there
 /// first: so all nodes choose the same. With the reason.
-pub(crate) fn disputes(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> {
+pub(crate) fn overlaps(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> {
     // Of several with one key the last counts.
     let routers: BTreeMap<RouterKey, &RouterConfig> =
         routers.iter().map(|router| (router.key(), router)).collect();
-    if are_apart(routers.values().copied()) {
+    if are_disjoint(routers.values().copied()) {
         return BTreeMap::new();
     }
     let mut owners: HashMap<(&str, IpAddr), Vrid> = HashMap::new();
-    let mut disputes = BTreeMap::new();
+    let mut overlaps = BTreeMap::new();
     for (key, router) in &routers {
         let place = |address: &IpAddr| (router.interface.as_str(), *address);
         let shared =
             router.addresses.iter().find_map(|address| Some((address, owners.get(&place(address))?)));
         if let Some((address, owner)) = shared {
             let (key, address, owner) = (key.clone(), *address, *owner);
-            disputes.insert(key.clone(), ConfigError::SharedAddress { key, address, owner }.to_string());
+            overlaps.insert(key.clone(), ConfigError::SharedAddress { key, address, owner }.to_string());
         } else {
             owners.extend(router.addresses.iter().map(|address| (place(address), router.vrid)));
         }
     }
-    disputes
+    overlaps
 }
 
 /// Whether no VIP is named twice, as it should be; on whichever interface, as that is a rare mistake.
-fn are_apart<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
+fn are_disjoint<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
     let mut all: Vec<&IpAddr> = routers.flat_map(|router| &router.addresses).collect();
     // Stable sorting is fast where there are a few runs in order.
     all.sort();

@@ -24,7 +24,7 @@ pub enum Event {
     /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
     /// the own cluster are among them where this node has no such router or does not count them as peers.
     #[non_exhaustive]
-    Stranger {
+    ForeignRouter {
         /// Interface on which it was heard.
         interface: String,
         /// Its VRID (CARP: vhid).
@@ -96,7 +96,7 @@ pub enum Event {
         /// The VIP.
         address: IpAddr,
     },
-    /// An advert with a peer's address was not believed. At most once a minute per peer and reason.
+    /// An advert with a peer's address was not authentic. At most once a minute per peer and reason.
     Unauthenticated {
         /// The router.
         key: RouterKey,
@@ -147,8 +147,8 @@ pub enum Event {
 
 impl Event {
     /// A router that is no peer was heard.
-    pub(crate) fn stranger(interface: &str, foreign: ForeignRouter) -> Self {
+    pub(crate) fn foreign_router(interface: &str, foreign: ForeignRouter) -> Self {
         let ForeignRouter { source, vrid, version, carp, .. } = foreign;
-        Self::Stranger { interface: interface.to_owned(), vrid, source, version, carp }
+        Self::ForeignRouter { interface: interface.to_owned(), vrid, source, version, carp }
     }
 }

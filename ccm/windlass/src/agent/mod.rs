@@ -112,7 +112,7 @@ pub(crate) async fn run(
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let board = Arc::new(Board::default());
     // Before anything is decided; from then on the publisher looks.
-    let machine = Engine::machine().context("cannot list the interfaces")?;
+    let machine = Engine::host_addresses().context("cannot list the interfaces")?;
     board.set_answered(addresses::answered(&machine));
     metrics::register(&registry, &engine, &board)?;
 

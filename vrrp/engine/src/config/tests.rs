@@ -86,7 +86,7 @@ fn routers_that_share_a_vip_on_an_interface_are_told_from_those_that_do_not() {
         // Of several with one key the last counts.
         (vec![with(1, "eth0", &[50]), with(1, "eth0", &[]), with(2, "eth0", &[50])], vec![]),
     ] {
-        let found: Vec<u8> = disputes(&routers).into_keys().map(|key| key.vrid.get()).collect();
+        let found: Vec<u8> = overlaps(&routers).into_keys().map(|key| key.vrid.get()).collect();
         assert_eq!(found, refused, "{routers:#?}");
     }
 }

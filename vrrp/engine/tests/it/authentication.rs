@@ -1,4 +1,4 @@
-//! Signed adverts: who is believed, and how keys and modes change without an outage.
+//! Signed adverts: which are accepted, and how keys and modes change without an outage.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ fn key(id: u8) -> (KeyId, Key) {
 fn keyring(ids: &[u8]) -> Keyring {
     let (id, first) = key(ids[0]);
     let others = ids[1..].iter().map(|id| key(*id));
-    others.fold(Keyring::new(id, first), |ring, (id, key)| ring.with(id, key).unwrap())
+    others.fold(Keyring::new(id, first), |wake_helpers, (id, key)| wake_helpers.with(id, key).unwrap())
 }
 
 /// As long as can be: a busy machine must not make adverts stale.

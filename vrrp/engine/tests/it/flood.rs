@@ -97,7 +97,7 @@ fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     }
     // The kernel may lose some of them.
     let ([_, second], minutes, reason) =
-        unmoved_by((STRANGER, 7, 255), |status| status.counters.strangers > 20_000);
+        unmoved_by((STRANGER, 7, 255), |status| status.counters.foreign_adverts > 20_000);
     assert_eq!(reason, TransitionReason::ActiveSilent);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
@@ -109,8 +109,8 @@ fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
     }
     let ([_, second], minutes, reason) = unmoved_by((STRANGER, 9, 255), |_| true);
     assert_eq!(reason, TransitionReason::ActiveSilent);
-    assert_eq!(second.status().counters.strangers, 0);
-    assert!(second.engine.links()[0].strangers > 0);
+    assert_eq!(second.status().counters.foreign_adverts, 0);
+    assert!(second.engine.links()[0].foreign_adverts > 0);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 

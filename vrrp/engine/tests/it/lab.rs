@@ -101,15 +101,15 @@ impl Host {
     /// Starts an engine in the namespace, with other options than the defaults.
     pub(crate) fn engine_with(&self, change: impl FnOnce(&mut Options)) -> Node {
         let (tell, events) = channel();
-        let strangers = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&strangers);
+        let foreign_adverts = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&foreign_adverts);
         let mut options = Options::new(move |event| {
-            count.fetch_add(usize::from(matches!(event, Event::Stranger { .. })), Ordering::Relaxed);
+            count.fetch_add(usize::from(matches!(event, Event::ForeignRouter { .. })), Ordering::Relaxed);
             drop(tell.send(event));
         });
         change(&mut options);
         let engine = self.run(move || Engine::start(options).expect("start the engine"));
-        Node { engine, events, strangers }
+        Node { engine, events, foreign_adverts }
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn source(host: usize) -> IpAddr {
 pub(crate) struct Node {
     pub(crate) engine: Engine,
     events: Receiver<Event>,
-    strangers: Arc<AtomicUsize>,
+    foreign_adverts: Arc<AtomicUsize>,
 }
 
 impl Node {
@@ -232,7 +232,7 @@ impl Node {
 
     /// How many reports of strangers there were.
     pub(crate) fn strangers_reported(&self) -> usize {
-        self.strangers.load(Ordering::Relaxed)
+        self.foreign_adverts.load(Ordering::Relaxed)
     }
 
     /// Passes over what was reported so far.

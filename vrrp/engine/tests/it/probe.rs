@@ -77,10 +77,10 @@ fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
     node.await_status("answer", |status| status.counters.replies > 0);
     assert_eq!(node.status().counters.replies, 1);
     // The stranger is a client of the other address, also where it asks from the one that it has.
-    let strangers = Capture::on(&lan.hosts[1]);
+    let foreign_adverts = Capture::on(&lan.hosts[1]);
     lan.hosts[1].run(move || UdpSocket::bind((VIP, 0)).unwrap().send_to(b"", (free, 9)).unwrap());
     let to = mac(&lan.hosts[1]);
-    strangers.await_frame("answer to the stranger at its address", |frame| {
+    foreign_adverts.await_frame("answer to the stranger at its address", |frame| {
         arp_about(free_v4, 2)(frame).filter(|(asker, _)| *asker == to && frame[38..42] == VIP.octets())
     });
 
