@@ -13,7 +13,7 @@ use windlass_api::{
     ANNOTATION_SHARE_WITH, ANNOTATION_SHARING_KEY, AddressCounts, CONDITION_ADDRESS_ALLOCATED, VirtualIP,
     VirtualIPPool,
 };
-use windlass_ipam::{AddressRange, AddressSet, Port, Protocol, Sharing, Terms, Traffic};
+use windlass_ipam::{AddressRange, AddressSet, Port, Protocol, Sharing, Terms, TrafficPolicy};
 
 use crate::{Lab, await_that};
 
@@ -240,9 +240,9 @@ pub(crate) fn terms(service: &Service) -> Terms {
     // The lab's Services have no selector: nobody knows where their pods are.
     let is_local = spec.is_some_and(|spec| spec.external_traffic_policy.as_deref() == Some("Local"));
     let traffic = if is_local {
-        Traffic::Local { selector: format!("{namespace}/{}", service.name_any()) }
+        TrafficPolicy::Local { selector: format!("{namespace}/{}", service.name_any()) }
     } else {
-        Traffic::Cluster
+        TrafficPolicy::Cluster
     };
     let annotation = |name: &str| service.annotations().get(name).cloned();
     let sharing = annotation(ANNOTATION_SHARING_KEY).map(|key| {

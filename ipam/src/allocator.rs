@@ -1,22 +1,24 @@
 //! Which address goes to whom.
 
-mod book;
+mod assignments;
 mod error;
 mod free;
-mod known;
+mod interned_terms;
 mod planner;
-mod stock;
+mod usage;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use book::Book;
-pub use error::{AllocateError, Refusal, Refused, Unshared};
-pub use stock::Counts;
-use stock::{Stocks, Use};
+use assignments::Assignments;
+pub use error::{AllocateError, PoolRefusal, RefusalReason, SharingConflict};
+pub use usage::Counts;
+use usage::{AddressState, Usage};
 
-use crate::quarantine::Ward;
-use crate::{Family, How, Moment, Owner, Plan, Policy, Pool, Quarantined, Reason, Request, Terms};
+use crate::quarantine::Quarantine;
+use crate::{
+    Acquisition, Family, Moment, Owner, Plan, Policy, Pool, QuarantineCause, Quarantined, Request, Terms,
+};
 
 /// Outcome of adopting an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,14 +67,18 @@ pub enum Released {
 /// [`Self::replace_pools`] costs O((n + r) log n), and only if they changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocator<O: Owner> {
-    stocks: Stocks,
-    book: Book<O>,
-    ward: Ward<O>,
+    usage: Usage,
+    assignments: Assignments<O>,
+    quarantine: Quarantine<O>,
 }
 
 impl<O: Owner> Default for Allocator<O> {
     fn default() -> Self {
-        Self { stocks: Stocks::default(), book: Book::default(), ward: Ward::default() }
+        Self {
+            usage: Usage::default(),
+            assignments: Assignments::default(),
+            quarantine: Quarantine::default(),
+        }
     }
 }
 
@@ -98,15 +104,15 @@ impl<O: Owner> Prepared<'_, O> {
         let mut has_terms = false;
         for planned in &plan.addresses {
             match planned.how {
-                How::Kept => {}
-                How::New | How::Joined | How::Recalled => {
+                Acquisition::Kept => {}
+                Acquisition::New | Acquisition::Joined | Acquisition::Reclaimed => {
                     allocator.hold(planned.address, owner, terms);
                     has_terms = true;
                 }
             }
         }
         if !has_terms {
-            allocator.book.set_terms(owner, terms);
+            allocator.assignments.set_terms(owner, terms);
         }
         plan
     }
@@ -123,66 +129,66 @@ impl<O: Owner> Allocator<O> {
     /// Sets which addresses can be given from now on. What is in use stays in use, what is kept back stays so. Of two
     /// pools with one name the last counts.
     pub fn replace_pools(&mut self, pools: impl IntoIterator<Item = Pool>) {
-        let mut stocks = Stocks::new(pools);
-        for address in self.book.addresses() {
-            stocks.change(address, Use::Free(None), Use::Held);
+        let mut usage = Usage::new(pools);
+        for address in self.assignments.addresses() {
+            usage.change(address, AddressState::Free(None), AddressState::Held);
         }
-        for address in self.ward.addresses() {
-            stocks.change(address, Use::Free(None), Use::Quarantined);
+        for address in self.quarantine.addresses() {
+            usage.change(address, AddressState::Free(None), AddressState::Quarantined);
         }
-        stocks.remember(&self.stocks);
-        self.stocks = stocks;
+        usage.carry_over_releases(&self.usage);
+        self.usage = usage;
     }
 
     /// The pools, in the order in which they are searched.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
-        self.stocks.all().iter().map(|stock| &stock.pool)
+        self.usage.all().iter().map(|pool_usage| &pool_usage.pool)
     }
 
     /// The pool that `address` belongs to.
     pub fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
-        self.stocks.of(address).map(|stock| &stock.pool)
+        self.usage.of(address).map(|pool_usage| &pool_usage.pool)
     }
 
-    /// Who holds `address`, in the order of joining: one that succeeds another of its party next to it, those that [gave
+    /// Who holds `address`, in the order of joining: one that succeeds another (equal stable keys) next to it, those that [gave
     /// way](Self::give_way) last.
     pub fn holders(&self, address: IpAddr) -> &[O] {
-        self.book.holders(address)
+        self.assignments.holders(address)
     }
 
     /// What `owner` holds, in ascending order.
     pub fn held_by(&self, owner: &O) -> impl Iterator<Item = IpAddr> {
-        self.book.held_by(owner).iter().copied()
+        self.assignments.held_by(owner).iter().copied()
     }
 
     /// The terms on which `owner` holds what it holds.
     pub fn terms(&self, owner: &O) -> Option<&Terms> {
-        self.book.terms(owner)
+        self.assignments.terms(owner)
     }
 
     /// Every address in use with its holders in the order of joining, in ascending order. Sorts them: O(n log n).
     pub fn in_use(&self) -> impl Iterator<Item = (IpAddr, &[O])> {
-        self.book.iter()
+        self.assignments.iter()
     }
 
     /// Whether `address` can be given: it is in a pool, not reserved, and neither held nor kept back.
     pub fn is_free(&self, address: IpAddr) -> bool {
-        self.stocks.is_free(address)
+        self.usage.is_free(address)
     }
 
     /// Why `address` is kept back.
     pub fn quarantined(&self, address: IpAddr) -> Option<&Quarantined<O>> {
-        self.ward.get(address)
+        self.quarantine.get(address)
     }
 
     /// Every address that is kept back, in ascending order. Sorts them: O(n log n).
     pub fn in_quarantine(&self) -> impl Iterator<Item = (IpAddr, &Quarantined<O>)> {
-        self.ward.iter()
+        self.quarantine.iter()
     }
 
     /// Every address that is kept back for `owner`, because it or one that it succeeds let go of it, in ascending order.
     pub fn kept_back_for(&self, owner: &O) -> &[IpAddr] {
-        self.ward.kept_for(owner)
+        self.quarantine.kept_for(owner)
     }
 
     /// Whether `address` is kept back for `owner`.
@@ -190,19 +196,19 @@ impl<O: Owner> Allocator<O> {
         self.kept_back_for(owner).contains(&address)
     }
 
-    /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::lift`].
-    pub fn due(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
-        self.ward.due(now)
+    /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::end_quarantine`].
+    pub fn ended_quarantines(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
+        self.quarantine.due(now)
     }
 
     /// When the next quarantine is over.
-    pub fn next_due(&self) -> Option<Moment> {
-        self.ward.next_due()
+    pub fn next_quarantine_end(&self) -> Option<Moment> {
+        self.quarantine.next_due()
     }
 
     /// Counts of `pool`, exact; zero for a pool that does not exist.
     pub fn counts(&self, pool: &str, family: Family) -> Counts {
-        self.stocks.named(pool).map_or_else(Counts::default, |index| self.stocks.all()[index].counts(family))
+        self.usage.named(pool).map_or_else(Counts::default, |index| self.usage.all()[index].counts(family))
     }
 
     /// What `owner` would get. What it holds it keeps, unless it asks for something else (other addresses, another pool,
@@ -213,7 +219,7 @@ impl<O: Owner> Allocator<O> {
     /// order.
     ///
     /// # Errors
-    /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::collisions`].
+    /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::sharing_conflicts`].
     pub fn plan(&self, owner: &O, request: &Request) -> Result<Plan, AllocateError<O>> {
         planner::plan(self, owner, request)
     }
@@ -233,31 +239,31 @@ impl<O: Owner> Allocator<O> {
 
     /// Addresses that `owner` holds and may not keep on these terms, ascending, each with a holder whose terms they do not
     /// fit and why.
-    pub fn collisions(&self, owner: &O, terms: &Terms) -> Vec<Unshared<O>> {
-        let collision = |address: IpAddr| {
-            let (holder, why) = planner::clash(self, address, owner, terms)?;
-            Some(Unshared { address, holder: holder.clone(), why })
+    pub fn sharing_conflicts(&self, owner: &O, terms: &Terms) -> Vec<SharingConflict<O>> {
+        let conflict = |address: IpAddr| {
+            let (holder, why) = planner::conflict(self, address, owner, terms)?;
+            Some(SharingConflict { address, holder: holder.clone(), why })
         };
-        self.held_by(owner).filter_map(collision).collect()
+        self.held_by(owner).filter_map(conflict).collect()
     }
 
     /// If `owner` does not fit others that hold `address`, it counts from now on as the last that joined them. So it is for one
     /// that changes its terms; after a restart it has to be said of those that changed meanwhile.
     pub fn give_way(&mut self, address: IpAddr, owner: &O) {
-        self.book.give_way(address, owner);
+        self.assignments.give_way(address, owner);
     }
 
     /// Notes that `owner` holds `address`, in a pool or not: it is known to have it. Joins others if the terms of all
     /// allow it.
     pub fn adopt(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
-        if self.ward.get(address).is_some() {
+        if self.quarantine.get(address).is_some() {
             return Adopted::Quarantined;
         }
         if self.holders(address).is_empty() {
             self.hold(address, owner, terms);
             return Adopted::New;
         }
-        match planner::clash(self, address, owner, terms) {
+        match planner::conflict(self, address, owner, terms) {
             Some((holder, _)) if !self.holders(address).contains(owner) => {
                 Adopted::Conflict { holder: holder.clone() }
             }
@@ -270,7 +276,7 @@ impl<O: Owner> Allocator<O> {
     pub fn adopt_together(&mut self, address: IpAddr, owner: &O, terms: &Terms) -> Adopted<O> {
         let holders = self.holders(address);
         if holders.contains(owner) {
-            self.book.set_terms(owner, terms);
+            self.assignments.set_terms(owner, terms);
             return Adopted::Already;
         }
         let adopted = if holders.is_empty() { Adopted::New } else { Adopted::Joined };
@@ -279,36 +285,37 @@ impl<O: Owner> Allocator<O> {
     }
 
     /// `owner` uses what it holds on other terms. It holds it still, whoever shares it; where they do not fit it [gives
-    /// way](Self::give_way), and [`Self::collisions`] tells what it may not keep.
+    /// way](Self::give_way), and [`Self::sharing_conflicts`] tells what it may not keep.
     pub fn set_terms(&mut self, owner: &O, terms: &Terms) {
-        self.book.set_terms(owner, terms);
+        self.assignments.set_terms(owner, terms);
     }
 
     fn hold(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
-        let shared = self.book.join(address, owner, terms);
-        if self.ward.remove(address).is_some() {
-            self.stocks.change(address, Use::Quarantined, Use::Held);
+        let shared = self.assignments.join(address, owner, terms);
+        if self.quarantine.remove(address).is_some() {
+            self.usage.change(address, AddressState::Quarantined, AddressState::Held);
         } else if !shared {
-            self.stocks.change(address, Use::Free(None), Use::Held);
+            self.usage.change(address, AddressState::Free(None), AddressState::Held);
         }
     }
 
     /// `owner` lets go of `address`. If nobody else holds it, it is kept back as long as its pool says, or for
     /// [`Policy::QUARANTINE`] if it is in no pool.
     pub fn release(&mut self, address: IpAddr, owner: &O, now: Moment) -> Released {
-        match self.book.leave(address, owner) {
+        match self.assignments.leave(address, owner) {
             None => Released::NotHeld,
             Some(true) => Released::StillShared,
             Some(false) => {
                 let time = self.pool_of(address).map_or(Policy::QUARANTINE, |pool| pool.policy.quarantine);
                 if time < Duration::from_millis(1) {
-                    self.stocks.change(address, Use::Held, Use::Free(Some(now)));
+                    self.usage.change(address, AddressState::Held, AddressState::Free(Some(now)));
                     return Released::Free;
                 }
                 let until = now.after(time);
                 let former = vec![owner.clone()];
-                self.ward.insert(address, Quarantined { former, until, reason: Reason::Released });
-                self.stocks.change(address, Use::Held, Use::Quarantined);
+                self.quarantine
+                    .insert(address, Quarantined { former, until, reason: QuarantineCause::Released });
+                self.usage.change(address, AddressState::Held, AddressState::Quarantined);
                 Released::Quarantined { until }
             }
         }
@@ -317,11 +324,11 @@ impl<O: Owner> Allocator<O> {
     /// `owner` does not hold `address`, and in truth never had it: nobody used it, so that it is not kept back. Says
     /// whether it was thought to hold it.
     pub fn disown(&mut self, address: IpAddr, owner: &O) -> bool {
-        match self.book.leave(address, owner) {
+        match self.assignments.leave(address, owner) {
             None => false,
             Some(true) => true,
             Some(false) => {
-                self.stocks.change(address, Use::Held, Use::Free(None));
+                self.usage.change(address, AddressState::Held, AddressState::Free(None));
                 true
             }
         }
@@ -329,24 +336,24 @@ impl<O: Owner> Allocator<O> {
 
     /// Keeps `address` back. Who held it holds it no more.
     pub fn quarantine(&mut self, address: IpAddr, quarantined: Quarantined<O>) {
-        let holders = self.book.holders(address).to_vec();
+        let holders = self.assignments.holders(address).to_vec();
         for holder in &holders {
-            self.book.leave(address, holder);
+            self.assignments.leave(address, holder);
         }
-        if !self.ward.insert(address, quarantined) {
-            let from = if holders.is_empty() { Use::Free(None) } else { Use::Held };
-            self.stocks.change(address, from, Use::Quarantined);
+        if !self.quarantine.insert(address, quarantined) {
+            let from = if holders.is_empty() { AddressState::Free(None) } else { AddressState::Held };
+            self.usage.change(address, from, AddressState::Quarantined);
         }
     }
 
     /// Ends the quarantine of `address`, whether it is due or not; says whether there was one.
-    pub fn lift(&mut self, address: IpAddr) -> bool {
-        let Some(entry) = self.ward.remove(address) else { return false };
+    pub fn end_quarantine(&mut self, address: IpAddr) -> bool {
+        let Some(entry) = self.quarantine.remove(address) else { return false };
         let released = match entry.reason {
-            Reason::Released => Some(entry.until),
-            Reason::AddressTaken => None,
+            QuarantineCause::Released => Some(entry.until),
+            QuarantineCause::AddressTaken => None,
         };
-        self.stocks.change(address, Use::Quarantined, Use::Free(released));
+        self.usage.change(address, AddressState::Quarantined, AddressState::Free(released));
         true
     }
 }

@@ -10,7 +10,7 @@
 //! - A released address is [`Quarantined`] for a while. Time is an argument ([`Moment`]).
 //!
 //! ```
-//! use windlass_ipam::{Allocator, Families, Family, How, Pool, Request};
+//! use windlass_ipam::{Allocator, Families, Family, Acquisition, Pool, Request};
 //!
 //! let pool = Pool::new("lan", ["192.0.2.10-192.0.2.11".parse()?]);
 //! let mut allocator = Allocator::new([pool]);
@@ -18,13 +18,12 @@
 //! let plan = allocator.prepare(&"web", &request)?.commit();
 //! assert_eq!(plan.addresses[0].address.to_string(), "192.0.2.10");
 //! // The same owner asks again and keeps its address.
-//! assert_eq!(allocator.plan(&"web", &request)?.addresses[0].how, How::Kept);
+//! assert_eq!(allocator.plan(&"web", &request)?.addresses[0].how, Acquisition::Kept);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod allocator;
 mod family;
-mod few;
 mod moment;
 mod pool;
 mod quarantine;
@@ -33,18 +32,20 @@ mod request;
 mod runs;
 mod selector;
 mod set;
+mod small_set;
 mod table;
 mod terms;
 
 pub use allocator::{
-    Adopted, AllocateError, Allocator, Counts, Prepared, Refusal, Refused, Released, Unshared,
+    Adopted, AllocateError, Allocator, Counts, PoolRefusal, Prepared, RefusalReason, Released,
+    SharingConflict,
 };
 pub use family::{Families, Family};
 pub use moment::Moment;
 pub use pool::{Order, Policy, Pool};
-pub use quarantine::{Quarantined, Reason};
+pub use quarantine::{QuarantineCause, Quarantined};
 pub use range::{AddressRange, ParseRangeError};
-pub use request::{How, Owner, Plan, Planned, Request};
-pub use selector::{Labels, Requirement, Selector, Subject};
+pub use request::{Acquisition, Owner, Plan, PlannedAddress, Request};
+pub use selector::{Labels, Requester, Requirement, Selector};
 pub use set::AddressSet;
-pub use terms::{Incompatible, MOST_HOLDERS, Port, Protocol, Sharing, Terms, Traffic};
+pub use terms::{Incompatible, MAX_HOLDERS, Port, Protocol, Sharing, Terms, TrafficPolicy};

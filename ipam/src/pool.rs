@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::{AddressRange, AddressSet, Refusal, Selector, Subject};
+use crate::{AddressRange, AddressSet, RefusalReason, Requester, Selector};
 
 /// Addresses to give, under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,21 +67,21 @@ impl Policy {
             && self.service_selectors.is_empty())
     }
 
-    /// Whether Services of `subject`'s namespace may use the pool.
-    pub fn admits_namespace(&self, subject: &Subject) -> bool {
+    /// Whether Services of `requester`'s namespace may use the pool.
+    pub fn admits_namespace(&self, requester: &Requester) -> bool {
         (self.namespaces.is_empty() && self.namespace_selectors.is_empty())
-            || self.namespaces.contains(&subject.namespace)
-            || self.namespace_selectors.iter().any(|selector| selector.matches(&subject.namespace_labels))
+            || self.namespaces.contains(&requester.namespace)
+            || self.namespace_selectors.iter().any(|selector| selector.matches(&requester.namespace_labels))
     }
 
-    /// Why the pool gives nothing new to `subject`, whatever it asks for.
-    pub fn refuses(&self, subject: &Subject) -> Option<Refusal> {
+    /// Why the pool gives nothing new to `requester`, whatever it asks for.
+    pub fn refuses(&self, requester: &Requester) -> Option<RefusalReason> {
         if self.disabled {
-            Some(Refusal::Disabled)
-        } else if !self.admits_namespace(subject) {
-            Some(Refusal::OtherNamespace)
-        } else if !self.admits_labels(subject) {
-            Some(Refusal::OtherLabels)
+            Some(RefusalReason::Disabled)
+        } else if !self.admits_namespace(requester) {
+            Some(RefusalReason::OtherNamespace)
+        } else if !self.admits_labels(requester) {
+            Some(RefusalReason::OtherLabels)
         } else {
             None
         }
@@ -98,10 +98,10 @@ impl Policy {
         shortened(self.service_selectors.iter().map(Selector::to_string))
     }
 
-    /// Whether Services with `subject`'s labels may use the pool.
-    pub fn admits_labels(&self, subject: &Subject) -> bool {
+    /// Whether Services with `requester`'s labels may use the pool.
+    pub fn admits_labels(&self, requester: &Requester) -> bool {
         self.service_selectors.is_empty()
-            || self.service_selectors.iter().any(|selector| selector.matches(&subject.labels))
+            || self.service_selectors.iter().any(|selector| selector.matches(&requester.labels))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use crate::few::Few;
+use crate::small_set::SmallSet;
 use crate::table::Table;
 use crate::{Moment, Owner};
 
@@ -16,12 +16,12 @@ pub struct Quarantined<O> {
     /// Until when.
     pub until: Moment,
     /// Why.
-    pub reason: Reason,
+    pub reason: QuarantineCause,
 }
 
 /// Why an address is kept back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum QuarantineCause {
     /// Its holder let go of it; it or its successor may have it back at once.
     Released,
     /// Another station of the LAN has it: nobody may have it.
@@ -30,39 +30,39 @@ pub enum Reason {
 
 /// Everything that is kept back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ward<O: Owner> {
+pub(crate) struct Quarantine<O: Owner> {
     entries: Table<Quarantined<O>>,
     /// By the time at which it is due.
     due: BTreeSet<(Moment, IpAddr)>,
     /// What was released, by those who may have it back.
-    heirs: HashMap<O::Party, Few>,
+    claimants: HashMap<O::StableKey, SmallSet>,
 }
 
 impl<O> Quarantined<O> {
     /// Those who, or whose successors, may have it back.
-    fn heirs(&self) -> &[O] {
+    fn claimants(&self) -> &[O] {
         match self.reason {
-            Reason::Released => &self.former,
-            Reason::AddressTaken => &[],
+            QuarantineCause::Released => &self.former,
+            QuarantineCause::AddressTaken => &[],
         }
     }
 }
 
-impl<O: Owner> Default for Ward<O> {
+impl<O: Owner> Default for Quarantine<O> {
     fn default() -> Self {
-        Self { entries: Table::default(), due: BTreeSet::new(), heirs: HashMap::new() }
+        Self { entries: Table::default(), due: BTreeSet::new(), claimants: HashMap::new() }
     }
 }
 
-impl<O: Owner> Ward<O> {
+impl<O: Owner> Quarantine<O> {
     /// Keeps `address` back; says whether it was already.
     pub(crate) fn insert(&mut self, address: IpAddr, entry: Quarantined<O>) -> bool {
         let known = self.remove(address).is_some();
         self.due.insert((entry.until, address));
-        for owner in entry.heirs() {
-            match self.heirs.entry(owner.party()) {
-                Entry::Occupied(mut few) => few.get_mut().insert(address),
-                Entry::Vacant(place) => drop(place.insert(Few::One(address))),
+        for owner in entry.claimants() {
+            match self.claimants.entry(owner.stable_key()) {
+                Entry::Occupied(mut addresses) => addresses.get_mut().insert(address),
+                Entry::Vacant(place) => drop(place.insert(SmallSet::One(address))),
             }
         }
         self.entries.insert(address, entry);
@@ -75,11 +75,11 @@ impl<O: Owner> Ward<O> {
         }
         let entry = self.entries.remove(address)?;
         self.due.remove(&(entry.until, address));
-        for owner in entry.heirs() {
-            if let Entry::Occupied(mut few) = self.heirs.entry(owner.party()) {
-                match few.get().without(address) {
-                    Some(others) => drop(few.insert(others)),
-                    None => drop(few.remove()),
+        for owner in entry.claimants() {
+            if let Entry::Occupied(mut addresses) = self.claimants.entry(owner.stable_key()) {
+                match addresses.get().without(address) {
+                    Some(others) => drop(addresses.insert(others)),
+                    None => drop(addresses.remove()),
                 }
             }
         }
@@ -88,10 +88,10 @@ impl<O: Owner> Ward<O> {
 
     /// What `owner`, or one that it succeeds, let go of, ascending.
     pub(crate) fn kept_for(&self, owner: &O) -> &[IpAddr] {
-        if self.heirs.is_empty() {
+        if self.claimants.is_empty() {
             return &[];
         }
-        self.heirs.get(&owner.party()).map_or(&[], Few::as_slice)
+        self.claimants.get(&owner.stable_key()).map_or(&[], SmallSet::as_slice)
     }
 
     pub(crate) fn get(&self, address: IpAddr) -> Option<&Quarantined<O>> {

@@ -4,33 +4,33 @@ use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-use crate::{Families, Family, Subject, Terms};
+use crate::{Families, Family, Requester, Terms};
 
-/// A party that holds addresses.
+/// Who holds addresses.
 pub trait Owner: Ord + Hash + Clone {
-    /// What it has in common with those it succeeds.
-    type Party: Eq + Hash + Clone + fmt::Debug;
+    /// What it has in common with those it succeeds, as a Service its namespace and name.
+    type StableKey: Eq + Hash + Clone + fmt::Debug;
 
     /// The same for two that are one under two identities, a Service that was deleted and made again under its old name
     /// say: what is kept back for one of them is kept back for the other, too, and what the former one still holds stands
     /// against nothing that the later one asks for.
-    fn party(&self) -> Self::Party;
+    fn stable_key(&self) -> Self::StableKey;
 }
 
 /// A plain name: it is nobody else's successor.
 impl Owner for &str {
-    type Party = Self;
+    type StableKey = Self;
 
-    fn party(&self) -> Self {
+    fn stable_key(&self) -> Self {
         self
     }
 }
 
 /// A plain number: it is nobody else's successor.
 impl Owner for u64 {
-    type Party = Self;
+    type StableKey = Self;
 
-    fn party(&self) -> Self {
+    fn stable_key(&self) -> Self {
         *self
     }
 }
@@ -50,20 +50,20 @@ pub struct Request {
     /// of their pools, if they can be had.
     pub preferred: Vec<IpAddr>,
     /// Who asks, for the selectors of the pools.
-    pub subject: Subject,
+    pub requester: Requester,
     /// How the addresses are used.
     pub terms: Terms,
     /// Addresses that it holds and that are in no pool may be exchanged for others.
-    pub may_leave: bool,
+    pub may_replace_unpooled: bool,
     /// Addresses that answer `pool` if it holds them, whichever pool has them by now: the pools became others, the request
     /// did not.
-    pub stays: Vec<IpAddr>,
+    pub given_from_pool: Vec<IpAddr>,
     /// Addresses of those that it succeeds: they come to it as what is kept back for it does.
     pub inherited: Vec<IpAddr>,
 }
 
 impl Request {
-    /// Any one address of each of `families`, for a subject in `namespace` without labels that shares with nobody.
+    /// Any one address of each of `families`, for a requester in `namespace` without labels that shares with nobody.
     pub fn any(families: Families, namespace: &str) -> Self {
         Self {
             families,
@@ -71,10 +71,10 @@ impl Request {
             addresses: Vec::new(),
             pool: None,
             preferred: Vec::new(),
-            subject: Subject { namespace: namespace.to_owned(), ..Subject::default() },
+            requester: Requester { namespace: namespace.to_owned(), ..Requester::default() },
             terms: Terms::alone(namespace),
-            may_leave: false,
-            stays: Vec::new(),
+            may_replace_unpooled: false,
+            given_from_pool: Vec::new(),
             inherited: Vec::new(),
         }
     }
@@ -84,28 +84,28 @@ impl Request {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Every address it is to have, in the order of its families; of one family first those it has.
-    pub addresses: Vec<Planned>,
+    pub addresses: Vec<PlannedAddress>,
     /// Those that it holds and that are no part of the answer, in ascending order. Nothing releases them but
     /// [`Allocator::release`](crate::Allocator::release).
-    pub leaves: Vec<IpAddr>,
+    pub to_release: Vec<IpAddr>,
     /// Families of which it is to have more than could be had ([`Families::Prefer`] only).
     pub missing: Vec<Family>,
 }
 
 /// One address of a [`Plan`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedAddress {
     /// The address.
     pub address: IpAddr,
     /// The pool it belongs to; `None` for one that is kept and in no pool.
     pub pool: Option<String>,
     /// How the owner comes by it.
-    pub how: How,
+    pub how: Acquisition,
 }
 
 /// How an owner comes by an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum How {
+pub enum Acquisition {
     /// It holds it.
     Kept,
     /// It was free.
@@ -113,5 +113,5 @@ pub enum How {
     /// Others hold it, and share it.
     Joined,
     /// It was kept back for it, or is held by one that it succeeds.
-    Recalled,
+    Reclaimed,
 }

@@ -8,7 +8,7 @@ pub type Labels = BTreeMap<String, String>;
 
 /// Who asks for an address, for the selectors of pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct Requester {
     /// Its namespace.
     pub namespace: String,
     /// Labels of that namespace.

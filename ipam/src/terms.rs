@@ -25,7 +25,7 @@ pub struct Port {
 
 /// Which nodes take a Service's traffic (`externalTrafficPolicy`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Traffic {
+pub enum TrafficPolicy {
     /// Every node.
     Cluster,
     /// Nodes that run its pods.
@@ -52,7 +52,7 @@ pub struct Terms {
     /// Its ports.
     pub ports: BTreeSet<Port>,
     /// Where its traffic goes.
-    pub traffic: Traffic,
+    pub traffic: TrafficPolicy,
     /// With whom it shares; `None`: with nobody.
     pub sharing: Option<Sharing>,
 }
@@ -60,7 +60,12 @@ pub struct Terms {
 impl Terms {
     /// Terms of a holder in `namespace` that shares with nobody.
     pub fn alone(namespace: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), ports: BTreeSet::new(), traffic: Traffic::Cluster, sharing: None }
+        Self {
+            namespace: namespace.into(),
+            ports: BTreeSet::new(),
+            traffic: TrafficPolicy::Cluster,
+            sharing: None,
+        }
     }
 
     /// The sharing key.
@@ -74,20 +79,20 @@ impl Terms {
     /// The first rule that forbids it.
     pub fn fits(&self, holder: &Self) -> Result<(), Incompatible> {
         let Some(mine) = &self.sharing else { return Err(Incompatible::NoKey) };
-        let Some(theirs) = &holder.sharing else { return Err(Incompatible::HolderSharesNot) };
+        let Some(theirs) = &holder.sharing else { return Err(Incompatible::HolderHasNoKey) };
         if mine.key != theirs.key {
-            return Err(Incompatible::OtherKey { key: mine.key.clone(), held: theirs.key.clone() });
+            return Err(Incompatible::DifferentKey { key: mine.key.clone(), held: theirs.key.clone() });
         }
         if self.namespace != holder.namespace {
             if !mine.with.contains(&holder.namespace) {
-                return Err(Incompatible::NamespaceNotNamed { namespace: holder.namespace.clone() });
+                return Err(Incompatible::HolderNotNamed { namespace: holder.namespace.clone() });
             }
             if !theirs.with.contains(&self.namespace) {
-                return Err(Incompatible::HolderNamesNot { namespace: self.namespace.clone() });
+                return Err(Incompatible::NotNamedByHolder { namespace: self.namespace.clone() });
             }
         }
         if self.traffic != holder.traffic {
-            return Err(Incompatible::OtherTraffic);
+            return Err(Incompatible::DifferentTrafficPolicy);
         }
         match self.ports.intersection(&holder.ports).next() {
             Some(port) => Err(Incompatible::PortTaken(*port)),
@@ -104,10 +109,10 @@ pub enum Incompatible {
     NoKey,
     /// Who holds the address shares it with nobody.
     #[error("its holder has no sharing key")]
-    HolderSharesNot,
+    HolderHasNoKey,
     /// Both have a sharing key, each another.
     #[error("its holder has the sharing key {held:?}, not {key:?}")]
-    OtherKey {
+    DifferentKey {
         /// Key of who asks.
         key: String,
         /// Key of the holder.
@@ -115,13 +120,13 @@ pub enum Incompatible {
     },
     /// Who asks does not share with the holder's namespace.
     #[error("this Service does not name the holder's namespace {namespace:?} as one it shares with")]
-    NamespaceNotNamed {
+    HolderNotNamed {
         /// The holder's namespace.
         namespace: String,
     },
     /// The holder does not share with the namespace of who asks.
     #[error("its holder does not name namespace {namespace:?} as one it shares with")]
-    HolderNamesNot {
+    NotNamedByHolder {
         /// The namespace of who asks.
         namespace: String,
     },
@@ -130,17 +135,17 @@ pub enum Incompatible {
         "its holder's traffic goes to other nodes: externalTrafficPolicy must be Cluster for both, or Local for both \
          with equal selectors"
     )]
-    OtherTraffic,
+    DifferentTrafficPolicy,
     /// Both listen on the same port.
     #[error("its holder listens on port {0} too")]
     PortTaken(Port),
     /// As many hold it as can.
-    #[error("{MOST_HOLDERS} Services hold it, and no more can")]
-    Crowded,
+    #[error("{MAX_HOLDERS} Services hold it, and no more can")]
+    TooManyHolders,
 }
 
 /// Holders that one address can have: a `VirtualIP` names no more owners.
-pub const MOST_HOLDERS: usize = 64;
+pub const MAX_HOLDERS: usize = 64;
 
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,7 +24,7 @@
 //!
 //! Seconds, fraction and counter are one 64-bit sequence, compared as serial numbers (RFC 1982). A receiver takes an
 //! advert if its time is within the window around the own clock and its sequence is above the last one taken from that
-//! source. So clocks must agree to within the window, but an advert says nothing about them that must be believed.
+//! source. So clocks must agree to within the window, but an advert says nothing about them that must be trusted.
 //!
 //! | type | does |
 //! |---|---|
@@ -48,14 +48,14 @@ mod verifier;
 pub use authenticator::{Authentication, Authenticator};
 pub use key::{InvalidKey, Key, KeyId, Keyring};
 pub use signer::Signer;
-pub use trailer::{Subject, TRAILER, Trailer};
-pub use verifier::{Verified, Verifier};
+pub use trailer::{SignedData, TRAILER_LENGTH, Trailer};
+pub use verifier::{VerifiedAdvert, Verifier};
 
 /// How strict a router is, so that authentication can be brought to running routers without an outage: `ReceiveOnly` on
 /// all of them, then `Permissive` on all, then `Enforce` on all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[expect(clippy::exhaustive_enums, reason = "the draft has three modes")]
-pub enum Mode {
+pub enum AuthMode {
     /// Signs; refuses what is not signed.
     #[default]
     Enforce,
@@ -65,7 +65,7 @@ pub enum Mode {
     ReceiveOnly,
 }
 
-impl Mode {
+impl AuthMode {
     /// Whether own adverts get a trailer.
     pub fn signs(self) -> bool {
         match self {
@@ -143,11 +143,11 @@ impl From<SystemTime> for WallTime {
     }
 }
 
-/// Why an advert is not believed.
+/// Why an advert is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// No trailer, and the mode is [`Mode::Enforce`].
+    /// No trailer, and the mode is [`AuthMode::Enforce`].
     #[error(
         "not signed, and mode enforce takes no such advert: set mode permissive until every router signs"
     )]
@@ -175,12 +175,12 @@ pub enum AuthError {
     #[error("wrong HMAC: forged, or key {0} is not the same on all routers")]
     InvalidHmac(KeyId),
     /// Its sequence is not above the last one taken from this source.
-    #[error("replayed: its sequence {sequence:#018x} is not above {mark:#018x}")]
+    #[error("replayed: its sequence {sequence:#018x} is not above {last:#018x}")]
     Replay {
         /// Its sequence.
         sequence: u64,
         /// The last one taken.
-        mark: u64,
+        last: u64,
     },
 }
 

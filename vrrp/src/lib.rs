@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`units`] | [`Vrid`], [`Priority`], [`Interval`], [`Time`]: values that can only be legal |
-//! | [`wire`] | adverts as bytes: parse with a reason for every refusal, emit, recognise strangers |
+//! | [`wire`] | adverts as bytes: parse with a reason for every refusal, emit, recognise foreign routers |
 //! | [`auth`] | the optional trailer that proves an advert's origin and freshness |
 //! | [`router`] | one virtual router's state machine: inputs take `now`, outputs are values |
 //! | `sim` | (feature `sim`) several routers on a LAN with faults, in virtual time |
@@ -21,8 +21,8 @@
 //! use std::collections::BTreeSet;
 //! use std::time::Duration;
 //!
-//! use windlass_vrrp::wire::{self, AddressList, Advert, Checksum, Datagram, Expectation, Path, Reach};
-//! use windlass_vrrp::{Action, Config, Family, Heard, Interval, Priority, Router, State, Time, Verdict, Version, Versions, Vrid};
+//! use windlass_vrrp::wire::{self, AddressList, Advert, Checksum, Datagram, ExpectedAdvert, Path, Addressing};
+//! use windlass_vrrp::{Action, Config, Family, ReceivedAdvert, Interval, Priority, Router, State, Time, AdvertOutcome, Version, Versions, Vrid};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let vrid = Vrid::new(7)?;
@@ -53,11 +53,11 @@
 //!     addresses: AddressList::representing(&config.addresses, peer, AddressList::MAX),
 //! };
 //! let bytes = advert.datagram(Version::V3, Checksum::Rfc9568);
-//! let expected = Expectation { versions: config.versions, reach: Reach::Multicast { group }, trailer: false };
+//! let expected = ExpectedAdvert { versions: config.versions, addressing: Addressing::Multicast { group }, trailer: false };
 //! let packet = wire::parse(&Datagram::from_ipv4(&bytes)?, |heard| (heard == vrid).then_some(&expected))?;
 //! let (source, priority, interval, version) = (packet.source, packet.priority, packet.interval, packet.version);
-//! let verdict = router.handle_advert(Heard { source, priority, interval, version }, start);
-//! assert_eq!(verdict, Verdict::Obeyed);
+//! let outcome = router.handle_advert(ReceivedAdvert { source, priority, interval, version }, start);
+//! assert_eq!(outcome, AdvertOutcome::Obeyed);
 //!
 //! // 3 intervals and the skew time of priority 100 later:
 //! let due = router.poll_timeout().ok_or("a Backup has a timer")?;
@@ -82,8 +82,8 @@ pub mod sim;
 pub mod units;
 pub mod wire;
 
-pub use router::{Action, Announce, Config, Heard, Reason, Router, State, Verdict};
+pub use router::{Action, AdvertOutcome, Announce, Config, ReceivedAdvert, Router, State, TransitionReason};
 pub use units::{
-    Family, Interval, InvalidInterval, InvalidPriority, InvalidVrid, Priority, Time, UnfitVersions, Version,
-    Versions, Vrid,
+    Family, Interval, InvalidInterval, InvalidPriority, InvalidVersions, InvalidVrid, Priority, Time,
+    Version, Versions, Vrid,
 };

@@ -8,17 +8,17 @@
 //!  │            │◄──────────┤        │◄───────────┤        │
 //!  └─────▲──────┘ shutdown, └────────┘ superior   └─┬──────┘
 //!        │        interrupt            advert, or   │
-//!        │                             overslept    │
+//!        │                             stalled      │
 //!        └──────────────────────────────────────────┘
 //!                  shutdown, interrupt
 //! ```
 //!
 //! # Beyond RFC 9568, each for a failure seen in the field
-//! - **Peers.** Adverts are obeyed only from [`Config::peers`]; a stranger with our VRID changes nothing.
-//! - **Overslept Active.** An Active that was not run for as long as a peer needs to take over ([`Config::unchallenged`]
+//! - **Peers.** Adverts are obeyed only from [`Config::peers`]; another router with our VRID changes nothing.
+//! - **Stalled Active.** An Active that was not run for as long as a peer needs to take over ([`Config::active_period`]
 //!   since its last advert) becomes Backup and listens before it speaks again, whatever input wakes it. Without peers it
 //!   need not.
-//! - **Overslept Backup.** A Backup that is woken a whole Active_Down_Interval after its deadline cannot know whether the
+//! - **Stalled Backup.** A Backup that is woken a whole Active_Down_Interval after its deadline cannot know whether the
 //!   LAN was silent or itself stopped; it listens for one more interval, once.
 //! - **Parting advert.** An Active that yields to a superior one sends one last advert, so that the winner knows it was
 //!   contested and announces its addresses again (T13): else hosts that heard only the loser keep the stale entry.
@@ -36,26 +36,26 @@ use crate::units::{Interval, Priority, Time, Vrid};
 mod adverts;
 mod config;
 mod outcome;
-mod phase;
 mod reconfigure;
+mod state_data;
 #[cfg(test)]
 mod tests;
 mod upgrade;
 
 pub use config::Config;
-pub use outcome::{Action, Announce, Heard, Reason, State, Verdict};
-use phase::{Active, Backup, Phase};
+pub use outcome::{Action, AdvertOutcome, Announce, ReceivedAdvert, State, TransitionReason};
+use state_data::{Active, Backup, StateData};
 use upgrade::UpgradedPeers;
 
 /// Most actions of one input: the queue never grows beyond, as its driver drains it after each.
-const MOST_ACTIONS: usize = 4;
+const MAX_ACTIONS: usize = 4;
 
 /// The state machine of one virtual router on one node. See the crate's documentation for how to drive it.
 #[derive(Clone, Debug)]
 pub struct Router {
     vrid: Vrid,
     config: Config,
-    phase: Phase,
+    state_data: StateData,
     upgraded: UpgradedPeers,
     actions: VecDeque<Action>,
 }
@@ -64,8 +64,8 @@ impl Router {
     /// A router in Initialize.
     pub fn new(vrid: Vrid, config: Config) -> Self {
         let upgraded = UpgradedPeers::new(&config);
-        let actions = VecDeque::with_capacity(MOST_ACTIONS);
-        Self { vrid, config, phase: Phase::Initialize, upgraded, actions }
+        let actions = VecDeque::with_capacity(MAX_ACTIONS);
+        Self { vrid, config, state_data: StateData::Initialize, upgraded, actions }
     }
 
     /// Its VRID.
@@ -80,40 +80,40 @@ impl Router {
 
     /// Its state.
     pub fn state(&self) -> State {
-        match self.phase {
-            Phase::Initialize => State::Initialize,
-            Phase::Backup(_) => State::Backup,
-            Phase::Active(_) => State::Active,
+        match self.state_data {
+            StateData::Initialize => State::Initialize,
+            StateData::Backup(_) => State::Backup,
+            StateData::Active(_) => State::Active,
         }
     }
 
     /// Address of the router it knows to be Active: its own, a peer's, or none heard yet.
     pub fn active(&self) -> Option<IpAddr> {
-        match self.phase {
-            Phase::Initialize => None,
-            Phase::Backup(backup) => backup.active,
-            Phase::Active(_) => Some(self.config.primary),
+        match self.state_data {
+            StateData::Initialize => None,
+            StateData::Backup(backup) => backup.active,
+            StateData::Active(_) => Some(self.config.primary),
         }
     }
 
     /// Until when an Active may answer for its addresses without being run: no peer can have taken over by then because
-    /// it was silent ([`Config::unchallenged`]). The end of time without peers, `None` unless Active. Every advert moves it.
-    pub fn tenure(&self) -> Option<Time> {
-        match self.phase {
-            Phase::Initialize | Phase::Backup(_) => None,
-            Phase::Active(active) => Some(match self.config.unchallenged() {
+    /// it was silent ([`Config::active_period`]). The end of time without peers, `None` unless Active. Every advert moves it.
+    pub fn active_until(&self) -> Option<Time> {
+        match self.state_data {
+            StateData::Initialize | StateData::Backup(_) => None,
+            StateData::Active(active) => Some(match self.config.active_period() {
                 None => Time::from_nanos(u64::MAX),
-                Some(unchallenged) => active.last_advert + unchallenged,
+                Some(active_period) => active.last_advert + active_period,
             }),
         }
     }
 
     /// When [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        match self.phase {
-            Phase::Initialize => None,
-            Phase::Backup(backup) => Some(backup.deadline),
-            Phase::Active(active) => Some(active.next_advert),
+        match self.state_data {
+            StateData::Initialize => None,
+            StateData::Backup(backup) => Some(backup.deadline),
+            StateData::Active(active) => Some(active.next_advert),
         }
     }
 
@@ -124,26 +124,26 @@ impl Router {
 
     /// Startup event (T1, T2). No effect on a running router.
     pub fn startup(&mut self, now: Time) {
-        match self.phase {
-            Phase::Initialize => {
+        match self.state_data {
+            StateData::Initialize => {
                 if self.config.priority == Priority::OWNER {
-                    self.promote(Reason::Owner, now);
+                    self.promote(TransitionReason::Owner, now);
                 } else {
-                    self.enter_backup(Reason::Startup, None, None, now);
+                    self.enter_backup(TransitionReason::Startup, None, None, now);
                 }
             }
-            Phase::Backup(_) | Phase::Active(_) => {}
+            StateData::Backup(_) | StateData::Active(_) => {}
         }
     }
 
     /// Shutdown event: an Active resigns with priority 0 (T9), a Backup leaves silently (T3).
     pub fn shutdown(&mut self, now: Time) {
-        self.yield_if_overslept(now);
-        match self.phase {
-            Phase::Initialize => {}
-            Phase::Backup(_) => self.enter(Phase::Initialize, Reason::Shutdown),
-            Phase::Active(_) => {
-                self.enter(Phase::Initialize, Reason::Shutdown);
+        self.yield_if_stalled(now);
+        match self.state_data {
+            StateData::Initialize => {}
+            StateData::Backup(_) => self.enter(StateData::Initialize, TransitionReason::Shutdown),
+            StateData::Active(_) => {
+                self.enter(StateData::Initialize, TransitionReason::Shutdown);
                 self.actions.push_back(Action::SendAdvert { priority: None });
             }
         }
@@ -151,26 +151,28 @@ impl Router {
 
     /// The interface can no longer be used: to Initialize without a word, as nothing could carry it.
     pub fn interrupt(&mut self) {
-        match self.phase {
-            Phase::Initialize => {}
-            Phase::Backup(_) | Phase::Active(_) => self.enter(Phase::Initialize, Reason::InterfaceLost),
+        match self.state_data {
+            StateData::Initialize => {}
+            StateData::Backup(_) | StateData::Active(_) => {
+                self.enter(StateData::Initialize, TransitionReason::InterfaceLost);
+            }
         }
     }
 
     /// The time of [`Self::poll_timeout`] has come. Called early it does nothing.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.yield_if_overslept(now);
-        match &mut self.phase {
-            Phase::Initialize => {}
-            Phase::Backup(backup) => {
-                if now < backup.deadline || backup.listens_again(&self.config, now) {
+        self.yield_if_stalled(now);
+        match &mut self.state_data {
+            StateData::Initialize => {}
+            StateData::Backup(backup) => {
+                if now < backup.deadline || backup.listen_again(&self.config, now) {
                     return;
                 }
                 // T4
                 let reason = backup.reason;
                 self.promote(reason, now);
             }
-            Phase::Active(active) => {
+            StateData::Active(active) => {
                 let due = active.next_advert;
                 if now < due {
                     return;
@@ -179,33 +181,39 @@ impl Router {
                 let on_time = due + self.config.interval.duration();
                 let next_advert = if on_time > now { on_time } else { now + self.config.interval.duration() };
                 self.send_advert(now);
-                self.phase = Phase::Active(Active { next_advert, last_advert: now });
+                self.state_data = StateData::Active(Active { next_advert, last_advert: now });
             }
         }
     }
 
-    /// Once its tenure is over, an Active does not know any more that it is the only one.
-    fn yield_if_overslept(&mut self, now: Time) {
-        if self.tenure().is_some_and(|end| now >= end) {
-            self.enter_backup(Reason::Overslept, None, None, now);
+    /// Once its active period is over, an Active does not know any more that it is the only one.
+    fn yield_if_stalled(&mut self, now: Time) {
+        if self.active_until().is_some_and(|end| now >= end) {
+            self.enter_backup(TransitionReason::Stalled, None, None, now);
         }
     }
 
     /// T1, T4: advert first, so that an Active that is still there yields before anyone answers twice.
-    fn promote(&mut self, reason: Reason, now: Time) {
+    fn promote(&mut self, reason: TransitionReason, now: Time) {
         let from = self.state();
         self.send_advert(now);
         self.actions.push_back(Action::Transition { from, to: State::Active, reason });
         self.actions.push_back(Action::Announce(Announce::Takeover));
     }
 
-    fn enter_backup(&mut self, reason: Reason, learned: Option<Interval>, active: Option<IpAddr>, now: Time) {
-        self.enter(Phase::Backup(Backup::new(&self.config, learned, active, now)), reason);
+    fn enter_backup(
+        &mut self,
+        reason: TransitionReason,
+        learned: Option<Interval>,
+        active: Option<IpAddr>,
+        now: Time,
+    ) {
+        self.enter(StateData::Backup(Backup::new(&self.config, learned, active, now)), reason);
     }
 
-    fn enter(&mut self, phase: Phase, reason: Reason) {
+    fn enter(&mut self, state_data: StateData, reason: TransitionReason) {
         let from = self.state();
-        self.phase = phase;
+        self.state_data = state_data;
         self.actions.push_back(Action::Transition { from, to: self.state(), reason });
     }
 
@@ -213,6 +221,6 @@ impl Router {
     fn send_advert(&mut self, now: Time) {
         self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
         let next_advert = now + self.config.interval.duration();
-        self.phase = Phase::Active(Active { next_advert, last_advert: now });
+        self.state_data = StateData::Active(Active { next_advert, last_advert: now });
     }
 }

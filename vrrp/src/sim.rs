@@ -1,35 +1,35 @@
 //! Several nodes on a LAN with faults, in virtual time: nothing waits, nothing is random but by seed.
 //!
 //! Each node runs one or more virtual routers by a clock of its own. The LAN looks after every step at the invariants of
-//! [`watch`] and keeps the first breach as a [`Violation`]. [`history`] makes
-//! random nodes and faults from a seed, and shortens those that end in a breach.
+//! [`invariants`] and keeps the first that is broken as a [`Violation`]. [`history`] makes
+//! random nodes and faults from a seed, and shortens those that break one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use crate::router::{Action, Announce, Config, Heard, Reason, Router, State};
+use crate::router::{Action, Announce, Config, ReceivedAdvert, Router, State, TransitionReason};
 use crate::units::{Family, Interval, Time, Vrid};
 
-mod carriage;
 mod checks;
 mod clock;
+mod delivery;
 mod faults;
 pub mod history;
+pub mod invariants;
 mod medium;
 mod random;
 #[cfg(test)]
 mod tests;
-pub mod watch;
 
 pub use clock::Clock;
+pub use invariants::{BrokenInvariant, Violation};
+use invariants::{LostAdverts, RouterRecord};
 pub use medium::Medium;
 pub use random::Random;
-pub use watch::{Breach, Violation};
-use watch::{Losses, Seen};
 
 /// So many steps at one instant mean that there is no end of them.
-const MOST_STEPS_AT_ONCE: usize = 100_000;
+const MAX_STEPS_AT_ONCE: usize = 100_000;
 
 /// What a stopped node finds when it runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,9 +46,9 @@ pub enum Freeze {
 /// What a router did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Deed {
+pub enum TraceEvent {
     /// Changed its state.
-    Became(State, Reason),
+    Became(State, TransitionReason),
     /// Announced its addresses.
     Announced(Announce),
     /// Sent an advert.
@@ -58,7 +58,7 @@ pub enum Deed {
 /// What was done, when and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct TraceEntry {
     /// When.
     pub at: Time,
     /// Index of the node.
@@ -66,29 +66,29 @@ pub struct Entry {
     /// Index of the virtual router on it.
     pub router: usize,
     /// What.
-    pub deed: Deed,
+    pub event: TraceEvent,
 }
 
 #[derive(Debug)]
-enum Condition {
+enum RunState {
     Running,
     Frozen { how: Freeze, since: Time, inbox: Vec<Packet> },
     Crashed,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct SimRouter {
     router: Router,
-    seen: Seen,
+    record: RouterRecord,
     /// When the node looks at its timer next.
     wake: Option<Time>,
 }
 
 #[derive(Debug)]
 struct Node {
-    slots: Vec<Slot>,
+    routers: Vec<SimRouter>,
     clock: Clock,
-    condition: Condition,
+    run_state: RunState,
     segment: usize,
     deaf_to: BTreeSet<usize>,
 }
@@ -98,12 +98,12 @@ struct Packet {
     from: usize,
     to: usize,
     router: usize,
-    heard: Heard,
+    heard: ReceivedAdvert,
 }
 
 /// What is to come. Of one instant packets come first, as the engine reads before it looks at its timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Kind {
+enum EventOrder {
     Arrival,
     Wake,
 }
@@ -125,10 +125,10 @@ pub struct Lan {
     /// The longest interval before a change: a Backup may have learned it and not heard of the change.
     longest: Interval,
     nodes: Vec<Node>,
-    queue: BTreeMap<(Time, Kind, u64), Event>,
+    queue: BTreeMap<(Time, EventOrder, u64), Event>,
     queued: u64,
-    losses: Losses,
-    trace: Vec<Entry>,
+    lost_adverts: LostAdverts,
+    trace: Vec<TraceEntry>,
     violation: Option<Violation>,
 }
 
@@ -144,7 +144,7 @@ impl Lan {
             nodes: Vec::new(),
             queue: BTreeMap::new(),
             queued: 0,
-            losses: Losses::default(),
+            lost_adverts: LostAdverts::default(),
             trace: Vec::new(),
             violation: None,
         }
@@ -157,13 +157,13 @@ impl Lan {
 
     /// Adds a node with these virtual routers, VRID 1 and up, and starts them. Returns its index.
     pub fn add_node(&mut self, clock: Clock, configs: impl IntoIterator<Item = Config>) -> usize {
-        let slot = |(vrid, config)| {
+        let sim_router = |(vrid, config)| {
             let vrid = Vrid::new(vrid).unwrap_or(Vrid::MIN);
-            Slot { router: Router::new(vrid, config), seen: Seen::new(), wake: None }
+            SimRouter { router: Router::new(vrid, config), record: RouterRecord::new(), wake: None }
         };
-        let slots: Vec<Slot> = (1..=u8::MAX).zip(configs).map(slot).collect();
-        let condition = Condition::Crashed;
-        self.nodes.push(Node { slots, clock, condition, segment: 0, deaf_to: BTreeSet::new() });
+        let routers: Vec<SimRouter> = (1..=u8::MAX).zip(configs).map(sim_router).collect();
+        let run_state = RunState::Crashed;
+        self.nodes.push(Node { routers, clock, run_state, segment: 0, deaf_to: BTreeSet::new() });
         let node = self.nodes.len() - 1;
         self.restart(node);
         node
@@ -176,12 +176,12 @@ impl Lan {
 
     /// State of a node's first router.
     pub fn state(&self, node: usize) -> State {
-        self.nodes[node].slots[0].router.state()
+        self.nodes[node].routers[0].router.state()
     }
 
     /// Configuration of one of a node's routers.
     pub fn config(&self, node: usize, router: usize) -> &Config {
-        self.nodes[node].slots[router].router.config()
+        self.nodes[node].routers[router].router.config()
     }
 
     /// The running nodes whose first router is Active.
@@ -195,11 +195,11 @@ impl Lan {
     }
 
     /// What the routers did, in order.
-    pub fn trace(&self) -> &[Entry] {
+    pub fn trace(&self) -> &[TraceEntry] {
         &self.trace
     }
 
-    /// The first breach of an invariant.
+    /// The first invariant that was broken.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
@@ -208,7 +208,8 @@ impl Lan {
     /// interval that any node has ever told, by clocks that may be 2 % slow; and for the last advert before the fault, the
     /// new Active's, an answer to it and the yielding the transit there and back.
     pub fn bound(&self) -> Duration {
-        let configs = self.nodes.iter().flat_map(|node| &node.slots).map(|slot| slot.router.config());
+        let configs =
+            self.nodes.iter().flat_map(|node| &node.routers).map(|sim_router| sim_router.router.config());
         let longest = configs.clone().map(|c| c.interval).chain([self.longest]).max().unwrap_or(self.longest);
         let patience = configs.map(|c| c.versions.active_down(longest, c.priority)).max();
         patience.unwrap_or_default() * 102 / 100 + self.slowest * 4
@@ -216,18 +217,18 @@ impl Lan {
 
     /// Segments in which now, for some router, not exactly one of the running nodes is Active.
     pub fn unsettled(&self) -> Option<Violation> {
-        let routers = self.nodes.iter().map(|node| node.slots.len()).max().unwrap_or_default();
+        let routers = self.nodes.iter().map(|node| node.routers.len()).max().unwrap_or_default();
         (0..routers).find_map(|router| {
             let mut segments: BTreeMap<usize, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
             let running =
-                (0..self.nodes.len()).filter(|&n| self.is_running(n) && router < self.nodes[n].slots.len());
+                (0..self.nodes.len()).filter(|&n| self.is_running(n) && router < self.nodes[n].routers.len());
             for node in running {
                 let (nodes, active) = segments.entry(self.nodes[node].segment).or_default();
                 nodes.push(node);
                 active.extend(self.is_active(node, router).then_some(node));
             }
             let (nodes, active) = segments.into_values().find(|(_, active)| active.len() != 1)?;
-            Some(Violation { at: self.now, router, breach: Breach::Unsettled { nodes, active } })
+            Some(Violation { at: self.now, router, broken: BrokenInvariant::Unsettled { nodes, active } })
         })
     }
 
@@ -236,7 +237,7 @@ impl Lan {
         if self.is_running(node) {
             self.longest = self.longest.max(self.config(node, router).interval);
             self.input(node, router, |router, now| router.reconfigure(config, now));
-            self.nodes[node].slots[router].seen.reconfigured(self.now);
+            self.nodes[node].routers[router].record.reconfigured(self.now);
         }
     }
 
@@ -250,8 +251,8 @@ impl Lan {
                 break;
             }
             steps_now = if key.0 > self.now { 0 } else { steps_now + 1 };
-            if steps_now > MOST_STEPS_AT_ONCE {
-                self.breach(0, Breach::Stuck);
+            if steps_now > MAX_STEPS_AT_ONCE {
+                self.record_violation(0, BrokenInvariant::Stuck);
                 break;
             }
             self.advance(key.0);
@@ -264,19 +265,19 @@ impl Lan {
     }
 
     fn is_running(&self, node: usize) -> bool {
-        match self.nodes[node].condition {
-            Condition::Running => true,
-            Condition::Frozen { .. } | Condition::Crashed => false,
+        match self.nodes[node].run_state {
+            RunState::Running => true,
+            RunState::Frozen { .. } | RunState::Crashed => false,
         }
     }
 
     fn is_active(&self, node: usize, router: usize) -> bool {
-        let state = self.nodes[node].slots.get(router).map(|slot| slot.router.state());
+        let state = self.nodes[node].routers.get(router).map(|sim_router| sim_router.router.state());
         self.is_running(node) && state == Some(State::Active)
     }
 
     /// What a node's clock shows.
-    fn shown(&self, node: usize) -> Time {
+    fn clock_time(&self, node: usize) -> Time {
         self.nodes[node].clock.read(self.now)
     }
 
@@ -291,60 +292,60 @@ impl Lan {
     }
 
     fn wake(&mut self, node: usize, router: usize) {
-        if self.nodes[node].slots[router].wake != Some(self.now) {
+        if self.nodes[node].routers[router].wake != Some(self.now) {
             return;
         }
-        self.nodes[node].slots[router].wake = None;
+        self.nodes[node].routers[router].wake = None;
         if self.is_running(node) {
             self.input(node, router, Router::handle_timeout);
         }
     }
 
     fn input_all(&mut self, node: usize, input: impl Fn(&mut Router, Time)) {
-        for router in 0..self.nodes[node].slots.len() {
+        for router in 0..self.nodes[node].routers.len() {
             self.input(node, router, &input);
         }
     }
 
     /// One input to a node's router, and what it does about it.
     fn input(&mut self, node: usize, router: usize, input: impl FnOnce(&mut Router, Time)) {
-        let shown = self.shown(node);
-        input(&mut self.nodes[node].slots[router].router, shown);
+        let clock_time = self.clock_time(node);
+        input(&mut self.nodes[node].routers[router].router, clock_time);
         let mut adverts = 0;
-        while let Some(action) = self.nodes[node].slots[router].router.poll_action() {
-            let deed = match action {
+        while let Some(action) = self.nodes[node].routers[router].router.poll_action() {
+            let event = match action {
                 Action::SendAdvert { priority } => {
                     adverts += 1;
                     self.broadcast(node, router, priority);
-                    Deed::Advertised
+                    TraceEvent::Advertised
                 }
                 Action::Transition { from, to, reason } => {
-                    let seen = &mut self.nodes[node].slots[router].seen;
-                    if !seen.became(from, to, reason, self.now, shown) {
-                        self.breach(router, Breach::Order(node));
+                    let record = &mut self.nodes[node].routers[router].record;
+                    if !record.became(from, to, reason, self.now, clock_time) {
+                        self.record_violation(router, BrokenInvariant::TransitionOrder(node));
                     }
-                    Deed::Became(to, reason)
+                    TraceEvent::Became(to, reason)
                 }
-                Action::Announce(what) => Deed::Announced(what),
+                Action::Announce(what) => TraceEvent::Announced(what),
             };
-            self.trace.push(Entry { at: self.now, node, router, deed });
+            self.trace.push(TraceEntry { at: self.now, node, router, event });
         }
         if adverts > 1 {
-            self.breach(router, Breach::Storm(node));
+            self.record_violation(router, BrokenInvariant::AdvertStorm(node));
         }
         self.schedule(node, router);
     }
 
     /// Sees to it that the node looks at its timer in time.
     fn schedule(&mut self, node: usize, router: usize) {
-        let Node { slots, clock, .. } = &mut self.nodes[node];
-        let slot = &mut slots[router];
-        let wake = slot.router.poll_timeout().map(|due| clock.when(due).max(self.now));
-        if let Some(at) = wake.filter(|_| wake != slot.wake) {
+        let Node { routers, clock, .. } = &mut self.nodes[node];
+        let sim_router = &mut routers[router];
+        let wake = sim_router.router.poll_timeout().map(|due| clock.when(due).max(self.now));
+        if let Some(at) = wake.filter(|_| wake != sim_router.wake) {
             self.queued += 1;
-            self.queue.insert((at, Kind::Wake, self.queued), Event::Wake { node, router });
+            self.queue.insert((at, EventOrder::Wake, self.queued), Event::Wake { node, router });
         }
-        slot.wake = wake;
+        sim_router.wake = wake;
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 mod tests;
 mod version;
 
-pub use version::{Family, UnfitVersions, Version, Versions};
+pub use version::{Family, InvalidVersions, Version, Versions};
 
 /// Virtual router identifier, 1 to 255, unique per LAN and address family (RFC 9568 §5.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! Adverts as bytes (RFC 9568 §5, RFC 3768 §5), within IPv4 and IPv6.
 //!
 //! Three views of a packet: [`parse`] gives a [`Packet`] that passed every check or the [`Rejection`] of the first it
-//! failed; [`Advert`] is what we send ([`Template`] where it is signed); [`sighting()`] recognises any VRRP or CARP router, whatever its version, so that its
+//! failed; [`Advert`] is what we send ([`AdvertTemplate`] where it is signed); [`foreign_router()`] recognises any VRRP or CARP router, whatever its version, so that its
 //! VRID is known to be taken.
 //!
 //! ```text
@@ -21,32 +21,32 @@
 //!
 //! # Trailer
 //! The length of a message follows from its version and address count (R5). A trailer may follow where
-//! [`Expectation::trailer`] is set; it is handed over in [`Packet::trailer`] unjudged. The checksum does not cover it in
+//! [`ExpectedAdvert::trailer`] is set; it is handed over in [`Packet::trailer`] unjudged. The checksum does not cover it in
 //! IPv4. In IPv6 it does: there kernels compute and check it (RFC 3542 §3.1), and they know only the payload.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-use crate::auth::{TRAILER, Trailer};
+use crate::auth::{TRAILER_LENGTH, Trailer};
 use crate::units::{Family, Interval, Priority, Version, Versions, Vrid};
 
 mod advert;
 mod checksum;
+mod foreign_router;
 mod ip;
 mod rejection;
-mod sighting;
 mod template;
 #[cfg(test)]
 mod tests;
 
 pub use advert::{AddressList, Advert};
 pub use checksum::Checksum;
+pub use foreign_router::{ForeignRouter, foreign_router};
 pub use ip::{Datagram, Path};
 pub use rejection::Rejection;
-pub use sighting::{Sighting, sighting};
-pub use template::Template;
+pub use template::AdvertTemplate;
 
-use checksum::Covered;
+use checksum::ChecksumInput;
 
 /// IP protocol number of VRRP (RFC 9568 §5.1.1.4), and of CARP.
 pub const PROTOCOL: u8 = 112;
@@ -59,10 +59,10 @@ pub const TTL: u8 = 255;
 /// DSCP CS6, network control, as the IPv4 TOS byte or the IPv6 traffic class.
 pub const TOS: u8 = 0xc0;
 
-const HEADER: usize = 8;
+const HEADER_LENGTH: usize = 8;
 const TYPE_ADVERT: u8 = 1;
 /// Authentication data of version 2.
-const V2_TRAILER: usize = 8;
+const V2_AUTHENTICATION_LENGTH: usize = 8;
 
 /// The default group of a family.
 pub fn default_group(family: Family) -> IpAddr {
@@ -75,7 +75,7 @@ pub fn default_group(family: Family) -> IpAddr {
 /// How adverts of a virtual router reach its peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a packet has one peer or a group")]
-pub enum Reach {
+pub enum Addressing {
     /// Sent to this group; TTL 255.
     Multicast {
         /// The group.
@@ -91,11 +91,11 @@ pub enum Reach {
 /// What adverts of a virtual router look like.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "whoever receives fills it in")]
-pub struct Expectation {
+pub struct ExpectedAdvert {
     /// Versions it speaks.
     pub versions: Versions,
     /// How its adverts come.
-    pub reach: Reach,
+    pub addressing: Addressing,
     /// Whether an authentication trailer may follow the message. The caller judges it, and its absence.
     pub trailer: bool,
 }
@@ -118,7 +118,7 @@ pub struct Packet<'a> {
     pub checksum: Checksum,
     /// The message without trailer.
     pub message: &'a [u8],
-    /// The trailer behind it; none unless [`Expectation::trailer`] allows one.
+    /// The trailer behind it; none unless [`ExpectedAdvert::trailer`] allows one.
     pub trailer: Option<&'a Trailer>,
     addresses: &'a [u8],
 }
@@ -154,11 +154,11 @@ impl Packet<'_> {
 /// interface it came in by, `None` if it is not configured there (R4). Copies and allocates nothing.
 pub fn parse<'a, 'e>(
     datagram: &Datagram<'a>,
-    expect: impl FnOnce(Vrid) -> Option<&'e Expectation>,
+    expect: impl FnOnce(Vrid) -> Option<&'e ExpectedAdvert>,
 ) -> Result<Packet<'a>, Rejection> {
     let Datagram { source, destination, ttl: _, payload } = *datagram;
     let Some((&[version_type, vrid, priority, count, fifth, sixth, _, _], rest)) =
-        payload.split_first_chunk::<HEADER>()
+        payload.split_first_chunk::<HEADER_LENGTH>()
     else {
         return Err(Rejection::Truncated { length: payload.len() });
     };
@@ -180,25 +180,27 @@ pub fn parse<'a, 'e>(
     }
     let listed = usize::from(count) * family.address_length();
     let body = match version {
-        Version::V2 => listed + V2_TRAILER,
+        Version::V2 => listed + V2_AUTHENTICATION_LENGTH,
         Version::V3 => listed,
     };
     let trailer = match rest.len().checked_sub(body) {
         Some(0) => None,
-        Some(TRAILER) if expected.trailer => payload.last_chunk(),
+        Some(TRAILER_LENGTH) if expected.trailer => payload.last_chunk(),
         Some(_) | None => {
-            return Err(Rejection::Length { length: payload.len(), expected: HEADER + body });
+            return Err(Rejection::Length { length: payload.len(), expected: HEADER_LENGTH + body });
         }
     };
-    let message = &payload[..HEADER + body];
-    let covers = |message| Covered { message, source, destination };
+    let message = &payload[..HEADER_LENGTH + body];
+    let covers = |message| ChecksumInput { message, source, destination };
     let checksum = match (version, family) {
-        (Version::V2, Family::V4 | Family::V6) => covers(message).holds(false).then_some(Checksum::Rfc9568),
+        (Version::V2, Family::V4 | Family::V6) => {
+            covers(message).is_valid(false).then_some(Checksum::Rfc9568)
+        }
         (Version::V3, Family::V4) => covers(message).form(),
-        (Version::V3, Family::V6) => covers(payload).holds(true).then_some(Checksum::Rfc9568),
+        (Version::V3, Family::V6) => covers(payload).is_valid(true).then_some(Checksum::Rfc9568),
     };
     let checksum = checksum.ok_or(Rejection::Checksum)?;
-    check_reach(&expected.reach, datagram)?;
+    check_addressing(&expected.addressing, datagram)?;
     if count == 0 {
         return Err(Rejection::NoAddresses);
     }
@@ -222,11 +224,11 @@ pub fn parse<'a, 'e>(
 }
 
 /// R7 and R14.
-fn check_reach(reach: &Reach, datagram: &Datagram<'_>) -> Result<(), Rejection> {
+fn check_addressing(addressing: &Addressing, datagram: &Datagram<'_>) -> Result<(), Rejection> {
     let Datagram { source, destination, ttl, payload: _ } = *datagram;
-    let (ttl_fits, destination_fits) = match reach {
-        Reach::Multicast { group } => (ttl == TTL, destination == *group),
-        Reach::Unicast { ttl: accepted } => (accepted.contains(&ttl), is_one_host(destination)),
+    let (ttl_fits, destination_fits) = match addressing {
+        Addressing::Multicast { group } => (ttl == TTL, destination == *group),
+        Addressing::Unicast { ttl: accepted } => (accepted.contains(&ttl), is_one_host(destination)),
     };
     if !ttl_fits {
         return Err(Rejection::Ttl(ttl));

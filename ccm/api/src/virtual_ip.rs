@@ -148,9 +148,9 @@ pub struct ServiceRef {
 
 impl windlass_ipam::Owner for ServiceRef {
     /// Namespace and name: a Service that was deleted and made again under its name has them still.
-    type Party = (String, String);
+    type StableKey = (String, String);
 
-    fn party(&self) -> Self::Party {
+    fn stable_key(&self) -> Self::StableKey {
         (self.namespace.clone(), self.name.clone())
     }
 }

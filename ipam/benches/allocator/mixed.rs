@@ -23,9 +23,9 @@ pub(crate) fn run(family: Family, in_use: u64, operations: u64) -> Row {
         site.allocator.plan(&owner, &site.request).unwrap();
         site.allocator.release(address, &owner, Moment(turn * 60));
         done += 3;
-        let due = site.allocator.due(Moment(turn * 60)).next();
+        let due = site.allocator.ended_quarantines(Moment(turn * 60)).next();
         if let Some(due) = due {
-            site.allocator.lift(due);
+            site.allocator.end_quarantine(due);
             done += 1;
         }
     }

@@ -204,7 +204,7 @@ impl Site {
                 }
                 let begin = cpu_time();
                 for (_, address) in &some {
-                    assert!(self.allocator.lift(*address));
+                    assert!(self.allocator.end_quarantine(*address));
                 }
                 let time = since(begin);
                 for (owner, address) in &some {

@@ -4,22 +4,22 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::Counts;
-use crate::{Family, Incompatible, Pool, Quarantined, Reason};
+use crate::{Family, Incompatible, Pool, QuarantineCause, Quarantined};
 
 /// Why no address was given; what to change is said with it. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AllocateError<O> {
     /// No pool that may be used has enough free addresses of the family.
-    #[error("{}{}{}", shortage(*.family, *.wanted), why(.considered), not_joined(.unshared))]
+    #[error("{}{}{}", shortage(*.family, *.wanted), why(.considered), not_joined(.sharing_conflicts))]
     NoFreeAddress {
         /// The family asked for.
         family: Family,
-        /// Addresses of it that are wanted besides those that could be had by keeping, recalling and joining.
+        /// Addresses of it that are wanted besides those that could be had by keeping, reclaiming and joining.
         wanted: usize,
         /// Every pool, in the order of the search, and why it did not give them.
-        considered: Vec<Refused>,
+        considered: Vec<PoolRefusal>,
         /// Addresses with the same sharing key that could not be joined, the lowest first.
-        unshared: Vec<Unshared<O>>,
+        sharing_conflicts: Vec<SharingConflict<O>>,
     },
     /// The pool asked for does not exist.
     #[error("pool {pool:?} does not exist: {}", known_pools(.known))]
@@ -53,12 +53,12 @@ pub enum AllocateError<O> {
         belongs_to: Option<String>,
     },
     /// The address asked for is in a pool that does not give it to this Service.
-    #[error("address {address} cannot be given: {refused}")]
+    #[error("address {address} cannot be given: {refusal}")]
     PoolRefuses {
         /// The address asked for.
         address: IpAddr,
         /// Its pool, and why.
-        refused: Box<Refused>,
+        refusal: Box<PoolRefusal>,
     },
     /// The address asked for is never given.
     #[error("address {address} of pool {pool:?} is reserved and never given: ask for another address")]
@@ -124,39 +124,39 @@ pub enum AllocateError<O> {
 
 /// A pool that gave no address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct PoolRefusal {
     /// Its name.
     pub pool: String,
     /// Why it gave none.
-    pub why: Refusal,
+    pub why: RefusalReason,
     /// For whom it is, in words, if it is for others.
     pub admits: Option<String>,
     /// What it has of the family asked for; nothing where none was.
     pub counts: Counts,
 }
 
-impl Refused {
+impl PoolRefusal {
     /// `pool` gives nothing, and this is why.
-    pub fn new(pool: &Pool, why: Refusal) -> Self {
+    pub fn new(pool: &Pool, why: RefusalReason) -> Self {
         let admits = match why {
-            Refusal::OtherNamespace => Some(pool.policy.admitted_namespaces()),
-            Refusal::OtherLabels => Some(pool.policy.admitted_labels()),
-            Refusal::NotNamed
-            | Refusal::OtherFamily
-            | Refusal::NotAutoAssign
-            | Refusal::Disabled
-            | Refusal::Full
-            | Refusal::TooFew { .. } => None,
+            RefusalReason::OtherNamespace => Some(pool.policy.admitted_namespaces()),
+            RefusalReason::OtherLabels => Some(pool.policy.admitted_labels()),
+            RefusalReason::NotNamed
+            | RefusalReason::OtherFamily
+            | RefusalReason::NotAutoAssign
+            | RefusalReason::Disabled
+            | RefusalReason::Full
+            | RefusalReason::TooFew { .. } => None,
         };
         Self { pool: pool.name.clone(), why, admits, counts: Counts::default() }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PoolRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pool, why, admits, counts } = self;
         write!(f, "pool {pool:?} {why}")?;
-        if *why == Refusal::Full {
+        if *why == RefusalReason::Full {
             write!(f, " ({})", whereabouts(*counts))?;
         }
         admits.as_ref().map_or(Ok(()), |admits| write!(f, " (only {admits})"))
@@ -165,7 +165,7 @@ impl fmt::Display for Refused {
 
 /// An address that could not be joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unshared<O> {
+pub struct SharingConflict<O> {
     /// The address.
     pub address: IpAddr,
     /// The holder that stands against it.
@@ -176,7 +176,7 @@ pub struct Unshared<O> {
 
 /// Why a pool gave no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RefusalReason {
     /// The request names another pool.
     NotNamed,
     /// It has no address of the family.
@@ -189,7 +189,7 @@ pub enum Refusal {
     OtherNamespace,
     /// It is not for Services with these labels.
     OtherLabels,
-    /// All its addresses are in use, kept back or reserved: [`Refused::counts`].
+    /// All its addresses are in use, kept back or reserved: [`PoolRefusal::counts`].
     Full,
     /// It has fewer than are wanted, also together with the others.
     TooFew {
@@ -198,7 +198,7 @@ pub enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotNamed => f.write_str("is not the one asked for"),
@@ -233,41 +233,43 @@ fn shortage(family: Family, wanted: usize) -> String {
     }
 }
 
-fn why(considered: &[Refused]) -> String {
+fn why(considered: &[PoolRefusal]) -> String {
     if considered.is_empty() {
         return ": there is no pool; create a VirtualIPPool".to_owned();
     }
-    let pools: Vec<_> = considered.iter().map(Refused::to_string).collect();
+    let pools: Vec<_> = considered.iter().map(PoolRefusal::to_string).collect();
     format!("; {}: {}", pools.join("; "), remedy(considered))
 }
 
 /// What to change where these pools gave nothing: the least of what would help. To free an address helps only if it can be
 /// given again, and to be let into a pool only if there is a free one.
-fn remedy(considered: &[Refused]) -> &'static str {
-    let any = |is: fn(&Refused) -> bool| considered.iter().any(is);
-    let offers = |is: fn(Refusal) -> bool| {
+fn remedy(considered: &[PoolRefusal]) -> &'static str {
+    let any = |is: fn(&PoolRefusal) -> bool| considered.iter().any(is);
+    let offers = |is: fn(RefusalReason) -> bool| {
         considered.iter().any(|refused| is(refused.why) && refused.counts.available() > 0)
     };
-    if any(|one| matches!(one.why, Refusal::Full | Refusal::TooFew { .. }) && one.counts.returning() > 0) {
+    if any(|one| {
+        matches!(one.why, RefusalReason::Full | RefusalReason::TooFew { .. }) && one.counts.returning() > 0
+    }) {
         "free an address or add some to a pool"
-    } else if offers(|why| matches!(why, Refusal::OtherNamespace | Refusal::OtherLabels)) {
+    } else if offers(|why| matches!(why, RefusalReason::OtherNamespace | RefusalReason::OtherLabels)) {
         "give the Service or its namespace labels that a pool selects, or have a pool select it"
-    } else if offers(|why| why == Refusal::NotAutoAssign) {
+    } else if offers(|why| why == RefusalReason::NotAutoAssign) {
         "name one of them, or let one give to Services that name none"
-    } else if offers(|why| why == Refusal::Disabled) {
+    } else if offers(|why| why == RefusalReason::Disabled) {
         "enable one, or add another pool"
-    } else if offers(|why| matches!(why, Refusal::TooFew { .. })) {
+    } else if offers(|why| matches!(why, RefusalReason::TooFew { .. })) {
         "ask for fewer or add some to a pool"
     } else {
         "add addresses of that family to a pool"
     }
 }
 
-fn not_joined<O: fmt::Display>(unshared: &[Unshared<O>]) -> String {
-    let sentence = |Unshared { address, holder, why }: &Unshared<O>| {
+fn not_joined<O: fmt::Display>(sharing_conflicts: &[SharingConflict<O>]) -> String {
+    let sentence = |SharingConflict { address, holder, why }: &SharingConflict<O>| {
         format!("; {address} of Service {holder} cannot be shared: {why}")
     };
-    unshared.iter().map(sentence).collect::<Vec<_>>().concat()
+    sharing_conflicts.iter().map(sentence).collect::<Vec<_>>().concat()
 }
 
 fn known_pools(known: &[String]) -> String {
@@ -280,19 +282,19 @@ fn belongs(pool: Option<&str>) -> String {
 
 fn kept_back<O: fmt::Display>(quarantined: &Quarantined<O>) -> String {
     match (quarantined.reason, quarantined.former.as_slice()) {
-        (Reason::Released, []) => {
+        (QuarantineCause::Released, []) => {
             "it was let go a short time ago: wait, or ask for another address".to_owned()
         }
-        (Reason::Released, [former]) => format!(
+        (QuarantineCause::Released, [former]) => format!(
             "Service {former} let go of it a short time ago, and it is kept back for that one: wait, or ask for another \
              address"
         ),
-        (Reason::Released, [former, others @ ..]) => format!(
+        (QuarantineCause::Released, [former, others @ ..]) => format!(
             "Service {former} and {} more let go of it a short time ago, and it is kept back for those: wait, or ask for \
              another address",
             others.len()
         ),
-        (Reason::AddressTaken, _) => {
+        (QuarantineCause::AddressTaken, _) => {
             "another station of the LAN has it: free it there, or ask for another address".to_owned()
         }
     }

@@ -10,10 +10,10 @@ const REMEMBERED: usize = 1 << 16;
 
 /// Numbers that can be given, in the order in which to give them. Taking one and giving it back costs O(log n).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Free {
-    scale: Scale,
+pub(super) struct FreeList {
+    numbering: Numbering,
     order: Order,
-    /// Free and, as far as is remembered, never given, on the scale.
+    /// Free and, as far as is remembered, never given, as positions.
     fresh: Runs,
     /// Free and given before, by the time of release. Empty unless the order asks for it.
     used: BTreeSet<(Moment, u128)>,
@@ -21,23 +21,23 @@ pub(super) struct Free {
     released: BTreeMap<u128, Moment>,
 }
 
-/// What the numbers are counted on.
+/// Which numbers count, and their positions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(super) enum Numbering {
     /// Every number.
     #[default]
-    Every,
+    All,
     /// IPv4 without .0 and .255: 254 of each 256, numbered without a gap, so that they take one run where they would
     /// take one for each 256.
-    WithoutClassC,
+    AvoidClassC,
 }
 
-impl Scale {
-    /// `number` on this scale; `None` if it is not on it.
+impl Numbering {
+    /// Position of `number`; `None`: it is left out.
     pub(super) const fn position(self, number: u128) -> Option<u128> {
         match self {
-            Self::Every => Some(number),
-            Self::WithoutClassC => match number & 0xff {
+            Self::All => Some(number),
+            Self::AvoidClassC => match number & 0xff {
                 0 | 0xff => None,
                 low => Some((number >> 8) * 254 + low - 1),
             },
@@ -46,16 +46,16 @@ impl Scale {
 
     const fn number(self, position: u128) -> u128 {
         match self {
-            Self::Every => position,
-            Self::WithoutClassC => ((position / 254) << 8) + position % 254 + 1,
+            Self::All => position,
+            Self::AvoidClassC => ((position / 254) << 8) + position % 254 + 1,
         }
     }
 
-    /// The part of `first..=last` that is on this scale, as positions.
+    /// The part of `first..=last` that is not left out, as positions.
     pub(super) fn positions(self, first: u128, last: u128) -> Option<(u128, u128)> {
         match self {
-            Self::Every => Some((first, last)),
-            Self::WithoutClassC => {
+            Self::All => Some((first, last)),
+            Self::AvoidClassC => {
                 // The next number above .255 is .0, and the next below .0 is .255: at most two steps.
                 let up = |number| (0..3).find_map(|step| self.position(number + step));
                 let down = |number: u128| {
@@ -68,28 +68,28 @@ impl Scale {
     }
 }
 
-impl Free {
-    pub(super) fn new(scale: Scale, order: Order) -> Self {
-        Self { scale, order, ..Self::default() }
+impl FreeList {
+    pub(super) fn new(numbering: Numbering, order: Order) -> Self {
+        Self { numbering, order, ..Self::default() }
     }
 
     /// Adds `first..=last`, never given.
     pub(super) fn add(&mut self, first: u128, last: u128) {
-        if let Some((first, last)) = self.scale.positions(first, last) {
+        if let Some((first, last)) = self.numbering.positions(first, last) {
             self.fresh.insert(first, last);
         }
     }
 
     /// Takes `first..=last`, never given, out for good.
     pub(super) fn reserve(&mut self, first: u128, last: u128) {
-        if let Some((first, last)) = self.scale.positions(first, last) {
+        if let Some((first, last)) = self.numbering.positions(first, last) {
             self.fresh.remove(first, last);
         }
     }
 
     /// `number` is not free any more.
     pub(super) fn take(&mut self, number: u128) {
-        let Some(position) = self.scale.position(number) else { return };
+        let Some(position) = self.numbering.position(number) else { return };
         if self.order == Order::LeastRecentlyUsed
             && let Some(at) = self.released.remove(&position)
         {
@@ -101,7 +101,7 @@ impl Free {
 
     /// `number` can be given again; `released` says when it was let go.
     pub(super) fn give_back(&mut self, number: u128, released: Option<Moment>) {
-        let Some(position) = self.scale.position(number) else { return };
+        let Some(position) = self.numbering.position(number) else { return };
         match (self.order, released) {
             (Order::Lowest | Order::Highest, _) | (Order::LeastRecentlyUsed, None) => {
                 self.fresh.insert(position, position);
@@ -128,21 +128,21 @@ impl Free {
     }
 
     /// Whether `number` can be free.
-    pub(super) const fn lists(&self, number: u128) -> bool {
-        self.scale.position(number).is_some()
+    pub(super) const fn covers(&self, number: u128) -> bool {
+        self.numbering.position(number).is_some()
     }
 
     pub(super) fn contains(&self, number: u128) -> bool {
-        self.scale
+        self.numbering
             .position(number)
             .is_some_and(|position| self.fresh.contains(position) || self.released.contains_key(&position))
     }
 
     /// The first `wanted` in the order in which to give them, of those that `choose` makes something of.
     pub(super) fn first<T>(&self, wanted: usize, choose: impl Fn(u128) -> Option<T>) -> Vec<T> {
-        let scale = self.scale;
+        let numbering = self.numbering;
         let take = |positions: &mut dyn Iterator<Item = u128>| {
-            positions.filter_map(|position| choose(scale.number(position))).take(wanted).collect()
+            positions.filter_map(|position| choose(numbering.number(position))).take(wanted).collect()
         };
         match self.order {
             Order::Lowest => take(&mut self.fresh.iter().flat_map(|(first, last)| first..=last)),
@@ -161,6 +161,6 @@ impl Free {
 
     /// When the free ones that were given before were let go.
     pub(super) fn history(&self) -> impl Iterator<Item = (u128, Moment)> {
-        self.used.iter().map(|(at, position)| (self.scale.number(*position), *at))
+        self.used.iter().map(|(at, position)| (self.numbering.number(*position), *at))
     }
 }

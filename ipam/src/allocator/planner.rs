@@ -2,16 +2,16 @@
 
 use std::net::IpAddr;
 
-use super::{AllocateError, Allocator, Refusal, Refused, Unshared};
-use crate::terms::MOST_HOLDERS;
-use crate::{Families, Family, How, Incompatible, Owner, Plan, Planned, Request, Terms};
+use super::{AllocateError, Allocator, PoolRefusal, RefusalReason, SharingConflict};
+use crate::terms::MAX_HOLDERS;
+use crate::{Acquisition, Families, Family, Incompatible, Owner, Plan, PlannedAddress, Request, Terms};
 
 /// Addresses that could not be joined that an error names.
 const NAMED: usize = 3;
 
 /// Which pools a request may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
+enum PoolScope {
     /// All that are auto-assign.
     Any,
     /// This one.
@@ -26,10 +26,10 @@ struct Planner<'a, O: Owner> {
     /// What the owner holds.
     held: &'a [IpAddr],
     request: &'a Request,
-    within: Within,
+    scope: PoolScope,
     /// The answer as far as it is found.
-    picked: Vec<(IpAddr, How)>,
-    unshared: Vec<Unshared<O>>,
+    picked: Vec<(IpAddr, Acquisition)>,
+    sharing_conflicts: Vec<SharingConflict<O>>,
 }
 
 /// Plans for `owner`.
@@ -38,13 +38,13 @@ pub(super) fn plan<O: Owner>(
     owner: &O,
     request: &Request,
 ) -> Result<Plan, AllocateError<O>> {
-    let within = match &request.pool {
-        None => Within::Any,
-        Some(name) => allocator.stocks.named(name).map_or(Within::Missing, Within::Pool),
+    let scope = match &request.pool {
+        None => PoolScope::Any,
+        Some(name) => allocator.usage.named(name).map_or(PoolScope::Missing, PoolScope::Pool),
     };
-    let held = allocator.book.held_by(owner);
-    let (picked, unshared) = (Vec::new(), Vec::new());
-    let mut planner = Planner { allocator, owner, held, request, within, picked, unshared };
+    let held = allocator.assignments.held_by(owner);
+    let (picked, sharing_conflicts) = (Vec::new(), Vec::new());
+    let mut planner = Planner { allocator, owner, held, request, scope, picked, sharing_conflicts };
     let missing = if request.addresses.is_empty() {
         planner.pick()?
     } else {
@@ -57,24 +57,24 @@ pub(super) fn plan<O: Owner>(
 /// A holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
 /// of joining, or any if neither `owner` nor one that it succeeds holds the address on these terms. Nobody gives way to one
 /// that it succeeds.
-pub(super) fn clash<'a, O: Owner>(
+pub(super) fn conflict<'a, O: Owner>(
     allocator: &'a Allocator<O>,
     address: IpAddr,
     owner: &O,
     terms: &Terms,
 ) -> Option<(&'a O, Incompatible)> {
     let holders = allocator.holders(address);
-    let place = allocator.book.place(address, owner, terms).unwrap_or(holders.len());
+    let place = allocator.assignments.place(address, owner, terms).unwrap_or(holders.len());
     let first = holders.iter().take(place).filter(|holder| *holder != owner);
-    let mut clash = first.filter_map(|holder| {
+    let mut conflict = first.filter_map(|holder| {
         let why = terms.fits(allocator.terms(holder)?).err()?;
-        (holder.party() != owner.party()).then_some((holder, why))
+        (holder.stable_key() != owner.stable_key()).then_some((holder, why))
     });
-    let crowded = || {
-        let full = holders.len() >= MOST_HOLDERS && !holders.contains(owner);
-        holders.first().filter(|_| full).map(|holder| (holder, Incompatible::Crowded))
+    let full_address = || {
+        let full = holders.len() >= MAX_HOLDERS && !holders.contains(owner);
+        holders.first().filter(|_| full).map(|holder| (holder, Incompatible::TooManyHolders))
     };
-    clash.next().or_else(crowded)
+    conflict.next().or_else(full_address)
 }
 
 impl<O: Owner> Planner<'_, O> {
@@ -85,16 +85,16 @@ impl<O: Owner> Planner<'_, O> {
             return Err(AllocateError::NothingWanted);
         }
         let families = request.families.list();
-        let mut loose = Vec::new();
+        let mut unpooled = Vec::new();
         for family in families {
-            self.keep(*family, &mut loose);
+            self.keep(*family, &mut unpooled);
             self.take_preferred(*family);
             self.join(*family);
-            self.recall(*family);
+            self.reclaim(*family);
         }
         self.take_from_one_pool(families);
         for family in families {
-            for pool in 0..self.allocator.stocks.all().len() {
+            for pool in 0..self.allocator.usage.all().len() {
                 if self.wanted(*family) == 0 {
                     break;
                 }
@@ -104,8 +104,8 @@ impl<O: Owner> Planner<'_, O> {
             }
             // What is in no pool is better than nothing.
             let wanted = self.wanted(*family);
-            let held = loose.iter().filter(|address| Family::of(**address) == *family).take(wanted);
-            self.picked.extend(held.map(|address| (*address, How::Kept)));
+            let held = unpooled.iter().filter(|address| Family::of(**address) == *family).take(wanted);
+            self.picked.extend(held.map(|address| (*address, Acquisition::Kept)));
         }
         let short: Vec<Family> = families.iter().copied().filter(|family| self.wanted(*family) > 0).collect();
         match (request.families, short.first()) {
@@ -127,8 +127,8 @@ impl<O: Owner> Planner<'_, O> {
         self.picked.iter().any(|(picked, _)| *picked == address)
     }
 
-    /// Keeps what is held, those that are preferred first. What is in no pool and may be left goes to `loose`.
-    fn keep(&mut self, family: Family, loose: &mut Vec<IpAddr>) {
+    /// Keeps what is held, those that are preferred first. What is in no pool and may be left goes to `unpooled`.
+    fn keep(&mut self, family: Family, unpooled: &mut Vec<IpAddr>) {
         let rank = |address: &IpAddr| {
             let preferred = &self.request.preferred;
             (preferred.iter().position(|one| one == address).unwrap_or(preferred.len()), *address)
@@ -138,24 +138,26 @@ impl<O: Owner> Planner<'_, O> {
             .iter()
             .copied()
             .filter(|address| Family::of(*address) == family && self.may_keep(*address))
-            .filter(|address| clash(self.allocator, *address, self.owner, &self.request.terms).is_none())
+            .filter(|address| conflict(self.allocator, *address, self.owner, &self.request.terms).is_none())
             .collect();
         kept.sort_unstable_by_key(rank);
         for address in kept {
-            if self.request.may_leave && self.allocator.pool_of(address).is_none() {
-                loose.push(address);
+            if self.request.may_replace_unpooled && self.allocator.pool_of(address).is_none() {
+                unpooled.push(address);
             } else if self.wanted(family) > 0 {
-                self.picked.push((address, How::Kept));
+                self.picked.push((address, Acquisition::Kept));
             }
         }
     }
 
     /// Whether a held address answers the request: it is in the pool asked for, or was when it was given.
     fn may_keep(&self, address: IpAddr) -> bool {
-        match (self.within, self.allocator.stocks.index_of(address)) {
-            (Within::Any, _) | (Within::Pool(_) | Within::Missing, None) => true,
-            (Within::Pool(named), Some(its)) => its == named || self.request.stays.contains(&address),
-            (Within::Missing, Some(_)) => self.request.stays.contains(&address),
+        match (self.scope, self.allocator.usage.index_of(address)) {
+            (PoolScope::Any, _) | (PoolScope::Pool(_) | PoolScope::Missing, None) => true,
+            (PoolScope::Pool(named), Some(its)) => {
+                its == named || self.request.given_from_pool.contains(&address)
+            }
+            (PoolScope::Missing, Some(_)) => self.request.given_from_pool.contains(&address),
         }
     }
 
@@ -165,30 +167,30 @@ impl<O: Owner> Planner<'_, O> {
             if Family::of(*address) != family || self.wanted(family) == 0 || self.is_picked(*address) {
                 continue;
             }
-            let Some(index) = self.allocator.stocks.index_of(*address) else { continue };
-            let named = match self.within {
-                Within::Any => true,
-                Within::Pool(named) => named == index,
-                Within::Missing => false,
+            let Some(index) = self.allocator.usage.index_of(*address) else { continue };
+            let named = match self.scope {
+                PoolScope::Any => true,
+                PoolScope::Pool(named) => named == index,
+                PoolScope::Missing => false,
             };
-            if let (true, Ok(how)) = (named, self.way_to(*address)) {
+            if let (true, Ok(how)) = (named, self.acquisition_of(*address)) {
                 self.picked.push((*address, how));
             }
         }
     }
 
     /// How the owner can come by `address`, which it does not hold.
-    fn way_to(&self, address: IpAddr) -> Result<How, AllocateError<O>> {
+    fn acquisition_of(&self, address: IpAddr) -> Result<Acquisition, AllocateError<O>> {
         let allocator = self.allocator;
-        if let Some(quarantined) = allocator.ward.get(address) {
+        if let Some(quarantined) = allocator.quarantine.get(address) {
             if allocator.is_kept_back_for(address, self.owner) {
-                return Ok(How::Recalled);
+                return Ok(Acquisition::Reclaimed);
             }
             return Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() });
         }
-        match (clash(allocator, address, self.owner, &self.request.terms), allocator.holders(address)) {
-            (None, []) => Ok(How::New),
-            (None, [_, ..]) => Ok(How::Joined),
+        match (conflict(allocator, address, self.owner, &self.request.terms), allocator.holders(address)) {
+            (None, []) => Ok(Acquisition::New),
+            (None, [_, ..]) => Ok(Acquisition::Joined),
             (Some((holder, Incompatible::NoKey)), _) => {
                 Err(AllocateError::Taken { address, holder: holder.clone() })
             }
@@ -201,7 +203,7 @@ impl<O: Owner> Planner<'_, O> {
     /// Joins addresses that others hold under the same sharing key, the lowest first.
     fn join(&mut self, family: Family) {
         let Some(key) = self.request.terms.key() else { return };
-        for address in self.allocator.book.shared(key) {
+        for address in self.allocator.assignments.shared(key) {
             if self.wanted(family) == 0 {
                 return;
             }
@@ -209,14 +211,14 @@ impl<O: Owner> Planner<'_, O> {
             if Family::of(address) != family || held || self.is_picked(address) {
                 continue;
             }
-            let Some(index) = self.allocator.stocks.index_of(address) else { continue };
+            let Some(index) = self.allocator.usage.index_of(address) else { continue };
             if self.forbids(index).is_some() {
                 continue;
             }
-            match clash(self.allocator, address, self.owner, &self.request.terms) {
-                None => self.picked.push((address, How::Joined)),
-                Some((holder, why)) if self.unshared.len() < NAMED => {
-                    self.unshared.push(Unshared { address, holder: holder.clone(), why });
+            match conflict(self.allocator, address, self.owner, &self.request.terms) {
+                None => self.picked.push((address, Acquisition::Joined)),
+                Some((holder, why)) if self.sharing_conflicts.len() < NAMED => {
+                    self.sharing_conflicts.push(SharingConflict { address, holder: holder.clone(), why });
                 }
                 Some(_) => {}
             }
@@ -225,21 +227,21 @@ impl<O: Owner> Planner<'_, O> {
 
     /// Takes what those it succeeds hold, and takes back what is kept back for the owner, each the lowest first, where it
     /// might be given it if it were free.
-    fn recall(&mut self, family: Family) {
+    fn reclaim(&mut self, family: Family) {
         if self.wanted(family) == 0 {
             return;
         }
-        let stocks = &self.allocator.stocks;
+        let usage = &self.allocator.usage;
         let inherited = self.request.inherited.iter().filter(|address| self.inherits(**address));
         let own: Vec<IpAddr> = inherited.chain(self.allocator.kept_back_for(self.owner)).copied().collect();
         for address in own {
             if self.wanted(family) == 0 {
                 return;
             }
-            let Some(index) = stocks.index_of(address) else { continue };
+            let Some(index) = usage.index_of(address) else { continue };
             let fits = Family::of(address) == family && !self.is_picked(address);
-            if fits && stocks.all()[index].gives(address) && self.forbids(index).is_none() {
-                self.picked.push((address, How::Recalled));
+            if fits && usage.all()[index].is_allocatable(address) && self.forbids(index).is_none() {
+                self.picked.push((address, Acquisition::Reclaimed));
             }
         }
     }
@@ -247,19 +249,19 @@ impl<O: Owner> Planner<'_, O> {
     /// Whether one that the owner succeeds holds the address, which the owner does not, and nobody else stands against it.
     fn inherits(&self, address: IpAddr) -> bool {
         let holders = self.allocator.holders(address);
-        holders.iter().any(|holder| holder != self.owner && holder.party() == self.owner.party())
+        holders.iter().any(|holder| holder != self.owner && holder.stable_key() == self.owner.stable_key())
             && !holders.contains(self.owner)
-            && clash(self.allocator, address, self.owner, &self.request.terms).is_none()
+            && conflict(self.allocator, address, self.owner, &self.request.terms).is_none()
     }
 
     /// Why the request may not use the pool at all.
-    fn forbids(&self, index: usize) -> Option<Refusal> {
-        let pool = &self.allocator.stocks.all()[index].pool;
-        match self.within {
-            Within::Any if !pool.policy.auto_assign => Some(Refusal::NotAutoAssign),
-            Within::Missing => Some(Refusal::NotNamed),
-            Within::Pool(named) if named != index => Some(Refusal::NotNamed),
-            Within::Any | Within::Pool(_) => pool.policy.refuses(&self.request.subject),
+    fn forbids(&self, index: usize) -> Option<RefusalReason> {
+        let pool = &self.allocator.usage.all()[index].pool;
+        match self.scope {
+            PoolScope::Any if !pool.policy.auto_assign => Some(RefusalReason::NotAutoAssign),
+            PoolScope::Missing => Some(RefusalReason::NotNamed),
+            PoolScope::Pool(named) if named != index => Some(RefusalReason::NotNamed),
+            PoolScope::Any | PoolScope::Pool(_) => pool.policy.refuses(&self.request.requester),
         }
     }
 
@@ -270,17 +272,17 @@ impl<O: Owner> Planner<'_, O> {
             return;
         }
         let used: Vec<usize> =
-            self.picked.iter().filter_map(|(address, _)| self.allocator.stocks.index_of(*address)).collect();
+            self.picked.iter().filter_map(|(address, _)| self.allocator.usage.index_of(*address)).collect();
         let may_give =
             |pool: &usize| (used.is_empty() || used.contains(pool)) && self.forbids(*pool).is_none();
         let has_all = |pool: &usize| {
             families.iter().all(|family| {
                 let wanted = self.wanted(*family);
-                let stock = &self.allocator.stocks.all()[*pool];
-                stock.free(*family, wanted, |address| !self.is_picked(address)).len() == wanted
+                let pool_usage = &self.allocator.usage.all()[*pool];
+                pool_usage.free(*family, wanted, |address| !self.is_picked(address)).len() == wanted
             })
         };
-        let pools = 0..self.allocator.stocks.all().len();
+        let pools = 0..self.allocator.usage.all().len();
         if let Some(pool) = pools.filter(may_give).find(has_all) {
             for family in families {
                 self.take_free(pool, *family);
@@ -291,34 +293,41 @@ impl<O: Owner> Planner<'_, O> {
     /// Takes what is wanted of `family`, as far as the pool has it.
     fn take_free(&mut self, pool: usize, family: Family) {
         let wanted = self.wanted(family);
-        let stock = &self.allocator.stocks.all()[pool];
-        let free = stock.free(family, wanted, |address| !self.is_picked(address));
-        self.picked.extend(free.into_iter().map(|address| (address, How::New)));
+        let pool_usage = &self.allocator.usage.all()[pool];
+        let free = pool_usage.free(family, wanted, |address| !self.is_picked(address));
+        self.picked.extend(free.into_iter().map(|address| (address, Acquisition::New)));
     }
 
     fn shortage(&self, family: Family) -> AllocateError<O> {
-        if let (Within::Missing, Some(pool)) = (self.within, &self.request.pool) {
+        if let (PoolScope::Missing, Some(pool)) = (self.scope, &self.request.pool) {
             return self.no_such_pool(pool);
         }
         let refused = |index: usize| {
-            let stock = &self.allocator.stocks.all()[index];
-            let counts = stock.counts(family);
+            let pool_usage = &self.allocator.usage.all()[index];
+            let counts = pool_usage.counts(family);
             let why = match (self.forbids(index), counts.total, counts.available()) {
-                (Some(Refusal::NotNamed), ..) => Refusal::NotNamed,
-                (_, 0, _) => Refusal::OtherFamily,
+                (Some(RefusalReason::NotNamed), ..) => RefusalReason::NotNamed,
+                (_, 0, _) => RefusalReason::OtherFamily,
                 (Some(why), ..) => why,
-                (None, _, 0) => Refusal::Full,
-                (None, _, free) => Refusal::TooFew { free },
+                (None, _, 0) => RefusalReason::Full,
+                (None, _, free) => RefusalReason::TooFew { free },
             };
-            Refused { counts, ..Refused::new(&stock.pool, why) }
+            PoolRefusal { counts, ..PoolRefusal::new(&pool_usage.pool, why) }
         };
-        let considered = (0..self.allocator.stocks.all().len())
+        let considered = (0..self.allocator.usage.all().len())
             .map(refused)
-            .filter(|refused| refused.why != Refusal::NotNamed)
+            .filter(|refused| refused.why != RefusalReason::NotNamed)
             .collect();
-        let given = |(address, how): &&(IpAddr, How)| Family::of(*address) == family && *how == How::New;
+        let given = |(address, how): &&(IpAddr, Acquisition)| {
+            Family::of(*address) == family && *how == Acquisition::New
+        };
         let wanted = self.wanted(family) + self.picked.iter().filter(given).count();
-        AllocateError::NoFreeAddress { family, wanted, considered, unshared: self.unshared.clone() }
+        AllocateError::NoFreeAddress {
+            family,
+            wanted,
+            considered,
+            sharing_conflicts: self.sharing_conflicts.clone(),
+        }
     }
 
     fn no_such_pool(&self, pool: &str) -> AllocateError<O> {
@@ -326,7 +335,7 @@ impl<O: Owner> Planner<'_, O> {
     }
 
     fn known(&self) -> Vec<String> {
-        self.allocator.stocks.names().cloned().collect()
+        self.allocator.usage.names().cloned().collect()
     }
 
     /// Picks the addresses that the request names.
@@ -353,44 +362,44 @@ impl<O: Owner> Planner<'_, O> {
         Ok(())
     }
 
-    fn named(&self, address: IpAddr) -> Result<How, AllocateError<O>> {
+    fn named(&self, address: IpAddr) -> Result<Acquisition, AllocateError<O>> {
         let allocator = self.allocator;
         let held = allocator.holders(address).contains(self.owner);
         if held && self.may_keep(address) {
-            return match clash(allocator, address, self.owner, &self.request.terms) {
-                None => Ok(How::Kept),
+            return match conflict(allocator, address, self.owner, &self.request.terms) {
+                None => Ok(Acquisition::Kept),
                 Some((holder, why)) => {
                     Err(AllocateError::SharingRefused { address, holder: holder.clone(), why })
                 }
             };
         }
-        let stocks = &allocator.stocks;
-        let its = stocks.index_of(address);
-        match (self.within, its) {
-            (Within::Missing, _) => {
+        let usage = &allocator.usage;
+        let its = usage.index_of(address);
+        match (self.scope, its) {
+            (PoolScope::Missing, _) => {
                 let pool = self.request.pool.as_deref().unwrap_or_default();
                 return Err(self.no_such_pool(pool));
             }
-            (Within::Any, None) => return Err(AllocateError::InNoPool { address, known: self.known() }),
-            (Within::Pool(named), its) if its != Some(named) => {
-                let pool = &stocks.all()[named].pool;
+            (PoolScope::Any, None) => return Err(AllocateError::InNoPool { address, known: self.known() }),
+            (PoolScope::Pool(named), its) if its != Some(named) => {
+                let pool = &usage.all()[named].pool;
                 return Err(AllocateError::NotInPool {
                     address,
                     pool: pool.name.clone(),
                     range: pool.addresses.to_string(),
-                    belongs_to: its.map(|its| stocks.all()[its].pool.name.clone()),
+                    belongs_to: its.map(|its| usage.all()[its].pool.name.clone()),
                 });
             }
-            (Within::Any | Within::Pool(_), _) => {}
+            (PoolScope::Any | PoolScope::Pool(_), _) => {}
         }
-        let how = self.way_to(address)?;
-        if let Some(stock) = stocks.of(address) {
-            let pool = stock.pool.name.clone();
-            if let Some(why) = stock.pool.policy.refuses(&self.request.subject) {
-                let refused = Box::new(Refused::new(&stock.pool, why));
-                return Err(AllocateError::PoolRefuses { address, refused });
+        let how = self.acquisition_of(address)?;
+        if let Some(pool_usage) = usage.of(address) {
+            let pool = pool_usage.pool.name.clone();
+            if let Some(why) = pool_usage.pool.policy.refuses(&self.request.requester) {
+                let refusal = Box::new(PoolRefusal::new(&pool_usage.pool, why));
+                return Err(AllocateError::PoolRefuses { address, refusal });
             }
-            if how == How::New && !stocks.is_free(address) {
+            if how == Acquisition::New && !usage.is_free(address) {
                 return Err(AllocateError::Reserved { address, pool });
             }
         }
@@ -400,12 +409,12 @@ impl<O: Owner> Planner<'_, O> {
     fn finish(mut self, missing: Vec<Family>) -> Plan {
         let families = self.request.families;
         self.picked.sort_by_key(|(address, _)| families.place(Family::of(*address)));
-        let leaves = self.held.iter().copied().filter(|address| !self.is_picked(*address)).collect();
-        let planned = |(address, how): &(IpAddr, How)| Planned {
+        let to_release = self.held.iter().copied().filter(|address| !self.is_picked(*address)).collect();
+        let planned = |(address, how): &(IpAddr, Acquisition)| PlannedAddress {
             address: *address,
             pool: self.allocator.pool_of(*address).map(|pool| pool.name.clone()),
             how: *how,
         };
-        Plan { addresses: self.picked.iter().map(planned).collect(), leaves, missing }
+        Plan { addresses: self.picked.iter().map(planned).collect(), to_release, missing }
     }
 }

@@ -12,7 +12,7 @@ mod targeting;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::{Families, Port, Protocol, Selector, Sharing, Traffic};
+use crate::{Families, Port, Protocol, Selector, Sharing, TrafficPolicy};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect(text)
@@ -49,7 +49,7 @@ fn require() -> Request {
 }
 
 /// Requests as sentences.
-trait Asking {
+trait RequestExt {
     fn named(self, addresses: &[&str]) -> Request;
     fn shown(self, addresses: &[&str]) -> Request;
     fn from(self, pool: &str) -> Request;
@@ -60,7 +60,7 @@ trait Asking {
     fn local(self, selector: &str) -> Request;
 }
 
-impl Asking for Request {
+impl RequestExt for Request {
     fn named(self, addresses: &[&str]) -> Request {
         Self { addresses: addresses.iter().map(|text| ip(text)).collect(), ..self }
     }
@@ -74,13 +74,13 @@ impl Asking for Request {
     }
 
     fn of(mut self, namespace: &str) -> Request {
-        self.subject.namespace = namespace.into();
+        self.requester.namespace = namespace.into();
         self.terms.namespace = namespace.into();
         self
     }
 
     fn labelled(mut self, key: &str, value: &str) -> Request {
-        self.subject.labels.insert(key.into(), value.into());
+        self.requester.labels.insert(key.into(), value.into());
         self
     }
 
@@ -95,7 +95,7 @@ impl Asking for Request {
     }
 
     fn local(mut self, selector: &str) -> Request {
-        self.terms.traffic = Traffic::Local { selector: selector.into() };
+        self.terms.traffic = TrafficPolicy::Local { selector: selector.into() };
         self
     }
 }
@@ -117,12 +117,12 @@ fn labels(key: &str, value: &str) -> Selector {
 }
 
 /// An allocator and those who ask it, as a controller would: what a plan leaves is released, and what cannot be kept.
-struct Lan {
+struct Fixture {
     allocator: Allocator<&'static str>,
     now: Moment,
 }
 
-impl Lan {
+impl Fixture {
     fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
         Self { allocator: Allocator::new(pools), now: Moment(1_000_000) }
     }
@@ -137,7 +137,7 @@ impl Lan {
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => {
-                for lost in self.allocator.collisions(&owner, &request.terms) {
+                for lost in self.allocator.sharing_conflicts(&owner, &request.terms) {
                     self.allocator.release(lost.address, &owner, self.now);
                 }
                 return Err(error.to_string());
@@ -146,7 +146,7 @@ impl Lan {
         let prepared = self.allocator.prepare(&owner, &request).expect("planned");
         assert_eq!(prepared.plan(), &plan);
         assert_eq!(prepared.commit(), plan);
-        for left in &plan.leaves {
+        for left in &plan.to_release {
             self.allocator.release(*left, &owner, self.now);
         }
         Ok(list(plan.addresses.iter().map(|planned| planned.address)))

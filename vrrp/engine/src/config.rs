@@ -7,8 +7,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use windlass_vrrp::auth::Authentication;
-use windlass_vrrp::wire::{self, Checksum, Reach};
-use windlass_vrrp::{Config, Family, Interval, Priority, UnfitVersions, Versions, Vrid};
+use windlass_vrrp::wire::{self, Addressing, Checksum};
+use windlass_vrrp::{Config, Family, Interval, InvalidVersions, Priority, Versions, Vrid};
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ pub struct RouterConfig {
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
     /// ```
-    /// use windlass_engine::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
+    /// use windlass_engine::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, AuthMode, Window};
     /// # use windlass_engine::{RouterConfig, Vrid};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut config = RouterConfig::new("eth0", Vrid::new(7)?, [192, 0, 2, 1].into());
@@ -72,7 +72,7 @@ pub struct RouterConfig {
     /// // `new` and `old` as printed by `openssl rand -hex 32`, after `hex:`.
     /// let keyring = Keyring::new(KeyId::new(2)?, new.parse::<Key>()?).with(KeyId::new(1)?, old.parse::<Key>()?)?;
     /// let anti_replay = AntiReplay::Window(Window::for_interval(config.interval));
-    /// config.authentication = Some(Authentication { keyring, mode: Mode::Enforce, anti_replay });
+    /// config.authentication = Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay });
     /// # Ok(())
     /// # }
     /// ```
@@ -203,12 +203,12 @@ impl RouterConfig {
     }
 
     /// How its peers' adverts come.
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn addressing(&self) -> Addressing {
         match &self.transport {
             Transport::Multicast { group } => {
-                Reach::Multicast { group: group.unwrap_or_else(|| wire::default_group(self.family())) }
+                Addressing::Multicast { group: group.unwrap_or_else(|| wire::default_group(self.family())) }
             }
-            Transport::Unicast { accept_ttl, .. } => Reach::Unicast { ttl: accept_ttl.clone() },
+            Transport::Unicast { accept_ttl, .. } => Addressing::Unicast { ttl: accept_ttl.clone() },
         }
     }
 
@@ -218,7 +218,7 @@ impl RouterConfig {
     }
 
     /// The state machine's part of it.
-    pub(crate) fn machine(&self) -> Config {
+    pub(crate) fn state_machine_config(&self) -> Config {
         Config {
             priority: self.priority,
             interval: self.interval,
@@ -234,31 +234,31 @@ impl RouterConfig {
 
 /// Of routers on one interface that have a VIP in common, all but the one with the lowest VRID, whichever of them was there
 /// first: so all nodes choose the same. With the reason.
-pub(crate) fn disputes(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> {
+pub(crate) fn overlaps(routers: &[RouterConfig]) -> BTreeMap<RouterKey, String> {
     // Of several with one key the last counts.
     let routers: BTreeMap<RouterKey, &RouterConfig> =
         routers.iter().map(|router| (router.key(), router)).collect();
-    if are_apart(routers.values().copied()) {
+    if are_disjoint(routers.values().copied()) {
         return BTreeMap::new();
     }
     let mut owners: HashMap<(&str, IpAddr), Vrid> = HashMap::new();
-    let mut disputes = BTreeMap::new();
+    let mut overlaps = BTreeMap::new();
     for (key, router) in &routers {
         let place = |address: &IpAddr| (router.interface.as_str(), *address);
         let shared =
             router.addresses.iter().find_map(|address| Some((address, owners.get(&place(address))?)));
         if let Some((address, owner)) = shared {
             let (key, address, owner) = (key.clone(), *address, *owner);
-            disputes.insert(key.clone(), ConfigError::SharedAddress { key, address, owner }.to_string());
+            overlaps.insert(key.clone(), ConfigError::SharedAddress { key, address, owner }.to_string());
         } else {
             owners.extend(router.addresses.iter().map(|address| (place(address), router.vrid)));
         }
     }
-    disputes
+    overlaps
 }
 
 /// Whether no VIP is named twice, as it should be; on whichever interface, as that is a rare mistake.
-fn are_apart<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
+fn are_disjoint<'a>(routers: impl Iterator<Item = &'a RouterConfig>) -> bool {
     let mut all: Vec<&IpAddr> = routers.flat_map(|router| &router.addresses).collect();
     // Stable sorting is fast where there are a few runs in order.
     all.sort();
@@ -275,7 +275,7 @@ pub enum ConfigError {
         /// The router.
         key: RouterKey,
         /// Why.
-        source: UnfitVersions,
+        source: InvalidVersions,
     },
     /// Two families in one router.
     #[error(

@@ -1,12 +1,12 @@
 //! The thread `windlass-vrrp`: waits for packets and deadlines and lets the state machines decide.
 //!
 //! A round: wait; note the time; ask the kernel again which sockets are not empty; read these, within a budget; act on the
-//! deadlines that have passed; wake the helper threads; take orders; deliver events. Reading adverts before believing
+//! deadlines that have passed; wake the helper threads; take commands; deliver events. Reading adverts before acting on
 //! deadlines, in this order, is what keeps a thread that was held up from taking over from an Active that was not silent;
 //! a queue that could not be read to its end is taken into account, see [`backlog`]. Sending own adverts waits for nothing.
 //!
 //! Nothing is allocated for an advert, sent or received (but for the first signed one of a peer), or for a timer; and no lock
-//! is waited for: what other threads are told and tell goes through atomics, an inbox that is only tried, and bells.
+//! is waited for: what other threads are told and tell goes through atomics, an inbox that is only tried, and wakers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,36 +17,36 @@ use windlass_vrrp::Time;
 
 use crate::clock;
 use crate::config::{RouterConfig, RouterKey};
-use crate::delivery::Sink;
-use crate::duty::Roster;
 use crate::event::Event;
-use crate::inbox::{Answer, Inbox};
+use crate::event_thread::EventSender;
+use crate::handle::SharedState;
+use crate::inbox::{Inbox, StatusReport};
 use crate::lateness::LatenessMeter;
-use crate::sockets::Room;
+use crate::sockets::ReceiveBuffer;
 
 mod backlog;
 mod context;
 mod deadlines;
-mod ears;
-mod grievances;
+mod fault_reports;
 mod instance;
 mod link;
+mod peer_authentication;
 mod poller;
 pub(crate) mod predecessor;
 mod prepared;
+mod receive_filter;
 #[cfg(test)]
 mod tests;
-mod trust;
 
-use context::{Context, Id, LinkId};
+use context::{Context, LinkId, RouterId};
 use deadlines::Deadlines;
 use link::Link;
 use poller::Poller;
 
-/// Token of the inbox's bell; those of links' sockets are above.
-const BELL: u64 = 0;
+/// Token of the inbox's waker; those of links' sockets are above.
+const WAKER: u64 = 0;
 /// Until a Backup's deadline is looked at again that passed while adverts waited to be read.
-const AGAIN: Duration = Duration::from_micros(20);
+const RECHECK_DELAY: Duration = Duration::from_micros(20);
 /// Until the kernel is asked again for what it refused.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -54,47 +54,47 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Core {
     links: BTreeMap<LinkId, Link>,
     next_link: LinkId,
-    deadlines: Deadlines<(LinkId, Id)>,
+    deadlines: Deadlines<(LinkId, RouterId)>,
     poller: Poller,
     /// When to ask the kernel again for what it refused.
     retry: Option<Time>,
-    roster: Arc<Roster>,
+    shared: Arc<SharedState>,
     inbox: Arc<Inbox>,
     lateness: Arc<LatenessMeter>,
     /// Whether the process may put addresses on interfaces.
     net_admin: bool,
-    room: Room,
-    /// Duties have changed in this round.
-    ring: bool,
+    buffer: ReceiveBuffer,
+    /// Router handles have changed in this round.
+    wake_helpers: bool,
     /// Events of this round, delivered at its end, after everything was sent.
     events: Vec<Event>,
-    sink: Sink,
+    event_sender: EventSender,
 }
 
 impl Core {
     pub(crate) fn new(
-        roster: Arc<Roster>,
+        shared: Arc<SharedState>,
         inbox: Arc<Inbox>,
-        sink: Sink,
+        event_sender: EventSender,
         lateness: Arc<LatenessMeter>,
         net_admin: bool,
     ) -> io::Result<Self> {
         let mut poller = Poller::new()?;
-        poller.add(inbox.bell(), BELL)?;
+        poller.add(inbox.waker(), WAKER)?;
         Ok(Self {
             links: BTreeMap::new(),
             next_link: LinkId::FIRST,
             deadlines: Deadlines::new(),
             poller,
             retry: None,
-            roster,
+            shared,
             inbox,
             lateness,
             net_admin,
-            room: Room::new(),
-            ring: false,
+            buffer: ReceiveBuffer::new(),
+            wake_helpers: false,
             events: Vec::new(),
-            sink,
+            event_sender,
         })
     }
 
@@ -107,35 +107,35 @@ impl Core {
     fn round(&mut self) -> bool {
         let deadline = self.deadlines.first().map(|(due, _)| due);
         let now = self.poller.wait(deadline.into_iter().chain(self.retry).min());
-        let rung = self.receive(now);
+        let woken = self.receive(now);
         self.act_on_deadlines(now);
         if self.retry.is_some_and(|due| due <= now) {
             self.listen_again(now);
         }
-        if std::mem::take(&mut self.ring) {
-            self.roster.ring();
+        if std::mem::take(&mut self.wake_helpers) {
+            self.shared.wake();
         }
-        let stop = rung && self.read_letters();
+        let stop = woken && self.handle_commands();
         for event in self.events.drain(..) {
-            self.sink.tell(event);
+            self.event_sender.send(event);
         }
         stop
     }
 
-    /// Reads the sockets that are not empty; whether there are letters.
+    /// Reads the sockets that are not empty; whether there are commands.
     fn receive(&mut self, now: Time) -> bool {
-        let mut rung = false;
+        let mut woken = false;
         let mut number = 0;
         while let Some(token) = self.poller.ready(number) {
             number += 1;
-            rung |= token == BELL;
-            let Some((id, family)) = context::addressee(token) else { continue };
-            let (links, room, mut context) = self.parts(now);
+            woken |= token == WAKER;
+            let Some((id, family)) = context::socket_of(token) else { continue };
+            let (links, buffer, mut context) = self.parts(now);
             if let Some(link) = links.get_mut(&id) {
-                link.receive_adverts(family, room, &mut context);
+                link.receive_adverts(family, buffer, &mut context);
             }
         }
-        rung
+        woken
     }
 
     fn act_on_deadlines(&mut self, now: Time) {
@@ -143,8 +143,9 @@ impl Core {
             && due <= now
         {
             let (links, _, mut context) = self.parts(now);
-            let acted =
-                links.get_mut(&link_id).and_then(|link| link.handle_timeout(id, now + AGAIN, &mut context));
+            let acted = links
+                .get_mut(&link_id)
+                .and_then(|link| link.handle_timeout(id, now + RECHECK_DELAY, &mut context));
             if let Some(due) = acted {
                 self.lateness.note(clock::now().since(due));
             }
@@ -161,52 +162,52 @@ impl Core {
     }
 
     /// Does what other threads ask for; whether to stop.
-    fn read_letters(&mut self) -> bool {
-        let letters = self.inbox.take();
-        let stop = letters.stop;
-        let relinked = !letters.links.is_empty();
-        for name in letters.census.unwrap_or_default() {
+    fn handle_commands(&mut self) -> bool {
+        let commands = self.inbox.take();
+        let stop = commands.stop;
+        let links_changed = !commands.links.is_empty();
+        for name in commands.listen.unwrap_or_default() {
             self.link_id(&name);
         }
-        if let Some(desired) = letters.desired.filter(|_| !stop) {
-            self.apply(desired, letters.disputes);
+        if let Some(desired) = commands.desired.filter(|_| !stop) {
+            self.apply(desired, commands.overlaps);
         }
-        for (name, state) in letters.links {
+        for (name, state) in commands.links {
             self.with_link(&name, |link, context| link.change_state(state, context));
         }
-        for (key, obstacle) in letters.obstacles {
+        for (key, hold_error) in commands.hold_errors {
             self.with_link(&key.interface, |link, context| {
-                link.obstruct((key.family, key.vrid), obstacle, context);
+                link.set_hold_error((key.family, key.vrid), hold_error, context);
             });
         }
         if stop {
-            // The duties stay with the helper threads: what is bound is still to be handed over.
+            // The router handles stay with the helper threads: what is bound is still to be handed over.
             self.apply(Vec::new(), BTreeMap::new());
-            self.roster.ring();
+            self.shared.wake();
         }
         self.links.retain(|_, link| !link.is_forgotten());
         if self.retry.is_none() && self.links.values().any(Link::is_deaf) {
             self.retry = Some(clock::now() + RETRY);
         }
-        if relinked {
-            self.roster.publish_links(self.links.values().filter_map(|l| l.sockets().cloned()).collect());
+        if links_changed {
+            self.shared.publish_links(self.links.values().filter_map(|l| l.sockets().cloned()).collect());
         }
-        if std::mem::take(&mut self.ring) && !stop {
-            self.roster.publish(self.links.values().flat_map(Link::duties).collect());
+        if std::mem::take(&mut self.wake_helpers) && !stop {
+            self.shared.publish(self.links.values().flat_map(Link::handles).collect());
         }
-        for question in letters.questions {
-            question.answer(self.answer());
+        for request in commands.status_requests {
+            request.answer(self.status_report());
         }
         stop
     }
 
-    /// Runs exactly these routers but for the `disputes`, which fail with these reasons.
-    fn apply(&mut self, desired: Vec<RouterConfig>, disputes: BTreeMap<RouterKey, String>) {
-        let mut disputes_by_link: BTreeMap<String, BTreeMap<Id, String>> = BTreeMap::new();
-        for (RouterKey { interface, family, vrid }, dispute) in disputes {
-            disputes_by_link.entry(interface).or_default().insert((family, vrid), dispute);
+    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons.
+    fn apply(&mut self, desired: Vec<RouterConfig>, overlaps: BTreeMap<RouterKey, String>) {
+        let mut overlaps_by_link: BTreeMap<String, BTreeMap<RouterId, String>> = BTreeMap::new();
+        for (RouterKey { interface, family, vrid }, overlap) in overlaps {
+            overlaps_by_link.entry(interface).or_default().insert((family, vrid), overlap);
         }
-        let mut by_link: BTreeMap<String, BTreeMap<Id, RouterConfig>> = BTreeMap::new();
+        let mut by_link: BTreeMap<String, BTreeMap<RouterId, RouterConfig>> = BTreeMap::new();
         for config in desired {
             let id = (config.family(), config.vrid);
             by_link.entry(config.interface.clone()).or_default().insert(id, config);
@@ -215,8 +216,8 @@ impl Core {
         let names: BTreeSet<String> = known.chain(by_link.keys().cloned()).collect();
         for name in names {
             let routers = by_link.remove(&name).unwrap_or_default();
-            let disputes = disputes_by_link.remove(&name).unwrap_or_default();
-            self.with_link(&name, |link, context| link.apply(routers, disputes, context));
+            let overlaps = overlaps_by_link.remove(&name).unwrap_or_default();
+            self.with_link(&name, |link, context| link.apply(routers, overlaps, context));
         }
     }
 
@@ -229,9 +230,9 @@ impl Core {
     }
 
     /// The links, room to receive, and what a link has of the thread while it is at work.
-    fn parts(&mut self, now: Time) -> (&mut BTreeMap<LinkId, Link>, &mut Room, Context<'_>) {
-        let Self { links, room, poller, deadlines, net_admin, ring, events, .. } = self;
-        (links, room, Context { now, net_admin: *net_admin, events, ring, deadlines, poller })
+    fn parts(&mut self, now: Time) -> (&mut BTreeMap<LinkId, Link>, &mut ReceiveBuffer, Context<'_>) {
+        let Self { links, buffer, poller, deadlines, net_admin, wake_helpers, events, .. } = self;
+        (links, buffer, Context { now, net_admin: *net_admin, events, wake_helpers, deadlines, poller })
     }
 
     /// The link of this name, made if it is new.
@@ -245,10 +246,10 @@ impl Core {
         id
     }
 
-    fn answer(&self) -> Answer {
+    fn status_report(&self) -> StatusReport {
         let mut links: Vec<&Link> = self.links.values().collect();
         links.sort_by_key(|link| link.name());
-        Answer {
+        StatusReport {
             routers: links.iter().flat_map(|link| link.router_statuses()).collect(),
             links: links.iter().map(|link| link.status()).collect(),
         }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use crate::clock;
 use crate::config::RouterConfig;
 use crate::core::Core;
-use crate::delivery::{self, Delivery};
-use crate::duty::Roster;
+use crate::event_thread::{self, EventThread};
+use crate::handle::SharedState;
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, InterfaceInfo, Machine};
+use crate::interfaces::{self, Follower, HostAddresses, InterfaceInfo};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -25,7 +25,7 @@ use crate::sockets;
 use crate::status::{LinkStatus, RouterStatus};
 
 /// Time between two looks at whether what is bound was handed over.
-const LOOK: Duration = Duration::from_millis(1);
+const HAND_OVER_POLL: Duration = Duration::from_millis(1);
 
 /// The running engine. Dropping it is like [`Engine::shutdown`].
 pub struct Engine {
@@ -33,18 +33,18 @@ pub struct Engine {
     links: Arc<Links>,
     /// Held while orders are given: the timer thread and the watcher of the links must not follow two different callers.
     orders: Mutex<()>,
-    roster: Arc<Roster>,
+    shared: Arc<SharedState>,
     lateness: Arc<LatenessMeter>,
     timer_thread: Option<JoinHandle<()>>,
     helpers: Vec<JoinHandle<()>>,
-    delivery: Option<Delivery>,
+    event_thread: Option<EventThread>,
 }
 
 impl Engine {
     /// Starts the engine's threads. They work in the network namespace of the calling thread, with its capabilities. Refused
     /// without CAP_NET_RAW and where netlink is not permitted ([`StartError`]).
     pub fn start(options: Options) -> Result<Self, StartError> {
-        sockets::probe()?;
+        sockets::check_capabilities()?;
         let os = |source| StartError::Os { what: "create an eventfd", source };
         let follower = Follower::open(clock::now())
             .map_err(|error| StartError::Netlink { source: io::Error::from(error) })?;
@@ -52,46 +52,47 @@ impl Engine {
             inbox: Arc::new(Inbox::new().map_err(os)?),
             links: Arc::new(Links::new().map_err(os)?),
             orders: Mutex::default(),
-            roster: Arc::new(Roster::new().map_err(os)?),
+            shared: Arc::new(SharedState::new().map_err(os)?),
             lateness: Arc::default(),
             timer_thread: None,
             helpers: Vec::new(),
-            delivery: None,
+            event_thread: None,
         };
         let Options { on_event, realtime, guard, table, tag, announcements } = options;
-        let (sink, delivery) =
-            delivery::start(on_event).map_err(|source| StartError::Os { what: "start a thread", source })?;
-        engine.delivery = Some(delivery);
+        let (event_sender, event_thread) = event_thread::start(on_event)
+            .map_err(|source| StartError::Os { what: "start a thread", source })?;
+        engine.event_thread = Some(event_thread);
         let net_admin = realtime::may_administer_network();
-        let (roster, events) = (Arc::clone(&engine.roster), sink.clone());
-        let resigning = Resigning(Arc::clone(&engine.inbox));
+        let (shared, events) = (Arc::clone(&engine.shared), event_sender.clone());
+        let stop_on_panic = StopOnPanic(Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-neighbour", move || {
-            let _resigning = resigning;
+            let _stop_on_panic = stop_on_panic;
             if realtime {
                 realtime::neighbour_thread();
             }
-            neighbour::run(&roster, &events, announcements);
+            neighbour::run(&shared, &events, announcements);
         })?);
-        let (roster, inbox, events) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox), sink.clone());
+        let (shared, inbox, events) =
+            (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
         let settings = hold::Settings { guard, table, net_admin, tag };
         engine.helpers.push(spawn("windlass-hold", move || {
-            let _resigning = Resigning(Arc::clone(&inbox));
+            let _stop_on_panic = StopOnPanic(Arc::clone(&inbox));
             if realtime {
                 realtime::hold_thread();
             }
-            hold::run(&roster, &inbox, &events, &settings);
+            hold::run(&shared, &inbox, &events, &settings);
         })?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
         engine.helpers.push(spawn("windlass-links", move || {
-            let _resigning = Resigning(Arc::clone(&inbox));
+            let _stop_on_panic = StopOnPanic(Arc::clone(&inbox));
             links.run(follower, &inbox);
         })?);
-        let (roster, inbox) = (Arc::clone(&engine.roster), Arc::clone(&engine.inbox));
-        let core = Core::new(roster, inbox, sink, Arc::clone(&engine.lateness), net_admin)
+        let (shared, inbox) = (Arc::clone(&engine.shared), Arc::clone(&engine.inbox));
+        let core = Core::new(shared, inbox, event_sender, Arc::clone(&engine.lateness), net_admin)
             .map_err(|source| StartError::Os { what: "create an epoll or timer descriptor", source })?;
-        let closing = Closing(Arc::clone(&engine.inbox));
+        let close_on_exit = CloseOnExit(Arc::clone(&engine.inbox));
         engine.timer_thread = Some(spawn("windlass-vrrp", move || {
-            let _closing = closing;
+            let _close_on_exit = close_on_exit;
             if realtime {
                 realtime::timer_thread();
             }
@@ -110,7 +111,7 @@ impl Engine {
         }
         let _order = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         // The inbox first: routers that go must resign before their interface is let go.
-        self.inbox.desire(desired);
+        self.inbox.apply(desired);
         self.links.want_for_routers(groups);
     }
 
@@ -119,32 +120,32 @@ impl Engine {
     /// the last call wins. What is in force, [`Engine::guard_status`] tells: a caller that must not let anybody else in
     /// names a restricted VIP to [`Engine::apply`] once its restrictions are.
     pub fn restrict(&self, restrictions: Arc<Restrictions>) {
-        self.roster.restrict(restrictions);
+        self.shared.restrict(restrictions);
     }
 
     /// Which restrictions are in force. [`Event::GuardChanged`] tells of a change.
     pub fn guard_status(&self) -> Arc<GuardStatus> {
-        self.roster.guard_status()
+        self.shared.guard_status()
     }
 
     /// The virtual routers as they are now, in the order of their keys.
     pub fn snapshot(&self) -> Vec<RouterStatus> {
-        self.inbox.ask(|answer| answer.routers.clone())
+        self.inbox.status(|report| report.routers.clone())
     }
 
     /// The interfaces listened on, with what was refused there.
     pub fn links(&self) -> Vec<LinkStatus> {
-        self.inbox.ask(|answer| answer.links.clone())
+        self.inbox.status(|report| report.links.clone())
     }
 
     /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name, without those that the engine
     /// makes. In the network namespace of the calling thread; fails only if the kernel refuses netlink.
     pub fn interfaces() -> io::Result<Vec<InterfaceInfo>> {
-        Ok(Self::machine()?.interfaces)
+        Ok(Self::host_addresses()?.interfaces)
     }
 
     /// These interfaces, and what other addresses the machine has. Under the same conditions.
-    pub fn machine() -> io::Result<Machine> {
+    pub fn host_addresses() -> io::Result<HostAddresses> {
         interfaces::scan()
     }
 
@@ -152,8 +153,8 @@ impl Engine {
     pub fn listen(&self, interfaces: &[String]) {
         let interfaces: BTreeSet<String> = interfaces.iter().cloned().collect();
         let _order = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        self.inbox.census(interfaces.clone());
-        self.links.want_for_census(interfaces);
+        self.inbox.listen(interfaces.clone());
+        self.links.want_for_listening(interfaces);
     }
 
     /// How late timers were acted on since the start.
@@ -176,34 +177,34 @@ impl Drop for Engine {
         if let Some(thread) = self.timer_thread.take() {
             let _ = thread.join();
         }
-        while self.roster.duties().iter().any(|duty| duty.is_lingering(clock::now())) {
-            thread::sleep(LOOK);
+        while self.shared.handles().iter().any(|handle| handle.is_lingering(clock::now())) {
+            thread::sleep(HAND_OVER_POLL);
         }
-        self.roster.stop();
+        self.shared.stop();
         self.links.stop();
         for thread in self.helpers.drain(..) {
             let _ = thread.join();
         }
         // Last: with the threads the senders of events are gone.
-        if let Some(delivery) = self.delivery.take() {
-            delivery.finish();
+        if let Some(event_thread) = self.event_thread.take() {
+            event_thread.finish();
         }
     }
 }
 
 /// Held by the timer thread: however it ends, nobody waits for its answers.
-struct Closing(Arc<Inbox>);
+struct CloseOnExit(Arc<Inbox>);
 
-impl Drop for Closing {
+impl Drop for CloseOnExit {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 /// Held by the others: without one of them an Active would be a black hole, so all routers resign if one panics.
-struct Resigning(Arc<Inbox>);
+struct StopOnPanic(Arc<Inbox>);
 
-impl Drop for Resigning {
+impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
             tracing::error!(

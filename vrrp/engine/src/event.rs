@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use windlass_vrrp::auth::AuthError;
-use windlass_vrrp::wire::Sighting;
-use windlass_vrrp::{Reason, State};
+use windlass_vrrp::wire::ForeignRouter;
+use windlass_vrrp::{State, TransitionReason};
 
 use crate::config::RouterKey;
 
@@ -19,12 +19,12 @@ pub enum Event {
         /// Its state now.
         state: State,
         /// Why.
-        reason: Reason,
+        reason: TransitionReason,
     },
     /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
     /// the own cluster are among them where this node has no such router or does not count them as peers.
     #[non_exhaustive]
-    Stranger {
+    ForeignRouter {
         /// Interface on which it was heard.
         interface: String,
         /// Its VRID (CARP: vhid).
@@ -96,7 +96,7 @@ pub enum Event {
         /// The VIP.
         address: IpAddr,
     },
-    /// An advert with a peer's address was not believed. At most once a minute per peer and reason.
+    /// An advert with a peer's address was not authentic. At most once a minute per peer and reason.
     Unauthenticated {
         /// The router.
         key: RouterKey,
@@ -147,8 +147,8 @@ pub enum Event {
 
 impl Event {
     /// A router that is no peer was heard.
-    pub(crate) fn stranger(interface: &str, sighting: Sighting) -> Self {
-        let Sighting { source, vrid, version, carp, .. } = sighting;
-        Self::Stranger { interface: interface.to_owned(), vrid, source, version, carp }
+    pub(crate) fn foreign_router(interface: &str, foreign: ForeignRouter) -> Self {
+        let ForeignRouter { source, vrid, version, carp, .. } = foreign;
+        Self::ForeignRouter { interface: interface.to_owned(), vrid, source, version, carp }
     }
 }

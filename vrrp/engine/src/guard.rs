@@ -112,16 +112,16 @@ use std::sync::Arc;
 
 mod attributes;
 mod expression;
-mod kernel;
 mod message;
+mod netfilter;
 mod ruleset;
 mod set;
 #[cfg(test)]
 mod tests;
 
 use attributes::Attributes;
-use kernel::Kernel;
 use message::{Batch, Operation};
+use netfilter::NetfilterSocket;
 use set::Set;
 
 use crate::restriction::Restrictions;
@@ -214,8 +214,8 @@ struct Identity {
 /// thread.
 pub struct Guard {
     table: String,
-    kernel: Kernel,
-    told: Guarded,
+    netfilter: NetfilterSocket,
+    installed: Guarded,
     /// `None`: not known, so the table is made anew at the next occasion.
     identity: Option<Identity>,
     /// The kernel's count of ruleset changes, when the table was last found intact.
@@ -225,11 +225,12 @@ pub struct Guard {
 impl Guard {
     /// Makes the table anew in the network namespace of the calling thread. What it replaces guards up to this moment.
     pub fn install(table: &str, wanted: &Guarded) -> Result<Self, GuardError> {
-        let kernel = Kernel::open().map_err(|source| GuardError::new("open a netfilter socket", source))?;
+        let netfilter =
+            NetfilterSocket::open().map_err(|source| GuardError::new("open a netfilter socket", source))?;
         let mut guard = Self {
             table: table.to_owned(),
-            kernel,
-            told: Guarded::default(),
+            netfilter,
+            installed: Guarded::default(),
             identity: None,
             generation: None,
         };
@@ -239,7 +240,7 @@ impl Guard {
 
     /// The restrictions that are in force, as far as is known.
     pub fn restrictions(&self) -> Arc<Restrictions> {
-        if self.identity.is_some() { Arc::clone(&self.told.restrictions) } else { Arc::default() }
+        if self.identity.is_some() { Arc::clone(&self.installed.restrictions) } else { Arc::default() }
     }
 
     /// Changes what is guarded, in one step. If the table is gone it is made anew. After an error nothing is changed.
@@ -247,13 +248,13 @@ impl Guard {
         if self.identity.is_none() {
             return self.make(wanted.clone());
         }
-        let batch = ruleset::update(&self.table, &self.told, wanted);
+        let batch = ruleset::update(&self.table, &self.installed, wanted);
         if batch.is_empty() {
             return Ok(());
         }
         match self.commit(&batch) {
             Ok(()) => {
-                self.told = wanted.clone();
+                self.installed = wanted.clone();
                 self.note_own_change()?;
             }
             Err(error) if error.is_absence() => {
@@ -267,19 +268,19 @@ impl Guard {
 
     /// Looks whether the table and its rules are there, and makes them anew if not. Cheap even while others change nftables
     /// tables all the time; to be called each second or so.
-    pub fn glance(&mut self) -> Result<Checked, GuardError> {
+    pub fn quick_check(&mut self) -> Result<Checked, GuardError> {
         let generation = self.generation()?;
         if generation.is_some() && generation == self.generation && self.identity.is_some() {
             return Ok(Checked::Intact);
         }
         let Some(found) = self.difference_of_rules()? else { return Ok(Checked::Intact) };
-        self.make(self.told.clone())?;
+        self.make(self.installed.clone())?;
         Ok(Checked::Restored { found })
     }
 
     /// Looks whether the table is as it was left, and makes it anew if not; says that this process lives. Cheap while nobody
     /// changes any nftables table of the node; to be called every five seconds or so.
-    pub fn check(&mut self) -> Result<Checked, GuardError> {
+    pub fn full_check(&mut self) -> Result<Checked, GuardError> {
         // Asked before looking: what changes from here on is seen at the next check.
         let generation = self.generation()?;
         if generation.is_some() && generation == self.generation && self.identity.is_some() {
@@ -289,7 +290,7 @@ impl Guard {
             self.generation = generation;
             return self.stay_awake();
         };
-        self.make(self.told.clone())?;
+        self.make(self.installed.clone())?;
         Ok(Checked::Restored { found })
     }
 
@@ -302,7 +303,7 @@ impl Guard {
 
     /// Says that this process lives, if that matters.
     fn stay_awake(&mut self) -> Result<Checked, GuardError> {
-        if self.told.held.is_empty() {
+        if self.installed.held.is_empty() {
             return Ok(Checked::Intact);
         }
         match self.commit(&ruleset::awake(&self.table)) {
@@ -331,13 +332,13 @@ impl Guard {
             }
             other => other,
         })?;
-        self.told = wanted;
+        self.installed = wanted;
         self.identity = self.identify()?;
         Ok(())
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), GuardError> {
-        self.kernel.commit(batch).map_err(|refusal| {
+        self.netfilter.commit(batch).map_err(|refusal| {
             if refusal.message.is_none() {
                 // Not the kernel's word: whether it was carried out is unknown.
                 self.identity = None;
@@ -355,7 +356,7 @@ impl Guard {
             return Ok(Some(found));
         }
         for set in Set::ALL {
-            if !self.is_as_told(set)? {
+            if !self.matches_installed(set)? {
                 return Ok(Some("the elements of a set were changed"));
             }
         }
@@ -376,16 +377,16 @@ impl Guard {
         Ok(None)
     }
 
-    fn is_as_told(&mut self, set: Set) -> Result<bool, GuardError> {
+    fn matches_installed(&mut self, set: Set) -> Result<bool, GuardError> {
         let Some(answers) = self.ask(Operation::GetElements, &ruleset::of_set(&self.table, set))? else {
             return Ok(false);
         };
         let found: BTreeSet<_> = answers.iter().flat_map(|answer| set::read(answer)).collect();
-        let told = set.members(&self.told);
-        if !found.is_subset(&told) {
+        let installed = set.members(&self.installed);
+        if !found.is_subset(&installed) {
             return Ok(false);
         }
-        let unlisted: Vec<_> = told.difference(&found).collect();
+        let unlisted: Vec<_> = installed.difference(&found).collect();
         for question in ruleset::lookups(&self.table, set, &unlisted) {
             if self.ask(Operation::FindElements, &question)?.is_none() {
                 return Ok(false);
@@ -416,7 +417,7 @@ impl Guard {
     /// Asks the kernel; `None` if there is no such thing, or if it was being changed each time.
     fn ask(&mut self, operation: Operation, about: &Attributes) -> Result<Option<Vec<Vec<u8>>>, GuardError> {
         for _ in 0..5 {
-            match self.kernel.ask(operation, about) {
+            match self.netfilter.ask(operation, about) {
                 Ok(answers) => return Ok(Some(answers)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),

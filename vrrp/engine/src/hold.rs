@@ -1,8 +1,8 @@
 //! The thread `windlass-hold`: binds VIPs to interfaces for virtual routers that hold them by address, and to devices of
 //! their own for those that hold them by virtual MAC address ([`vmac`]).
 //!
-//! It compares what the duties say with what it did, at each ring, at each change that the kernel tells of, and when a
-//! lifetime is to be renewed. Right before each order that binds it looks whether the duty still holds.
+//! It compares what the router handles say with what it did: when it is woken, when the kernel tells of a change, and when a
+//! lifetime is to be renewed. Right before each request that binds it looks whether the router is still Active.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use crate::clock;
-use crate::delivery::Sink;
-use crate::duty::Roster;
 use crate::event::Event;
+use crate::event_thread::EventSender;
+use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::tag::AddressTag;
 
 mod address;
 mod bindings;
-mod claim;
-mod guarding;
+mod foreign_addresses;
+mod guard_keeper;
 mod holder;
-mod kernel;
-mod occupants;
-mod orders;
+mod messages;
+mod netlink;
 mod pause;
 mod report;
+mod request;
 mod vmac;
 
-use claim::Claim;
 use holder::Holder;
+use request::BindingRequest;
 
-/// A round with thousands of addresses takes time, and the kernel tells of each by itself, of IPv6 ones long after the order.
-/// So after a round its news must wait for this many times as long as the round took; a ring need not.
+/// A round with thousands of addresses takes time, and the kernel tells of each by itself, of IPv6 ones long after the request.
+/// So after a round the kernel's news must wait for this many times as long as the round took; the waker need not.
 const REST: u32 = 3;
 /// Longest time that the kernel's news wait.
 const LONGEST_REST: Duration = Duration::from_millis(100);
@@ -53,57 +53,57 @@ pub(crate) struct Settings {
     pub(crate) tag: AddressTag,
 }
 
-/// The thread's body; returns when the roster stops.
-pub(crate) fn run(roster: &Roster, inbox: &Inbox, events: &Sink, settings: &Settings) {
+/// The thread's body; returns when the engine stops.
+pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, settings: &Settings) {
     let mut holder = Holder::new(settings, inbox, events);
     holder.sweep();
     loop {
         let begun = clock::now();
-        roster.hold_bell().hush();
-        let stopping = roster.is_stopping();
-        let mut claims = if stopping { Vec::new() } else { claims(roster) };
-        let restrictions = roster.restrictions();
-        let mut round = holder.round(&mut claims, &restrictions);
+        shared.hold_waker().drain();
+        let stopping = shared.is_stopping();
+        let mut requests = if stopping { Vec::new() } else { requests(shared) };
+        let restrictions = shared.restrictions();
+        let mut round = holder.round(&mut requests, &restrictions);
         while stopping && round.more {
-            round = holder.round(&mut claims, &restrictions);
+            round = holder.round(&mut requests, &restrictions);
         }
-        if round.news {
-            roster.ring_neighbour();
+        if round.changed {
+            shared.wake_neighbour();
         }
         if stopping {
             return holder.end();
         }
-        tell(&holder, roster, events);
-        holder.afterwards(&claims, &restrictions);
-        tell(&holder, roster, events);
+        publish_guard_status(&holder, shared, events);
+        holder.after_binding(&requests, &restrictions);
+        publish_guard_status(&holder, shared, events);
         let rest =
             if round.more { Duration::ZERO } else { (clock::now().since(begun) * REST).min(LONGEST_REST) };
-        wait(roster, &holder, holder.patience(&round), rest);
+        wait(shared, &holder, holder.wait_time(&round), rest);
     }
 }
 
 /// Tells which restrictions are in force, if that has changed.
-fn tell(holder: &Holder<'_>, roster: &Roster, events: &Sink) {
+fn publish_guard_status(holder: &Holder<'_>, shared: &SharedState, events: &EventSender) {
     let status = holder.guard_status();
-    if *roster.guard_status() != status {
-        roster.set_guard_status(status);
-        events.tell(Event::GuardChanged);
+    if *shared.guard_status() != status {
+        shared.set_guard_status(status);
+        events.send(Event::GuardChanged);
     }
 }
 
-fn claims(roster: &Roster) -> Vec<Claim> {
-    roster.duties().iter().map(|duty| Claim::of(Arc::clone(duty))).collect()
+fn requests(shared: &SharedState) -> Vec<BindingRequest> {
+    shared.handles().iter().map(|handle| BindingRequest::of(Arc::clone(handle))).collect()
 }
 
-/// Waits for a ring, after `rest` also for what the kernel tells, or until there is something to do without either.
-fn wait(roster: &Roster, holder: &Holder<'_>, patience: Option<Duration>, rest: Duration) {
-    let ring = PollFd::new(roster.hold_bell().as_fd(), PollFlags::POLLIN);
-    if poll(&mut [ring.clone()], Some(rest)) {
+/// Waits for the waker, after `rest` also for what the kernel tells, or until there is something to do without either.
+fn wait(shared: &SharedState, holder: &Holder<'_>, wait_time: Option<Duration>, rest: Duration) {
+    let wake_helpers = PollFd::new(shared.hold_waker().as_fd(), PollFlags::POLLIN);
+    if poll(&mut [wake_helpers.clone()], Some(rest)) {
         return;
     }
-    let mut descriptors = vec![ring];
-    descriptors.extend(holder.hearing().map(|monitor| PollFd::new(monitor, PollFlags::POLLIN)));
-    poll(&mut descriptors, patience.map(|patience| patience.saturating_sub(rest)));
+    let mut descriptors = vec![wake_helpers];
+    descriptors.extend(holder.monitor_fd().map(|monitor| PollFd::new(monitor, PollFlags::POLLIN)));
+    poll(&mut descriptors, wait_time.map(|wait_time| wait_time.saturating_sub(rest)));
 }
 
 /// Whether one of them is ready in time.

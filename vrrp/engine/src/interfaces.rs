@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::{NetlinkError, Route};
+use crate::netlink::{NetlinkError, RouteSocket};
 
 mod follower;
 mod table;
@@ -59,7 +59,7 @@ pub enum Unusable {
 /// The addresses of a machine, without what the engine binds and makes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
-pub struct Machine {
+pub struct HostAddresses {
     /// Ethernet interfaces that are up and have an IPv4 or a usable IPv6 address, by name.
     pub interfaces: Vec<InterfaceInfo>,
     /// Every address with the name of its interface, of whatever kind, up or down; but for those that another station has.
@@ -69,22 +69,22 @@ pub struct Machine {
 }
 
 /// Somewhere in the world (a.root-servers.net), to ask for the way there. Nothing is sent.
-const FAR: [IpAddr; 2] = [
+const ROUTE_LOOKUP_DESTINATIONS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(198, 41, 0, 4)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
 ];
 
 /// What the kernel says in the calling thread's network namespace.
-pub(crate) fn scan() -> io::Result<Machine> {
-    let mut route = Route::open()?;
+pub(crate) fn scan() -> io::Result<HostAddresses> {
+    let mut route = RouteSocket::open()?;
     let (table, _) = Interfaces::dump(&mut route)?;
     let has_address = |info: &InterfaceInfo| !info.ipv4.is_empty() || !info.ipv6.is_empty();
     let interfaces = table.all().into_iter().filter(|info| info.up && has_address(info)).collect();
     let mut sources = Vec::new();
-    for far in FAR {
-        sources.extend(route.source_towards(far)?);
+    for destination in ROUTE_LOOKUP_DESTINATIONS {
+        sources.extend(route.source_towards(destination)?);
     }
-    Ok(Machine { interfaces, addresses: table.addresses(), sources })
+    Ok(HostAddresses { interfaces, addresses: table.addresses(), sources })
 }
 
 impl From<NetlinkError> for io::Error {

@@ -43,16 +43,15 @@
 //!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
-mod census;
 mod clock;
 mod config;
 mod core;
-mod delivery;
-mod duty;
 mod engine;
 mod event;
+mod event_thread;
 #[doc(hidden)] // public for the tests in network namespaces only
 pub mod guard;
+mod handle;
 mod hold;
 mod inbox;
 mod interfaces;
@@ -61,6 +60,7 @@ mod links;
 mod neighbour;
 mod netlink;
 mod options;
+mod rate_limit;
 mod realtime;
 mod receive_buffer;
 mod restriction;
@@ -72,12 +72,12 @@ mod tag;
 pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;
 pub use event::Event;
-pub use interfaces::{InterfaceInfo, Machine, Unusable};
+pub use interfaces::{HostAddresses, InterfaceInfo, Unusable};
 pub use lateness::Lateness;
 pub use options::{Options, Pacing, StartError};
-pub use restriction::{Door, GuardStatus, Protocol, Restrictions};
+pub use restriction::{GuardStatus, Protocol, ProtocolPort, Restrictions};
 pub use status::{LinkStatus, RouterCounters, RouterStatus};
 pub use tag::AddressTag;
 pub use windlass_vrrp::auth;
 pub use windlass_vrrp::wire::Checksum;
-pub use windlass_vrrp::{Family, Interval, Priority, Reason, State, Versions, Vrid};
+pub use windlass_vrrp::{Family, Interval, Priority, State, TransitionReason, Versions, Vrid};

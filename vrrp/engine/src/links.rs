@@ -13,15 +13,15 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use crate::clock;
-use crate::duty::Bell;
+use crate::handle::Waker;
 use crate::inbox::Inbox;
 use crate::interfaces::Follower;
 
 mod state;
-mod watch;
+mod watcher;
 
 pub(crate) use state::{LinkState, Sources};
-use watch::Watch;
+use watcher::LinkWatcher;
 
 /// Time until sockets that could not be opened, or not closed, are looked at again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -30,74 +30,74 @@ const RETRY: Duration = Duration::from_secs(1);
 type Groups = BTreeMap<String, BTreeSet<IpAddr>>;
 
 #[derive(Default)]
-struct Wanted {
+struct WantedLinks {
     /// With the groups that their routers listen to.
     by_routers: Groups,
-    by_census: BTreeSet<String>,
+    by_listening: BTreeSet<String>,
     stop: bool,
 }
 
 /// Handle to the watcher.
 pub(crate) struct Links {
-    wanted: Mutex<Wanted>,
-    bell: Bell,
+    wanted: Mutex<WantedLinks>,
+    waker: Waker,
 }
 
 impl Links {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { wanted: Mutex::default(), bell: Bell::new()? })
+        Ok(Self { wanted: Mutex::default(), waker: Waker::new()? })
     }
 
     /// Interfaces that routers need, and the groups they listen to there.
     pub(crate) fn want_for_routers(&self, groups: BTreeMap<String, BTreeSet<IpAddr>>) {
-        self.order(|wanted| wanted.by_routers = groups);
+        self.change_wanted(|wanted| wanted.by_routers = groups);
     }
 
     /// Interfaces to listen on.
-    pub(crate) fn want_for_census(&self, names: BTreeSet<String>) {
-        self.order(|wanted| wanted.by_census = names);
+    pub(crate) fn want_for_listening(&self, names: BTreeSet<String>) {
+        self.change_wanted(|wanted| wanted.by_listening = names);
     }
 
     /// Ends [`Self::run`].
     pub(crate) fn stop(&self) {
-        self.order(|wanted| wanted.stop = true);
+        self.change_wanted(|wanted| wanted.stop = true);
     }
 
     /// The thread's body.
     pub(crate) fn run(&self, mut follower: Follower, inbox: &Inbox) {
-        let mut watch = Watch::default();
-        let mut looked_for = Groups::new();
+        let mut watcher = LinkWatcher::default();
+        let mut last_wanted = Groups::new();
         while let Some(wanted) = self.wanted() {
             let changed = follower.follow(clock::now());
-            if changed || watch.must_look_again() || wanted != looked_for {
-                for (name, state) in watch.look(&wanted, follower.table()) {
+            if changed || watcher.needs_retry() || wanted != last_wanted {
+                for (name, state) in watcher.update(&wanted, follower.table()) {
                     inbox.link(name, state);
                 }
-                looked_for = wanted;
+                last_wanted = wanted;
             }
-            self.wait(&follower, watch.must_look_again());
+            self.wait(&follower, watcher.needs_retry());
         }
     }
 
     /// The interfaces to look at and their groups, `None` to stop.
     fn wanted(&self) -> Option<Groups> {
-        self.bell.hush();
+        self.waker.drain();
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let listened = wanted.by_census.iter().map(|name| (name.clone(), BTreeSet::new()));
+        let listened = wanted.by_listening.iter().map(|name| (name.clone(), BTreeSet::new()));
         (!wanted.stop).then(|| listened.chain(wanted.by_routers.clone()).collect())
     }
 
-    /// Waits for an order, a change, or until there is something to do without either.
-    fn wait(&self, follower: &Follower, look_again: bool) {
-        let mut patience = follower.deadline().since(clock::now());
-        if look_again {
-            patience = patience.min(RETRY);
+    /// Waits for a command, a change, or until there is something to do without either.
+    fn wait(&self, follower: &Follower, needs_retry: bool) {
+        let mut wait_time = follower.deadline().since(clock::now());
+        if needs_retry {
+            wait_time = wait_time.min(RETRY);
         }
         let mut descriptors = [
-            PollFd::new(self.bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
             PollFd::new(follower.as_fd(), PollFlags::POLLIN),
         ];
-        match ppoll(&mut descriptors, Some(TimeSpec::from(patience)), None) {
+        match ppoll(&mut descriptors, Some(TimeSpec::from(wait_time)), None) {
             Ok(_) | Err(Errno::EINTR) => {}
             // Only memory can lack: a pause is better than a spin.
             Err(error) => {
@@ -107,8 +107,8 @@ impl Links {
         }
     }
 
-    fn order(&self, order: impl FnOnce(&mut Wanted)) {
-        order(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
-        self.bell.ring();
+    fn change_wanted(&self, change: impl FnOnce(&mut WantedLinks)) {
+        change(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner));
+        self.waker.wake();
     }
 }

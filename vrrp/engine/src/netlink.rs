@@ -1,6 +1,6 @@
 //! Route netlink, synchronous: what the kernel's interfaces and addresses are, how they change, and requests to change them.
 //!
-//! [`Route`] asks and orders (each order is acknowledged), [`Monitor`] hears of changes. Interfaces and addresses come as
+//! [`RouteSocket`] asks and orders (each order is acknowledged), [`Monitor`] hears of changes. Interfaces and addresses come as
 //! [`Link`] and [`Address`], read attribute by attribute: an attribute that this code does not know hides nothing.
 //!
 //! Both work in the network namespace of the thread that opened them, whichever thread uses them.
@@ -15,5 +15,5 @@ pub(crate) mod tests;
 
 pub(crate) use change::{Address, Change, Link};
 pub(crate) use error::{NetlinkError, Refusal};
-pub(crate) use monitor::{Monitor, Notice};
-pub(crate) use route::Route;
+pub(crate) use monitor::{Monitor, Notification};
+pub(crate) use route::RouteSocket;

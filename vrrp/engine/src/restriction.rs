@@ -46,7 +46,7 @@ impl fmt::Display for Protocol {
 /// A port of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a name")]
-pub struct Door {
+pub struct ProtocolPort {
     /// Its protocol.
     pub protocol: Protocol,
     /// Its number.
@@ -55,25 +55,30 @@ pub struct Door {
 
 /// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Restrictions(BTreeMap<IpAddr, BTreeMap<Door, Vec<IpNet>>>);
+pub struct Restrictions(BTreeMap<IpAddr, BTreeMap<ProtocolPort, Vec<IpNet>>>);
 
 impl Restrictions {
     /// Lets only these sources send to this port; none at all where there are none. Ranges of another family than the
     /// address are passed over. Of a port that was restricted before, only what both say is left.
-    pub fn restrict(&mut self, address: IpAddr, door: Door, sources: impl IntoIterator<Item = IpNet>) {
+    pub fn restrict(
+        &mut self,
+        address: IpAddr,
+        port: ProtocolPort,
+        sources: impl IntoIterator<Item = IpNet>,
+    ) {
         let of_family = |range: &IpNet| range.addr().is_ipv4() == address.is_ipv4();
         let sources: Vec<IpNet> = sources.into_iter().filter(of_family).collect();
         let sources = IpNet::aggregate(&sources);
-        let doors = self.0.entry(address).or_default();
-        let sources = match doors.get(&door) {
+        let ports = self.0.entry(address).or_default();
+        let sources = match ports.get(&port) {
             None => sources,
             Some(before) => common(before, &sources),
         };
-        doors.insert(door, sources);
+        ports.insert(port, sources);
     }
 
     /// The restricted ports of an address.
-    pub fn of(&self, address: IpAddr) -> Option<&BTreeMap<Door, Vec<IpNet>>> {
+    pub fn of(&self, address: IpAddr) -> Option<&BTreeMap<ProtocolPort, Vec<IpNet>>> {
         self.0.get(&address)
     }
 
@@ -83,9 +88,9 @@ impl Restrictions {
     }
 
     /// Every restricted port, and who may send to it.
-    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, Door, &[IpNet])> {
-        self.0.iter().flat_map(|(address, doors)| {
-            doors.iter().map(|(door, sources)| (*address, *door, sources.as_slice()))
+    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &[IpNet])> {
+        self.0.iter().flat_map(|(address, ports)| {
+            ports.iter().map(|(port, sources)| (*address, *port, sources.as_slice()))
         })
     }
 }

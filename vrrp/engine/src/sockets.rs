@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `adverts`, for each family | adverts of configured VRIDs (BPF) | adverts, IP header included | timer thread |
 //! | `frames` | nothing | adverts from the virtual router MAC address | timer thread |
-//! | `census`, for each family | adverts of all other VRIDs (BPF) | nothing | neighbour thread |
+//! | `foreign`, for each family | adverts of all other VRIDs (BPF) | nothing | neighbour thread |
 //! | `neighbour` | ARP, neighbour discovery | ARP, neighbour discovery | neighbour thread |
 //! | [`UnicastSocket`] of each device with a virtual router MAC address | ARP or neighbour discovery to it | nothing | neighbour thread |
 //!
@@ -20,22 +20,22 @@ use arc_swap::ArcSwap;
 use windlass_vrrp::{Family, wire};
 
 mod adverts;
+mod checks;
+mod counters;
 mod filter;
 mod frames;
 mod mac;
 mod memberships;
 mod neighbour;
-mod obstacle;
-mod tally;
 
-pub(crate) use adverts::{AdvertSocket, Outlet, Room};
+pub(crate) use adverts::{AdvertSender, AdvertSocket, ReceiveBuffer};
+pub(crate) use checks::{check_capabilities, interface_error, source_error};
+pub(crate) use counters::LinkCounters;
 pub(crate) use filter::VridSet;
 pub(crate) use frames::FrameSocket;
 pub(crate) use mac::{Mac, group_mac, group_mac_v6};
 pub(crate) use memberships::Memberships;
 pub(crate) use neighbour::{NeighbourSocket, UnicastSocket};
-pub(crate) use obstacle::{obstacle, probe, source_obstacle};
-pub(crate) use tally::Tally;
 
 /// The sockets of one interface. Opening and closing them and joining groups may wait in the kernel (for the routing lock,
 /// for RCU): not on the timer thread.
@@ -47,18 +47,18 @@ pub(crate) struct LinkSockets {
     pub(crate) index: u32,
     pub(crate) mac: Mac,
     mtu: AtomicUsize,
-    v4: Opening,
-    v6: Opening,
+    v4: FamilyState,
+    v6: FamilyState,
     pub(crate) frames: FrameSocket,
     pub(crate) neighbour: NeighbourSocket,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counters: Arc<LinkCounters>,
     /// Groups other than the default ones: joined, or why not.
     groups: ArcSwap<BTreeMap<IpAddr, Result<(), String>>>,
 }
 
 /// The raw sockets of one family, or why there are none so far.
 #[derive(Debug, Default)]
-struct Opening {
+struct FamilyState {
     sockets: OnceLock<FamilySockets>,
     refusal: ArcSwap<String>,
 }
@@ -67,8 +67,8 @@ struct Opening {
 #[derive(Debug)]
 pub(crate) struct FamilySockets {
     pub(crate) adverts: AdvertSocket,
-    pub(crate) outlet: Outlet,
-    pub(crate) census: AdvertSocket,
+    pub(crate) sender: AdvertSender,
+    pub(crate) foreign: AdvertSocket,
     /// The kernel told of the membership when it was new: it would tell of its loss.
     verifiable: bool,
 }
@@ -92,12 +92,12 @@ impl LinkSockets {
             index,
             mac,
             mtu: AtomicUsize::new(mtu),
-            v4: Opening::default(),
-            v6: Opening::default(),
+            v4: FamilyState::default(),
+            v6: FamilyState::default(),
             frames: FrameSocket::open(index).map_err(step("open the packet socket that sends adverts"))?,
             neighbour: NeighbourSocket::open(index)
                 .map_err(step("open the packet sockets for ARP and neighbour discovery"))?,
-            tally: Arc::default(),
+            counters: Arc::default(),
             groups: ArcSwap::default(),
         };
         sockets.complete();
@@ -109,9 +109,9 @@ impl LinkSockets {
     pub(crate) fn complete(&self) -> bool {
         let mut changed = false;
         for family in [Family::V4, Family::V6] {
-            let opening = self.opening(family);
-            if opening.sockets.get().is_none() {
-                changed |= opening.attempt(&self.name, self.index, family);
+            let family_state = self.family_state(family);
+            if family_state.sockets.get().is_none() {
+                changed |= family_state.try_open(&self.name, self.index, family);
             }
         }
         changed
@@ -125,9 +125,9 @@ impl LinkSockets {
 
     /// The raw sockets of a family, or why there are none.
     pub(crate) fn family(&self, family: Family) -> Result<&FamilySockets, String> {
-        let opening = self.opening(family);
-        let refusal = || String::clone(&opening.refusal.load());
-        opening.sockets.get().ok_or_else(refusal)
+        let family_state = self.family_state(family);
+        let refusal = || String::clone(&family_state.refusal.load());
+        family_state.sockets.get().ok_or_else(refusal)
     }
 
     /// Whether the kernel has forgotten that one of them joined the groups of VRRP: only new ones will hear them.
@@ -142,7 +142,7 @@ impl LinkSockets {
         for (family, raw) in self.deaf_families(memberships) {
             let extra = groups.keys().copied().filter(|group| Family::of(*group) == family);
             for group in extra.chain([wire::default_group(family)]) {
-                for socket in [&raw.adverts, &raw.census] {
+                for socket in [&raw.adverts, &raw.foreign] {
                     // Fails where it was not joined.
                     let _ = socket.leave(group, self.index);
                 }
@@ -152,12 +152,12 @@ impl LinkSockets {
 
     fn deaf_families(&self, memberships: &Memberships) -> impl Iterator<Item = (Family, &FamilySockets)> {
         [Family::V4, Family::V6].into_iter().filter_map(|family| {
-            let raw = self.opening(family).sockets.get().filter(|raw| raw.verifiable)?;
+            let raw = self.family_state(family).sockets.get().filter(|raw| raw.verifiable)?;
             (!memberships.contains(self.index, wire::default_group(family))).then_some((family, raw))
         })
     }
 
-    fn opening(&self, family: Family) -> &Opening {
+    fn family_state(&self, family: Family) -> &FamilyState {
         match family {
             Family::V4 => &self.v4,
             Family::V6 => &self.v6,
@@ -166,7 +166,7 @@ impl LinkSockets {
 
     /// The raw sockets there are.
     pub(crate) fn families(&self) -> impl Iterator<Item = &FamilySockets> {
-        [&self.v4, &self.v6].into_iter().filter_map(|opening| opening.sockets.get())
+        [&self.v4, &self.v6].into_iter().filter_map(|family_state| family_state.sockets.get())
     }
 
     /// Longest packet the interface carries.
@@ -219,7 +219,7 @@ impl LinkSockets {
         change: impl Fn(&AdvertSocket, IpAddr) -> io::Result<()>,
     ) -> Result<(), String> {
         let sockets = self.family(Family::of(group))?;
-        change(&sockets.adverts, group).and_then(|()| change(&sockets.census, group)).map_err(|source| {
+        change(&sockets.adverts, group).and_then(|()| change(&sockets.foreign, group)).map_err(|source| {
             format!(
                 "interface {} cannot listen to group {group}: {source}; more than net.ipv4.igmp_max_memberships groups \
                  cannot be joined",
@@ -229,9 +229,9 @@ impl LinkSockets {
     }
 }
 
-impl Opening {
+impl FamilyState {
     /// Whether they are open now or are refused for another reason.
-    fn attempt(&self, interface: &str, index: u32, family: Family) -> bool {
+    fn try_open(&self, interface: &str, index: u32, family: Family) -> bool {
         match FamilySockets::open(interface, index, family) {
             Ok(sockets) => self.sockets.set(sockets).is_ok(),
             Err(source) => {
@@ -253,17 +253,17 @@ impl FamilySockets {
         Ok(Self {
             adverts,
             verifiable,
-            outlet: Outlet::open(interface, index, family)
+            sender: AdvertSender::open(interface, index, family)
                 .map_err(step("open the socket that sends adverts"))?,
-            census: AdvertSocket::open(interface, index, family, &filter::foreign(family, &VridSet::EMPTY))
+            foreign: AdvertSocket::open(interface, index, family, &filter::foreign(family, &VridSet::EMPTY))
                 .map_err(step("open the socket that hears other routers"))?,
         })
     }
 
-    /// From now on adverts of these VRIDs go to the adverts socket, and all others to the census.
-    pub(crate) fn divide(&self, family: Family, own: &VridSet) -> io::Result<()> {
+    /// From now on adverts of these VRIDs go to the adverts socket, and all others to the foreign socket.
+    pub(crate) fn filter_by_vrid(&self, family: Family, own: &VridSet) -> io::Result<()> {
         self.adverts.filter(&filter::own(family, own))?;
-        self.census.filter(&filter::foreign(family, own))
+        self.foreign.filter(&filter::foreign(family, own))
     }
 }
 

@@ -46,7 +46,7 @@ pub struct RouterCounters {
     /// Adverts from a peer of lower claim, received while Active.
     pub contentions: u64,
     /// Adverts from others than the peers.
-    pub strangers: u64,
+    pub foreign_adverts: u64,
     /// Adverts that bear this node's own address.
     pub own_address: u64,
     /// Peers' adverts with another interval than ours (R11): accepted.
@@ -57,9 +57,9 @@ pub struct RouterCounters {
     pub interval_refused: u64,
     /// Peers' adverts for IPv6 whose list does not begin with a link-local address (R10): accepted.
     pub missing_link_local: u64,
-    /// Adverts with a peer's address that were not believed: by reason in [`LinkStatus::rejected`].
+    /// Adverts with a peer's address that authentication refused: by reason in [`LinkStatus::rejected`].
     pub unauthenticated: u64,
-    /// Peers' adverts without a trailer that were believed, as the modes permissive and receive-only do. When it no longer
+    /// Peers' adverts without a trailer that were accepted, as the modes permissive and receive-only do. When it no longer
     /// grows on any router, the mode enforce harms nobody.
     pub unsigned: u64,
     /// ARP requests and neighbour solicitations for its VIPs answered.
@@ -79,5 +79,5 @@ pub struct LinkStatus {
     /// Packets refused, by reason as `windlass_vrrp::wire::Rejection` and `windlass_vrrp::auth::AuthError` label them.
     pub rejected: BTreeMap<&'static str, u64>,
     /// Adverts of strangers.
-    pub strangers: u64,
+    pub foreign_adverts: u64,
 }

@@ -15,7 +15,7 @@ impl AddressTag {
 
     /// The tag with this number, from 0x50 to 0x5f; `None` for others, which belong to others.
     pub const fn new(number: u8) -> Option<Self> {
-        if Self::is_one(number) { Some(Self(number)) } else { None }
+        if Self::is_engine_tag(number) { Some(Self(number)) } else { None }
     }
 
     /// Its number, as `ip address` shows behind `proto`.
@@ -24,7 +24,7 @@ impl AddressTag {
     }
 
     /// Whether an address of this IFA_PROTO is a VIP of some engine.
-    pub(crate) const fn is_one(number: u8) -> bool {
+    pub(crate) const fn is_engine_tag(number: u8) -> bool {
         Self::FIRST <= number && number <= Self::LAST
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use windlass_vrrp::auth::{
-    AntiReplay, Key, KeyId, Keyring, Signer, Subject, TRAILER, Trailer, Verifier, WallTime, Window,
+    AntiReplay, Key, KeyId, Keyring, Signer, SignedData, TRAILER_LENGTH, Trailer, Verifier, WallTime, Window,
 };
 use windlass_vrrp::units::Vrid;
 
@@ -38,10 +38,10 @@ fn session(input: &mut Input<'_>, anti_replay: AntiReplay) -> Option<()> {
     let mut millis = 1_800_000_000_000_u64;
     let mut corrections = 0;
     let mut latest = millis;
-    let mut last: Trailer = [0; TRAILER];
+    let mut last: Trailer = [0; TRAILER_LENGTH];
     loop {
         let now = WallTime::since_epoch(Duration::from_millis(millis));
-        let subject = Subject { source, vrid: Vrid::MIN, message: &message };
+        let subject = SignedData { source, vrid: Vrid::MIN, message: &message };
         match input.byte()? % 6 {
             0 => {
                 let trailer = signer.sign(&keyring, anti_replay, subject, now);
@@ -76,17 +76,17 @@ fn session(input: &mut Input<'_>, anti_replay: AntiReplay) -> Option<()> {
                     Some(byte) => *byte ^= mask,
                     None => message[at % message.len()] ^= mask,
                 }
-                believed_if_right(&keyring, source, &message, &altered, now);
+                accepted_if_right(&keyring, source, &message, &altered, now);
             }
-            _ => believed_if_right(&keyring, source, &message, &input.bytes()?, now),
+            _ => accepted_if_right(&keyring, source, &message, &input.bytes()?, now),
         }
         assert!(loyal.sources() <= 1 && occasional.sources() <= 1);
     }
 }
 
-/// Without memory and window, a trailer is believed if and only if a second reading of the draft finds it right. That it
+/// Without memory and window, a trailer is accepted if and only if a second reading of the draft finds it right. That it
 /// cannot be found without the key is not to be shown here: libFuzzer watches the comparison and finds it.
-fn believed_if_right(
+fn accepted_if_right(
     keyring: &Keyring,
     source: IpAddr,
     message: &[u8; 12],
@@ -105,7 +105,7 @@ fn believed_if_right(
     hmac.update(&image);
     hmac.update(&[0; 16]);
     let right = trailer[..4] == [1, 1, 0, 0] && hmac.finalize().into_bytes()[..16] == trailer[12..];
-    let subject = Subject { source, vrid: Vrid::MIN, message };
+    let subject = SignedData { source, vrid: Vrid::MIN, message };
     let heard = Verifier::default().verify(keyring, AntiReplay::Monotonic, subject, trailer, now);
     assert_eq!(heard.is_ok(), right, "{heard:?}");
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `parse_v4`, `parse_v6` | [`wire`]: a packet behind two bytes that say how it is received | the parser never panics, accepts what is right by a second reading of the RFC and nothing else, and what it accepts is emitted the same |
 //! | `router` | [`router`]: commands for one virtual router | a deadline unless in Initialize, actions only in legal order, no endless timer |
-//! | `auth` | [`auth`]: commands for a signer and receivers | no trailer is believed but the signer's, each of them once, whatever the clock does |
+//! | `auth` | [`auth`]: commands for a signer and receivers | no trailer is accepted but the signer's, each of them once, whatever the clock does |
 //!
 //! `corpus/` holds inputs to start from: the golden vectors of `wire`, and short stories. The input of a fault that was found
 //! and mended joins it.

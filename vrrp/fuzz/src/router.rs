@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use windlass_vrrp::units::{Interval, Priority, Time, Version, Versions, Vrid};
-use windlass_vrrp::{Action, Announce, Config, Heard, Reason, Router, State, Verdict};
+use windlass_vrrp::{Action, Announce, Config, ReceivedAdvert, TransitionReason, Router, State, AdvertOutcome};
 
 use crate::input::Input;
 
@@ -116,20 +116,20 @@ impl Driver {
         let [flags, priority] = input.bytes()?;
         let version = if flags & 0x04 == 0 { Version::V3 } else { Version::V2 };
         let interval = interval(input, version)?;
-        let heard = Heard { source: host(flags), priority: Priority::new(priority).ok(), interval, version };
+        let heard = ReceivedAdvert { source: host(flags), priority: Priority::new(priority).ok(), interval, version };
         let before = (self.router.state(), self.router.poll_timeout());
-        let verdict = self.router.handle_advert(heard, self.now);
+        let outcome = self.router.handle_advert(heard, self.now);
         let own = self.router.config();
         let looped = heard.source == own.primary;
         let stranger = !looped && !own.peers.contains(&heard.source);
         let superior = heard.priority > Some(own.priority);
-        assert_eq!(verdict == Verdict::Stranger, stranger);
-        assert_eq!(verdict == Verdict::OwnAddress, looped);
+        assert_eq!(outcome == AdvertOutcome::NotAPeer, stranger);
+        assert_eq!(outcome == AdvertOutcome::OwnAddress, looped);
         if stranger || looped {
             assert_eq!((self.router.state(), self.router.poll_timeout()), before, "{heard:?}");
             assert_eq!(self.router.poll_action(), None, "{heard:?}");
         }
-        if verdict == Verdict::Obeyed && superior {
+        if outcome == AdvertOutcome::Obeyed && superior {
             assert_eq!(self.router.state(), State::Backup, "{heard:?}");
         }
         Some(())
@@ -151,7 +151,7 @@ impl Driver {
                         Some(Action::Transition {
                             from: State::Active,
                             to: State::Backup,
-                            reason: Reason::SuperiorActive { .. }
+                            reason: TransitionReason::SuperiorActive { .. }
                         })
                     );
                     assert!(self.state == State::Active || promoted || parting, "{actions:?}");
@@ -160,7 +160,7 @@ impl Driver {
                     let resigned = Action::Transition {
                         from: State::Active,
                         to: State::Initialize,
-                        reason: Reason::Shutdown,
+                        reason: TransitionReason::Shutdown,
                     };
                     assert_eq!(previous, Some(&resigned));
                 }
@@ -195,17 +195,17 @@ impl Driver {
     }
 }
 
-/// The arrows of RFC 9568 §6.4, and Overslept.
-fn must_fit(from: State, to: State, reason: Reason) {
+/// The arrows of RFC 9568 §6.4, and those of a stalled router.
+fn must_fit(from: State, to: State, reason: TransitionReason) {
     let fits = match (from, to) {
-        (State::Initialize, State::Backup) => matches!(reason, Reason::Startup),
-        (State::Initialize, State::Active) => matches!(reason, Reason::Owner),
+        (State::Initialize, State::Backup) => matches!(reason, TransitionReason::Startup),
+        (State::Initialize, State::Active) => matches!(reason, TransitionReason::Owner),
         (State::Backup, State::Active) => {
-            matches!(reason, Reason::ActiveSilent | Reason::ActiveResigned | Reason::Preempted)
+            matches!(reason, TransitionReason::ActiveSilent | TransitionReason::ActiveResigned | TransitionReason::Preempted)
         }
-        (State::Active, State::Backup) => matches!(reason, Reason::SuperiorActive { .. } | Reason::Overslept),
+        (State::Active, State::Backup) => matches!(reason, TransitionReason::SuperiorActive { .. } | TransitionReason::Stalled),
         (State::Backup | State::Active, State::Initialize) => {
-            matches!(reason, Reason::Shutdown | Reason::InterfaceLost)
+            matches!(reason, TransitionReason::Shutdown | TransitionReason::InterfaceLost)
         }
         (State::Initialize, State::Initialize)
         | (State::Backup, State::Backup)

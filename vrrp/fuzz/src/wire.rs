@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use windlass_vrrp::auth::TRAILER;
+use windlass_vrrp::auth::TRAILER_LENGTH;
 use windlass_vrrp::units::{Family, Version, Versions};
 use windlass_vrrp::wire::{
-    self, AddressList, Advert, Checksum, Datagram, Expectation, Packet, Path, Reach, parse, sighting,
+    self, AddressList, Advert, Checksum, Datagram, ExpectedAdvert, Packet, Path, Addressing, parse, foreign_router,
 };
 
 use crate::input::Input;
@@ -94,13 +94,13 @@ fn receive(source: IpAddr, destination: IpAddr, ttl: u8, payload: &[u8], how: Ci
 }
 
 fn check(datagram: &Datagram<'_>, how: Circumstances) {
-    let reach = if how.unicast() {
-        Reach::Unicast { ttl: 64..=255 }
+    let addressing = if how.unicast() {
+        Addressing::Unicast { ttl: 64..=255 }
     } else {
-        Reach::Multicast { group: wire::default_group(Family::of(datagram.source)) }
+        Addressing::Multicast { group: wire::default_group(Family::of(datagram.source)) }
     };
-    let expected = Expectation { versions: how.versions(), reach, trailer: how.trailer_allowed() };
-    let seen = sighting(datagram);
+    let expected = ExpectedAdvert { versions: how.versions(), addressing, trailer: how.trailer_allowed() };
+    let seen = foreign_router(datagram);
     if let Some(seen) = seen {
         assert_eq!((seen.source, seen.vrid), (datagram.source, datagram.payload[1]));
         assert!(datagram.ttl == 255 && datagram.destination.is_multicast());
@@ -122,7 +122,7 @@ fn check(datagram: &Datagram<'_>, how: Circumstances) {
 }
 
 /// A second reading of RFC 9568 §7.1 and RFC 3768 §7.1, all at once instead of in order.
-fn acceptable(datagram: &Datagram<'_>, expected: &Expectation) -> bool {
+fn acceptable(datagram: &Datagram<'_>, expected: &ExpectedAdvert) -> bool {
     let &Datagram { source, destination, ttl, payload } = datagram;
     let &[version_type, vrid, _, count, fifth, sixth, _, _, ..] = payload else { return false };
     let version = version_type >> 4;
@@ -140,15 +140,15 @@ fn acceptable(datagram: &Datagram<'_>, expected: &Expectation) -> bool {
         && vrid != 0
         && vrid != UNKNOWN
         && count != 0
-        && (payload.len() == length || (expected.trailer && payload.len() == length + TRAILER))
+        && (payload.len() == length || (expected.trailer && payload.len() == length + TRAILER_LENGTH))
         && (summed(pseudo_header(version, source, false)) || summed(pseudo_header(version, source, true)))
         && match version {
             2 => fifth == 0 && sixth != 0,
             _ => fifth & 0x0f != 0 || sixth != 0,
         }
-        && match &expected.reach {
-            Reach::Multicast { group } => ttl == 255 && destination == *group,
-            Reach::Unicast { ttl: range } => {
+        && match &expected.addressing {
+            Addressing::Multicast { group } => ttl == 255 && destination == *group,
+            Addressing::Unicast { ttl: range } => {
                 range.contains(&ttl) && !destination.is_multicast() && destination != IpAddr::from([255; 4])
             }
         }
@@ -220,12 +220,12 @@ fn must_be_emitted_the_same(datagram: &Datagram<'_>, packet: &Packet<'_>) {
     }
     assert_eq!(emitted[..6], received[..6]);
     assert_eq!(emitted[8..], received[8..]);
-    let expected = Expectation {
+    let expected = ExpectedAdvert {
         versions: Versions::V2AndV3,
-        reach: if datagram.destination.is_multicast() {
-            Reach::Multicast { group: datagram.destination }
+        addressing: if datagram.destination.is_multicast() {
+            Addressing::Multicast { group: datagram.destination }
         } else {
-            Reach::Unicast { ttl: 0..=255 }
+            Addressing::Unicast { ttl: 0..=255 }
         },
         trailer: true,
     };
@@ -239,7 +239,7 @@ fn pseudo_header(version: u8, source: IpAddr, rfc5798: bool) -> bool {
 
 fn covered(payload: &[u8], source: IpAddr, trailer: bool) -> &[u8] {
     let message = if trailer && source.is_ipv4() {
-        payload.len().saturating_sub(TRAILER).max(8)
+        payload.len().saturating_sub(TRAILER_LENGTH).max(8)
     } else {
         payload.len()
     };

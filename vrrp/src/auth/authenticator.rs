@@ -2,9 +2,9 @@
 
 use super::key::Keyring;
 use super::signer::Signer;
-use super::trailer::{Subject, Trailer};
-use super::verifier::{Verified, Verifier};
-use super::{AntiReplay, AuthError, Mode, WallTime};
+use super::trailer::{SignedData, Trailer};
+use super::verifier::{VerifiedAdvert, Verifier};
+use super::{AntiReplay, AuthError, AuthMode, WallTime};
 
 /// What a virtual router is told about authentication.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ pub struct Authentication {
     /// The secrets.
     pub keyring: Keyring,
     /// How strict it is.
-    pub mode: Mode,
+    pub mode: AuthMode,
     /// How it tells old adverts from new ones.
     pub anti_replay: AntiReplay,
 }
@@ -42,22 +42,22 @@ impl Authenticator {
     }
 
     /// The trailer for an own advert; none in a mode that does not sign.
-    pub fn sign(&mut self, subject: Subject<'_>, now: WallTime) -> Option<Trailer> {
+    pub fn sign(&mut self, data: SignedData<'_>, now: WallTime) -> Option<Trailer> {
         let Authentication { keyring, mode, anti_replay } = self.config.as_ref()?;
-        mode.signs().then(|| self.signer.sign(keyring, *anti_replay, subject, now))
+        mode.signs().then(|| self.signer.sign(keyring, *anti_replay, data, now))
     }
 
     /// Whether an advert is to be obeyed: `Ok(None)` for one without a trailer in a mode that takes it, and for all if
     /// authentication is off.
     pub fn admit(
         &mut self,
-        subject: Subject<'_>,
+        data: SignedData<'_>,
         trailer: Option<&Trailer>,
         now: WallTime,
-    ) -> Result<Option<Verified>, AuthError> {
+    ) -> Result<Option<VerifiedAdvert>, AuthError> {
         let Some(Authentication { keyring, mode, anti_replay }) = &self.config else { return Ok(None) };
         match trailer {
-            Some(trailer) => self.verifier.verify(keyring, *anti_replay, subject, trailer, now).map(Some),
+            Some(trailer) => self.verifier.verify(keyring, *anti_replay, data, trailer, now).map(Some),
             None if mode.requires() => Err(AuthError::Missing),
             None => Ok(None),
         }

@@ -2,7 +2,7 @@
 
 use super::key::Keyring;
 use super::sequence::Sequence;
-use super::trailer::{self, Subject, Trailer};
+use super::trailer::{self, SignedData, Trailer};
 use super::{AntiReplay, WallTime};
 
 /// Bits of the counter that number adverts of one instant; those above number the times the clock was followed back.
@@ -27,13 +27,13 @@ impl Signer {
         &mut self,
         keyring: &Keyring,
         anti_replay: AntiReplay,
-        subject: Subject<'_>,
+        data: SignedData<'_>,
         now: WallTime,
     ) -> Trailer {
         let sequence = self.next(anti_replay, now);
         self.last = Some(sequence);
         let (id, key) = keyring.signing();
-        trailer::sign(subject, id, key, sequence)
+        trailer::sign(data, id, key, sequence)
     }
 
     fn next(&mut self, anti_replay: AntiReplay, now: WallTime) -> Sequence {

@@ -76,8 +76,8 @@ impl Image {
         self
     }
 
-    fn subject(&self) -> Subject<'_> {
-        Subject { source: self.source, vrid: Vrid::new(self.vrid).unwrap(), message: &self.message }
+    fn subject(&self) -> SignedData<'_> {
+        SignedData { source: self.source, vrid: Vrid::new(self.vrid).unwrap(), message: &self.message }
     }
 
     fn signed(mut self, signer: &mut Signer, anti_replay: AntiReplay, now: WallTime) -> Self {
@@ -101,13 +101,13 @@ impl Image {
 
 /// Scenarios 46 and 47.
 #[test]
-fn the_images_of_the_draft_are_believed_and_made() {
+fn the_images_of_the_draft_are_accepted_and_made() {
     for vector in [IPV4, IPV6] {
         let image = Image::of(vector);
         assert_eq!(image.verify_alone(), Ok(()), "{vector:?}");
         assert_eq!(image.verify(&mut Verifier::default(), window(5), at(THEN)), Ok(()), "{vector:?}");
         // 0x8000 of 65536 is half a second.
-        let made = Image { trailer: [0; TRAILER], ..image.clone() };
+        let made = Image { trailer: [0; TRAILER_LENGTH], ..image.clone() };
         let made = made.signed(&mut Signer::default(), window(5), at_millis(THEN * 1000 + 500));
         assert_eq!(made.trailer, image.trailer, "{vector:?}");
     }
@@ -155,7 +155,7 @@ fn the_family_is_part_of_what_is_signed() {
     assert_eq!(image.verify_alone(), Err(AuthError::InvalidHmac(id(1))));
 }
 
-fn authenticator(mode: Mode) -> Authenticator {
+fn authenticator(mode: AuthMode) -> Authenticator {
     Authenticator::new(Some(Authentication { keyring: ring(), mode, anti_replay: window(5) }))
 }
 
@@ -165,9 +165,9 @@ fn modes_differ_in_what_they_send_and_take() {
     let image = Image::of(IPV4);
     let wrong = image.clone().flip(20, 1);
     for (mode, signs, takes_unsigned) in [
-        (Mode::Enforce, true, Err(AuthError::Missing)),
-        (Mode::Permissive, true, Ok(None)),
-        (Mode::ReceiveOnly, false, Ok(None)),
+        (AuthMode::Enforce, true, Err(AuthError::Missing)),
+        (AuthMode::Permissive, true, Ok(None)),
+        (AuthMode::ReceiveOnly, false, Ok(None)),
     ] {
         let mut authenticator = authenticator(mode);
         assert_eq!(authenticator.sign(image.subject(), at(THEN)).is_some(), signs, "{mode:?}");
@@ -175,21 +175,21 @@ fn modes_differ_in_what_they_send_and_take() {
         let refused = authenticator.admit(wrong.subject(), Some(&wrong.trailer), at(THEN));
         assert_eq!(refused.unwrap_err().label(), "auth_invalid_hmac", "{mode:?}");
         let verified = authenticator.admit(image.subject(), Some(&image.trailer), at(THEN)).unwrap();
-        assert_eq!(verified, Some(Verified { key: id(1), skew: 0, drifting: false }), "{mode:?}");
+        assert_eq!(verified, Some(VerifiedAdvert { key: id(1), skew: 0, drifting: false }), "{mode:?}");
     }
-    assert_eq!(Mode::default(), Mode::Enforce);
+    assert_eq!(AuthMode::default(), AuthMode::Enforce);
 }
 
 #[test]
 fn a_change_of_configuration_does_not_let_an_old_advert_in() {
     let image = Image::of(IPV4);
-    let mut authenticator = authenticator(Mode::Permissive);
+    let mut authenticator = authenticator(AuthMode::Permissive);
     authenticator.admit(image.subject(), Some(&image.trailer), at(THEN)).unwrap();
     let config = authenticator.config().cloned().unwrap();
     authenticator.reconfigure(None);
     assert_eq!(authenticator.admit(image.subject(), None, at(THEN)), Ok(None), "off");
     assert_eq!(authenticator.sign(image.subject(), at(THEN)), None, "off");
-    authenticator.reconfigure(Some(Authentication { mode: Mode::Enforce, ..config }));
+    authenticator.reconfigure(Some(Authentication { mode: AuthMode::Enforce, ..config }));
     let again = authenticator.admit(image.subject(), Some(&image.trailer), at(THEN));
     assert_eq!(again.unwrap_err().label(), "auth_replay");
 }
@@ -216,7 +216,7 @@ fn every_reason_has_its_own_label_and_says_what_to_do() {
         AuthError::UnknownKey(7),
         AuthError::Stale { skew: -60, window: 5 },
         AuthError::InvalidHmac(id(1)),
-        AuthError::Replay { sequence: 1, mark: 2 },
+        AuthError::Replay { sequence: 1, last: 2 },
     ] {
         assert_eq!(error.label(), AuthError::LABELS[error.index()]);
         assert!(!error.to_string().is_empty());
@@ -233,13 +233,13 @@ proptest! {
     }
 
     #[test]
-    fn what_is_signed_is_believed_by_who_has_the_key_and_by_no_one_else(
+    fn what_is_signed_is_accepted_by_who_has_the_key_and_by_no_one_else(
         source in prop_oneof![any::<[u8; 4]>().prop_map(IpAddr::from), any::<[u8; 16]>().prop_map(IpAddr::from)],
         vrid in 1..=255_u8,
         message in proptest::collection::vec(any::<u8>(), 0..200),
         millis in 0..u64::from(u32::MAX) * 1000,
     ) {
-        let image = Image { source, vrid, message, trailer: [0; TRAILER] };
+        let image = Image { source, vrid, message, trailer: [0; TRAILER_LENGTH] };
         let image = image.signed(&mut Signer::default(), window(1), at_millis(millis));
         prop_assert_eq!(image.verify(&mut Verifier::default(), window(1), at_millis(millis)), Ok(()));
         let other = Keyring::new(id(1), key(1));
@@ -251,7 +251,7 @@ proptest! {
     #[test]
     fn any_bytes_are_verified_or_refused_without_panic(
         message in proptest::collection::vec(any::<u8>(), 0..40),
-        trailer in any::<[u8; TRAILER]>(),
+        trailer in any::<[u8; TRAILER_LENGTH]>(),
         seconds in any::<u64>(),
     ) {
         let image = Image { source: IpAddr::from([0; 4]), vrid: 1, message, trailer };

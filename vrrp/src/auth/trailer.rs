@@ -10,19 +10,19 @@ use super::sequence::Sequence;
 use crate::units::Vrid;
 
 /// Length of a trailer.
-pub const TRAILER: usize = 28;
+pub const TRAILER_LENGTH: usize = 28;
 /// Its bytes.
-pub type Trailer = [u8; TRAILER];
+pub type Trailer = [u8; TRAILER_LENGTH];
 
 /// HMAC-SHA256 cut to 128 bits.
 const TYPE_HMAC_SHA256: u8 = 1;
-const HMAC: usize = 16;
+const HMAC_LENGTH: usize = 16;
 /// What precedes the HMAC.
-const HEAD: usize = TRAILER - HMAC;
+const HEAD_LENGTH: usize = TRAILER_LENGTH - HMAC_LENGTH;
 
 /// What is signed.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct SignedData<'a> {
     /// Source address of the datagram.
     pub source: IpAddr,
     /// The virtual router that sends or receives it.
@@ -32,7 +32,7 @@ pub struct Subject<'a> {
 }
 
 /// A trailer read, its HMAC not yet verified.
-pub(super) struct Parts<'a> {
+pub(super) struct ParsedTrailer<'a> {
     pub(super) kind: u8,
     pub(super) key: u8,
     pub(super) reserved: u16,
@@ -41,10 +41,10 @@ pub(super) struct Parts<'a> {
     hmac: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
-    pub(super) fn of(trailer: &'a Trailer) -> Self {
+impl<'a> ParsedTrailer<'a> {
+    pub(super) fn parse(trailer: &'a Trailer) -> Self {
         let &[kind, key, r1, r2, s1, s2, s3, s4, s5, s6, s7, s8, ..] = trailer;
-        let (head, hmac) = trailer.split_at(HEAD);
+        let (head, hmac) = trailer.split_at(HEAD_LENGTH);
         Self {
             kind,
             key,
@@ -60,25 +60,25 @@ impl<'a> Parts<'a> {
     }
 
     /// Compares in constant time.
-    pub(super) fn holds(&self, subject: Subject<'_>, key: &Key) -> bool {
-        covered(key, subject, self.head).verify_truncated_left(self.hmac).is_ok()
+    pub(super) fn verify(&self, data: SignedData<'_>, key: &Key) -> bool {
+        hmac_over(key, data, self.head).verify_truncated_left(self.hmac).is_ok()
     }
 }
 
 /// The signed trailer of an advert.
-pub(super) fn sign(subject: Subject<'_>, id: KeyId, key: &Key, sequence: Sequence) -> Trailer {
-    let mut trailer = [0; TRAILER];
-    let (head, hmac) = trailer.split_at_mut(HEAD);
+pub(super) fn sign(data: SignedData<'_>, id: KeyId, key: &Key, sequence: Sequence) -> Trailer {
+    let mut trailer = [0; TRAILER_LENGTH];
+    let (head, hmac) = trailer.split_at_mut(HEAD_LENGTH);
     head[0] = TYPE_HMAC_SHA256;
     head[1] = id.get();
     head[4..].copy_from_slice(&sequence.bits().to_be_bytes());
-    let full = covered(key, subject, head).finalize().into_bytes();
-    hmac.copy_from_slice(&full[..HMAC]);
+    let full = hmac_over(key, data, head).finalize().into_bytes();
+    hmac.copy_from_slice(&full[..HMAC_LENGTH]);
     trailer
 }
 
 /// The HMAC over pseudo header, message and trailer. Checksum and HMAC count as zeros.
-fn covered(key: &Key, Subject { source, vrid, message }: Subject<'_>, head: &[u8]) -> Hmac<Sha256> {
+fn hmac_over(key: &Key, SignedData { source, vrid, message }: SignedData<'_>, head: &[u8]) -> Hmac<Sha256> {
     let mut pseudo = [0; 20];
     let version = message.first().map_or(0, |version_type| version_type >> 4);
     let family = match source {
@@ -100,6 +100,6 @@ fn covered(key: &Key, Subject { source, vrid, message }: Subject<'_>, head: &[u8
     hmac.update(&[0; 2][..checksum.len()]);
     hmac.update(after);
     hmac.update(head);
-    hmac.update(&[0; HMAC]);
+    hmac.update(&[0; HMAC_LENGTH]);
     hmac
 }

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use super::key::{KeyId, Keyring};
 use super::sequence::Sequence;
-use super::trailer::{Parts, Subject, Trailer};
+use super::trailer::{ParsedTrailer, SignedData, Trailer};
 use super::{AntiReplay, AuthError, WallTime};
 
-/// A believed advert.
+/// A accepted advert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct Verified {
+pub struct VerifiedAdvert {
     /// The key it was signed with.
     pub key: KeyId,
     /// Seconds its time is ahead of the own clock; negative if behind.
@@ -27,48 +27,48 @@ pub struct Verified {
 #[derive(Clone, Debug, Default)]
 pub struct Verifier {
     /// The source heard last is last.
-    marks: Vec<(IpAddr, Sequence)>,
+    last_sequences: Vec<(IpAddr, Sequence)>,
 }
 
 impl Verifier {
     /// Most sources remembered; the one not heard for longest makes room. Each has been signed with the shared secret.
     pub const SOURCES: usize = 256;
 
-    /// Believes an advert or says why not. Checked in the order format, key, window, HMAC, replay: a flood of old adverts
+    /// Accepts an advert or says why not. Checked in the order format, key, window, HMAC, replay: a flood of old adverts
     /// costs no hashing, and nothing is remembered of what is forged.
     pub fn verify(
         &mut self,
         keyring: &Keyring,
         anti_replay: AntiReplay,
-        subject: Subject<'_>,
+        data: SignedData<'_>,
         trailer: &Trailer,
         now: WallTime,
-    ) -> Result<Verified, AuthError> {
-        let parts = Parts::of(trailer);
-        if !parts.well_formed() {
-            return Err(AuthError::Malformed { kind: parts.kind, reserved: parts.reserved });
+    ) -> Result<VerifiedAdvert, AuthError> {
+        let parsed = ParsedTrailer::parse(trailer);
+        if !parsed.well_formed() {
+            return Err(AuthError::Malformed { kind: parsed.kind, reserved: parsed.reserved });
         }
-        let (id, key) = keyring.get(parts.key).ok_or(AuthError::UnknownKey(parts.key))?;
-        let skew = parts.sequence.ahead_of(now);
+        let (id, key) = keyring.get(parsed.key).ok_or(AuthError::UnknownKey(parsed.key))?;
+        let skew = parsed.sequence.ahead_of(now);
         let drifting = match anti_replay {
             AntiReplay::Monotonic => false,
             AntiReplay::Window(window) => {
-                if !parts.sequence.within(window, now) {
+                if !parsed.sequence.within(window, now) {
                     return Err(AuthError::Stale { skew, window: window.seconds() });
                 }
                 skew.unsigned_abs() > u32::from(window.seconds() / 2)
             }
         };
-        if !parts.holds(subject, key) {
+        if !parsed.verify(data, key) {
             return Err(AuthError::InvalidHmac(id));
         }
-        self.advance(subject.source, parts.sequence, anti_replay, now)?;
-        Ok(Verified { key: id, skew, drifting })
+        self.advance(data.source, parsed.sequence, anti_replay, now)?;
+        Ok(VerifiedAdvert { key: id, skew, drifting })
     }
 
     /// Sources remembered.
     pub fn sources(&self) -> usize {
-        self.marks.len()
+        self.last_sequences.len()
     }
 
     fn advance(
@@ -79,19 +79,19 @@ impl Verifier {
         now: WallTime,
     ) -> Result<(), AuthError> {
         match anti_replay {
-            AntiReplay::Window(window) => self.marks.retain(|(_, mark)| mark.within(window, now)),
+            AntiReplay::Window(window) => self.last_sequences.retain(|(_, last)| last.within(window, now)),
             AntiReplay::Monotonic => {}
         }
-        if let Some(at) = self.marks.iter().position(|(known, _)| *known == source) {
-            let mark = self.marks[at].1;
-            if sequence.order(mark).is_le() {
-                return Err(AuthError::Replay { sequence: sequence.bits(), mark: mark.bits() });
+        if let Some(at) = self.last_sequences.iter().position(|(known, _)| *known == source) {
+            let last = self.last_sequences[at].1;
+            if sequence.order(last).is_le() {
+                return Err(AuthError::Replay { sequence: sequence.bits(), last: last.bits() });
             }
-            self.marks.remove(at);
-        } else if self.marks.len() >= Self::SOURCES {
-            self.marks.remove(0);
+            self.last_sequences.remove(at);
+        } else if self.last_sequences.len() >= Self::SOURCES {
+            self.last_sequences.remove(0);
         }
-        self.marks.push((source, sequence));
+        self.last_sequences.push((source, sequence));
         Ok(())
     }
 }

@@ -1,85 +1,85 @@
 //! What an advert does in each state (RFC 9568 §6.4.2 and §6.4.3).
 
-use super::phase::Phase;
-use super::{Action, Announce, Heard, Reason, Router, Verdict};
+use super::state_data::StateData;
+use super::{Action, AdvertOutcome, Announce, ReceivedAdvert, Router, TransitionReason};
 use crate::units::{Priority, Time, Versions};
 
 impl Router {
     /// A valid advert with this router's VRID, in a version it speaks, arrived on its interface.
-    pub fn handle_advert(&mut self, heard: Heard, now: Time) -> Verdict {
-        if heard.source == self.config.primary {
-            return Verdict::OwnAddress;
+    pub fn handle_advert(&mut self, advert: ReceivedAdvert, now: Time) -> AdvertOutcome {
+        if advert.source == self.config.primary {
+            return AdvertOutcome::OwnAddress;
         }
-        if !self.config.peers.contains(&heard.source) {
-            return Verdict::Stranger;
+        if !self.config.peers.contains(&advert.source) {
+            return AdvertOutcome::NotAPeer;
         }
-        self.yield_if_overslept(now);
-        match self.phase {
-            Phase::Initialize => return Verdict::NotRunning,
-            Phase::Backup(_) | Phase::Active(_) => {}
+        self.yield_if_stalled(now);
+        match self.state_data {
+            StateData::Initialize => return AdvertOutcome::NotRunning,
+            StateData::Backup(_) | StateData::Active(_) => {}
         }
-        if self.config.versions == Versions::V2 && heard.interval != self.config.interval {
-            return Verdict::IntervalMismatch;
+        if self.config.versions == Versions::V2 && advert.interval != self.config.interval {
+            return AdvertOutcome::IntervalMismatch;
         }
-        if self.upgraded.supersede(&heard, &self.config, now) {
-            return Verdict::Superseded;
+        if self.upgraded.is_superseded(&advert, &self.config, now) {
+            return AdvertOutcome::Superseded;
         }
-        match heard.priority {
+        match advert.priority {
             None => self.handle_resignation(now),
-            Some(priority) => self.handle_claim(heard, priority, now),
+            Some(priority) => self.handle_claim(advert, priority, now),
         }
     }
 
-    fn handle_resignation(&mut self, now: Time) -> Verdict {
-        match &mut self.phase {
-            Phase::Initialize => Verdict::NotRunning,
-            Phase::Backup(backup) => {
+    fn handle_resignation(&mut self, now: Time) -> AdvertOutcome {
+        match &mut self.state_data {
+            StateData::Initialize => AdvertOutcome::NotRunning,
+            StateData::Backup(backup) => {
                 // T5
                 backup.hear_resignation(&self.config, now);
-                Verdict::Obeyed
+                AdvertOutcome::Obeyed
             }
-            Phase::Active(_) => {
+            StateData::Active(_) => {
                 // T11
                 self.send_advert(now);
-                Verdict::Obeyed
+                AdvertOutcome::Obeyed
             }
         }
     }
 
-    fn handle_claim(&mut self, heard: Heard, priority: Priority, now: Time) -> Verdict {
-        match &mut self.phase {
-            Phase::Initialize => Verdict::NotRunning,
-            Phase::Backup(backup) => {
-                backup.active = Some(heard.source);
+    fn handle_claim(&mut self, advert: ReceivedAdvert, priority: Priority, now: Time) -> AdvertOutcome {
+        match &mut self.state_data {
+            StateData::Initialize => AdvertOutcome::NotRunning,
+            StateData::Backup(backup) => {
+                backup.active = Some(advert.source);
                 if priority >= self.config.priority {
                     // T6, T8
                     backup.inferior_since = None;
-                    backup.obey(heard.interval, &self.config, now);
-                    return Verdict::Obeyed;
+                    backup.obey(advert.interval, &self.config, now);
+                    return AdvertOutcome::Obeyed;
                 }
                 let since = *backup.inferior_since.get_or_insert(now);
                 if self.config.preempts(since, now) {
                     // T7: the timer runs on and the interval is not adopted.
-                    backup.reason = Reason::Preempted;
-                    Verdict::Inferior
+                    backup.reason = TransitionReason::Preempted;
+                    AdvertOutcome::Inferior
                 } else {
                     // T6
-                    backup.obey(heard.interval, &self.config, now);
-                    Verdict::Obeyed
+                    backup.obey(advert.interval, &self.config, now);
+                    AdvertOutcome::Obeyed
                 }
             }
-            Phase::Active(_) => {
-                if self.config.yields_to(priority, heard.source) {
+            StateData::Active(_) => {
+                if self.config.yields_to(priority, advert.source) {
                     // T12, and the parting advert.
-                    let reason = Reason::SuperiorActive { source: heard.source, priority };
-                    self.enter_backup(reason, Some(heard.interval), Some(heard.source), now);
+                    let reason = TransitionReason::SuperiorActive { source: advert.source, priority };
+                    self.enter_backup(reason, Some(advert.interval), Some(advert.source), now);
                     self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
-                    Verdict::Obeyed
+                    AdvertOutcome::Obeyed
                 } else {
                     // T13: one answer for one advert, so that a peer that does not hear us gets no more than it sends.
                     self.send_advert(now);
                     self.actions.push_back(Action::Announce(Announce::Contention));
-                    Verdict::Inferior
+                    AdvertOutcome::Inferior
                 }
             }
         }

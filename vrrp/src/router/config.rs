@@ -32,7 +32,7 @@ impl Config {
     /// How long after its last advert an Active can be sure that no peer has taken over because it was silent: 3 intervals
     /// less an eighth of one (23/8). Peers wait 3 intervals and at least 1/256 more by their own clocks, so this holds as
     /// long as each of two clocks is off by at most 2.1 %. `None`: it has no peers, so nobody can.
-    pub fn unchallenged(&self) -> Option<Duration> {
+    pub fn active_period(&self) -> Option<Duration> {
         let interval = self.interval.duration();
         (!self.peers.is_empty()).then(|| interval * 23 / 8)
     }

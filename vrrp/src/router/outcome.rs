@@ -1,4 +1,4 @@
-//! What goes into a state machine and what comes out: adverts heard, verdicts, actions, states and their reasons.
+//! What goes into a state machine and what comes out: adverts received, their outcomes, actions, states and their reasons.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -38,7 +38,7 @@ impl fmt::Display for State {
 /// Why the state changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum TransitionReason {
     /// The router was started.
     Startup,
     /// Started with priority 255: the owner of the addresses need not wait.
@@ -57,14 +57,14 @@ pub enum Reason {
         priority: Priority,
     },
     /// The driver did not run for so long that a peer may have taken over.
-    Overslept,
+    Stalled,
     /// The router was told to stop.
     Shutdown,
     /// Its interface can no longer be used.
     InterfaceLost,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TransitionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Startup => f.write_str("started"),
@@ -75,7 +75,7 @@ impl fmt::Display for Reason {
             Self::SuperiorActive { source, priority } => {
                 write!(f, "{source} is Active with priority {priority}")
             }
-            Self::Overslept => f.write_str("not run for so long that a peer may have taken over"),
+            Self::Stalled => f.write_str("not run for so long that a peer may have taken over"),
             Self::Shutdown => f.write_str("stopped"),
             Self::InterfaceLost => f.write_str("interface lost"),
         }
@@ -98,7 +98,7 @@ pub enum Action {
         /// State entered.
         to: State,
         /// Why.
-        reason: Reason,
+        reason: TransitionReason,
     },
     /// Tell the LAN where the addresses are (gratuitous ARP, unsolicited neighbour advertisements).
     Announce(Announce),
@@ -118,7 +118,7 @@ pub enum Announce {
 
 /// A valid advert of this router's VRID, as heard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
+pub struct ReceivedAdvert {
     /// Source address of the packet.
     pub source: IpAddr,
     /// Its priority; `None` is priority 0, "I resign".
@@ -132,7 +132,7 @@ pub struct Heard {
 /// What became of an advert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a driver counts each")]
-pub enum Verdict {
+pub enum AdvertOutcome {
     /// Obeyed: it set a timer or the state.
     Obeyed,
     /// From a peer with an inferior claim; answered if this router is Active (T7, T13).
@@ -142,7 +142,7 @@ pub enum Verdict {
     /// In version 2, from a peer that was lately heard in version 3: ignored (RFC 9568 §8.4.2).
     Superseded,
     /// Not from a peer: ignored.
-    Stranger,
+    NotAPeer,
     /// From this router's own address: a duplicate address or a looped packet. Ignored (T15).
     OwnAddress,
     /// This router is in Initialize.

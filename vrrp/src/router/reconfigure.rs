@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::phase::Phase;
+use super::state_data::StateData;
 use super::{Action, Announce, Config, Router};
 use crate::units::Time;
 
@@ -14,17 +14,17 @@ impl Router {
     /// as before, for the Active_Down_Interval (or Skew_Time) of the new priority and, while it has heard no Active, of the
     /// new interval; if that time is over, it fires at once.
     pub fn reconfigure(&mut self, config: Config, now: Time) {
-        self.yield_if_overslept(now);
+        self.yield_if_stalled(now);
         let old = std::mem::replace(&mut self.config, config);
         let new = &self.config;
         self.upgraded.adapt(new);
-        match &mut self.phase {
-            Phase::Initialize => {}
-            Phase::Backup(backup) => backup.adapt(new, now),
-            Phase::Active(_) => {
+        match &mut self.state_data {
+            StateData::Initialize => {}
+            StateData::Backup(backup) => backup.adapt(new, now),
+            StateData::Active(_) => {
                 let added: BTreeSet<_> = new.addresses.difference(&old.addresses).copied().collect();
-                let told = |c: &Config| (c.priority, c.interval, c.primary, c.versions);
-                if told(&old) != told(new) || old.addresses != new.addresses {
+                let announced = |c: &Config| (c.priority, c.interval, c.primary, c.versions);
+                if announced(&old) != announced(new) || old.addresses != new.addresses {
                     self.send_advert(now);
                 }
                 if !added.is_empty() {

@@ -7,7 +7,7 @@ use crate::units::{Version, Versions};
 
 mod changes;
 mod delay;
-mod overslept;
+mod stalled;
 mod table;
 mod ties;
 mod versions;
@@ -49,8 +49,13 @@ fn config() -> Config {
 }
 
 /// A version 3 advert; priority 0 resigns.
-fn advert(source: IpAddr, value: u8, millis: u32) -> Heard {
-    Heard { source, priority: Priority::new(value).ok(), interval: interval(millis), version: Version::V3 }
+fn advert(source: IpAddr, value: u8, millis: u32) -> ReceivedAdvert {
+    ReceivedAdvert {
+        source,
+        priority: Priority::new(value).ok(),
+        interval: interval(millis),
+        version: Version::V3,
+    }
 }
 
 /// The actions of one input, in words.
@@ -72,8 +77,8 @@ fn router(state: State, config: Config, now: Time) -> Router {
     let mut router = Router::new(Vrid::MIN, config);
     match state {
         State::Initialize => {}
-        State::Backup => router.enter_backup(Reason::Startup, None, None, now),
-        State::Active => router.promote(Reason::ActiveSilent, now),
+        State::Backup => router.enter_backup(TransitionReason::Startup, None, None, now),
+        State::Active => router.promote(TransitionReason::ActiveSilent, now),
     }
     while router.poll_action().is_some() {}
     assert_eq!(router.state(), state);
@@ -81,20 +86,20 @@ fn router(state: State, config: Config, now: Time) -> Router {
 }
 
 #[test]
-fn the_verdict_tells_what_became_of_an_advert() {
+fn the_outcome_tells_what_became_of_an_advert() {
     let now = START;
-    let verdict = |state, heard| router(state, config(), now).handle_advert(heard, now);
+    let outcome = |state, heard| router(state, config(), now).handle_advert(heard, now);
     for (state, heard, expected) in [
-        (State::Initialize, advert(LOWER, 200, 1000), Verdict::NotRunning),
-        (State::Backup, advert(LOWER, 200, 1000), Verdict::Obeyed),
-        (State::Backup, advert(LOWER, 50, 1000), Verdict::Inferior),
-        (State::Backup, advert(LOWER, 0, 1000), Verdict::Obeyed),
-        (State::Active, advert(LOWER, 200, 1000), Verdict::Obeyed),
-        (State::Active, advert(LOWER, 50, 1000), Verdict::Inferior),
-        (State::Active, advert(STRANGER, 255, 1000), Verdict::Stranger),
-        (State::Active, advert(OWN, 255, 1000), Verdict::OwnAddress),
+        (State::Initialize, advert(LOWER, 200, 1000), AdvertOutcome::NotRunning),
+        (State::Backup, advert(LOWER, 200, 1000), AdvertOutcome::Obeyed),
+        (State::Backup, advert(LOWER, 50, 1000), AdvertOutcome::Inferior),
+        (State::Backup, advert(LOWER, 0, 1000), AdvertOutcome::Obeyed),
+        (State::Active, advert(LOWER, 200, 1000), AdvertOutcome::Obeyed),
+        (State::Active, advert(LOWER, 50, 1000), AdvertOutcome::Inferior),
+        (State::Active, advert(STRANGER, 255, 1000), AdvertOutcome::NotAPeer),
+        (State::Active, advert(OWN, 255, 1000), AdvertOutcome::OwnAddress),
     ] {
-        assert_eq!(verdict(state, heard), expected, "{state} hears {heard:?}");
+        assert_eq!(outcome(state, heard), expected, "{state} hears {heard:?}");
     }
 }
 
@@ -113,7 +118,7 @@ fn without_preempt_a_backup_obeys_an_active_of_lower_priority() {
     let now = Time::default();
     let mut router = router(State::Backup, Config { preempt: false, ..config() }, now);
     let later = now + Duration::from_secs(3);
-    assert_eq!(router.handle_advert(advert(LOWER, 1, 1000), later), Verdict::Obeyed);
+    assert_eq!(router.handle_advert(advert(LOWER, 1, 1000), later), AdvertOutcome::Obeyed);
     assert_eq!(router.poll_timeout(), Some(later + interval(1000).active_down(priority(100))));
     assert_eq!(router.active(), Some(LOWER));
 }
@@ -121,17 +126,17 @@ fn without_preempt_a_backup_obeys_an_active_of_lower_priority() {
 #[test]
 fn the_reason_of_a_takeover_tells_silence_resignation_and_preemption_apart() {
     for (last_heard, expected) in [
-        (advert(HIGHER, 200, 1000), Reason::ActiveSilent),
-        (advert(HIGHER, 0, 1000), Reason::ActiveResigned),
-        (advert(HIGHER, 50, 1000), Reason::Preempted),
+        (advert(HIGHER, 200, 1000), TransitionReason::ActiveSilent),
+        (advert(HIGHER, 0, 1000), TransitionReason::ActiveResigned),
+        (advert(HIGHER, 50, 1000), TransitionReason::Preempted),
     ] {
         let mut router = router(State::Backup, config(), Time::default());
         router.handle_advert(last_heard, Time::default());
         router.handle_timeout(router.poll_timeout().unwrap());
-        let told = std::iter::from_fn(|| router.poll_action()).find_map(|action| match action {
+        let announced = std::iter::from_fn(|| router.poll_action()).find_map(|action| match action {
             Action::Transition { reason, .. } => Some(reason),
             Action::SendAdvert { .. } | Action::Announce(_) => None,
         });
-        assert_eq!(told, Some(expected));
+        assert_eq!(announced, Some(expected));
     }
 }

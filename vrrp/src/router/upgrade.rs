@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::config::Config;
-use super::outcome::Heard;
+use super::outcome::ReceivedAdvert;
 use crate::units::{Time, Version, Versions};
 
 /// Peers lately heard in version 3. Their version 2 adverts say the same again, a little later, and do not count. A peer
@@ -38,19 +38,19 @@ impl UpgradedPeers {
     }
 
     /// Notes an advert of a peer and tells whether newer ones of the same peer supersede it.
-    pub(super) fn supersede(&mut self, heard: &Heard, config: &Config, now: Time) -> bool {
+    pub(super) fn is_superseded(&mut self, advert: &ReceivedAdvert, config: &Config, now: Time) -> bool {
         match config.versions {
             Versions::V3 | Versions::V2 => return false,
             Versions::V2AndV3 => {}
         }
-        let known = self.until.iter_mut().find(|(peer, _)| *peer == heard.source);
-        match heard.version {
+        let known = self.until.iter_mut().find(|(peer, _)| *peer == advert.source);
+        match advert.version {
             Version::V2 => known.is_some_and(|(_, until)| now < *until),
             Version::V3 => {
-                let new_until = now + config.active_down(Some(heard.interval));
+                let new_until = now + config.active_down(Some(advert.interval));
                 match known {
                     Some((_, until)) => *until = new_until,
-                    None => self.until.push((heard.source, new_until)),
+                    None => self.until.push((advert.source, new_until)),
                 }
                 false
             }

@@ -1,6 +1,6 @@
 //! Where the LAN looks at the invariants.
 
-use super::{Breach, Lan, Slot, Violation};
+use super::{BrokenInvariant, Lan, SimRouter, Violation};
 use crate::router::State;
 
 impl Lan {
@@ -8,27 +8,27 @@ impl Lan {
     /// last advert to it was lost, nor those of whose silence its clock does not tell.
     pub(super) fn successors(&self, frozen: usize) -> Vec<(usize, usize)> {
         let successor = |router: usize| {
-            let Slot { router: machine, seen, .. } = &self.nodes[frozen].slots[router];
+            let SimRouter { router: machine, record, .. } = &self.nodes[frozen].routers[router];
             let took_over = |n: usize| {
                 let other = &self.nodes[n];
                 other.segment == self.nodes[frozen].segment
-                    && other.slots[router].seen.replaced(machine.config().primary, seen)
-                    && !self.losses.lost_last(router, frozen, n, seen)
+                    && other.routers[router].record.replaced(machine.config().primary, record)
+                    && !self.lost_adverts.lost_last(router, frozen, n, record)
             };
             let mut others = (0..self.nodes.len()).filter(|&n| n != frozen && self.is_active(n, router));
-            let aware = machine.state() == State::Active && !seen.is_unaware();
+            let aware = machine.state() == State::Active && !record.is_unaware();
             let other = others.find(|&n| aware && took_over(n))?;
             Some((router, other))
         };
-        (0..self.nodes[frozen].slots.len()).filter_map(successor).collect()
+        (0..self.nodes[frozen].routers.len()).filter_map(successor).collect()
     }
 
-    /// At the instant a frozen node runs again, before it has done anything: its tenures are over.
-    pub(super) fn check_tenures(&mut self, frozen: usize, successors: &[(usize, usize)]) {
-        let shown = self.shown(frozen);
+    /// At the instant a frozen node runs again, before it has done anything: its active periods are over.
+    pub(super) fn check_active_periods(&mut self, frozen: usize, successors: &[(usize, usize)]) {
+        let clock_time = self.clock_time(frozen);
         for &(router, other) in successors {
-            if self.nodes[frozen].slots[router].router.tenure().is_some_and(|end| shown < end) {
-                self.breach(router, Breach::Tenure(frozen, other));
+            if self.nodes[frozen].routers[router].router.active_until().is_some_and(|end| clock_time < end) {
+                self.record_violation(router, BrokenInvariant::ActiveAfterTakeover(frozen, other));
             }
         }
     }
@@ -36,56 +36,58 @@ impl Lan {
     /// After it has read what waited and looked at its timers: it has said nothing, as it has not listened yet.
     pub(super) fn check_silence(&mut self, frozen: usize, successors: &[(usize, usize)]) {
         for &(router, other) in successors {
-            let spoke = self.nodes[frozen].slots[router].seen.spoke_at(self.now);
+            let spoke = self.nodes[frozen].routers[router].record.spoke_at(self.now);
             if spoke || self.is_active(frozen, router) {
-                self.breach(router, Breach::Rash(frozen, other));
+                self.record_violation(router, BrokenInvariant::SpokeBeforeListening(frozen, other));
             }
         }
     }
 
-    /// Lonely Backups and overlaps, now.
+    /// Backups that ought to be Active, and two Actives where there ought to be one, now.
     pub(super) fn check(&mut self) {
         let mut actives: Vec<(usize, usize)> = Vec::new();
-        let mut lonely = None;
+        let mut overdue = None;
         for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| self.is_running(*index)) {
-            let shown = node.clock.read(self.now);
-            for (router, slot) in node.slots.iter().enumerate() {
-                match slot.router.state() {
-                    State::Backup if slot.seen.is_lonely(slot.router.config(), shown) => {
-                        lonely = lonely.or(Some((router, index)));
+            let clock_time = node.clock.read(self.now);
+            for (router, sim_router) in node.routers.iter().enumerate() {
+                match sim_router.router.state() {
+                    State::Backup
+                        if sim_router.record.must_take_over(sim_router.router.config(), clock_time) =>
+                    {
+                        overdue = overdue.or(Some((router, index)));
                     }
                     State::Initialize | State::Backup => {}
                     State::Active => actives.push((router, index)),
                 }
             }
         }
-        if let Some((router, node)) = lonely {
-            self.breach(router, Breach::Lonely(node));
+        if let Some((router, node)) = overdue {
+            self.record_violation(router, BrokenInvariant::NoTakeover(node));
         }
         actives.sort_unstable();
         for (position, &(router, a)) in actives.iter().enumerate() {
             for &(_, b) in actives[position + 1..].iter().take_while(|(other, _)| *other == router) {
-                self.check_overlap(router, a, b);
+                self.check_two_actives(router, a, b);
             }
         }
     }
 
-    fn check_overlap(&mut self, router: usize, a: usize, b: usize) {
+    fn check_two_actives(&mut self, router: usize, a: usize, b: usize) {
         if self.nodes[a].segment != self.nodes[b].segment {
             return;
         }
         let claim = |node: usize| (self.config(node, router).priority, self.config(node, router).primary);
         let (superior, inferior) = if claim(a) > claim(b) { (a, b) } else { (b, a) };
         let interval = self.nodes[superior].clock.takes(self.config(superior, router).interval.duration());
-        let seen = [superior, inferior].map(|node| &self.nodes[node].slots[router].seen);
-        let excused = self.losses.excuse((router, superior, inferior), seen, interval, self.slowest);
+        let record = [superior, inferior].map(|node| &self.nodes[node].routers[router].record);
+        let excused = self.lost_adverts.excuse((router, superior, inferior), record, interval, self.slowest);
         if self.now > excused {
-            self.breach(router, Breach::Overlap(superior, inferior));
+            self.record_violation(router, BrokenInvariant::TwoActives(superior, inferior));
         }
     }
 
-    pub(super) fn breach(&mut self, router: usize, breach: Breach) {
+    pub(super) fn record_violation(&mut self, router: usize, broken: BrokenInvariant) {
         let at = self.now;
-        self.violation.get_or_insert(Violation { at, router, breach });
+        self.violation.get_or_insert(Violation { at, router, broken });
     }
 }

@@ -27,14 +27,14 @@ impl Clock {
         nanos(gone * self.rate() / MILLION)
     }
 
-    /// The first instant at which it shows `shown` or more.
-    pub fn when(&self, shown: Time) -> Time {
-        nanos((u128::from(shown.nanos()) * MILLION).div_ceil(self.rate())) + self.stood_still
+    /// The first instant at which it shows `clock_time` or more.
+    pub fn when(&self, clock_time: Time) -> Time {
+        nanos((u128::from(clock_time.nanos()) * MILLION).div_ceil(self.rate())) + self.stood_still
     }
 
-    /// How long it takes to go on by `shown`, rounded up.
-    pub fn takes(&self, shown: Duration) -> Duration {
-        let nanos = (shown.as_nanos() * MILLION).div_ceil(self.rate());
+    /// How long it takes to go on by `clock_time`, rounded up.
+    pub fn takes(&self, clock_time: Duration) -> Duration {
+        let nanos = (clock_time.as_nanos() * MILLION).div_ceil(self.rate());
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 

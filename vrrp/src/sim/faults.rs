@@ -1,7 +1,7 @@
 //! What can go wrong on a LAN, and be put right.
 
-use super::watch::Seen;
-use super::{Condition, Freeze, Lan, Medium};
+use super::invariants::RouterRecord;
+use super::{Freeze, Lan, Medium, RunState};
 use crate::router::Router;
 
 impl Lan {
@@ -43,10 +43,10 @@ impl Lan {
     /// Ends a node without a word.
     pub fn crash(&mut self, node: usize) {
         let node = &mut self.nodes[node];
-        node.condition = Condition::Crashed;
-        for slot in &mut node.slots {
-            slot.router = Router::new(slot.router.vrid(), slot.router.config().clone());
-            (slot.seen, slot.wake) = (Seen::new(), None);
+        node.run_state = RunState::Crashed;
+        for sim_router in &mut node.routers {
+            sim_router.router = Router::new(sim_router.router.vrid(), sim_router.router.config().clone());
+            (sim_router.record, sim_router.wake) = (RouterRecord::new(), None);
         }
     }
 
@@ -68,8 +68,8 @@ impl Lan {
 
     /// Starts a node that was ended or unplugged.
     pub fn restart(&mut self, node: usize) {
-        if matches!(self.nodes[node].condition, Condition::Crashed) {
-            self.nodes[node].condition = Condition::Running;
+        if matches!(self.nodes[node].run_state, RunState::Crashed) {
+            self.nodes[node].run_state = RunState::Running;
             self.input_all(node, Router::startup);
         }
     }
@@ -77,32 +77,32 @@ impl Lan {
     /// Stops a running node from running.
     pub fn freeze(&mut self, node: usize, how: Freeze) {
         if self.is_running(node) {
-            self.nodes[node].condition = Condition::Frozen { how, since: self.now, inbox: Vec::new() };
+            self.nodes[node].run_state = RunState::Frozen { how, since: self.now, inbox: Vec::new() };
         }
     }
 
     /// Lets a frozen node run again: it reads what waits, then looks at its timers.
     pub fn thaw(&mut self, node: usize) {
-        let Condition::Frozen { how, since, inbox } = &mut self.nodes[node].condition else { return };
+        let RunState::Frozen { how, since, inbox } = &mut self.nodes[node].run_state else { return };
         let (how, asleep, waiting) = (*how, self.now.since(*since), std::mem::take(inbox));
-        self.nodes[node].condition = Condition::Running;
+        self.nodes[node].run_state = RunState::Running;
         match how {
             Freeze::Suspend => {
                 self.nodes[node].clock.stand_still(asleep);
-                self.nodes[node].slots.iter_mut().for_each(|slot| slot.seen.suspended());
+                self.nodes[node].routers.iter_mut().for_each(|sim_router| sim_router.record.suspended());
             }
             Freeze::Process | Freeze::Machine => {}
         }
         let successors = self.successors(node);
-        self.check_tenures(node, &successors);
+        self.check_active_periods(node, &successors);
         for packet in waiting {
             self.hand_over(packet);
         }
         self.input_all(node, Router::handle_timeout);
         self.check_silence(node, &successors);
-        let shown = self.shown(node);
-        for slot in &mut self.nodes[node].slots {
-            slot.seen.resumed(self.now, shown);
+        let clock_time = self.clock_time(node);
+        for sim_router in &mut self.nodes[node].routers {
+            sim_router.record.resumed(self.now, clock_time);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Breach, Clock, Freeze, Lan, Medium, Random, Violation, address};
+use super::{BrokenInvariant, Clock, Freeze, Lan, Medium, Random, Violation, address};
 use crate::router::{Config, State};
 use crate::units::{Family, Interval, Priority, Versions};
 
@@ -243,8 +243,8 @@ impl History {
             let best = running.iter().map(priority).max()?;
             let active = lan.active_of(router);
             let served = active.iter().any(|node| priority(node) == best);
-            let breach = Breach::Unsettled { nodes: running, active };
-            (all_preempt && !served).then_some(Violation { at: lan.now, router, breach })
+            let broken = BrokenInvariant::Unsettled { nodes: running, active };
+            (all_preempt && !served).then_some(Violation { at: lan.now, router, broken })
         })
     }
 }
@@ -258,14 +258,14 @@ pub fn report(history: &History) -> String {
         .iter()
         .rev()
         .map(|e| {
-            format!("  {:>12} µs node {} router {}: {:?}", e.at.nanos() / 1000, e.node, e.router, e.deed)
+            format!("  {:>12} µs node {} router {}: {:?}", e.at.nanos() / 1000, e.node, e.router, e.event)
         })
         .collect();
     let states: Vec<State> = (0..shortest.members.len()).map(|node| lan.state(node)).collect();
     format!(
         "seed {seed}: {violation}\n\
          play it again: WINDLASS_SIM_SEED={seed} cargo test -p windlass-vrrp --lib histories\n\
-         shortest form: {shortest:#?}\nstates at the end: {states:?}\nlast deeds:\n{}",
+         shortest form: {shortest:#?}\nstates at the end: {states:?}\nlast events:\n{}",
         ending.join("\n"),
         seed = history.seed,
         violation = lan.violation().map_or_else(String::new, ToString::to_string),

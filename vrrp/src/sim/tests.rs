@@ -5,9 +5,9 @@ use crate::units::{Interval, Priority, Versions};
 
 mod clocks;
 mod histories;
+mod invariants;
 mod scenarios;
 mod versions;
-mod watching;
 
 const LATENCY: Duration = Duration::from_micros(300);
 
@@ -58,11 +58,11 @@ fn assert_settled(lan: &Lan) {
 
 /// How often a node became Active.
 fn promotions(lan: &Lan, node: usize) -> usize {
-    let became = |e: &&Entry| e.node == node && matches!(e.deed, Deed::Became(State::Active, _));
+    let became = |e: &&TraceEntry| e.node == node && matches!(e.event, TraceEvent::Became(State::Active, _));
     lan.trace().iter().filter(became).count()
 }
 
 /// How many adverts were sent since `since`.
 fn adverts_since(lan: &Lan, since: Time) -> usize {
-    lan.trace().iter().filter(|e| e.at >= since && e.deed == Deed::Advertised).count()
+    lan.trace().iter().filter(|e| e.at >= since && e.event == TraceEvent::Advertised).count()
 }

@@ -38,15 +38,15 @@ fn versions_are_checked_against_family_and_interval() {
         (V3, Family::V4, fraction, Ok(())),
         (V3, Family::V6, Interval::MIN, Ok(())),
         (V3, Family::V4, Interval::MAX, Ok(())),
-        (V3, Family::V4, long, Err(UnfitVersions::TooLong(long))),
+        (V3, Family::V4, long, Err(InvalidVersions::TooLong(long))),
         (V2, Family::V4, second, Ok(())),
         (V2, Family::V4, long, Ok(())),
-        (V2, Family::V4, fraction, Err(UnfitVersions::Fraction(fraction))),
-        (V2, Family::V6, second, Err(UnfitVersions::Family)),
+        (V2, Family::V4, fraction, Err(InvalidVersions::Fraction(fraction))),
+        (V2, Family::V6, second, Err(InvalidVersions::Family)),
         (V2AndV3, Family::V4, second, Ok(())),
-        (V2AndV3, Family::V4, fraction, Err(UnfitVersions::Fraction(fraction))),
-        (V2AndV3, Family::V4, long, Err(UnfitVersions::TooLong(long))),
-        (V2AndV3, Family::V6, second, Err(UnfitVersions::Family)),
+        (V2AndV3, Family::V4, fraction, Err(InvalidVersions::Fraction(fraction))),
+        (V2AndV3, Family::V4, long, Err(InvalidVersions::TooLong(long))),
+        (V2AndV3, Family::V6, second, Err(InvalidVersions::Family)),
     ] {
         assert_eq!(versions.check(family, interval), expected, "{versions:?} {family} {interval}");
     }

@@ -90,7 +90,7 @@ pub enum Versions {
 /// Why these versions cannot serve a virtual router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnfitVersions {
+pub enum InvalidVersions {
     /// Version 2 has no IPv6.
     #[error("VRRPv2 carries IPv4 only: use version 3 for an IPv6 virtual router")]
     Family,
@@ -125,17 +125,17 @@ impl Versions {
     }
 
     /// Whether they can carry this family and interval.
-    pub fn check(self, family: Family, interval: Interval) -> Result<(), UnfitVersions> {
+    pub fn check(self, family: Family, interval: Interval) -> Result<(), InvalidVersions> {
         let speaks_v2 = self.accept(Version::V2);
         match family {
-            Family::V6 if speaks_v2 => return Err(UnfitVersions::Family),
+            Family::V6 if speaks_v2 => return Err(InvalidVersions::Family),
             Family::V4 | Family::V6 => {}
         }
         if speaks_v2 && !interval.centiseconds().is_multiple_of(100) {
-            return Err(UnfitVersions::Fraction(interval));
+            return Err(InvalidVersions::Fraction(interval));
         }
         if self.accept(Version::V3) && interval > Interval::MAX {
-            return Err(UnfitVersions::TooLong(interval));
+            return Err(InvalidVersions::TooLong(interval));
         }
         Ok(())
     }

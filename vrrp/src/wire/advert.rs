@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::checksum::Covered;
-use super::{Checksum, HEADER, Path, TYPE_ADVERT, V2_TRAILER, ip};
-use crate::auth::{Subject, TRAILER, Trailer};
+use super::checksum::ChecksumInput;
+use super::{Checksum, HEADER_LENGTH, Path, TYPE_ADVERT, V2_AUTHENTICATION_LENGTH, ip};
+use crate::auth::{SignedData, TRAILER_LENGTH, Trailer};
 use crate::units::{Family, Interval, Priority, Version, Vrid};
 
 /// The addresses an advert lists: 1 to 255 of one family, link-local ones first, each group in ascending order.
@@ -19,14 +19,14 @@ impl AddressList {
     /// How many addresses fit an unfragmented advert on a link of this MTU, of which `trailer` bytes are spoken for.
     pub fn capacity(family: Family, version: Version, mtu: usize, trailer: usize) -> usize {
         let ip = match family {
-            Family::V4 => ip::IPV4_HEADER,
-            Family::V6 => ip::IPV6_HEADER,
+            Family::V4 => ip::IPV4_HEADER_LENGTH,
+            Family::V6 => ip::IPV6_HEADER_LENGTH,
         };
         let authentication = match version {
-            Version::V2 => V2_TRAILER,
+            Version::V2 => V2_AUTHENTICATION_LENGTH,
             Version::V3 => 0,
         };
-        let room = mtu.saturating_sub(ip + HEADER + authentication + trailer);
+        let room = mtu.saturating_sub(ip + HEADER_LENGTH + authentication + trailer);
         (room / family.address_length()).clamp(1, Self::MAX)
     }
 
@@ -98,12 +98,12 @@ impl Advert {
         &self,
         version: Version,
         checksum: Checksum,
-        sign: impl FnOnce(Subject<'_>) -> Option<Trailer>,
+        sign: impl FnOnce(SignedData<'_>) -> Option<Trailer>,
     ) -> Vec<u8> {
         let list = self.addresses.as_slice();
         let family = self.path.family();
-        let length = HEADER + list.len() * family.address_length() + V2_TRAILER;
-        let mut message = Vec::with_capacity(length + TRAILER);
+        let length = HEADER_LENGTH + list.len() * family.address_length() + V2_AUTHENTICATION_LENGTH;
+        let mut message = Vec::with_capacity(length + TRAILER_LENGTH);
         let count = u8::try_from(list.len()).unwrap_or(u8::MAX);
         let priority = self.priority.map_or(0, Priority::get);
         message.extend([version.number() << 4 | TYPE_ADVERT, self.vrid.get(), priority, count]);
@@ -121,7 +121,7 @@ impl Advert {
         }
         let pseudo = match (version, family, checksum) {
             (Version::V2, Family::V4 | Family::V6, Checksum::Rfc9568 | Checksum::Rfc5798) => {
-                message.extend([0; V2_TRAILER]);
+                message.extend([0; V2_AUTHENTICATION_LENGTH]);
                 false
             }
             (Version::V3, Family::V4, form) => form == Checksum::Rfc5798,
@@ -129,14 +129,14 @@ impl Advert {
         };
         let (source, destination) = (self.path.source(), self.path.destination());
         let unsigned = message.len();
-        if let Some(trailer) = sign(Subject { source, vrid: self.vrid, message: &message }) {
+        if let Some(trailer) = sign(SignedData { source, vrid: self.vrid, message: &message }) {
             message.extend(trailer);
         }
         let covered = match family {
             Family::V4 => &message[..unsigned],
             Family::V6 => &message[..],
         };
-        let sum = Covered { message: covered, source, destination }.compute(pseudo);
+        let sum = ChecksumInput { message: covered, source, destination }.compute(pseudo);
         message[6..8].copy_from_slice(&sum.to_be_bytes());
         message
     }
@@ -151,10 +151,10 @@ impl Advert {
         &self,
         version: Version,
         checksum: Checksum,
-        sign: impl FnOnce(Subject<'_>) -> Option<Trailer>,
+        sign: impl FnOnce(SignedData<'_>) -> Option<Trailer>,
     ) -> Vec<u8> {
         let message = self.signed_message(version, checksum, sign);
-        let mut datagram = Vec::with_capacity(ip::IPV6_HEADER + message.len());
+        let mut datagram = Vec::with_capacity(ip::IPV6_HEADER_LENGTH + message.len());
         self.path.write_header(self.ttl, message.len(), &mut datagram);
         datagram.extend(message);
         datagram

@@ -16,28 +16,28 @@ pub enum Checksum {
 }
 
 /// A message's bytes that the checksum covers, and the pseudo header if it does.
-pub(super) struct Covered<'a> {
+pub(super) struct ChecksumInput<'a> {
     pub(super) message: &'a [u8],
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
 }
 
-impl Covered<'_> {
+impl ChecksumInput<'_> {
     /// The checksum of a message whose checksum field is 0.
     pub(super) fn compute(&self, pseudo: bool) -> u16 {
         !fold(self.sum(pseudo))
     }
 
     /// Whether a received message's checksum holds (R6).
-    pub(super) fn holds(&self, pseudo: bool) -> bool {
+    pub(super) fn is_valid(&self, pseudo: bool) -> bool {
         fold(self.sum(pseudo)) == 0xffff
     }
 
     /// Either form of version 3 for IPv4, if one holds.
     pub(super) fn form(&self) -> Option<Checksum> {
-        if self.holds(false) {
+        if self.is_valid(false) {
             Some(Checksum::Rfc9568)
-        } else if self.holds(true) {
+        } else if self.is_valid(true) {
             Some(Checksum::Rfc5798)
         } else {
             None

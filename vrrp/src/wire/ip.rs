@@ -6,9 +6,9 @@ use super::{PROTOCOL, Rejection, TOS, checksum};
 use crate::units::Family;
 
 /// Length of the IPv4 header that is written.
-pub(super) const IPV4_HEADER: usize = 20;
+pub(super) const IPV4_HEADER_LENGTH: usize = 20;
 /// Length of an IPv6 header.
-pub(super) const IPV6_HEADER: usize = 40;
+pub(super) const IPV6_HEADER_LENGTH: usize = 40;
 
 /// A VRRP message and what its IP header said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,10 +29,10 @@ impl<'a> Datagram<'a> {
     /// payload (R1). IPv6 sockets tell the header's fields beside the message: there is nothing to parse.
     pub fn from_ipv4(datagram: &'a [u8]) -> Result<Self, Rejection> {
         let truncated = Rejection::Truncated { length: datagram.len() };
-        let header = datagram.first_chunk::<IPV4_HEADER>().ok_or(truncated)?;
+        let header = datagram.first_chunk::<IPV4_HEADER_LENGTH>().ok_or(truncated)?;
         let header_length = usize::from(header[0] & 0x0f) * 4;
         let total_length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if header[0] >> 4 != 4 || header_length < IPV4_HEADER || header[9] != PROTOCOL {
+        if header[0] >> 4 != 4 || header_length < IPV4_HEADER_LENGTH || header[9] != PROTOCOL {
             return Err(Rejection::IpHeader);
         }
         if total_length < header_length || total_length > datagram.len() {
@@ -109,7 +109,7 @@ impl Path {
         match self {
             Self::V4 { source, destination } => {
                 let start = into.len();
-                let [high, low] = length_field(IPV4_HEADER + message_length);
+                let [high, low] = length_field(IPV4_HEADER_LENGTH + message_length);
                 into.extend([0x45, TOS, high, low, 0, 0, 0x40, 0, ttl, PROTOCOL, 0, 0]);
                 into.extend(source.octets());
                 into.extend(destination.octets());

@@ -1,11 +1,11 @@
 use super::*;
 
+mod foreign_routers;
 mod golden;
 mod headers;
 mod ladder;
 mod lists;
 mod properties;
-mod sightings;
 mod templates;
 
 fn ip(text: &str) -> IpAddr {
@@ -40,16 +40,23 @@ fn from_neighbour(payload: &[u8]) -> Datagram<'_> {
 }
 
 /// Adverts to the default group, without trailer.
-fn expecting(versions: Versions, family: Family) -> Expectation {
-    Expectation { versions, reach: Reach::Multicast { group: default_group(family) }, trailer: false }
+fn expecting(versions: Versions, family: Family) -> ExpectedAdvert {
+    ExpectedAdvert {
+        versions,
+        addressing: Addressing::Multicast { group: default_group(family) },
+        trailer: false,
+    }
 }
 
 /// `payload` with its checksum (bytes 6 and 7) made right over `covered` of its bytes.
 fn summed(payload: &[u8], covered: usize, path: Path, pseudo: bool) -> Vec<u8> {
     let mut payload = payload.to_vec();
     payload[6..8].fill(0);
-    let covered =
-        Covered { message: &payload[..covered], source: path.source(), destination: path.destination() };
+    let covered = ChecksumInput {
+        message: &payload[..covered],
+        source: path.source(),
+        destination: path.destination(),
+    };
     let sum = covered.compute(pseudo).to_be_bytes();
     payload[6..8].copy_from_slice(&sum);
     payload

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::Ipv6Net;
-use windlass_engine::{InterfaceInfo, Machine};
+use windlass_engine::{HostAddresses, InterfaceInfo};
 
 use super::network::{is_containers, is_the_nodes};
 
@@ -17,7 +17,7 @@ const MAX_FURTHER: usize = 256;
 /// Of each family the address from which the machine speaks to the world, as the kernel chooses it by the default route: of
 /// its interface, or of the loopback interface if it has none (RFC 5549). A temporary IPv6 address (RFC 8981), which would not
 /// last, gives way to one of the same interface that does.
-pub(crate) fn primary(machine: &Machine) -> Vec<IpAddr> {
+pub(crate) fn primary(machine: &HostAddresses) -> Vec<IpAddr> {
     let source = |source: &IpAddr| {
         let has = |interface: &&InterfaceInfo| match source {
             IpAddr::V4(v4) => interface.ipv4.iter().any(|(one, _)| one == v4),
@@ -51,7 +51,7 @@ fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
 
 /// The addresses that are on none of the interfaces that are reported: on the loopback interface, on tunnels, on interfaces
 /// that are down or whose address is still being checked. Those of container networks are not the machine's.
-pub(crate) fn further(machine: &Machine) -> Vec<IpAddr> {
+pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
     let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name));
     let reported: BTreeSet<IpAddr> = reported
         .flat_map(|interface| {
@@ -78,7 +78,7 @@ pub(crate) struct Answered {
 }
 
 /// What the kernel of `machine` answers for.
-pub(crate) fn answered(machine: &Machine) -> Answered {
+pub(crate) fn answered(machine: &HostAddresses) -> Answered {
     let mut answered = Answered::default();
     for InterfaceInfo { name, ipv4, ipv6, .. } in
         machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name))

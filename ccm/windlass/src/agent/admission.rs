@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use windlass_api::{PortProtocol, PortSources, VirtualIP};
-use windlass_engine::{Door, GuardStatus, Protocol, Restrictions};
+use windlass_engine::{GuardStatus, Protocol, ProtocolPort, Restrictions};
 
 use super::desired::{Assignment, Desired};
 
@@ -56,8 +56,8 @@ pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
                     PortProtocol::Udp => Protocol::Udp,
                     PortProtocol::Sctp => Protocol::Sctp,
                 };
-                let door = Door { protocol, port: port.port };
-                restrictions.restrict(*address, door, allowed.iter().copied());
+                let port = ProtocolPort { protocol, port: port.port };
+                restrictions.restrict(*address, port, allowed.iter().copied());
             }
         }
     }

@@ -88,7 +88,7 @@ impl EngineState {
                 self.lock().claim(key, addresses);
                 self.to_report.add(Changed::addresses(addresses));
             }
-            Event::Stranger { interface, vrid, source, version, .. } => {
+            Event::ForeignRouter { interface, vrid, source, version, .. } => {
                 let router = ForeignRouter {
                     interface: interface.clone(),
                     vrid: *vrid,
@@ -240,7 +240,7 @@ pub(crate) fn log(event: &Event) {
         Event::StateChanged { key, state, reason } => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
         }
-        Event::Stranger { interface, vrid, source, version, carp, .. } => {
+        Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
             tracing::debug!(%interface, vrid, %source, version, carp, "heard a VRRP router that is no peer");
         }
         Event::Failed { key, error } => {

@@ -88,7 +88,7 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
         (
             "windlass_vrrp_stranger_adverts_total",
             "Ignored adverts with the virtual router's VRID from no candidate",
-            |r| r.counters.strangers,
+            |r| r.counters.foreign_adverts,
         ),
         ("windlass_vrrp_replies_total", "ARP requests and neighbour solicitations answered", |r| {
             r.counters.replies
@@ -121,7 +121,7 @@ fn links(links: &[LinkStatus]) -> Vec<MetricFamily> {
             "windlass_vrrp_strangers_total",
             "Adverts heard from VRRP and CARP routers that are no candidates",
             ["interface"],
-            links.iter().map(|link| ([link.interface.clone()], link.strangers)),
+            links.iter().map(|link| ([link.interface.clone()], link.foreign_adverts)),
         ),
     ]
 }

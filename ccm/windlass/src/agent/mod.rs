@@ -112,7 +112,7 @@ pub(crate) async fn run(
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let engine_state = Arc::new(EngineState::default());
     // Before anything is decided; from then on the publisher looks.
-    let machine = Engine::machine().context("cannot list the interfaces")?;
+    let machine = Engine::host_addresses().context("cannot list the interfaces")?;
     engine_state.set_answered(addresses::answered(&machine));
     metrics::register(&registry, &engine, &engine_state)?;
 

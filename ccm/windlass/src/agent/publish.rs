@@ -86,7 +86,7 @@ impl Publisher {
     }
 
     fn observe(&self, now: Instant) -> Option<NodeNetworkSpec> {
-        let machine = match Engine::machine() {
+        let machine = match Engine::host_addresses() {
             Ok(machine) => machine,
             Err(error) => {
                 tracing::warn!(%error, "cannot list the interfaces; the last list stays in force");

@@ -36,59 +36,65 @@ fn s40_to_s46_families_as_the_policy_asks() {
         ("46 v6", "dual", v6(), "1000::", &[]),
     ];
     for (name, pools, request, expected, missing) in rows {
-        let mut lan = Lan::new(named(pools, 1));
-        if let Ok(plan) = lan.allocator.plan(&"s1", &request) {
+        let mut fixture = Fixture::new(named(pools, 1));
+        if let Ok(plan) = fixture.allocator.plan(&"s1", &request) {
             assert_eq!(plan.missing, missing, "{name}");
         }
-        assert_eq!(lan.given("s1", request), expected, "{name}");
+        assert_eq!(fixture.given("s1", request), expected, "{name}");
     }
 }
 
 #[test]
 fn s42_a_required_family_that_is_short_gives_nothing_of_the_other() {
-    let mut lan = Lan::new(named("v4 exhausted", 1));
+    let mut fixture = Fixture::new(named("v4 exhausted", 1));
     assert_eq!(
-        lan.refused("s1", require()),
+        fixture.refused("s1", require()),
         "no free IPv4 address; pool \"dual\" has none of that family: add addresses of that family to a pool"
     );
-    assert_eq!(lan.allocator.in_use().count(), 0);
+    assert_eq!(fixture.allocator.in_use().count(), 0);
 }
 
 #[test]
 fn s47_a_pool_that_gains_a_family_adds_it_and_the_first_address_stays() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/30"])]);
-    lan.given("s0", v4());
-    assert_eq!(lan.given("s1", prefer()), "1.2.3.1");
-    lan.release("s0");
-    lan.allocator.replace_pools([pool("0", &["1001::/126"]), pool("a", &["1.2.3.0/30", "1000::/126"])]);
-    assert_eq!(lan.given("s1", prefer()), "1.2.3.1 1000::", "from the pool of the first, if that has one");
-    lan.release("s1");
-    lan.allocator.replace_pools([pool("a", &["1.2.3.0/30"])]);
-    assert_eq!(lan.given("s1", prefer()), "1.2.3.0");
-    lan.allocator.replace_pools([pool("0", &["1001::/126"]), pool("a", &["1.2.3.0/30"])]);
-    assert_eq!(lan.given("s1", prefer()), "1.2.3.0 1001::", "else from another");
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);
+    fixture.given("s0", v4());
+    assert_eq!(fixture.given("s1", prefer()), "1.2.3.1");
+    fixture.release("s0");
+    fixture.allocator.replace_pools([pool("0", &["1001::/126"]), pool("a", &["1.2.3.0/30", "1000::/126"])]);
+    assert_eq!(
+        fixture.given("s1", prefer()),
+        "1.2.3.1 1000::",
+        "from the pool of the first, if that has one"
+    );
+    fixture.release("s1");
+    fixture.allocator.replace_pools([pool("a", &["1.2.3.0/30"])]);
+    assert_eq!(fixture.given("s1", prefer()), "1.2.3.0");
+    fixture.allocator.replace_pools([pool("0", &["1001::/126"]), pool("a", &["1.2.3.0/30"])]);
+    assert_eq!(fixture.given("s1", prefer()), "1.2.3.0 1001::", "else from another");
 }
 
 #[test]
 fn s48_what_is_held_stays_when_a_family_is_required_that_cannot_be_had() {
-    let mut lan = Lan::new(named("v4", 1));
-    assert_eq!(lan.given("s1", prefer()), "1.1.1.0");
-    assert_eq!(lan.given("s1", require()), "-");
-    assert_eq!(lan.held("s1"), "1.1.1.0");
-    assert_eq!(lan.given("s1", prefer()), "1.1.1.0");
+    let mut fixture = Fixture::new(named("v4", 1));
+    assert_eq!(fixture.given("s1", prefer()), "1.1.1.0");
+    assert_eq!(fixture.given("s1", require()), "-");
+    assert_eq!(fixture.held("s1"), "1.1.1.0");
+    assert_eq!(fixture.given("s1", prefer()), "1.1.1.0");
 }
 
 #[test]
 fn s49_and_s50_pools_that_come_and_go_change_no_address() {
-    let mut lan = Lan::new([pool("b", &["1.2.3.0/30"])]);
-    lan.given("s1", v4());
-    lan.allocator.replace_pools([pool("a", &["1.1.1.0/30", "1001::/126"]), pool("b", &["1.2.3.0/30"])]);
-    assert_eq!(lan.given("s1", v4()), "1.2.3.0");
+    let mut fixture = Fixture::new([pool("b", &["1.2.3.0/30"])]);
+    fixture.given("s1", v4());
+    fixture.allocator.replace_pools([pool("a", &["1.1.1.0/30", "1001::/126"]), pool("b", &["1.2.3.0/30"])]);
+    assert_eq!(fixture.given("s1", v4()), "1.2.3.0");
 
-    let mut lan = Lan::new(named("dual", 1));
-    lan.given("s1", prefer());
-    lan.allocator.replace_pools([pool("dual", &["1000::/126"]), pool("b", &["1.1.1.0/30", "1001::/126"])]);
-    assert_eq!(lan.given("s1", prefer()), "1.2.3.0 1000::", "both stay, the IPv4 address in no pool");
+    let mut fixture = Fixture::new(named("dual", 1));
+    fixture.given("s1", prefer());
+    fixture
+        .allocator
+        .replace_pools([pool("dual", &["1000::/126"]), pool("b", &["1.1.1.0/30", "1001::/126"])]);
+    assert_eq!(fixture.given("s1", prefer()), "1.2.3.0 1000::", "both stay, the IPv4 address in no pool");
 }
 
 #[test]
@@ -126,18 +132,18 @@ fn s16_and_s51_and_s52_addresses_named_against_the_families() {
         ),
     ];
     for (request, expected) in rows {
-        let mut lan = Lan::new([named("dual", 1).remove(0), pool("b", &["1.1.1.0/30"])]);
-        assert_eq!(lan.refused("s1", request.clone()), expected, "{request:?}");
-        assert_eq!(lan.allocator.in_use().count(), 0, "{request:?}");
+        let mut fixture = Fixture::new([named("dual", 1).remove(0), pool("b", &["1.1.1.0/30"])]);
+        assert_eq!(fixture.refused("s1", request.clone()), expected, "{request:?}");
+        assert_eq!(fixture.allocator.in_use().count(), 0, "{request:?}");
     }
-    let mut lan = Lan::new([named("dual", 1).remove(0), pool("b", &["1.1.1.0/30"])]);
+    let mut fixture = Fixture::new([named("dual", 1).remove(0), pool("b", &["1.1.1.0/30"])]);
     assert_eq!(
-        lan.given("s1", require().named(&["1000::1", "1.2.3.1"])),
+        fixture.given("s1", require().named(&["1000::1", "1.2.3.1"])),
         "1.2.3.1 1000::1",
         "in family order"
     );
     assert_eq!(
-        lan.given("s2", v4().named(&["1.2.3.3", "1.1.1.1"])),
+        fixture.given("s2", v4().named(&["1.2.3.3", "1.1.1.1"])),
         "1.2.3.3 1.1.1.1",
         "several, of two pools"
     );
@@ -147,12 +153,12 @@ fn s16_and_s51_and_s52_addresses_named_against_the_families() {
 fn s15_and_s53_an_address_of_a_family_no_longer_asked_for_is_left() {
     for (before, after, one, other) in [(v4(), v6(), "1.2.3.0", "1000::"), (v6(), v4(), "1000::", "1.2.3.0")]
     {
-        let mut lan = Lan::new(named("dual", 1));
-        assert_eq!(lan.given("s1", before), one);
-        let plan = lan.allocator.plan(&"s1", &after).expect("free");
-        assert_eq!(plan.leaves, [ip(one)]);
-        assert_eq!(lan.given("s1", after), other);
-        assert_eq!(lan.held("s1"), other);
+        let mut fixture = Fixture::new(named("dual", 1));
+        assert_eq!(fixture.given("s1", before), one);
+        let plan = fixture.allocator.plan(&"s1", &after).expect("free");
+        assert_eq!(plan.to_release, [ip(one)]);
+        assert_eq!(fixture.given("s1", after), other);
+        assert_eq!(fixture.held("s1"), other);
     }
 }
 
@@ -169,44 +175,44 @@ fn s54_and_s55_and_s62_what_the_status_shows_is_taken_if_it_can_be_had() {
         (v4().shown(&["1.2.3.2"]).named(&["1.2.3.3"]), "1.2.3.3"),
     ];
     for (request, expected) in rows {
-        let mut lan = Lan::new([
+        let mut fixture = Fixture::new([
             named("dual", 1).remove(0),
             pool_with("b", &["1.1.1.0/30"], |policy| policy.priority = 101),
         ]);
-        assert_eq!(lan.given("s1", request.clone()), expected, "{request:?}");
+        assert_eq!(fixture.given("s1", request.clone()), expected, "{request:?}");
     }
-    let mut lan = Lan::new(named("dual", 1));
-    lan.given("s1", v4().named(&["1.2.3.2"]));
-    assert_eq!(lan.given("s2", v4().shown(&["1.2.3.2"])), "1.2.3.0", "another holds it");
-    assert_eq!(lan.given("s1", v4().shown(&["1.2.3.3"])), "1.2.3.2", "what is held stays");
+    let mut fixture = Fixture::new(named("dual", 1));
+    fixture.given("s1", v4().named(&["1.2.3.2"]));
+    assert_eq!(fixture.given("s2", v4().shown(&["1.2.3.2"])), "1.2.3.0", "another holds it");
+    assert_eq!(fixture.given("s1", v4().shown(&["1.2.3.3"])), "1.2.3.2", "what is held stays");
 }
 
 #[test]
 fn of_what_is_held_that_stays_first_what_the_status_shows() {
-    let mut lan = Lan::new(named("dual", 1));
-    lan.given("s1", v4().named(&["1.2.3.1", "1.2.3.2"]));
-    let plan = lan.allocator.plan(&"s1", &v4().shown(&["1.2.3.2"])).expect("held");
-    assert_eq!((plan.addresses[0].address, plan.leaves), (ip("1.2.3.2"), vec![ip("1.2.3.1")]));
+    let mut fixture = Fixture::new(named("dual", 1));
+    fixture.given("s1", v4().named(&["1.2.3.1", "1.2.3.2"]));
+    let plan = fixture.allocator.plan(&"s1", &v4().shown(&["1.2.3.2"])).expect("held");
+    assert_eq!((plan.addresses[0].address, plan.to_release), (ip("1.2.3.2"), vec![ip("1.2.3.1")]));
 }
 
 #[test]
 fn several_addresses_of_each_family_are_given_and_grow_and_shrink() {
-    let mut lan = Lan::new(named("dual", 1));
-    assert_eq!(lan.given("s1", v4().times(3)), "1.2.3.0 1.2.3.1 1.2.3.2");
-    assert_eq!(lan.given("s1", v4().times(2)), "1.2.3.0 1.2.3.1");
-    assert_eq!(lan.given("s1", v4().times(4)), "1.2.3.0 1.2.3.1 1.2.3.2 1.2.3.3");
-    assert_eq!(lan.given("s1", v4().times(5)), "-", "all or nothing");
-    assert_eq!(lan.held("s1"), "1.2.3.0 1.2.3.1 1.2.3.2 1.2.3.3");
-    assert_eq!(lan.given("s2", prefer().times(2)), "1000:: 1000::1");
-    let plan = lan.allocator.plan(&"s2", &prefer().times(5)).expect("what can be had");
+    let mut fixture = Fixture::new(named("dual", 1));
+    assert_eq!(fixture.given("s1", v4().times(3)), "1.2.3.0 1.2.3.1 1.2.3.2");
+    assert_eq!(fixture.given("s1", v4().times(2)), "1.2.3.0 1.2.3.1");
+    assert_eq!(fixture.given("s1", v4().times(4)), "1.2.3.0 1.2.3.1 1.2.3.2 1.2.3.3");
+    assert_eq!(fixture.given("s1", v4().times(5)), "-", "all or nothing");
+    assert_eq!(fixture.held("s1"), "1.2.3.0 1.2.3.1 1.2.3.2 1.2.3.3");
+    assert_eq!(fixture.given("s2", prefer().times(2)), "1000:: 1000::1");
+    let plan = fixture.allocator.plan(&"s2", &prefer().times(5)).expect("what can be had");
     assert_eq!((plan.addresses.len(), plan.missing), (4, vec![Family::V4, Family::V6]));
 }
 
 #[test]
 fn several_addresses_may_come_from_several_pools_and_may_be_shared() {
-    let mut lan = Lan::new(named("v4, v6, dual", 1));
-    assert_eq!(lan.given("s1", v4().times(6)), "1.1.1.0 1.1.1.1 1.1.1.2 1.1.1.3 1.2.3.0 1.2.3.1");
-    let mut lan = Lan::new(named("v4", 1));
-    lan.given("s1", v4().shared("web", &["tcp/80"]));
-    assert_eq!(lan.given("s2", v4().times(2).shared("web", &["tcp/81"])), "1.1.1.0 1.1.1.1");
+    let mut fixture = Fixture::new(named("v4, v6, dual", 1));
+    assert_eq!(fixture.given("s1", v4().times(6)), "1.1.1.0 1.1.1.1 1.1.1.2 1.1.1.3 1.2.3.0 1.2.3.1");
+    let mut fixture = Fixture::new(named("v4", 1));
+    fixture.given("s1", v4().shared("web", &["tcp/80"]));
+    assert_eq!(fixture.given("s2", v4().times(2).shared("web", &["tcp/81"])), "1.1.1.0 1.1.1.1");
 }

@@ -8,25 +8,25 @@ fn avoiding(name: &str, ranges: &[&str]) -> Pool {
 
 #[test]
 fn s10_addresses_that_are_avoided_are_not_given_by_name_either() {
-    let mut lan = Lan::new([avoiding("a", &["1.2.4.0/24", "1000::/64"])]);
+    let mut fixture = Fixture::new([avoiding("a", &["1.2.4.0/24", "1000::/64"])]);
     for address in ["1.2.4.0", "1.2.4.255"] {
         assert_eq!(
-            lan.refused("s1", v4().named(&[address])),
+            fixture.refused("s1", v4().named(&[address])),
             format!("address {address} of pool \"a\" is reserved and never given: ask for another address")
         );
     }
-    assert_eq!(lan.given("s1", v4().named(&["1.2.4.254"])), "1.2.4.254");
-    assert_eq!(lan.given("s2", v6().named(&["1000::"])), "1000::", "IPv6 has no such addresses");
+    assert_eq!(fixture.given("s1", v4().named(&["1.2.4.254"])), "1.2.4.254");
+    assert_eq!(fixture.given("s2", v6().named(&["1000::"])), "1000::", "IPv6 has no such addresses");
 }
 
 #[test]
 fn s13_six_of_eight_addresses_can_be_given_where_two_are_avoided() {
-    let mut lan = Lan::new([
+    let mut fixture = Fixture::new([
         pool("a", &["1.2.3.0/31", "1.2.3.254/31"]),
         avoiding("b", &["1.2.4.0/31", "1.2.4.254/31"]),
     ]);
     let expected = ["1.2.3.0", "1.2.3.1", "1.2.3.254", "1.2.3.255", "1.2.4.1", "1.2.4.254", "-"];
-    let given = ["s1", "s2", "s3", "s4", "s5", "s6", "s7"].map(|owner| lan.given(owner, v4()));
+    let given = ["s1", "s2", "s3", "s4", "s5", "s6", "s7"].map(|owner| fixture.given(owner, v4()));
     assert_eq!(given, expected);
 }
 
@@ -34,19 +34,19 @@ fn s13_six_of_eight_addresses_can_be_given_where_two_are_avoided() {
 fn what_a_pool_reserves_is_not_given() {
     let mut reserving = pool("a", &["1.2.3.0/29"]);
     reserving.reserved = [ip("1.2.3.0"), ip("1.2.3.2"), ip("9.9.9.9")].into_iter().collect();
-    let mut lan = Lan::new([reserving]);
-    assert_eq!(lan.given("s1", v4()), "1.2.3.1");
-    assert_eq!(lan.given("s2", v4()), "1.2.3.3");
-    let counts = lan.allocator.counts("a", Family::V4);
+    let mut fixture = Fixture::new([reserving]);
+    assert_eq!(fixture.given("s1", v4()), "1.2.3.1");
+    assert_eq!(fixture.given("s2", v4()), "1.2.3.3");
+    let counts = fixture.allocator.counts("a", Family::V4);
     assert_eq!((counts.total, counts.reserved, counts.assigned, counts.available()), (8, 2, 2, 4));
     // One that is held all the same counts as assigned, and as reserved again when it is let go.
-    assert_eq!(lan.allocator.adopt(ip("1.2.3.2"), &"s3", &Terms::alone("ns")), Adopted::New);
-    let counts = lan.allocator.counts("a", Family::V4);
+    assert_eq!(fixture.allocator.adopt(ip("1.2.3.2"), &"s3", &Terms::alone("ns")), Adopted::New);
+    let counts = fixture.allocator.counts("a", Family::V4);
     assert_eq!((counts.reserved, counts.assigned, counts.available()), (1, 3, 4));
-    lan.release("s3");
-    let counts = lan.allocator.counts("a", Family::V4);
+    fixture.release("s3");
+    let counts = fixture.allocator.counts("a", Family::V4);
     assert_eq!((counts.reserved, counts.assigned, counts.available()), (2, 2, 4));
-    assert_eq!(lan.given("s4", v4()), "1.2.3.4");
+    assert_eq!(fixture.given("s4", v4()), "1.2.3.4");
 }
 
 #[test]
@@ -63,59 +63,59 @@ fn s68_to_s73_pool_edits_change_what_can_be_given_and_never_what_was_given() {
         ("disabled", vec![pool_with("a", &["1.2.3.0/30"], |policy| policy.disabled = true)], "-"),
     ];
     for (name, pools, next) in rows {
-        let mut lan = Lan::new([pool("a", &["1.2.3.0/30"])]);
+        let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);
         for owner in ["s1", "s2", "s3"] {
-            lan.given(owner, v4());
+            fixture.given(owner, v4());
         }
-        lan.allocator.replace_pools(pools);
-        let held = ["s1", "s2", "s3"].map(|owner| lan.given(owner, v4()));
+        fixture.allocator.replace_pools(pools);
+        let held = ["s1", "s2", "s3"].map(|owner| fixture.given(owner, v4()));
         assert_eq!(held, ["1.2.3.0", "1.2.3.1", "1.2.3.2"], "{name}");
-        assert_eq!(lan.given("s4", v4()), next, "{name}");
+        assert_eq!(fixture.given("s4", v4()), next, "{name}");
     }
 }
 
 #[test]
 fn s69_an_address_is_said_to_be_of_the_pool_that_holds_it_now() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/31"])]);
-    lan.given("s1", v4());
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
+    fixture.given("s1", v4());
     for (pools, name) in [(vec![pool("b", &["1.2.3.0/31"])], Some("b")), (vec![], None)] {
-        lan.allocator.replace_pools(pools);
-        let plan = lan.allocator.plan(&"s1", &v4()).expect("kept");
-        assert_eq!((plan.addresses[0].pool.as_deref(), plan.addresses[0].how), (name, How::Kept));
+        fixture.allocator.replace_pools(pools);
+        let plan = fixture.allocator.plan(&"s1", &v4()).expect("kept");
+        assert_eq!((plan.addresses[0].pool.as_deref(), plan.addresses[0].how), (name, Acquisition::Kept));
     }
 }
 
 #[test]
 fn s73_an_address_in_no_pool_is_exchanged_only_if_that_is_allowed_and_another_can_be_had() {
-    let may = || Request { may_leave: true, ..v4() };
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/31"])]);
-    lan.given("s1", v4());
-    assert_eq!(lan.given("s1", may()), "1.2.3.0", "it is in a pool");
-    lan.allocator.replace_pools([]);
-    assert_eq!(lan.given("s1", may()), "1.2.3.0", "there is no other");
-    lan.allocator.replace_pools([pool("b", &["1.2.4.0/31"])]);
-    assert_eq!(lan.given("s1", v4()), "1.2.3.0", "it is not allowed");
-    let plan = lan.allocator.plan(&"s1", &may()).expect("free");
-    assert_eq!((plan.addresses[0].address, plan.leaves), (ip("1.2.4.0"), vec![ip("1.2.3.0")]));
-    assert_eq!(lan.given("s1", may().named(&["1.2.3.0"])), "1.2.3.0", "it is asked for by name");
+    let may = || Request { may_replace_unpooled: true, ..v4() };
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
+    fixture.given("s1", v4());
+    assert_eq!(fixture.given("s1", may()), "1.2.3.0", "it is in a pool");
+    fixture.allocator.replace_pools([]);
+    assert_eq!(fixture.given("s1", may()), "1.2.3.0", "there is no other");
+    fixture.allocator.replace_pools([pool("b", &["1.2.4.0/31"])]);
+    assert_eq!(fixture.given("s1", v4()), "1.2.3.0", "it is not allowed");
+    let plan = fixture.allocator.plan(&"s1", &may()).expect("free");
+    assert_eq!((plan.addresses[0].address, plan.to_release), (ip("1.2.4.0"), vec![ip("1.2.3.0")]));
+    assert_eq!(fixture.given("s1", may().named(&["1.2.3.0"])), "1.2.3.0", "it is asked for by name");
 }
 
 #[test]
 fn s60_who_asks_for_an_address_outside_the_pools_keeps_what_it_has() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/31"])]);
-    lan.given("s1", v4());
-    lan.refused("s1", v4().named(&["9.9.9.9"]));
-    assert_eq!(lan.held("s1"), "1.2.3.0");
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
+    fixture.given("s1", v4());
+    fixture.refused("s1", v4().named(&["9.9.9.9"]));
+    assert_eq!(fixture.held("s1"), "1.2.3.0");
 }
 
 #[test]
 fn s74_a_service_made_anew_after_its_pool_was_deleted_does_not_get_the_old_address() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/31"])]);
-    lan.given("s1", v4());
-    lan.allocator.replace_pools([]);
-    lan.release("s1");
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"])]);
+    fixture.given("s1", v4());
+    fixture.allocator.replace_pools([]);
+    fixture.release("s1");
     for request in [v4(), v4().shown(&["1.2.3.0"]), v4().named(&["1.2.3.0"])] {
-        assert_eq!(lan.given("s1", request), "-");
+        assert_eq!(fixture.given("s1", request), "-");
     }
 }
 
@@ -146,36 +146,37 @@ fn s75_and_s76_and_s109_counts_are_exact_whatever_the_size() {
 
 #[test]
 fn s75_counts_follow_what_is_given_and_freed() {
-    let mut lan = Lan::new([pool("a", &["192.168.10.0/30", "1000::/126"])]);
-    let counts = |lan: &Lan| {
+    let mut fixture = Fixture::new([pool("a", &["192.168.10.0/30", "1000::/126"])]);
+    let counts = |fixture: &Fixture| {
         Family::ALL.map(|family| {
-            let counts = lan.allocator.counts("a", family);
+            let counts = fixture.allocator.counts("a", family);
             (counts.available(), counts.assigned)
         })
     };
-    assert_eq!(counts(&lan), [(4, 0), (4, 0)]);
-    lan.given("s1", require());
-    assert_eq!(counts(&lan), [(3, 1), (3, 1)]);
-    lan.allocator.replace_pools([pool("a", &["192.168.10.0/29", "1000::/125"])]);
-    assert_eq!(counts(&lan), [(7, 1), (7, 1)]);
-    lan.release("s1");
-    assert_eq!(counts(&lan), [(8, 0), (8, 0)]);
+    assert_eq!(counts(&fixture), [(4, 0), (4, 0)]);
+    fixture.given("s1", require());
+    assert_eq!(counts(&fixture), [(3, 1), (3, 1)]);
+    fixture.allocator.replace_pools([pool("a", &["192.168.10.0/29", "1000::/125"])]);
+    assert_eq!(counts(&fixture), [(7, 1), (7, 1)]);
+    fixture.release("s1");
+    assert_eq!(counts(&fixture), [(8, 0), (8, 0)]);
 }
 
 #[test]
 fn an_address_that_several_pools_list_belongs_to_the_first_in_the_order_of_the_search() {
-    let mut lan = Lan::new([
+    let mut fixture = Fixture::new([
         pool("b", &["1.2.3.0/30"]),
         pool_with("c", &["1.2.3.2/31", "1.2.3.8/31"], |policy| policy.priority = 1),
         pool("a", &["1.2.3.1"]),
     ]);
-    let owners = ["1.2.3.0", "1.2.3.1", "1.2.3.2", "1.2.3.3", "1.2.3.8", "1.2.3.9"]
-        .map(|address| lan.allocator.pool_of(ip(address)).map(|pool| pool.name.clone()).unwrap_or_default());
+    let owners = ["1.2.3.0", "1.2.3.1", "1.2.3.2", "1.2.3.3", "1.2.3.8", "1.2.3.9"].map(|address| {
+        fixture.allocator.pool_of(ip(address)).map(|pool| pool.name.clone()).unwrap_or_default()
+    });
     assert_eq!(owners, ["b", "a", "c", "c", "c", "c"]);
-    let totals = ["a", "b", "c"].map(|name| lan.allocator.counts(name, Family::V4).total);
+    let totals = ["a", "b", "c"].map(|name| fixture.allocator.counts(name, Family::V4).total);
     assert_eq!(totals, [1, 1, 4]);
-    assert_eq!(lan.given("s1", v4().from("b")), "1.2.3.0");
-    assert_eq!(lan.given("s2", v4().from("b")), "-");
+    assert_eq!(fixture.given("s1", v4().from("b")), "1.2.3.0");
+    assert_eq!(fixture.given("s2", v4().from("b")), "-");
 }
 
 #[test]
@@ -183,11 +184,11 @@ fn the_highest_is_given_first_where_the_pool_says_so() {
     for (avoid, expected) in
         [(false, ["1.2.4.0", "1.2.3.255", "1.2.3.254"]), (true, ["1.2.3.254", "1.2.3.253", "-"])]
     {
-        let mut lan = Lan::new([pool_with("a", &["1.2.3.253-1.2.4.0"], |policy| {
+        let mut fixture = Fixture::new([pool_with("a", &["1.2.3.253-1.2.4.0"], |policy| {
             policy.order = crate::Order::Highest;
             policy.avoid_class_c = avoid;
         })]);
-        assert_eq!(["s1", "s2", "s3"].map(|owner| lan.given(owner, v4())), expected);
+        assert_eq!(["s1", "s2", "s3"].map(|owner| fixture.given(owner, v4())), expected);
     }
 }
 
@@ -195,18 +196,18 @@ fn the_highest_is_given_first_where_the_pool_says_so() {
 fn the_least_recently_used_is_given_where_the_pool_says_so() {
     let lru =
         |ranges: &[&str]| pool_with("a", ranges, |policy| policy.order = crate::Order::LeastRecentlyUsed);
-    let mut lan = Lan::new([lru(&["1.2.3.0/30"])]);
+    let mut fixture = Fixture::new([lru(&["1.2.3.0/30"])]);
     for owner in ["s1", "s2", "s3"] {
-        lan.given(owner, v4());
+        fixture.given(owner, v4());
     }
     for owner in ["s2", "s1", "s3"] {
-        lan.now = Moment(lan.now.0 + 1);
-        lan.release(owner);
+        fixture.now = Moment(fixture.now.0 + 1);
+        fixture.release(owner);
     }
     // What is known of releases outlives an edit of the pools.
-    lan.allocator.replace_pools([lru(&["1.2.3.0/30", "9.9.9.9"])]);
-    lan.allocator.replace_pools([lru(&["1.2.3.0/30"])]);
-    let given = ["s4", "s5", "s6", "s7", "s8"].map(|owner| lan.given(owner, v4()));
+    fixture.allocator.replace_pools([lru(&["1.2.3.0/30", "9.9.9.9"])]);
+    fixture.allocator.replace_pools([lru(&["1.2.3.0/30"])]);
+    let given = ["s4", "s5", "s6", "s7", "s8"].map(|owner| fixture.given(owner, v4()));
     assert_eq!(given, ["1.2.3.3", "1.2.3.1", "1.2.3.0", "1.2.3.2", "-"]);
 }
 
@@ -228,18 +229,21 @@ fn a_pool_too_large_to_walk_gives_addresses_and_knows_what_it_gave() {
 #[test]
 fn the_end_of_the_address_space_is_not_overrun() {
     for avoid in [false, true] {
-        let mut lan = Lan::new([pool_with(
+        let mut fixture = Fixture::new([pool_with(
             "a",
             &["255.255.255.253-255.255.255.254", "feff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"],
             |policy| policy.avoid_class_c = avoid,
         )]);
-        assert_eq!(["s1", "s2", "s3"].map(|owner| lan.given(owner, require()) != "-"), [true, true, false]);
+        assert_eq!(
+            ["s1", "s2", "s3"].map(|owner| fixture.given(owner, require()) != "-"),
+            [true, true, false]
+        );
         let alone = Terms::alone("ns");
         for address in ["255.255.255.255", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "0.0.0.0", "::"] {
-            assert_eq!(lan.allocator.adopt(ip(address), &"s4", &alone), Adopted::New);
+            assert_eq!(fixture.allocator.adopt(ip(address), &"s4", &alone), Adopted::New);
         }
-        assert_eq!(lan.given("s5", v6()), "-");
-        lan.release("s4");
+        assert_eq!(fixture.given("s5", v6()), "-");
+        fixture.release("s4");
     }
 }
 
@@ -249,19 +253,22 @@ fn what_is_held_answers_a_request_whose_pool_lost_it_to_another_unless_the_reque
         (pool("pa", &["1.2.3.0/29"]), [pool("pa", &["1.2.3.4/30"]), pool("pb", &["1.2.3.0/30"])]);
     let elsewhere = [pool("pa", &["1.2.3.4/30"]), pool("pz", &["1.2.3.0/30"])];
     for pools in [after.to_vec(), elsewhere.to_vec(), vec![pool("pb", &["1.2.3.0/29"])]] {
-        let mut lan = Lan::new([before.clone()]);
-        assert_eq!(lan.given("s1", v4().from("pa")), "1.2.3.0");
-        lan.allocator.replace_pools(pools);
-        let stays = |request: Request| Request { stays: vec![ip("1.2.3.0")], ..request };
+        let mut fixture = Fixture::new([before.clone()]);
+        assert_eq!(fixture.given("s1", v4().from("pa")), "1.2.3.0");
+        fixture.allocator.replace_pools(pools);
+        let given_from_pool = |request: Request| Request { given_from_pool: vec![ip("1.2.3.0")], ..request };
         for request in
             [v4().from("pa"), v4().from("pa").named(&["1.2.3.0"]), v4().from("pa").shown(&["1.2.3.5"])]
         {
-            let plan = lan.allocator.plan(&"s1", &stays(request)).expect("it stays");
-            assert_eq!((plan.addresses[0].address, plan.addresses[0].how), (ip("1.2.3.0"), How::Kept));
+            let plan = fixture.allocator.plan(&"s1", &given_from_pool(request)).expect("it stays");
+            assert_eq!(
+                (plan.addresses[0].address, plan.addresses[0].how),
+                (ip("1.2.3.0"), Acquisition::Kept)
+            );
         }
     }
     // Another pool is asked for: that is followed.
-    let mut lan = Lan::new([pool("pa", &["1.2.3.0/30"]), pool("pb", &["1.2.3.4/30"])]);
-    assert_eq!(lan.given("s1", v4().from("pa")), "1.2.3.0");
-    assert_eq!(lan.given("s1", v4().from("pb")), "1.2.3.4");
+    let mut fixture = Fixture::new([pool("pa", &["1.2.3.0/30"]), pool("pb", &["1.2.3.4/30"])]);
+    assert_eq!(fixture.given("s1", v4().from("pa")), "1.2.3.0");
+    assert_eq!(fixture.given("s1", v4().from("pb")), "1.2.3.4");
 }

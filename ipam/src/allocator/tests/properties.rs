@@ -3,14 +3,14 @@
 mod model;
 mod steps;
 
-use model::{Model, Party};
+use model::{Model, Service};
 use proptest::prelude::*;
 use steps::{Step, pools, steps};
 
 use super::*;
 
 /// Does one step to both, and checks what the allocator answers against what the sets say.
-fn run(step: &Step, allocator: &mut Allocator<Party>, model: &mut Model) -> Result<(), TestCaseError> {
+fn run(step: &Step, allocator: &mut Allocator<Service>, model: &mut Model) -> Result<(), TestCaseError> {
     match step {
         Step::Give { owner, request, release } => {
             let before = allocator.clone();
@@ -24,7 +24,7 @@ fn run(step: &Step, allocator: &mut Allocator<Party>, model: &mut Model) -> Resu
                     prop_assert_eq!(prepared.plan(), &plan);
                     prop_assert_eq!(&prepared.commit(), &plan);
                     model.commit(owner, request, &plan);
-                    for left in plan.leaves.iter().filter(|_| *release) {
+                    for left in plan.to_release.iter().filter(|_| *release) {
                         prop_assert_eq!(
                             allocator.release(*left, owner, model.now),
                             model.release(*left, owner)
@@ -59,14 +59,14 @@ fn run(step: &Step, allocator: &mut Allocator<Party>, model: &mut Model) -> Resu
             model.quarantine(*address, entry);
         }
         Step::Lift { address } => {
-            prop_assert_eq!(allocator.lift(*address), model.quarantined.remove(address).is_some());
+            prop_assert_eq!(allocator.end_quarantine(*address), model.quarantined.remove(address).is_some());
         }
         Step::Tick { milliseconds } => {
             model.now = Moment(model.now.0 + milliseconds);
-            let due: Vec<_> = allocator.due(model.now).collect();
+            let due: Vec<_> = allocator.ended_quarantines(model.now).collect();
             prop_assert_eq!(&due, &model.due());
             for address in due {
-                prop_assert!(allocator.lift(address));
+                prop_assert!(allocator.end_quarantine(address));
                 model.quarantined.remove(&address);
             }
         }

@@ -3,18 +3,18 @@
 use super::*;
 
 /// A pool of one address, which `s4` holds with key `web` and port TCP 80.
-fn shared() -> Lan {
-    let mut lan = Lan::new([pool("a", &["1.2.3.4/32"])]);
-    assert_eq!(lan.given("s4", v4().shared("web", &["tcp/80"])), "1.2.3.4");
-    lan
+fn shared() -> Fixture {
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.4/32"])]);
+    assert_eq!(fixture.given("s4", v4().shared("web", &["tcp/80"])), "1.2.3.4");
+    fixture
 }
 
 #[test]
 fn s17_a_sole_holder_may_change_its_key() {
-    let mut lan = shared();
-    assert_eq!(lan.given("s4", v4().shared("other", &["tcp/80"])), "1.2.3.4");
-    assert_eq!(lan.given("s3", v4().shared("web", &["tcp/443"])), "-");
-    assert_eq!(lan.given("s3", v4().shared("other", &["tcp/443"])), "1.2.3.4");
+    let mut fixture = shared();
+    assert_eq!(fixture.given("s4", v4().shared("other", &["tcp/80"])), "1.2.3.4");
+    assert_eq!(fixture.given("s3", v4().shared("web", &["tcp/443"])), "-");
+    assert_eq!(fixture.given("s3", v4().shared("other", &["tcp/443"])), "1.2.3.4");
 }
 
 #[test]
@@ -80,32 +80,32 @@ fn s18_and_s22_and_s24_who_may_join_and_why_others_may_not() {
         ),
     ];
     for (holder, asks, why) in rows {
-        let mut lan = Lan::new([pool("a", &["1.2.3.4/32"])]);
-        lan.given("s4", holder.clone());
-        let named = lan.give("s3", asks.clone().named(&["1.2.3.4"]));
+        let mut fixture = Fixture::new([pool("a", &["1.2.3.4/32"])]);
+        fixture.given("s4", holder.clone());
+        let named = fixture.give("s3", asks.clone().named(&["1.2.3.4"]));
         let expected = match why {
             None => Ok("1.2.3.4".to_owned()),
             Some(why) => Err(format!("address 1.2.3.4 cannot be shared with Service s4: {why}")),
         };
         assert_eq!(named, expected, "{holder:?} {asks:?}");
-        assert_eq!(lan.held("s4"), "1.2.3.4");
-        lan.release("s3");
-        assert_eq!(lan.given("s3", asks.clone()) == "1.2.3.4", why.is_none(), "without a name: {asks:?}");
+        assert_eq!(fixture.held("s4"), "1.2.3.4");
+        fixture.release("s3");
+        assert_eq!(fixture.given("s3", asks.clone()) == "1.2.3.4", why.is_none(), "without a name: {asks:?}");
     }
 }
 
 #[test]
 fn s19_a_sharer_may_change_its_ports() {
-    let mut lan = shared();
-    lan.given("s3", v4().shared("web", &["tcp/443"]));
-    assert_eq!(lan.given("s3", v4().shared("web", &["udp/53"])), "1.2.3.4");
-    assert_eq!(lan.given("s2", v4().shared("web", &["tcp/443"])), "1.2.3.4", "the port is free again");
+    let mut fixture = shared();
+    fixture.given("s3", v4().shared("web", &["tcp/443"]));
+    assert_eq!(fixture.given("s3", v4().shared("web", &["udp/53"])), "1.2.3.4");
+    assert_eq!(fixture.given("s2", v4().shared("web", &["tcp/443"])), "1.2.3.4", "the port is free again");
 }
 
 #[test]
 fn s20_a_sharer_that_changes_and_fits_no_more_loses_the_address_and_the_others_keep_it() {
     // Whoever joined first: the one that changes leaves.
-    for (changes, port, stays) in [("s3", "tcp/443", "s4"), ("s4", "tcp/80", "s3")] {
+    for (changes, port, given_from_pool) in [("s3", "tcp/443", "s4"), ("s4", "tcp/80", "s3")] {
         let other = if port == "tcp/80" { "tcp/443" } else { "tcp/80" };
         for changed in [
             v4().shared("other", &[port]),
@@ -113,42 +113,52 @@ fn s20_a_sharer_that_changes_and_fits_no_more_loses_the_address_and_the_others_k
             v4().shared("web", &[port, other]),
             v4(),
         ] {
-            let mut lan = shared();
-            lan.given("s3", v4().shared("web", &["tcp/443"]));
-            let lost: Vec<_> = lan
+            let mut fixture = shared();
+            fixture.given("s3", v4().shared("web", &["tcp/443"]));
+            let lost: Vec<_> = fixture
                 .allocator
-                .collisions(&changes, &changed.terms)
+                .sharing_conflicts(&changes, &changed.terms)
                 .iter()
                 .map(|one| (one.address, one.holder))
                 .collect();
-            assert_eq!(lost, [(ip("1.2.3.4"), stays)]);
-            assert_eq!(lan.given(changes, changed.clone()), "-", "there is no other address");
-            assert_eq!((lan.held(changes), lan.held(stays)), (String::new(), "1.2.3.4".into()));
+            assert_eq!(lost, [(ip("1.2.3.4"), given_from_pool)]);
+            assert_eq!(fixture.given(changes, changed.clone()), "-", "there is no other address");
+            assert_eq!(
+                (fixture.held(changes), fixture.held(given_from_pool)),
+                (String::new(), "1.2.3.4".into())
+            );
             // With another address in the pool it gets that one.
-            lan.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
-            assert_eq!(lan.given(changes, v4().shared("web", &[port])), "1.2.3.4");
-            assert_eq!(lan.given(changes, changed), "1.2.3.5");
-            assert_eq!((lan.held(changes), lan.held(stays)), ("1.2.3.5".into(), "1.2.3.4".into()));
-            assert_eq!(lan.given(stays, v4().shared("web", &[other])), "1.2.3.4", "asked again, it stays");
+            fixture.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
+            assert_eq!(fixture.given(changes, v4().shared("web", &[port])), "1.2.3.4");
+            assert_eq!(fixture.given(changes, changed), "1.2.3.5");
+            assert_eq!(
+                (fixture.held(changes), fixture.held(given_from_pool)),
+                ("1.2.3.5".into(), "1.2.3.4".into())
+            );
+            assert_eq!(
+                fixture.given(given_from_pool, v4().shared("web", &[other])),
+                "1.2.3.4",
+                "asked again, it stays"
+            );
         }
     }
 }
 
 #[test]
 fn while_the_one_that_changed_has_not_left_yet_the_others_stay_asked_or_not() {
-    let mut lan = shared();
-    lan.given("s3", v4().shared("web", &["tcp/443"]));
-    lan.given("s2", v4().shared("web", &["tcp/25"]));
-    lan.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
+    let mut fixture = shared();
+    fixture.given("s3", v4().shared("web", &["tcp/443"]));
+    fixture.given("s2", v4().shared("web", &["tcp/25"]));
+    fixture.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
     let changed = v4().shared("web", &["tcp/80", "tcp/443"]);
-    let plan = lan.allocator.prepare(&"s4", &changed).expect("another address").commit();
-    assert_eq!((plan.addresses[0].address, plan.leaves), (ip("1.2.3.5"), vec![ip("1.2.3.4")]));
-    assert_eq!(lan.allocator.holders(ip("1.2.3.4")), ["s3", "s2", "s4"], "it was not withdrawn yet");
+    let plan = fixture.allocator.prepare(&"s4", &changed).expect("another address").commit();
+    assert_eq!((plan.addresses[0].address, plan.to_release), (ip("1.2.3.5"), vec![ip("1.2.3.4")]));
+    assert_eq!(fixture.allocator.holders(ip("1.2.3.4")), ["s3", "s2", "s4"], "it was not withdrawn yet");
     for (owner, port) in [("s3", "tcp/443"), ("s2", "tcp/25")] {
-        assert_eq!(lan.given(owner, v4().shared("web", &[port])), "1.2.3.4", "{owner}");
+        assert_eq!(fixture.given(owner, v4().shared("web", &[port])), "1.2.3.4", "{owner}");
     }
     // A harmless change of one that stays is none of the other's business.
-    assert_eq!(lan.given("s2", v4().shared("web", &["tcp/26"])), "1.2.3.4");
+    assert_eq!(fixture.given("s2", v4().shared("web", &["tcp/26"])), "1.2.3.4");
 }
 
 #[test]
@@ -160,7 +170,8 @@ fn after_a_restart_the_one_that_is_said_to_have_changed_last_leaves() {
             allocator.adopt_together(ip("1.2.3.4"), &owner, &clashing(port));
         }
         let first = |allocator: &Allocator<&str>| {
-            ["s4", "s3"].map(|one| allocator.collisions(&one, allocator.terms(&one).expect("terms")).len())
+            ["s4", "s3"]
+                .map(|one| allocator.sharing_conflicts(&one, allocator.terms(&one).expect("terms")).len())
         };
         assert_eq!(first(&allocator), [0, 1], "nothing is known of a change: who joined later");
         allocator.give_way(ip("1.2.3.4"), &last);
@@ -185,40 +196,40 @@ fn who_gives_way_at_one_address_keeps_its_place_at_another() {
 
 #[test]
 fn s21_a_sharer_that_leaves_takes_nothing_with_it() {
-    let mut lan = shared();
-    lan.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
-    lan.given("s3", v4().shared("web", &["tcp/443"]));
-    assert_eq!(lan.given("s4", v4().shared("web", &["tcp/80"]).named(&["1.2.3.5"])), "1.2.3.5");
-    assert_eq!(lan.held("s3"), "1.2.3.4");
-    assert_eq!(lan.allocator.holders(ip("1.2.3.4")), ["s3"]);
+    let mut fixture = shared();
+    fixture.allocator.replace_pools([pool("a", &["1.2.3.4/31"])]);
+    fixture.given("s3", v4().shared("web", &["tcp/443"]));
+    assert_eq!(fixture.given("s4", v4().shared("web", &["tcp/80"]).named(&["1.2.3.5"])), "1.2.3.5");
+    assert_eq!(fixture.held("s3"), "1.2.3.4");
+    assert_eq!(fixture.allocator.holders(ip("1.2.3.4")), ["s3"]);
 }
 
 #[test]
 fn s23_in_an_exhausted_pool_a_matching_key_still_gets_an_address() {
     let rows = [(v4(), "1.2.3.4"), (v6(), "1000::4"), (require(), "1.2.3.4 1000::4")];
     for (any, address) in rows {
-        let mut lan = Lan::new([pool("a", &["1.2.3.4/32", "1000::4/128"])]);
-        assert_eq!(lan.given("s1", any.clone().shared("web", &["tcp/80"])), address);
-        assert_eq!(lan.given("s2", any.clone()), "-");
-        assert_eq!(lan.given("s2", any.shared("web", &["tcp/443"])), address);
+        let mut fixture = Fixture::new([pool("a", &["1.2.3.4/32", "1000::4/128"])]);
+        assert_eq!(fixture.given("s1", any.clone().shared("web", &["tcp/80"])), address);
+        assert_eq!(fixture.given("s2", any.clone()), "-");
+        assert_eq!(fixture.given("s2", any.shared("web", &["tcp/443"])), address);
     }
 }
 
 #[test]
 fn s23_a_held_address_with_the_key_is_joined_before_a_free_one_is_taken() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/29"])]);
-    lan.given("s1", v4().shared("web", &["tcp/80"]).named(&["1.2.3.5"]));
-    lan.given("s2", v4().shared("web", &["tcp/80"]).named(&["1.2.3.3"]));
-    assert_eq!(lan.given("s3", v4().shared("web", &["tcp/443"])), "1.2.3.3", "the lowest");
-    assert_eq!(lan.given("s4", v4().shared("web", &["tcp/443"])), "1.2.3.5", "443 is taken on the first");
-    assert_eq!(lan.given("s5", v4().shared("web", &["tcp/443"])), "1.2.3.0", "and on the second");
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/29"])]);
+    fixture.given("s1", v4().shared("web", &["tcp/80"]).named(&["1.2.3.5"]));
+    fixture.given("s2", v4().shared("web", &["tcp/80"]).named(&["1.2.3.3"]));
+    assert_eq!(fixture.given("s3", v4().shared("web", &["tcp/443"])), "1.2.3.3", "the lowest");
+    assert_eq!(fixture.given("s4", v4().shared("web", &["tcp/443"])), "1.2.3.5", "443 is taken on the first");
+    assert_eq!(fixture.given("s5", v4().shared("web", &["tcp/443"])), "1.2.3.0", "and on the second");
 }
 
 #[test]
 fn s23_a_refusal_names_the_addresses_that_could_not_be_joined() {
-    let mut lan = shared();
+    let mut fixture = shared();
     assert_eq!(
-        lan.refused("s3", v4().shared("web", &["tcp/80"])),
+        fixture.refused("s3", v4().shared("web", &["tcp/80"])),
         "no free IPv4 address; pool \"a\" has no free address (its one is in use): free an address or add some to a \
          pool; 1.2.3.4 of Service s4 cannot be shared: its holder listens on port TCP 80 too"
     );
@@ -226,31 +237,31 @@ fn s23_a_refusal_names_the_addresses_that_could_not_be_joined() {
 
 #[test]
 fn s25_sharers_are_looked_at_again_when_their_terms_change() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.4/32"])]);
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.4/32"])]);
     let cluster = |port: &str| v4().shared("web", &[port]);
-    assert_eq!(lan.given("svc", cluster("tcp/80")), "1.2.3.4");
-    assert_eq!(lan.given("svc1", cluster("tcp/81")), "1.2.3.4");
-    assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=x")), "-");
-    assert_eq!(lan.held("svc"), "1.2.3.4");
-    assert_eq!(lan.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "alone, it may");
-    assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=x")), "1.2.3.4");
+    assert_eq!(fixture.given("svc", cluster("tcp/80")), "1.2.3.4");
+    assert_eq!(fixture.given("svc1", cluster("tcp/81")), "1.2.3.4");
+    assert_eq!(fixture.given("svc1", cluster("tcp/81").local("app=x")), "-");
+    assert_eq!(fixture.held("svc"), "1.2.3.4");
+    assert_eq!(fixture.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "alone, it may");
+    assert_eq!(fixture.given("svc1", cluster("tcp/81").local("app=x")), "1.2.3.4");
     // The earlier one changes: it loses the address, and the later one stays.
-    assert_eq!(lan.given("svc", cluster("tcp/80").local("app=y")), "-");
-    assert_eq!(lan.given("svc1", cluster("tcp/81").local("app=x")), "1.2.3.4");
-    assert_eq!(lan.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "it fits again");
+    assert_eq!(fixture.given("svc", cluster("tcp/80").local("app=y")), "-");
+    assert_eq!(fixture.given("svc1", cluster("tcp/81").local("app=x")), "1.2.3.4");
+    assert_eq!(fixture.given("svc", cluster("tcp/80").local("app=x")), "1.2.3.4", "it fits again");
 }
 
 #[test]
 fn s28_a_shared_address_counts_once_until_the_last_has_left() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/30"])]);
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);
     for (owner, port) in [("s1", "tcp/1"), ("s2", "tcp/2"), ("s3", "tcp/3")] {
-        lan.given(owner, v4().shared("web", &[port]));
+        fixture.given(owner, v4().shared("web", &[port]));
     }
     for owner in ["s2", "s1", "s3"] {
-        assert_eq!(lan.allocator.counts("a", Family::V4).assigned, 1);
-        lan.release(owner);
+        assert_eq!(fixture.allocator.counts("a", Family::V4).assigned, 1);
+        fixture.release(owner);
     }
-    assert_eq!(lan.allocator.counts("a", Family::V4).assigned, 0);
+    assert_eq!(fixture.allocator.counts("a", Family::V4).assigned, 0);
 }
 
 #[test]

@@ -16,30 +16,30 @@ fn s14_a_pool_without_auto_assign_serves_only_those_who_name_it_or_its_address()
         (require(), "1.2.4.0 1000::4:0", "1.2.4.1 1000::4:1", "1.2.3.0 1000::3:0"),
     ];
     for (any, first, second, named) in rows {
-        let mut lan = Lan::new([
+        let mut fixture = Fixture::new([
             pool_with("a", &["1.2.3.0/31", "1000::3:0/127"], |policy| policy.auto_assign = false),
             pool("b", &["1.2.4.0/31", "1000::4:0/127"]),
         ]);
-        assert_eq!(lan.given("s1", any.clone()), first);
-        assert_eq!(lan.given("s2", any.clone()), second);
-        assert_eq!(lan.given("s3", any.clone()), "-");
-        assert_eq!(lan.given("s3", any.from("a")), named);
+        assert_eq!(fixture.given("s1", any.clone()), first);
+        assert_eq!(fixture.given("s2", any.clone()), second);
+        assert_eq!(fixture.given("s3", any.clone()), "-");
+        assert_eq!(fixture.given("s3", any.from("a")), named);
     }
-    let mut lan = Lan::new([pool_with("a", &["1.2.3.0/31"], |policy| policy.auto_assign = false)]);
-    assert_eq!(lan.given("s1", v4().named(&["1.2.3.1"])), "1.2.3.1");
+    let mut fixture = Fixture::new([pool_with("a", &["1.2.3.0/31"], |policy| policy.auto_assign = false)]);
+    assert_eq!(fixture.given("s1", v4().named(&["1.2.3.1"])), "1.2.3.1");
 }
 
 #[test]
 fn s29_and_s37_a_pool_for_one_namespace_refuses_others_also_by_name() {
-    let mut lan =
-        Lan::new([pool_with("a", &["1.2.3.0/30"], namespaces(["ns1"])), pool("b", &["1.2.4.0/30"])]);
-    assert_eq!(lan.given("s1", v4().of("ns1").named(&["1.2.3.1"])), "1.2.3.1");
+    let mut fixture =
+        Fixture::new([pool_with("a", &["1.2.3.0/30"], namespaces(["ns1"])), pool("b", &["1.2.4.0/30"])]);
+    assert_eq!(fixture.given("s1", v4().of("ns1").named(&["1.2.3.1"])), "1.2.3.1");
     assert_eq!(
-        lan.refused("s2", v4().of("ns2").named(&["1.2.3.2"])),
+        fixture.refused("s2", v4().of("ns2").named(&["1.2.3.2"])),
         "address 1.2.3.2 cannot be given: pool \"a\" is not for Services of this namespace (only ns1)"
     );
     assert_eq!(
-        lan.refused("s2", v4().of("ns2").from("a")),
+        fixture.refused("s2", v4().of("ns2").from("a")),
         "no free IPv4 address; pool \"a\" is not for Services of this namespace (only ns1): give the Service or its \
          namespace labels that a pool selects, or have a pool select it"
     );
@@ -69,8 +69,8 @@ fn s30_namespaces_and_labels_of_a_pool_must_both_match() {
         };
         let request = v4().of(namespace).labelled("team", team);
         for request in [request.clone(), request.clone().from("a"), request.named(&["1.2.3.0"])] {
-            let mut lan = Lan::new([pinned.clone()]);
-            assert_eq!(lan.give("s1", request.clone()).is_ok(), expected, "{request:?}");
+            let mut fixture = Fixture::new([pinned.clone()]);
+            assert_eq!(fixture.give("s1", request.clone()).is_ok(), expected, "{request:?}");
         }
     }
 }
@@ -120,10 +120,10 @@ fn s31_to_s34_pools_are_searched_by_priority_then_those_with_selectors_then_by_n
         ),
     ];
     for (name, pools, expected) in rows {
-        let mut lan = Lan::new(pools);
-        let given = ["s1", "s2", "s3"].map(|owner| lan.given(owner, v4()));
+        let mut fixture = Fixture::new(pools);
+        let given = ["s1", "s2", "s3"].map(|owner| fixture.given(owner, v4()));
         assert_eq!(given, expected, "{name}");
-        assert_eq!(lan.given("s4", v4()), "-");
+        assert_eq!(fixture.given("s4", v4()), "-");
     }
 }
 
@@ -131,7 +131,7 @@ fn s31_to_s34_pools_are_searched_by_priority_then_those_with_selectors_then_by_n
 fn s35_a_namespace_is_chosen_by_its_labels_or_its_name() {
     let mut two_labels = labels("team", "a");
     two_labels.labels.insert("stage".into(), "prod".into());
-    let mut lan = Lan::new([
+    let mut fixture = Fixture::new([
         pool_with("labelled", &["1.0.0.1"], |policy| {
             policy.priority = 10;
             policy.namespace_selectors = vec![labels("team", "z"), two_labels];
@@ -143,15 +143,15 @@ fn s35_a_namespace_is_chosen_by_its_labels_or_its_name() {
         pool("open", &["1.0.0.3"]),
     ]);
     let mut request = v4();
-    request.subject.namespace_labels =
+    request.requester.namespace_labels =
         [("team", "a"), ("stage", "prod")].map(|(key, value)| (key.into(), value.into())).into();
-    let given = ["s1", "s2", "s3"].map(|owner| lan.given(owner, request.clone()));
+    let given = ["s1", "s2", "s3"].map(|owner| fixture.given(owner, request.clone()));
     assert_eq!(given, ["1.0.0.1", "1.0.0.2", "1.0.0.3"]);
 }
 
 #[test]
 fn s36_a_relabelled_namespace_matters_for_what_is_given_next_and_not_for_what_is_held() {
-    let mut lan = Lan::new([
+    let mut fixture = Fixture::new([
         pool_with("first", &["1.0.0.0/30"], |policy| {
             policy.priority = 1;
             policy.namespace_selectors = vec![labels("team", "a")];
@@ -159,12 +159,12 @@ fn s36_a_relabelled_namespace_matters_for_what_is_given_next_and_not_for_what_is
         pool("open", &["1.0.1.0/30"]),
     ]);
     let mut relabelled = v4();
-    relabelled.subject.namespace_labels.insert("team".into(), "a".into());
-    assert_eq!(lan.given("s1", v4()), "1.0.1.0");
-    assert_eq!(lan.given("s2", relabelled.clone()), "1.0.0.0");
-    assert_eq!(lan.given("s1", relabelled), "1.0.1.0", "held");
+    relabelled.requester.namespace_labels.insert("team".into(), "a".into());
+    assert_eq!(fixture.given("s1", v4()), "1.0.1.0");
+    assert_eq!(fixture.given("s2", relabelled.clone()), "1.0.0.0");
+    assert_eq!(fixture.given("s1", relabelled), "1.0.1.0", "held");
     assert_eq!(
-        lan.given("s2", v4()),
+        fixture.given("s2", v4()),
         "1.0.0.0",
         "held, although the namespace may not use the pool any more"
     );
@@ -172,36 +172,36 @@ fn s36_a_relabelled_namespace_matters_for_what_is_given_next_and_not_for_what_is
 
 #[test]
 fn s38_an_unknown_pool_takes_nothing_away() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/30"])]);
-    lan.given("s1", v4());
-    assert_eq!(lan.refused("s1", v4().from("b")), "pool \"b\" does not exist: there are a");
-    assert_eq!(lan.held("s1"), "1.2.3.0");
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/30"])]);
+    fixture.given("s1", v4());
+    assert_eq!(fixture.refused("s1", v4().from("b")), "pool \"b\" does not exist: there are a");
+    assert_eq!(fixture.held("s1"), "1.2.3.0");
     // Its own pool is gone, and no other has the address: there is nothing to say.
-    lan.allocator.replace_pools([]);
-    assert_eq!(lan.given("s1", v4().from("a")), "1.2.3.0");
-    assert_eq!(lan.given("s1", v4().from("a").named(&["1.2.3.0"])), "1.2.3.0");
-    assert_eq!(lan.refused("s2", v4().from("a")), "pool \"a\" does not exist: there is no pool");
+    fixture.allocator.replace_pools([]);
+    assert_eq!(fixture.given("s1", v4().from("a")), "1.2.3.0");
+    assert_eq!(fixture.given("s1", v4().from("a").named(&["1.2.3.0"])), "1.2.3.0");
+    assert_eq!(fixture.refused("s2", v4().from("a")), "pool \"a\" does not exist: there is no pool");
 }
 
 #[test]
 fn s39_an_address_of_another_pool_than_the_one_named_is_refused_and_not_leaked() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/31"]), pool("b", &["1.2.4.0/31"])]);
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"]), pool("b", &["1.2.4.0/31"])]);
     assert_eq!(
-        lan.refused("s1", v4().from("b").named(&["1.2.3.0"])),
+        fixture.refused("s1", v4().from("b").named(&["1.2.3.0"])),
         "address 1.2.3.0 is not in pool \"b\" (1.2.4.0-1.2.4.1): ask for another address or another pool (it belongs to \
          pool \"a\")"
     );
-    assert_eq!(lan.allocator.in_use().count(), 0);
+    assert_eq!(fixture.allocator.in_use().count(), 0);
 }
 
 #[test]
 fn s61_another_pool_is_asked_for_and_the_address_changes_at_once() {
-    let mut lan = Lan::new([pool("a", &["1.2.3.0/31"]), pool("b", &["1.2.4.0/31"])]);
-    assert_eq!(lan.given("s1", v4().from("a")), "1.2.3.0");
-    let plan = lan.allocator.plan(&"s1", &v4().from("b")).expect("free");
-    assert_eq!((plan.addresses[0].address, plan.leaves), (ip("1.2.4.0"), vec![ip("1.2.3.0")]));
-    assert_eq!(lan.given("s1", v4().from("b")), "1.2.4.0");
-    assert_eq!(lan.held("s1"), "1.2.4.0");
+    let mut fixture = Fixture::new([pool("a", &["1.2.3.0/31"]), pool("b", &["1.2.4.0/31"])]);
+    assert_eq!(fixture.given("s1", v4().from("a")), "1.2.3.0");
+    let plan = fixture.allocator.plan(&"s1", &v4().from("b")).expect("free");
+    assert_eq!((plan.addresses[0].address, plan.to_release), (ip("1.2.4.0"), vec![ip("1.2.3.0")]));
+    assert_eq!(fixture.given("s1", v4().from("b")), "1.2.4.0");
+    assert_eq!(fixture.held("s1"), "1.2.4.0");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_refusal_says_what_would_help() {
         (pool("p", &["2001:db8::/64"]), "none of that family", "add addresses of that family to a pool"),
         (pool("p", &[]), "none of that family", "add addresses of that family to a pool"),
     ] {
-        let said = Lan::new([pool]).refused("s", v4());
+        let said = Fixture::new([pool]).refused("s", v4());
         assert!(said.contains(why) && said.ends_with(remedy), "{said}");
     }
 }
@@ -264,39 +264,40 @@ fn a_refusal_names_no_remedy_that_would_not_help() {
         // Nothing is in use.
         (vec![pool("p", &["1.2.3.0/31"])], 3, "has only 2 free", "ask for fewer or add some to a pool"),
     ] {
-        let said = Lan::new(pools).refused("s", v4().times(wants));
+        let said = Fixture::new(pools).refused("s", v4().times(wants));
         assert!(said.contains(why) && said.ends_with(remedy), "{said}");
     }
 
-    let mut lan = Lan::new([pool("p", &["1.2.3.0/31"])]);
-    assert_eq!(lan.given("s1", v4().times(2)), "1.2.3.0 1.2.3.1");
-    let said = lan.refused("s2", v4());
+    let mut fixture = Fixture::new([pool("p", &["1.2.3.0/31"])]);
+    assert_eq!(fixture.given("s1", v4().times(2)), "1.2.3.0 1.2.3.1");
+    let said = fixture.refused("s2", v4());
     assert!(said.contains("(all 2 are in use)") && said.ends_with(free), "{said}");
     // One of the two does not come back.
-    lan.allocator.replace_pools([reserved(&["1.2.3.0/31"], &["1.2.3.0"])]);
-    let said = lan.refused("s2", v4());
+    fixture.allocator.replace_pools([reserved(&["1.2.3.0/31"], &["1.2.3.0"])]);
+    let said = fixture.refused("s2", v4());
     assert!(said.contains("(1 of 2 are in use, the others reserved)") && said.ends_with(free), "{said}");
-    lan.allocator.replace_pools([reserved(&["1.2.3.0/31"], &["1.2.3.0", "1.2.3.1"])]);
-    let said = lan.refused("s2", v4());
+    fixture.allocator.replace_pools([reserved(&["1.2.3.0/31"], &["1.2.3.0", "1.2.3.1"])]);
+    let said = fixture.refused("s2", v4());
     assert!(said.contains("(all 2 are reserved)") && said.ends_with(add), "{said}");
     // Nor of a pool that nobody may use without its name.
-    lan.allocator.replace_pools([named(&["1.2.3.0/31"])]);
-    let said = lan.refused("s2", v4());
+    fixture.allocator.replace_pools([named(&["1.2.3.0/31"])]);
+    let said = fixture.refused("s2", v4());
     assert!(said.contains("only for Services that name it") && said.ends_with(add), "{said}");
     // Excluded: it is no part of the pool any more.
-    lan.allocator.replace_pools([pool("p", &[])]);
-    let said = lan.refused("s2", v4());
+    fixture.allocator.replace_pools([pool("p", &[])]);
+    let said = fixture.refused("s2", v4());
     assert!(said.contains(none) && said.ends_with(add), "{said}");
-    lan.allocator
+    fixture
+        .allocator
         .replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.quarantine = Policy::QUARANTINE)]);
-    lan.release("s1");
-    let said = lan.refused("s2", v4());
+    fixture.release("s1");
+    let said = fixture.refused("s2", v4());
     assert!(said.contains("(all 2 are in use or kept back)") && said.ends_with(free), "{said}");
 }
 
 #[test]
 fn a_refusal_names_every_pool_and_why_it_said_no() {
-    let mut lan = Lan::new([
+    let mut fixture = Fixture::new([
         pool("one", &["1.2.3.0/32"]),
         pool("six", &["2001:db8::/64"]),
         pool("two", &["1.2.5.0/31"]),
@@ -306,27 +307,27 @@ fn a_refusal_names_every_pool_and_why_it_said_no() {
         pool_with("space", &["1.2.8.0/30"], |policy| policy.namespaces = ["ns1".to_owned()].into()),
     ]);
     for owner in ["s1", "s2", "s3"] {
-        lan.given(owner, v4());
+        fixture.given(owner, v4());
     }
     assert_eq!(
-        lan.refused("s4", v4()),
+        fixture.refused("s4", v4()),
         "no free IPv4 address; pool \"space\" is not for Services of this namespace (only ns1); pool \"team\" is not for \
          Services with these labels (only team=a); pool \"named\" is only for Services that name it; pool \"off\" is disabled; pool \"one\" \
          has no free address (its one is in use); pool \"six\" has none of that family; pool \"two\" has no free \
          address (all 2 are in use): free an address or add some to a pool"
     );
     assert_eq!(
-        lan.refused("s4", v4().from("two").times(2)),
+        fixture.refused("s4", v4().from("two").times(2)),
         "no 2 free IPv4 addresses; pool \"two\" has no free address (all 2 are in use): free an address or add some to \
          a pool"
     );
-    lan.release("s2");
+    fixture.release("s2");
     assert_eq!(
-        lan.refused("s4", v4().from("two").times(2)),
+        fixture.refused("s4", v4().from("two").times(2)),
         "no 2 free IPv4 addresses; pool \"two\" has only 1 free: free an address or add some to a pool"
     );
     assert_eq!(
-        Lan::new([]).refused("s1", v4()),
+        Fixture::new([]).refused("s1", v4()),
         "no free IPv4 address: there is no pool; create a VirtualIPPool"
     );
 }

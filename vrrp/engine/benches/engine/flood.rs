@@ -112,7 +112,7 @@ fn measure(case: Case, kind: Kind) -> Value {
     let (mut unwanted, rounds) = (0, setting("ROUNDS", 3));
     for _ in 0..rounds {
         settle(case, &site, &announcements);
-        let tenures = log(&scratch).became_active;
+        let takeovers = log(&scratch).became_active;
         let program = own_path();
         let flood = kind.claim().map(|_| {
             // Ordinary, but before whatever else runs: it is to reach its rate.
@@ -133,7 +133,7 @@ fn measure(case: Case, kind: Kind) -> Value {
         for ((cpu, before), after) in cpu.iter_mut().zip(before).zip(after) {
             cpu.push(after.percent_since(before));
         }
-        unwanted += log(&scratch).became_active - tenures;
+        unwanted += log(&scratch).became_active - takeovers;
         taken.extend(fail_over(case, &nodes[0], &adverts, &announcements).0);
         drop(flood);
         nodes[0].sigkill();

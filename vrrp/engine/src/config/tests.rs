@@ -52,12 +52,13 @@ fn what_cannot_run_is_refused_with_the_router_the_value_and_the_remedy() {
 
 #[test]
 fn a_secret_is_never_shown() {
-    use windlass_vrrp::auth::{AntiReplay, Key, KeyId, Keyring, Mode};
+    use windlass_vrrp::auth::{AntiReplay, AuthMode, Key, KeyId, Keyring};
 
     let secret = "correct horse battery staple, and so on";
     let keyring = Keyring::new(KeyId::new(1).unwrap(), secret.parse::<Key>().unwrap());
     let keyring = keyring.with(KeyId::new(2).unwrap(), Key::new(secret.as_bytes()).unwrap()).unwrap();
-    let authentication = Authentication { keyring, mode: Mode::Enforce, anti_replay: AntiReplay::Monotonic };
+    let authentication =
+        Authentication { keyring, mode: AuthMode::Enforce, anti_replay: AntiReplay::Monotonic };
     let config = RouterConfig {
         authentication: Some(authentication),
         ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), "192.0.2.1".parse().unwrap())
@@ -85,7 +86,7 @@ fn routers_that_share_a_vip_on_an_interface_are_told_from_those_that_do_not() {
         // Of several with one key the last counts.
         (vec![with(1, "eth0", &[50]), with(1, "eth0", &[]), with(2, "eth0", &[50])], vec![]),
     ] {
-        let found: Vec<u8> = disputes(&routers).into_keys().map(|key| key.vrid.get()).collect();
+        let found: Vec<u8> = overlaps(&routers).into_keys().map(|key| key.vrid.get()).collect();
         assert_eq!(found, refused, "{routers:#?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Up to which instant all adverts that had arrived at a socket were read.
 //!
-//! The Active may have spoken in time although its advert still waits behind others: a Backup's deadline is believed only
+//! The Active may have spoken in time although its advert still waits behind others: a Backup's deadline counts only
 //! when everything that had arrived by then was read. An empty queue tells that. Of one that a flood never lets run empty,
 //! the packet that comes next does: the kernel stamps packets when they arrive, and all older ones were read. The stamps are
 //! the wall clock's; while it is not sure that this was not set meanwhile, what counts is that a queue holds a limited number

@@ -6,11 +6,11 @@ use crate::event::Event;
 use crate::sockets::LinkSockets;
 
 use super::deadlines::Deadlines;
-use super::instance::Outside;
+use super::instance::InstanceContext;
 use super::poller::Poller;
 
 /// A router on its interface.
-pub(super) type Id = (Family, Vrid);
+pub(super) type RouterId = (Family, Vrid);
 
 /// An interface of the thread. Not the kernel's index: it stays when the interface goes and comes back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,7 +34,7 @@ impl LinkId {
 }
 
 /// Whose token it is, if it is a socket's.
-pub(super) fn addressee(token: u64) -> Option<(LinkId, Family)> {
+pub(super) fn socket_of(token: u64) -> Option<(LinkId, Family)> {
     let id = u32::try_from(token >> 1).ok().filter(|id| *id > 0)?;
     Some((LinkId(id), if token & 1 == 0 { Family::V4 } else { Family::V6 }))
 }
@@ -45,14 +45,17 @@ pub(super) struct Context<'a> {
     /// Whether addresses may be put on interfaces.
     pub(super) net_admin: bool,
     pub(super) events: &'a mut Vec<Event>,
-    /// Duties have changed: the helper threads are to be told.
-    pub(super) ring: &'a mut bool,
-    pub(super) deadlines: &'a mut Deadlines<(LinkId, Id)>,
+    /// Router handles have changed: the helper threads are to be woken.
+    pub(super) wake_helpers: &'a mut bool,
+    pub(super) deadlines: &'a mut Deadlines<(LinkId, RouterId)>,
     pub(super) poller: &'a mut Poller,
 }
 
 impl Context<'_> {
-    pub(super) fn outside<'b>(&'b mut self, sockets: Option<&'b LinkSockets>) -> Outside<'b> {
-        Outside { sockets, events: self.events, ring: self.ring, now: self.now }
+    pub(super) fn instance_context<'b>(
+        &'b mut self,
+        sockets: Option<&'b LinkSockets>,
+    ) -> InstanceContext<'b> {
+        InstanceContext { sockets, events: self.events, wake_helpers: self.wake_helpers, now: self.now }
     }
 }

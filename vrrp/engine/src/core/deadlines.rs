@@ -1,4 +1,4 @@
-//! What is due first: a heap with one entry for each timer, whose place in it is known.
+//! The earliest deadline: a heap with one entry for each timer, whose position in it is known.
 //!
 //! A timer that is set again moves within the heap; nothing is left behind and nothing is allocated but by [`Deadlines::add`].
 
@@ -15,15 +15,15 @@ pub(super) struct Deadlines<K> {
     free: Vec<usize>,
 }
 
-/// A timer's place, given by [`Deadlines::add`] and good until [`Deadlines::remove`].
+/// Identifies a timer, given by [`Deadlines::add`] and good until [`Deadlines::remove`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot(usize);
+pub(super) struct TimerId(usize);
 
 struct Timer<K> {
     key: K,
     due: Time,
     /// Where it is in the heap; `None`: it does not run.
-    place: Option<usize>,
+    position: Option<usize>,
 }
 
 impl<K: Copy> Deadlines<K> {
@@ -32,42 +32,42 @@ impl<K: Copy> Deadlines<K> {
     }
 
     /// A timer that does not run yet.
-    pub(super) fn add(&mut self, key: K) -> Slot {
-        let timer = Timer { key, due: Time::default(), place: None };
+    pub(super) fn add(&mut self, key: K) -> TimerId {
+        let timer = Timer { key, due: Time::default(), position: None };
         self.heap.reserve(self.timers.len() + 1 - self.heap.len());
-        if let Some(slot) = self.free.pop() {
-            self.timers[slot] = timer;
-            return Slot(slot);
+        if let Some(timer_id) = self.free.pop() {
+            self.timers[timer_id] = timer;
+            return TimerId(timer_id);
         }
         self.timers.push(timer);
         self.free.reserve(self.timers.len());
-        Slot(self.timers.len() - 1)
+        TimerId(self.timers.len() - 1)
     }
 
     /// The slot is given to another timer later.
-    pub(super) fn remove(&mut self, slot: Slot) {
-        self.set(slot, None);
-        self.free.push(slot.0);
+    pub(super) fn remove(&mut self, timer_id: TimerId) {
+        self.set(timer_id, None);
+        self.free.push(timer_id.0);
     }
 
     /// Sets a timer, or stops it.
-    pub(super) fn set(&mut self, Slot(slot): Slot, due: Option<Time>) {
-        match (due, self.timers[slot].place) {
+    pub(super) fn set(&mut self, TimerId(timer_id): TimerId, due: Option<Time>) {
+        match (due, self.timers[timer_id].position) {
             (None, None) => {}
-            (Some(due), Some(place)) => {
-                self.timers[slot].due = due;
-                self.settle(place);
+            (Some(due), Some(position)) => {
+                self.timers[timer_id].due = due;
+                self.settle(position);
             }
             (Some(due), None) => {
-                self.timers[slot].due = due;
-                self.heap.push(slot);
+                self.timers[timer_id].due = due;
+                self.heap.push(timer_id);
                 self.settle(self.heap.len() - 1);
             }
-            (None, Some(place)) => {
-                self.timers[slot].place = None;
-                self.heap.swap_remove(place);
-                if place < self.heap.len() {
-                    self.settle(place);
+            (None, Some(position)) => {
+                self.timers[timer_id].position = None;
+                self.heap.swap_remove(position);
+                if position < self.heap.len() {
+                    self.settle(position);
                 }
             }
         }
@@ -79,31 +79,31 @@ impl<K: Copy> Deadlines<K> {
         Some((timer.due, timer.key))
     }
 
-    /// Moves what is at `place` up or down to where it belongs.
-    fn settle(&mut self, mut place: usize) {
-        while place > 0 && self.due(place) < self.due((place - 1) / 2) {
-            self.heap.swap(place, (place - 1) / 2);
-            self.note(place);
-            place = (place - 1) / 2;
+    /// Moves what is at `position` up or down to where it belongs.
+    fn settle(&mut self, mut position: usize) {
+        while position > 0 && self.due(position) < self.due((position - 1) / 2) {
+            self.heap.swap(position, (position - 1) / 2);
+            self.note(position);
+            position = (position - 1) / 2;
         }
         loop {
-            let children = (2 * place + 1)..self.heap.len().min(2 * place + 3);
+            let children = (2 * position + 1)..self.heap.len().min(2 * position + 3);
             let Some(child) = children.min_by_key(|child| self.due(*child)) else { break };
-            if self.due(place) <= self.due(child) {
+            if self.due(position) <= self.due(child) {
                 break;
             }
-            self.heap.swap(place, child);
-            self.note(place);
-            place = child;
+            self.heap.swap(position, child);
+            self.note(position);
+            position = child;
         }
-        self.note(place);
+        self.note(position);
     }
 
-    fn due(&self, place: usize) -> Time {
-        self.timers[self.heap[place]].due
+    fn due(&self, position: usize) -> Time {
+        self.timers[self.heap[position]].due
     }
 
-    fn note(&mut self, place: usize) {
-        self.timers[self.heap[place]].place = Some(place);
+    fn note(&mut self, position: usize) {
+        self.timers[self.heap[position]].position = Some(position);
     }
 }

@@ -7,33 +7,33 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_vrrp::auth::AuthError;
-use windlass_vrrp::wire::{Checksum, Expectation, Packet};
-use windlass_vrrp::{Action, Announce, Heard, Priority, Router, State, Time, Verdict};
+use windlass_vrrp::wire::{Checksum, ExpectedAdvert, Packet};
+use windlass_vrrp::{Action, AdvertOutcome, Announce, Priority, ReceivedAdvert, Router, State, Time};
 
 use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey, Transport};
-use crate::duty::{Duty, Plan};
 use crate::event::Event;
+use crate::handle::{Plan, RouterHandle};
 use crate::sockets::LinkSockets;
 use crate::status::{RouterCounters, RouterStatus};
 
-use super::deadlines::Slot;
-use super::grievances::Grievances;
-use super::predecessor::Predecessor;
-use super::prepared::Prepared;
-use super::trust::Trust;
+use super::deadlines::TimerId;
+use super::fault_reports::FaultReports;
+use super::peer_authentication::PeerAuthentication;
+use super::predecessor::PredecessorTracker;
+use super::prepared::PreparedAdverts;
 
 /// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
 /// and this, in which the peer binds it.
 const HAND_OVER: Duration = Duration::from_millis(100);
 
 /// What carrying out actions needs.
-pub(super) struct Outside<'a> {
+pub(super) struct InstanceContext<'a> {
     /// `None`: the interface cannot be used, nothing is sent.
     pub(super) sockets: Option<&'a LinkSockets>,
     pub(super) events: &'a mut Vec<Event>,
-    /// A duty has changed: the threads that follow are to be told at the end of the round.
-    pub(super) ring: &'a mut bool,
+    /// The handle has changed: the helper threads are to be woken at the end of the round.
+    pub(super) wake_helpers: &'a mut bool,
     pub(super) now: Time,
 }
 
@@ -44,39 +44,39 @@ pub(super) struct Instance {
     /// Why it cannot run.
     error: Option<String>,
     /// Why its VIPs cannot be held, as the hold thread says.
-    obstacle: Option<String>,
+    hold_error: Option<String>,
     counters: RouterCounters,
-    grievances: Grievances,
-    /// VIPs that the interface has, as told.
+    fault_reports: FaultReports,
+    /// VIPs that the interface has, as reported.
     on_interface: Vec<IpAddr>,
-    expectation: Expectation,
-    prepared: Prepared,
-    trust: Trust,
+    expected_advert: ExpectedAdvert,
+    prepared: PreparedAdverts,
+    peer_authentication: PeerAuthentication,
     /// What [`Self::prepared`] was built for.
-    equipment: Option<(Arc<LinkSockets>, usize)>,
-    duty: Arc<Duty>,
-    predecessor: Predecessor,
+    prepared_for: Option<(Arc<LinkSockets>, usize)>,
+    handle: Arc<RouterHandle>,
+    predecessor: PredecessorTracker,
     /// Its timer.
-    slot: Slot,
+    timer_id: TimerId,
 }
 
 impl Instance {
-    pub(super) fn new(config: RouterConfig, slot: Slot) -> Self {
+    pub(super) fn new(config: RouterConfig, timer_id: TimerId) -> Self {
         let key = config.key();
         Self {
-            router: Router::new(config.vrid, config.machine()),
+            router: Router::new(config.vrid, config.state_machine_config()),
             error: None,
-            obstacle: None,
+            hold_error: None,
             counters: RouterCounters::default(),
-            grievances: Grievances::new(),
+            fault_reports: FaultReports::new(),
             on_interface: Vec::new(),
-            expectation: expectation(&config),
-            prepared: Prepared::default(),
-            trust: Trust::new(config.authentication.clone()),
-            equipment: None,
-            duty: Arc::new(Duty::new(key.clone(), plan(&config, None))),
-            predecessor: Predecessor::default(),
-            slot,
+            expected_advert: expected_advert(&config),
+            prepared: PreparedAdverts::default(),
+            peer_authentication: PeerAuthentication::new(config.authentication.clone()),
+            prepared_for: None,
+            handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, None))),
+            predecessor: PredecessorTracker::default(),
+            timer_id,
             key,
             config,
         }
@@ -86,17 +86,17 @@ impl Instance {
         &self.config
     }
 
-    pub(super) fn slot(&self) -> Slot {
-        self.slot
+    pub(super) fn timer_id(&self) -> TimerId {
+        self.timer_id
     }
 
-    pub(super) fn duty(&self) -> &Arc<Duty> {
-        &self.duty
+    pub(super) fn handle(&self) -> &Arc<RouterHandle> {
+        &self.handle
     }
 
     /// What its peers' adverts look like.
-    pub(super) fn expectation(&self) -> &Expectation {
-        &self.expectation
+    pub(super) fn expected_advert(&self) -> &ExpectedAdvert {
+        &self.expected_advert
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -111,7 +111,7 @@ impl Instance {
     }
 
     /// Why it cannot run, whatever its interface can do.
-    pub(super) fn unfit(&self, net_admin: bool) -> Option<String> {
+    pub(super) fn config_error(&self, net_admin: bool) -> Option<String> {
         if let Err(error) = self.config.check() {
             return Some(error.to_string());
         }
@@ -126,49 +126,49 @@ impl Instance {
                 self.key
             ));
         }
-        self.obstacle.clone()
+        self.hold_error.clone()
     }
 
     /// The hold thread cannot hold its VIPs, or can again.
-    pub(super) fn obstruct(&mut self, obstacle: Option<String>) {
-        self.obstacle = obstacle;
+    pub(super) fn set_hold_error(&mut self, hold_error: Option<String>) {
+        self.hold_error = hold_error;
     }
 
     /// Makes it use these sockets.
-    pub(super) fn equip(&mut self, sockets: Option<&Arc<LinkSockets>>) {
-        let same = match (&self.equipment, sockets) {
+    pub(super) fn use_sockets(&mut self, sockets: Option<&Arc<LinkSockets>>) {
+        let same = match (&self.prepared_for, sockets) {
             (None, None) => true,
             (Some((old, mtu)), Some(new)) => Arc::ptr_eq(old, new) && *mtu == new.mtu(),
             (None, Some(_)) | (Some(_), None) => false,
         };
         if !same {
-            self.equipment = sockets.map(|sockets| (Arc::clone(sockets), sockets.mtu()));
+            self.prepared_for = sockets.map(|sockets| (Arc::clone(sockets), sockets.mtu()));
             self.prepare();
         }
     }
 
     /// Starts, stops or keeps it according to whether something is in its way.
-    pub(super) fn face(&mut self, readiness: Result<(), String>, out: &mut Outside<'_>) {
+    pub(super) fn set_readiness(&mut self, readiness: Result<(), String>, out: &mut InstanceContext<'_>) {
         match (readiness, self.error.take()) {
             (Ok(()), None) => self.start(out),
             (Ok(()), Some(_)) => {
                 out.events.push(Event::Recovered { key: self.key.clone() });
                 self.start(out);
             }
-            (Err(obstacle), previous) => {
+            (Err(error), previous) => {
                 self.router.interrupt();
                 self.carry_out(out);
-                if previous.as_ref() != Some(&obstacle) {
-                    out.events.push(Event::Failed { key: self.key.clone(), error: obstacle.clone() });
+                if previous.as_ref() != Some(&error) {
+                    out.events.push(Event::Failed { key: self.key.clone(), error: error.clone() });
                 }
-                self.error = Some(obstacle);
+                self.error = Some(error);
             }
         }
         self.carry_out(out);
     }
 
     /// Tells of VIPs among the interface's own addresses: its node answers for them in every state.
-    pub(super) fn compare(&mut self, interface: &[IpAddr], events: &mut Vec<Event>) {
+    pub(super) fn report_own_addresses(&mut self, interface: &[IpAddr], events: &mut Vec<Event>) {
         let answers = match self.config.hold {
             Hold::Respond => self.config.priority != Priority::OWNER,
             // Refused by the hold thread.
@@ -184,15 +184,15 @@ impl Instance {
     }
 
     /// Resigns if it is Active: what is in its way is not the interface, so its peers need not wait until they miss it.
-    pub(super) fn step_down(&mut self, out: &mut Outside<'_>) {
+    pub(super) fn step_down(&mut self, out: &mut InstanceContext<'_>) {
         self.router.shutdown(out.now);
         self.carry_out(out);
     }
 
-    fn start(&mut self, out: &mut Outside<'_>) {
+    fn start(&mut self, out: &mut InstanceContext<'_>) {
         match self.router.state() {
             State::Initialize => {
-                self.predecessor = Predecessor::awaited(out.now);
+                self.predecessor = PredecessorTracker::started(out.now);
                 self.router.startup(out.now);
             }
             State::Backup | State::Active => {}
@@ -200,76 +200,81 @@ impl Instance {
     }
 
     /// Takes a new configuration.
-    pub(super) fn reconfigure(&mut self, config: RouterConfig, net_admin: bool, out: &mut Outside<'_>) {
+    pub(super) fn reconfigure(
+        &mut self,
+        config: RouterConfig,
+        net_admin: bool,
+        out: &mut InstanceContext<'_>,
+    ) {
         let proven = std::mem::replace(&mut self.config.unproven, config.unproven.clone()) != config.unproven;
         if self.config == config {
             if proven {
-                self.duty
-                    .set_plan(Plan { unproven: Arc::new(config.unproven), ..(*self.duty.plan()).clone() });
-                *out.ring = true;
+                self.handle
+                    .set_plan(Plan { unproven: Arc::new(config.unproven), ..(*self.handle.plan()).clone() });
+                *out.wake_helpers = true;
             }
             return;
         }
-        let machine = config.machine();
+        let state_machine_config = config.state_machine_config();
         self.config = config;
         // What cannot run as it is now configured stops before it says anything.
-        if let Some(unfit) = self.unfit(net_admin) {
+        if let Some(config_error) = self.config_error(net_admin) {
             self.step_down(out);
-            self.face(Err(unfit), out);
+            self.set_readiness(Err(config_error), out);
         }
         self.prepare();
-        self.router.reconfigure(machine, out.now);
+        self.router.reconfigure(state_machine_config, out.now);
         self.carry_out(out);
-        *out.ring = true;
+        *out.wake_helpers = true;
     }
 
-    pub(super) fn resign(&mut self, out: &mut Outside<'_>) {
-        if self.is_active() && !self.config.peers.is_empty() && !self.duty.in_place().is_empty() {
-            self.duty.linger(out.now + self.config.interval.duration() + HAND_OVER);
+    pub(super) fn resign(&mut self, out: &mut InstanceContext<'_>) {
+        if self.is_active() && !self.config.peers.is_empty() && !self.handle.bound().is_empty() {
+            self.handle.linger(out.now + self.config.interval.duration() + HAND_OVER);
         }
         self.router.shutdown(out.now);
         self.carry_out(out);
-        self.duty.end();
+        self.handle.end_active();
     }
 
-    /// Does what an advert with its VRID asks for, unless it is not believed.
+    /// Does what an advert with its VRID asks for, unless authentication refuses it.
     pub(super) fn handle_advert(
         &mut self,
         packet: &Packet<'_>,
-        out: &mut Outside<'_>,
-    ) -> Result<Verdict, AuthError> {
+        out: &mut InstanceContext<'_>,
+    ) -> Result<AdvertOutcome, AuthError> {
         // Of others than the peers nothing is obeyed: no signature is worth the time.
         if self.config.peers.contains(&packet.source) {
-            let believed = self.trust.admit(packet, &self.key, out.now, out.events);
+            let believed = self.peer_authentication.admit(packet, &self.key, out.now, out.events);
             self.counters.unauthenticated += u64::from(believed.is_err());
             self.counters.unsigned += u64::from(!believed?);
         }
-        let heard = Heard {
+        let heard = ReceivedAdvert {
             source: packet.source,
             priority: packet.priority,
             interval: packet.interval,
             version: packet.version,
         };
         let was_active = self.is_active();
-        let verdict = self.router.handle_advert(heard, out.now);
-        if verdict == Verdict::OwnAddress {
-            out.events.extend(self.grievances.own_source(&self.key, out.now));
+        let outcome = self.router.handle_advert(heard, out.now);
+        if outcome == AdvertOutcome::OwnAddress {
+            out.events.extend(self.fault_reports.own_source(&self.key, out.now));
         }
-        self.count(packet, verdict, was_active, out.now);
+        self.count(packet, outcome, was_active, out.now);
         self.carry_out(out);
-        Ok(verdict)
+        Ok(outcome)
     }
 
-    pub(super) fn handle_timeout(&mut self, out: &mut Outside<'_>) {
+    pub(super) fn handle_timeout(&mut self, out: &mut InstanceContext<'_>) {
         self.router.handle_timeout(out.now);
         self.carry_out(out);
     }
 
     pub(super) fn status(&self) -> RouterStatus {
         let mut counters = self.counters.clone();
-        counters.replies = self.duty.replies.load(Ordering::Relaxed);
-        counters.announcements = self.duty.announcements.load(Ordering::Relaxed);
-        counters.send_errors += self.duty.send_errors.load(Ordering::Relaxed);
+        counters.replies = self.handle.replies.load(Ordering::Relaxed);
+        counters.announcements = self.handle.announcements.load(Ordering::Relaxed);
+        counters.send_errors += self.handle.send_errors.load(Ordering::Relaxed);
         RouterStatus {
             key: self.key.clone(),
             state: self.router.state(),
@@ -285,25 +290,28 @@ impl Instance {
         if !self.is_active() {
             return BTreeSet::new();
         }
-        let (cleared, in_place) = (self.duty.cleared(), self.duty.in_place());
+        let (cleared, bound) = (self.handle.cleared(), self.handle.bound());
         let is_claimed = |address: &&IpAddr| {
             let bound = match self.config.hold {
                 Hold::Respond => true,
-                Hold::Address | Hold::Vmac => in_place.contains(*address),
+                Hold::Address | Hold::Vmac => bound.contains(*address),
             };
             bound && cleared.contains(*address)
         };
         self.config.addresses.iter().filter(is_claimed).copied().collect()
     }
 
-    fn count(&mut self, packet: &Packet<'_>, verdict: Verdict, was_active: bool, now: Time) {
+    fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) {
         let counters = &mut self.counters;
-        match verdict {
-            Verdict::Stranger => return counters.strangers += 1,
-            Verdict::OwnAddress => return counters.own_address += 1,
-            Verdict::Inferior if was_active => counters.contentions += 1,
-            Verdict::IntervalMismatch => counters.interval_refused += 1,
-            Verdict::Inferior | Verdict::Obeyed | Verdict::Superseded | Verdict::NotRunning => {}
+        match outcome {
+            AdvertOutcome::NotAPeer => return counters.foreign_adverts += 1,
+            AdvertOutcome::OwnAddress => return counters.own_address += 1,
+            AdvertOutcome::Inferior if was_active => counters.contentions += 1,
+            AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
+            AdvertOutcome::Inferior
+            | AdvertOutcome::Obeyed
+            | AdvertOutcome::Superseded
+            | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
         counters.adverts_received += 1;
@@ -313,7 +321,7 @@ impl Instance {
         counters.missing_link_local += u64::from(packet.lacks_link_local());
     }
 
-    fn carry_out(&mut self, out: &mut Outside<'_>) {
+    fn carry_out(&mut self, out: &mut InstanceContext<'_>) {
         while let Some(action) = self.router.poll_action() {
             match action {
                 Action::SendAdvert { priority } => self.send_advert(priority.is_none(), out),
@@ -321,52 +329,52 @@ impl Instance {
                     match to {
                         State::Active => {
                             self.counters.became_active += 1;
-                            let before = self.predecessor.before(self.config.probe, out.now);
-                            self.duty.take_over(before, self.tenure(out.now));
+                            let predecessor = self.predecessor.at_takeover(self.config.probe, out.now);
+                            self.handle.take_over(predecessor, self.active_until(out.now));
                         }
-                        State::Initialize | State::Backup => self.duty.end(),
+                        State::Initialize | State::Backup => self.handle.end_active(),
                     }
-                    *out.ring = true;
+                    *out.wake_helpers = true;
                     out.events.push(Event::StateChanged { key: self.key.clone(), state: to, reason });
                 }
                 Action::Announce(Announce::Contention) => {
-                    self.duty.contest();
-                    *out.ring = true;
+                    self.handle.note_contention();
+                    *out.wake_helpers = true;
                 }
-                // Told by the duty: its takeover, its plan.
-                Action::Announce(Announce::Takeover | Announce::Added(_)) => *out.ring = true,
+                // The handle tells of it: its takeover, its plan.
+                Action::Announce(Announce::Takeover | Announce::Added(_)) => *out.wake_helpers = true,
             }
         }
     }
 
-    fn send_advert(&mut self, resign: bool, out: &mut Outside<'_>) {
+    fn send_advert(&mut self, resign: bool, out: &mut InstanceContext<'_>) {
         let Some(sockets) = out.sockets else { return };
-        let sent = self.prepared.send(resign, self.key.family, sockets, &mut self.trust);
+        let sent = self.prepared.send(resign, self.key.family, sockets, &mut self.peer_authentication);
         self.counters.adverts_sent += sent.packets;
         self.counters.resignations_sent += if resign { sent.packets } else { 0 };
         self.counters.send_errors += sent.errors;
-        out.events.extend(self.grievances.sent(&self.key, sent.refusal.as_ref(), out.now));
-        if self.duty.is_on() && self.is_active() {
+        out.events.extend(self.fault_reports.sent(&self.key, sent.refusal.as_ref(), out.now));
+        if self.handle.is_promoted() && self.is_active() {
             // This thread was held up between reading the clock and here: the others may have fallen silent.
-            *out.ring |= self.duty.extend(self.tenure(out.now), clock::now);
+            *out.wake_helpers |= self.handle.extend(self.active_until(out.now), clock::now);
         }
     }
 
-    /// As long as no peer can have taken over: the state machine's measure for having overslept.
-    fn tenure(&self, now: Time) -> Time {
-        self.router.config().unchallenged().map_or(Time::from_nanos(u64::MAX), |sure| now + sure)
+    /// As long as no peer can have taken over: the state machine's measure for having stalled.
+    fn active_until(&self, now: Time) -> Time {
+        self.router.config().active_period().map_or(Time::from_nanos(u64::MAX), |sure| now + sure)
     }
 
     /// Builds what is sent later, and tells what is to be held.
     fn prepare(&mut self) {
-        let sockets = self.equipment.as_ref().map(|(sockets, _)| sockets);
-        self.expectation = expectation(&self.config);
-        self.trust.reconfigure(self.config.authentication.clone());
+        let sockets = self.prepared_for.as_ref().map(|(sockets, _)| sockets);
+        self.expected_advert = expected_advert(&self.config);
+        self.peer_authentication.reconfigure(self.config.authentication.clone());
         self.prepared = match sockets {
-            Some(sockets) if self.config.check().is_ok() => Prepared::new(&self.config, sockets),
-            Some(_) | None => Prepared::default(),
+            Some(sockets) if self.config.check().is_ok() => PreparedAdverts::new(&self.config, sockets),
+            Some(_) | None => PreparedAdverts::default(),
         };
-        self.duty.set_plan(plan(&self.config, sockets));
+        self.handle.set_plan(plan(&self.config, sockets));
     }
 }
 
@@ -386,6 +394,10 @@ fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
     }
 }
 
-fn expectation(config: &RouterConfig) -> Expectation {
-    Expectation { versions: config.versions, reach: config.reach(), trailer: config.authentication.is_some() }
+fn expected_advert(config: &RouterConfig) -> ExpectedAdvert {
+    ExpectedAdvert {
+        versions: config.versions,
+        addressing: config.addressing(),
+        trailer: config.authentication.is_some(),
+    }
 }

@@ -5,21 +5,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_vrrp::wire::{self, Datagram, Rejection};
-use windlass_vrrp::{Family, Time, Verdict};
+use windlass_vrrp::{AdvertOutcome, Family, Time};
 
-use crate::census::Sightings;
 use crate::clock::{self, Clocks};
 use crate::config::RouterConfig;
-use crate::duty::Duty;
 use crate::event::Event;
+use crate::handle::RouterHandle;
 use crate::links::LinkState;
-use crate::sockets::{LinkSockets, Room, Tally, VridSet, is_empty, source_obstacle};
+use crate::rate_limit::RateLimiter;
+use crate::sockets::{LinkCounters, LinkSockets, ReceiveBuffer, VridSet, is_empty, source_error};
 use crate::status::{LinkStatus, RouterStatus};
 
 use super::backlog::Backlog;
-use super::context::{Context, Id, LinkId};
-use super::ears::Ear;
+use super::context::{Context, LinkId, RouterId};
 use super::instance::Instance;
+use super::receive_filter::ReceiveFilter;
 
 /// Most packets read from a socket in one round: a flood must not keep own adverts waiting for more than a millisecond.
 const BUDGET: usize = 256;
@@ -28,18 +28,18 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 pub(super) struct Link {
     id: LinkId,
     name: String,
-    /// `None` until the watcher has told.
+    /// `None` until the watcher has reported it.
     state: Option<LinkState>,
-    routers: BTreeMap<Id, Instance>,
+    routers: BTreeMap<RouterId, Instance>,
     /// By family.
-    ears: [Ear; 2],
+    receive_filters: [ReceiveFilter; 2],
     /// Routers with a VIP that another has, and what is wrong with that.
-    disputes: BTreeMap<Id, String>,
+    overlaps: BTreeMap<RouterId, String>,
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
-    strangers: Sightings<wire::Sighting>,
+    foreign_reports: RateLimiter<wire::ForeignRouter>,
     /// Of the sockets there are, or were last.
-    tally: Arc<Tally>,
+    counters: Arc<LinkCounters>,
 }
 
 impl Link {
@@ -49,11 +49,11 @@ impl Link {
             name,
             state: None,
             routers: BTreeMap::new(),
-            ears: Default::default(),
-            disputes: BTreeMap::new(),
+            receive_filters: Default::default(),
+            overlaps: BTreeMap::new(),
             backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
-            strangers: Sightings::new(),
-            tally: Arc::default(),
+            foreign_reports: RateLimiter::new(),
+            counters: Arc::default(),
         }
     }
 
@@ -70,28 +70,28 @@ impl Link {
         self.routers.is_empty() && matches!(self.state, Some(LinkState::Unwanted))
     }
 
-    /// Runs exactly these routers but for the `disputes`, which fail with these reasons.
+    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons.
     pub(super) fn apply(
         &mut self,
-        mut desired: BTreeMap<Id, RouterConfig>,
-        disputes: BTreeMap<Id, String>,
+        mut desired: BTreeMap<RouterId, RouterConfig>,
+        overlaps: BTreeMap<RouterId, String>,
         context: &mut Context<'_>,
     ) {
         let (name, state) = (&self.name, self.state.as_ref());
         let net_admin = context.net_admin;
         self.routers.retain(|id, instance| {
-            let mut out = context.outside(usable(state).map(Arc::as_ref));
+            let mut out = context.instance_context(usable(state).map(Arc::as_ref));
             let Some(config) = desired.remove(id) else {
                 instance.resign(&mut out);
-                context.deadlines.remove(instance.slot());
+                context.deadlines.remove(instance.timer_id());
                 return false;
             };
             // Nothing may be sent from a source that is not there: the obstacle first.
-            if let Some(dispute) = disputes.get(id) {
+            if let Some(overlap) = overlaps.get(id) {
                 instance.step_down(&mut out);
-                instance.face(Err(dispute.clone()), &mut out);
-            } else if let Some(Err(obstacle)) = readiness(name, state, &config) {
-                instance.face(Err(obstacle), &mut out);
+                instance.set_readiness(Err(overlap.clone()), &mut out);
+            } else if let Some(Err(error)) = readiness(name, state, &config) {
+                instance.set_readiness(Err(error), &mut out);
             }
             instance.reconfigure(config, net_admin, &mut out);
             true
@@ -99,10 +99,10 @@ impl Link {
         for (id, config) in desired {
             self.routers.insert(id, Instance::new(config, context.deadlines.add((self.id, id))));
         }
-        self.disputes = disputes;
-        *context.ring = true;
-        self.divide();
-        self.face(context);
+        self.overlaps = overlaps;
+        *context.wake_helpers = true;
+        self.update_filters();
+        self.update_readiness(context);
     }
 
     pub(super) fn change_state(&mut self, state: LinkState, context: &mut Context<'_>) {
@@ -117,33 +117,38 @@ impl Link {
         let stays = old.zip(new).is_some_and(|(old, new)| old.index == new.index);
         if let Some(old) = old.filter(|_| !same) {
             unwatch(old, context);
-            self.ears = Default::default();
+            self.receive_filters = Default::default();
             if !stays && new.is_some() {
                 let replaced = format!("interface {} was replaced by another of its name", self.name);
-                let mut out = context.outside(None);
+                let mut out = context.instance_context(None);
                 for instance in self.routers.values_mut() {
-                    instance.face(Err(replaced.clone()), &mut out);
+                    instance.set_readiness(Err(replaced.clone()), &mut out);
                 }
             }
         }
         if let Some(new) = new.cloned() {
             self.watch(&new, context);
         }
-        self.divide();
-        self.face(context);
+        self.update_filters();
+        self.update_readiness(context);
     }
 
     /// The hold thread has met an obstacle, or overcome it.
-    pub(super) fn obstruct(&mut self, id: Id, obstacle: Option<String>, context: &mut Context<'_>) {
+    pub(super) fn set_hold_error(
+        &mut self,
+        id: RouterId,
+        hold_error: Option<String>,
+        context: &mut Context<'_>,
+    ) {
         if let Some(instance) = self.routers.get_mut(&id) {
-            instance.obstruct(obstacle);
-            self.face(context);
+            instance.set_hold_error(hold_error);
+            self.update_readiness(context);
         }
     }
 
     /// Whether the kernel refuses something without which routers do not hear: [`Self::listen_again`] later.
     pub(super) fn is_deaf(&self) -> bool {
-        self.ears.iter().any(Ear::is_refused)
+        self.receive_filters.iter().any(ReceiveFilter::is_refused)
     }
 
     /// Asks the kernel again for what it refused.
@@ -151,15 +156,15 @@ impl Link {
         if let Some(sockets) = self.sockets().cloned() {
             self.watch(&sockets, context);
         }
-        self.divide();
-        self.face(context);
+        self.update_filters();
+        self.update_readiness(context);
     }
 
     /// Begins to read those of these sockets that are not read yet: a family may come later than the other.
     fn watch(&mut self, sockets: &Arc<LinkSockets>, context: &mut Context<'_>) {
         for family in FAMILIES {
             let Ok(raw) = sockets.family(family) else { continue };
-            if self.ears[index(family)].is_watched() {
+            if self.receive_filters[index(family)].is_polled() {
                 continue;
             }
             // What came before is old: no router was running.
@@ -167,7 +172,7 @@ impl Link {
             raw.adverts.discard();
             self.backlogs[index(family)] = Backlog::new(raw.adverts.capacity(), began);
             let answer = context.poller.add(raw.adverts.descriptor(), self.id.token(family));
-            self.ears[index(family)].watched(answer.map_err(|error| {
+            self.receive_filters[index(family)].polled(answer.map_err(|error| {
                 format!(
                     "interface {}: adverts for {family} cannot be waited for: {error}; tried again each second. If no \
                      space is left, raise fs.epoll.max_user_watches",
@@ -175,26 +180,26 @@ impl Link {
                 )
             }));
         }
-        if !Arc::ptr_eq(&sockets.tally, &self.tally) {
-            sockets.tally.inherit(&self.tally);
-            self.tally = Arc::clone(&sockets.tally);
+        if !Arc::ptr_eq(&sockets.counters, &self.counters) {
+            sockets.counters.inherit(&self.counters);
+            self.counters = Arc::clone(&sockets.counters);
         }
     }
 
     /// Has the kernel sort adverts by the routers there are.
-    fn divide(&mut self) {
+    fn update_filters(&mut self) {
         let Some(sockets) = usable(self.state.as_ref()) else { return };
         for family in FAMILIES {
             let own: VridSet =
                 self.routers.keys().filter(|(of, _)| *of == family).map(|(_, vrid)| *vrid).collect();
             let Ok(raw) = sockets.family(family) else { continue };
-            let ear = &mut self.ears[index(family)];
+            let receive_filter = &mut self.receive_filters[index(family)];
             // Compiling filters takes longer than sending an advert.
-            if ear.is_divided(own) {
+            if receive_filter.passes_exactly(own) {
                 continue;
             }
-            let answer = raw.divide(family, &own);
-            ear.divided(
+            let answer = raw.filter_by_vrid(family, &own);
+            receive_filter.filtered(
                 own,
                 answer.map_err(|error| {
                     format!(
@@ -208,55 +213,67 @@ impl Link {
     }
 
     /// Starts and stops routers according to what the interface can do.
-    fn face(&mut self, context: &mut Context<'_>) {
+    fn update_readiness(&mut self, context: &mut Context<'_>) {
         let (name, state) = (&self.name, self.state.as_ref());
         for (id, instance) in &mut self.routers {
-            let hearing = self.ears[index(id.0)].hears(id.1);
-            let unfit = instance.unfit(context.net_admin).or_else(|| self.disputes.get(id).cloned());
-            let readiness = match (unfit, readiness(name, state, instance.config()), hearing) {
+            let hearing = self.receive_filters[index(id.0)].hears(id.1);
+            let config_error =
+                instance.config_error(context.net_admin).or_else(|| self.overlaps.get(id).cloned());
+            let readiness = match (config_error, readiness(name, state, instance.config()), hearing) {
                 (Some(reason), _, _) | (None, Some(Ok(())), Some(Err(reason))) => {
-                    instance.step_down(&mut context.outside(usable(state).map(Arc::as_ref)));
+                    instance.step_down(&mut context.instance_context(usable(state).map(Arc::as_ref)));
                     Some(Err(reason))
                 }
                 (None, Some(Ok(())), hearing) => hearing,
                 (None, readiness, _) => readiness,
             };
-            instance.equip(usable(state));
+            instance.use_sockets(usable(state));
             if let Some(LinkState::Usable { sources, .. }) = state {
-                instance.compare(&sources.usable, context.events);
+                instance.report_own_addresses(&sources.usable, context.events);
             }
             if let Some(readiness) = readiness {
-                instance.face(readiness, &mut context.outside(usable(state).map(Arc::as_ref)));
+                instance
+                    .set_readiness(readiness, &mut context.instance_context(usable(state).map(Arc::as_ref)));
             }
-            context.deadlines.set(instance.slot(), instance.deadline());
+            context.deadlines.set(instance.timer_id(), instance.deadline());
         }
     }
 
     /// A router's timer has fired; when it was due, unless it is put off to `later` because the advert that it misses may
     /// wait to be read.
-    pub(super) fn handle_timeout(&mut self, id: Id, later: Time, context: &mut Context<'_>) -> Option<Time> {
+    pub(super) fn handle_timeout(
+        &mut self,
+        id: RouterId,
+        later: Time,
+        context: &mut Context<'_>,
+    ) -> Option<Time> {
         let read_through = self.backlogs[index(id.0)].read_through(context.now);
         let instance = self.routers.get_mut(&id)?;
         let due = instance.deadline();
         if due.is_some_and(|due| !instance.is_active() && due > read_through) {
-            context.deadlines.set(instance.slot(), Some(later));
+            context.deadlines.set(instance.timer_id(), Some(later));
             return None;
         }
-        instance.handle_timeout(&mut context.outside(usable(self.state.as_ref()).map(Arc::as_ref)));
+        instance.handle_timeout(&mut context.instance_context(usable(self.state.as_ref()).map(Arc::as_ref)));
         // Never twice in one round, whatever it wants.
-        context.deadlines.set(instance.slot(), instance.deadline().map(|due| due.max(later)));
+        context.deadlines.set(instance.timer_id(), instance.deadline().map(|due| due.max(later)));
         due
     }
 
     /// Reads what adverts there are.
-    pub(super) fn receive_adverts(&mut self, family: Family, room: &mut Room, context: &mut Context<'_>) {
+    pub(super) fn receive_adverts(
+        &mut self,
+        family: Family,
+        buffer: &mut ReceiveBuffer,
+        context: &mut Context<'_>,
+    ) {
         let Some(sockets) = self.sockets().cloned() else { return };
         let Ok(raw) = sockets.family(family) else { return };
         let began = Clocks { now: context.now, ..clock::both() };
         for _ in 0..BUDGET {
-            match raw.adverts.receive(room) {
+            match raw.adverts.receive(buffer) {
                 Ok(Ok(datagram)) => self.handle_datagram(&sockets, &datagram, context),
-                Ok(Err(rejection)) => sockets.tally.reject(rejection),
+                Ok(Err(rejection)) => sockets.counters.count_rejected(rejection),
                 Err(error) if is_empty(&error) => {
                     return self.backlogs[index(family)].emptied(began);
                 }
@@ -265,7 +282,7 @@ impl Link {
             }
         }
         let backlog = &mut self.backlogs[index(family)];
-        match raw.adverts.next_stamp(room) {
+        match raw.adverts.next_stamp(buffer) {
             // Told by this alone: a socket that is empty is not read in the next round.
             Err(error) if is_empty(&error) => backlog.emptied(began),
             Err(_) => backlog.read(BUDGET, began),
@@ -281,34 +298,35 @@ impl Link {
     fn handle_datagram(&mut self, sockets: &LinkSockets, datagram: &Datagram<'_>, context: &mut Context<'_>) {
         let family = Family::of(datagram.source);
         let routers = &self.routers;
-        let stranger =
-            match wire::parse(datagram, |vrid| routers.get(&(family, vrid)).map(Instance::expectation)) {
-                Ok(packet) => {
-                    let Some(instance) = self.routers.get_mut(&(family, packet.vrid)) else { return };
-                    let verdict = instance.handle_advert(&packet, &mut context.outside(Some(sockets)));
-                    context.deadlines.set(instance.slot(), instance.deadline());
-                    match verdict {
-                        Ok(verdict) => verdict == Verdict::Stranger,
-                        Err(error) => return sockets.tally.distrust(error),
-                    }
+        let is_foreign = match wire::parse(datagram, |vrid| {
+            routers.get(&(family, vrid)).map(Instance::expected_advert)
+        }) {
+            Ok(packet) => {
+                let Some(instance) = self.routers.get_mut(&(family, packet.vrid)) else { return };
+                let outcome = instance.handle_advert(&packet, &mut context.instance_context(Some(sockets)));
+                context.deadlines.set(instance.timer_id(), instance.deadline());
+                match outcome {
+                    Ok(outcome) => outcome == AdvertOutcome::NotAPeer,
+                    Err(error) => return sockets.counters.count_unauthenticated(error),
                 }
-                Err(rejection) => {
-                    sockets.tally.reject(rejection);
-                    matches!(
-                        rejection,
-                        Rejection::UnknownVrid(_) | Rejection::Version(_) | Rejection::Length { .. }
-                    )
-                }
-            };
-        let Some(sighting) = wire::sighting(datagram).filter(|_| stranger) else { return };
-        sockets.tally.stranger();
-        if self.strangers.note(sighting, context.now) {
-            context.events.push(Event::stranger(&self.name, sighting));
+            }
+            Err(rejection) => {
+                sockets.counters.count_rejected(rejection);
+                matches!(
+                    rejection,
+                    Rejection::UnknownVrid(_) | Rejection::Version(_) | Rejection::Length { .. }
+                )
+            }
+        };
+        let Some(foreign) = wire::foreign_router(datagram).filter(|_| is_foreign) else { return };
+        sockets.counters.count_foreign();
+        if self.foreign_reports.permits(foreign, context.now) {
+            context.events.push(Event::foreign_router(&self.name, foreign));
         }
     }
 
-    pub(super) fn duties(&self) -> impl Iterator<Item = Arc<Duty>> + '_ {
-        self.routers.values().map(|instance| Arc::clone(instance.duty()))
+    pub(super) fn handles(&self) -> impl Iterator<Item = Arc<RouterHandle>> + '_ {
+        self.routers.values().map(|instance| Arc::clone(instance.handle()))
     }
 
     pub(super) fn router_statuses(&self) -> impl Iterator<Item = RouterStatus> + '_ {
@@ -322,8 +340,8 @@ impl Link {
                 None | Some(LinkState::Usable { .. } | LinkState::Unwanted) => None,
                 Some(LinkState::Unusable(reason)) => Some(reason.clone()),
             },
-            rejected: self.tally.rejected().filter(|(_, count)| *count > 0).collect(),
-            strangers: self.tally.strangers(),
+            rejected: self.counters.rejected().filter(|(_, count)| *count > 0).collect(),
+            foreign_adverts: self.counters.foreign_adverts(),
         }
     }
 }
@@ -346,8 +364,8 @@ fn unwatch(sockets: &LinkSockets, context: &mut Context<'_>) {
 fn readiness(name: &str, state: Option<&LinkState>, config: &RouterConfig) -> Option<Result<(), String>> {
     match state? {
         LinkState::Usable { sources, sockets } => {
-            if let Some(obstacle) = source_obstacle(name, config.source, sources) {
-                return Some(Err(obstacle));
+            if let Some(error) = source_error(name, config.source, sources) {
+                return Some(Err(error));
             }
             if let Err(reason) = sockets.family(config.family()) {
                 return Some(Err(reason));

@@ -1,4 +1,4 @@
-//! Waits for packets, orders and deadlines (epoll and a timer of nanoseconds), without building anything for it.
+//! Waits for packets, commands and deadlines (epoll and a timer of nanoseconds), without building anything for it.
 
 use std::io;
 use std::os::fd::BorrowedFd;

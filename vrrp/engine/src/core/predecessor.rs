@@ -1,5 +1,5 @@
-//! From whom a router takes over: whether a peer can have served its addresses. If not, they may be a stranger's: a peer that
-//! became Active a moment ago is asking still.
+//! From whom a router takes over: whether a peer can have served its addresses. If not, they may be another station's: a peer that
+//! became Active a moment ago is probing still.
 
 use std::time::Duration;
 
@@ -10,63 +10,65 @@ mod tests;
 
 /// An Active is heard at least each so many halves of its interval, if it was there before: the one to come, and half of
 /// one for what delays it.
-const HALVES: u32 = 3;
+const HALF_INTERVALS: u32 = 3;
 /// A peer has asked for its addresses after so many times as long as it asks: it may have waited for one before it.
-const PATIENCE: u32 = 2;
+const PROBE_TIMES: u32 = 2;
 
 /// Who was Active before a takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Before {
+pub(crate) enum Predecessor {
     /// No peer.
     Nobody,
-    /// A peer, for so short a time that it may have been asking still.
-    Newcomer,
+    /// A peer, for so short a time that it may have been probing still.
+    Recent,
     /// A peer that claimed what it was going to claim.
-    Server,
+    Established,
 }
 
 /// What was heard of peers as Active since a router was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Predecessor {
+pub(crate) struct PredecessorTracker {
     started: Time,
-    served: Served,
+    peer_active: PeerActive,
 }
 
 /// Since when a peer has been Active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Served {
+enum PeerActive {
     /// None was heard.
     #[default]
     Never,
     /// The first was silent until then, for longer than an Active is.
     Since(Time),
     /// It was there when the router was started.
-    Before,
+    BeforeStart,
 }
 
-impl Predecessor {
+impl PredecessorTracker {
     /// Of a router that is started now.
-    pub(crate) fn awaited(now: Time) -> Self {
-        Self { started: now, served: Served::Never }
+    pub(crate) fn started(now: Time) -> Self {
+        Self { started: now, peer_active: PeerActive::Never }
     }
 
     /// A peer's advert has come, with this interval in it.
     pub(crate) fn heard(&mut self, interval: Interval, now: Time) {
-        self.served = match self.served {
-            Served::Never if now.since(self.started) * 2 <= interval.duration() * HALVES => Served::Before,
-            Served::Never => Served::Since(now),
-            Served::Since(_) | Served::Before => return,
+        self.peer_active = match self.peer_active {
+            PeerActive::Never if now.since(self.started) * 2 <= interval.duration() * HALF_INTERVALS => {
+                PeerActive::BeforeStart
+            }
+            PeerActive::Never => PeerActive::Since(now),
+            PeerActive::Since(_) | PeerActive::BeforeStart => return,
         };
     }
 
     /// Who was Active until now, where all ask for `probe`.
-    pub(crate) fn before(&self, probe: Option<Duration>, now: Time) -> Before {
-        match self.served {
-            Served::Never => Before::Nobody,
-            Served::Since(since) if now.since(since) < probe.unwrap_or_default() * PATIENCE => {
-                Before::Newcomer
+    pub(crate) fn at_takeover(&self, probe: Option<Duration>, now: Time) -> Predecessor {
+        match self.peer_active {
+            PeerActive::Never => Predecessor::Nobody,
+            PeerActive::Since(since) if now.since(since) < probe.unwrap_or_default() * PROBE_TIMES => {
+                Predecessor::Recent
             }
-            Served::Since(_) | Served::Before => Before::Server,
+            PeerActive::Since(_) | PeerActive::BeforeStart => Predecessor::Established,
         }
     }
 }

@@ -4,33 +4,33 @@ use std::collections::BTreeSet;
 use std::io;
 
 use socket2::SockAddr;
-use windlass_vrrp::auth::TRAILER;
-use windlass_vrrp::wire::{self, AddressList, Advert, Path, Template};
+use windlass_vrrp::auth::TRAILER_LENGTH;
+use windlass_vrrp::wire::{self, AddressList, Advert, AdvertTemplate, Path};
 use windlass_vrrp::{Family, Priority, Vrid};
 
 use crate::config::{Hold, RouterConfig, Transport};
 use crate::sockets::{LinkSockets, Mac, group_mac};
 
-use super::trust::Trust;
+use super::peer_authentication::PeerAuthentication;
 
 /// Everything that a router sends: nothing is built when an advert is due, at most it is signed.
 #[derive(Default)]
-pub(super) struct Prepared {
-    adverts: Vec<Item>,
-    resignations: Vec<Item>,
+pub(super) struct PreparedAdverts {
+    adverts: Vec<PreparedPacket>,
+    resignations: Vec<PreparedPacket>,
 }
 
 /// A packet and how it leaves.
-struct Item {
-    content: Content,
+struct PreparedPacket {
+    content: PacketContent,
     via: Via,
 }
 
-enum Content {
+enum PacketContent {
     /// The same each time.
     Whole(Vec<u8>),
     /// To be signed each time.
-    Signed(Template),
+    Signed(AdvertTemplate),
 }
 
 enum Via {
@@ -42,19 +42,19 @@ enum Via {
 
 /// Packets sent and refused.
 #[derive(Default)]
-pub(super) struct Sent {
+pub(super) struct SendOutcome {
     pub(super) packets: u64,
     pub(super) errors: u64,
     /// Why the last one was refused.
     pub(super) refusal: Option<io::Error>,
 }
 
-impl Prepared {
+impl PreparedAdverts {
     /// What this router sends by these sockets: for each version, to the group or to each peer.
     pub(super) fn new(config: &RouterConfig, sockets: &LinkSockets) -> Self {
         Self {
-            adverts: items(config, Some(config.priority), sockets),
-            resignations: items(config, None, sockets),
+            adverts: packets(config, Some(config.priority), sockets),
+            resignations: packets(config, None, sockets),
         }
     }
 
@@ -64,17 +64,17 @@ impl Prepared {
         resign: bool,
         family: Family,
         sockets: &LinkSockets,
-        trust: &mut Trust,
-    ) -> Sent {
-        let mut sent = Sent::default();
+        peer_authentication: &mut PeerAuthentication,
+    ) -> SendOutcome {
+        let mut sent = SendOutcome::default();
         let Ok(raw) = sockets.family(family) else { return sent };
-        for item in if resign { &mut self.resignations } else { &mut self.adverts } {
-            let bytes = match &mut item.content {
-                Content::Whole(bytes) => Some(&bytes[..]),
-                Content::Signed(template) => template.sign(|subject| trust.sign(subject)),
+        for packet in if resign { &mut self.resignations } else { &mut self.adverts } {
+            let bytes = match &mut packet.content {
+                PacketContent::Whole(bytes) => Some(&bytes[..]),
+                PacketContent::Signed(template) => template.sign(|data| peer_authentication.sign(data)),
             };
-            let outcome = bytes.map(|bytes| match &item.via {
-                Via::Packet(target) => raw.outlet.send(bytes, target),
+            let outcome = bytes.map(|bytes| match &packet.via {
+                Via::Packet(target) => raw.sender.send(bytes, target),
                 Via::Frame => sockets.frames.send(bytes),
             });
             match outcome {
@@ -90,7 +90,7 @@ impl Prepared {
     }
 }
 
-fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSockets) -> Vec<Item> {
+fn packets(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSockets) -> Vec<PreparedPacket> {
     let (ttl, destinations) = match &config.transport {
         Transport::Multicast { .. } => (wire::TTL, config.group().into_iter().collect::<BTreeSet<_>>()),
         Transport::Unicast { ttl, .. } => (*ttl, config.peers.clone()),
@@ -98,8 +98,8 @@ fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSocket
     let family = config.family();
     let Ok(raw) = sockets.family(family) else { return Vec::new() };
     let paths = destinations.into_iter().filter_map(|destination| Path::new(config.source, destination));
-    let trailer = if config.signs() { TRAILER } else { 0 };
-    let mut items = Vec::new();
+    let trailer = if config.signs() { TRAILER_LENGTH } else { 0 };
+    let mut packets = Vec::new();
     for path in paths {
         for version in config.versions.sent() {
             let capacity = AddressList::capacity(family, *version, sockets.mtu(), trailer);
@@ -114,17 +114,17 @@ fn items(config: &RouterConfig, priority: Option<Priority>, sockets: &LinkSocket
             let (lead, via) = match group_mac(path.destination()) {
                 Some(group) if config.hold == Hold::Vmac => (header(group, config.vrid, family), Via::Frame),
                 // To a single peer, whose link-layer address only the kernel knows, the interface's own address leads.
-                Some(_) | None => (Vec::new(), Via::Packet(raw.outlet.target(path))),
+                Some(_) | None => (Vec::new(), Via::Packet(raw.sender.target(path))),
             };
             let content = if config.signs() {
-                Content::Signed(Template::new(&advert, *version, config.checksum, &lead))
+                PacketContent::Signed(AdvertTemplate::new(&advert, *version, config.checksum, &lead))
             } else {
-                Content::Whole([lead, advert.datagram(*version, config.checksum)].concat())
+                PacketContent::Whole([lead, advert.datagram(*version, config.checksum)].concat())
             };
-            items.push(Item { content, via });
+            packets.push(PreparedPacket { content, via });
         }
     }
-    items
+    packets
 }
 
 /// Of the frame of an advert.

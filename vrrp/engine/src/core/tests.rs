@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::process::Command;
 
-use windlass_vrrp::auth::{AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Window};
+use windlass_vrrp::auth::{AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Window};
 use windlass_vrrp::wire::{AddressList, Advert, Checksum, GROUP_V4, GROUP_V6, Path};
 use windlass_vrrp::{Family, Interval, Priority, State, Version, Vrid};
 
@@ -12,7 +12,7 @@ use crate::config::{Hold, RouterConfig};
 use crate::interfaces;
 use crate::links::{LinkState, Sources};
 use crate::netlink::tests::in_namespace;
-use crate::sockets::{LinkSockets, Outlet};
+use crate::sockets::{AdvertSender, LinkSockets};
 use crate::status::RouterStatus;
 
 const VRIDS: u8 = 20;
@@ -43,12 +43,12 @@ fn routers(interface: &str, host: u8, priority: u8) -> Vec<RouterConfig> {
 fn authentication() -> Authentication {
     let keyring = Keyring::new(KeyId::new(1).unwrap(), Key::new(&[1; 32]).unwrap());
     let anti_replay = AntiReplay::Window(Window::from_seconds(300).unwrap());
-    Authentication { keyring, mode: Mode::Enforce, anti_replay }
+    Authentication { keyring, mode: AuthMode::Enforce, anti_replay }
 }
 
 /// A cable with its ends in this namespace.
 fn lay_cable() {
-    // With addresses: what the kernel refuses to send is told, and telling costs.
+    // With addresses: what the kernel refuses to send is reported, and reports cost.
     for arguments in [
         "link add name end-a type veth peer name end-b",
         "link set end-a up",
@@ -68,10 +68,10 @@ fn core(interface: &str, host: u8, routers: Vec<RouterConfig>) -> (Core, Arc<Inb
     let sources = Sources { usable: vec![source(4, host), source(6, host)], unusable: Vec::new() };
     let inbox = Arc::new(Inbox::new().unwrap());
     inbox.link(interface.to_owned(), LinkState::Usable { sockets, sources });
-    inbox.desire(routers);
-    let (roster, (sink, _)) =
-        (Arc::new(Roster::new().unwrap()), crate::delivery::start(Box::new(|_| {})).unwrap());
-    (Core::new(roster, Arc::clone(&inbox), sink, Arc::default(), true).unwrap(), inbox)
+    inbox.apply(routers);
+    let (shared, (event_sender, _)) =
+        (Arc::new(SharedState::new().unwrap()), crate::event_thread::start(Box::new(|_| {})).unwrap());
+    (Core::new(shared, Arc::clone(&inbox), event_sender, Arc::default(), true).unwrap(), inbox)
 }
 
 fn statuses(core: &Core) -> Vec<RouterStatus> {
@@ -93,13 +93,13 @@ fn run_until(core: &mut Core, state: State) {
 /// Adverts sent and received, and times that a router became Active.
 fn traffic(core: &Core) -> (u64, u64) {
     let counters = statuses(core).into_iter().map(|status| status.counters);
-    counters.fold((0, 0), |(adverts, tenures), c| {
-        (adverts + c.adverts_sent + c.adverts_received, tenures + c.became_active)
+    counters.fold((0, 0), |(adverts, takeovers), c| {
+        (adverts + c.adverts_sent + c.adverts_received, takeovers + c.became_active)
     })
 }
 
 /// Allocations while at least 200 adverts were sent or received, after as many: hearing a peer for the first time costs. On
-/// a busy machine routers may oversleep, and telling of that costs: then it is measured again.
+/// a busy machine routers may stall, and telling of that costs: then it is measured again.
 fn allocations(core: &mut Core, state: State) -> u64 {
     for _ in 0..50 {
         run_until(core, state);
@@ -107,13 +107,13 @@ fn allocations(core: &mut Core, state: State) -> u64 {
         while traffic(core).0 < found + 200 {
             core.round();
         }
-        let (begun, tenures) = traffic(core);
+        let (begun, takeovers) = traffic(core);
         let mut allocations = 0;
         while traffic(core).0 < begun + 200 {
             let used = allocation_counter::measure(|| (0..10).for_each(|_| assert!(!core.round())));
             allocations += used.count_total;
         }
-        if traffic(core).1 == tenures && statuses(core).iter().all(|s| s.state == state) {
+        if traffic(core).1 == takeovers && statuses(core).iter().all(|s| s.state == state) {
             return allocations;
         }
     }
@@ -145,9 +145,9 @@ fn path(family: Family, host: u8) -> Path {
 }
 
 /// Sends adverts from these hosts' addresses, with VRID 1.
-fn send(outlet: &Outlet, family: Family, hosts: impl IntoIterator<Item = u8>) {
+fn send(sender: &AdvertSender, family: Family, hosts: impl IntoIterator<Item = u8>) {
     for host in hosts {
-        outlet.send(&advert(path(family, host)), &outlet.target(path(family, host))).unwrap();
+        sender.send(&advert(path(family, host)), &sender.target(path(family, host))).unwrap();
     }
 }
 
@@ -180,7 +180,7 @@ fn sleep_beyond(time: Time) {
 }
 
 /// Whether a Backup that is run now, this long after it was due, would listen once more in any case.
-fn is_overslept(due: Time) -> bool {
+fn is_stalled(due: Time) -> bool {
     clock::now().since(due) > Duration::from_millis(300)
 }
 
@@ -189,19 +189,19 @@ fn is_overslept(due: Time) -> bool {
 /// listen once more in any case.
 fn stays_backup(behind: usize) -> Option<bool> {
     let (mut backup, due, ends) = backup(Family::V4);
-    let outlet = &ends.family(Family::V4).unwrap().outlet;
-    send(outlet, Family::V4, std::iter::repeat_n(77, behind).chain([1]));
+    let sender = &ends.family(Family::V4).unwrap().sender;
+    send(sender, Family::V4, std::iter::repeat_n(77, behind).chain([1]));
     sleep_beyond(due);
     let mut stayed = true;
     for _ in 0..10_000 {
-        if is_overslept(due) {
+        if is_stalled(due) {
             return None;
         }
         backup.round();
         let status = statuses(&backup).remove(0);
         stayed &= status.counters.became_active == 0;
         if status.counters.adverts_received == 1 {
-            assert_eq!(status.counters.strangers, behind as u64);
+            assert_eq!(status.counters.foreign_adverts, behind as u64);
             return Some(stayed);
         }
     }
@@ -228,13 +228,13 @@ fn an_advert_that_waits_is_read_before_its_absence_is_believed() {
 /// were read by then? `None` as above.
 fn takes_over_before_strangers(family: Family) -> Option<(u64, u64)> {
     let (mut backup, due, ends) = backup(family);
-    let outlet = &ends.family(family).unwrap().outlet;
-    // What was stamped within a millisecond is not believed to have come in order.
+    let sender = &ends.family(family).unwrap().sender;
+    // What was stamped within a millisecond is not known to have come in order.
     sleep_beyond(due + Duration::from_millis(2));
-    send(outlet, family, [77; 1000]);
+    send(sender, family, [77; 1000]);
     backup.round();
     let counters = statuses(&backup).remove(0).counters;
-    (!is_overslept(due)).then_some((counters.became_active, counters.strangers))
+    (!is_stalled(due)).then_some((counters.became_active, counters.foreign_adverts))
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn a_silence_that_a_flood_followed_is_believed_before_the_flood_is_read() {
 /// A Backup that was due after exactly as many strangers came as a round reads: did it take over in the first round?
 fn takes_over_behind_a_full_round() -> Option<u64> {
     let (mut backup, due, ends) = backup(Family::V4);
-    send(&ends.family(Family::V4).unwrap().outlet, Family::V4, [77; 256]);
+    send(&ends.family(Family::V4).unwrap().sender, Family::V4, [77; 256]);
     sleep_beyond(due);
     backup.round();
-    (!is_overslept(due)).then(|| statuses(&backup).remove(0).counters.became_active)
+    (!is_stalled(due)).then(|| statuses(&backup).remove(0).counters.became_active)
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn an_interface_has_the_same_few_sockets_whatever_runs_on_it() {
         };
         let (mut all, _inbox) = core("end-a", 1, routers("end-a", 1, 200));
         run_until(&mut all, State::Active);
-        // Adverts in, adverts out, the census.
+        // Adverts in, adverts out, foreign adverts.
         assert_eq!((raw("raw"), raw("raw6")), (3, 3), "of {} routers", statuses(&all).len());
     });
 }
@@ -286,9 +286,9 @@ fn a_thread_that_has_the_inbox_in_hand_keeps_nobody_waiting() {
         let (mut active, inbox) = core("end-a", 1, routers("end-a", 1, 200));
         run_until(&mut active, State::Active);
         let sent = traffic(&active).0;
-        inbox.put(|_| {
+        inbox.send(|_| {
             while traffic(&active).0 < sent + 200 {
-                inbox.bell.write(1).unwrap();
+                inbox.waker.write(1).unwrap();
                 assert!(!active.round());
             }
         });
@@ -309,7 +309,7 @@ fn run_until_all(core: &mut Core, what: &str, there: impl Fn(&[RouterStatus]) ->
         if there(&all) {
             return all;
         }
-        core.inbox.bell.write(1).unwrap();
+        core.inbox.waker.write(1).unwrap();
         core.round();
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -325,10 +325,10 @@ fn a_router_whose_adverts_cannot_be_waited_for_does_not_run_until_they_can() {
     in_namespace(|| {
         lay_cable();
         let (mut core, inbox) = core("end-a", 1, loners());
-        let letters = inbox.take();
-        let LinkState::Usable { sockets, .. } = &letters.links[0].1 else { panic!("usable") };
+        let commands = inbox.take();
+        let LinkState::Usable { sockets, .. } = &commands.links[0].1 else { panic!("usable") };
         let sockets = Arc::clone(sockets);
-        inbox.put(|all| *all = letters);
+        inbox.send(|all| *all = commands);
         let adverts = sockets.family(Family::V4).unwrap().adverts.descriptor();
         // The kernel refuses a descriptor that is there.
         core.poller.add(adverts, u64::MAX - 1).unwrap();
@@ -361,7 +361,7 @@ fn of_two_routers_with_one_vip_the_one_with_the_higher_vrid_is_refused_by_name()
         let greedy = RouterConfig { addresses: [source(4, 101), source(4, 102)].into(), ..first.clone() };
         let (mut core, inbox) = core("end-a", 1, vec![first.clone(), second.clone()]);
         run_until_all(&mut core, "both Active", |all| all.len() == 2 && are_active(all));
-        inbox.desire(vec![second.clone(), greedy]);
+        inbox.apply(vec![second.clone(), greedy]);
         let all = run_until_all(&mut core, "one refused", |all| all[1].error.is_some());
         assert!(are_active(&all[..1]), "{all:#?}");
         assert_eq!((all[1].state, all[1].counters.resignations_sent > 0), (State::Initialize, true));
@@ -369,7 +369,7 @@ fn of_two_routers_with_one_vip_the_one_with_the_higher_vrid_is_refused_by_name()
             all[1].error.as_deref().unwrap(),
             "VRID 2 for IPv4 on end-a: 192.0.2.102 is a VIP of VRID 1 on this interface, too: take it out of one of the two"
         );
-        inbox.desire(vec![first, second]);
+        inbox.apply(vec![first, second]);
         run_until_all(&mut core, "both Active again", are_active);
     });
 }

@@ -48,8 +48,8 @@ const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 const AWAKE: &str = "awake";
 /// Its number in the batch that makes it, beside those of [`Set::ALL`].
 const AWAKE_ID: u32 = 100;
-/// For how long it is believed, in milliseconds.
-const BELIEVED: u64 = 15_000;
+/// How long it counts after it was set, in milliseconds.
+const AWAKE_TIMEOUT_MS: u64 = 15_000;
 
 /// Elements to look up at once: each is answered by a message, and all must fit into the receive buffer.
 const LOOKUPS: usize = 50;
@@ -223,7 +223,7 @@ pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
     batch.add(
         format!("create the set {AWAKE} in the table inet {table}"),
         Operation::NewSet,
-        awake.long(11, BELIEVED),
+        awake.long(11, AWAKE_TIMEOUT_MS),
     );
     for chain in &chains() {
         batch.add(
@@ -256,9 +256,9 @@ fn base_chain(named: Attributes, hook: Option<Hook>) -> Attributes {
 }
 
 /// Changes the sets from what they are to what is wanted.
-pub(super) fn update(table: &str, told: &Guarded, wanted: &Guarded) -> Batch {
+pub(super) fn update(table: &str, installed: &Guarded, wanted: &Guarded) -> Batch {
     let mut batch = Batch::default();
-    change(&mut batch, table, told, wanted);
+    change(&mut batch, table, installed, wanted);
     if !batch.is_empty() && !wanted.held.is_empty() {
         say_awake(&mut batch, table);
     }
@@ -283,8 +283,8 @@ fn say_awake(batch: &mut Batch, table: &str) {
     batch.add(&what, Operation::NewElements, set().nest(3, &families));
 }
 
-fn change(batch: &mut Batch, table: &str, told: &Guarded, wanted: &Guarded) {
-    for set in Set::ALL.into_iter().filter(|set| !set.is_untouched(told, wanted)) {
+fn change(batch: &mut Batch, table: &str, installed: &Guarded, wanted: &Guarded) {
+    for set in Set::ALL.into_iter().filter(|set| !set.is_untouched(installed, wanted)) {
         let mut add = |what, operation, elements: BTreeSet<Element>| {
             let elements: Vec<&Element> = elements.iter().collect();
             for piece in elements.chunks(set.elements_in_a_message()) {
@@ -292,8 +292,8 @@ fn change(batch: &mut Batch, table: &str, told: &Guarded, wanted: &Guarded) {
                 batch.add(what, operation, of_set(table, set).nest(3, &set::encode(piece.iter().copied())));
             }
         };
-        add("delete elements from", Operation::DeleteElements, set.missing(told, wanted));
-        add("add elements to", Operation::NewElements, set.missing(wanted, told));
+        add("delete elements from", Operation::DeleteElements, set.missing(installed, wanted));
+        add("add elements to", Operation::NewElements, set.missing(wanted, installed));
     }
 }
 

@@ -88,11 +88,11 @@ impl Set {
         } else {
             Part { kind: IPV6_ADDRESS, length: 16 }
         };
-        let door = [address, Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
+        let port = [address, Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
         match self {
             Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 => vec![address],
-            Self::Restricted4 | Self::Restricted6 => door.to_vec(),
-            Self::Sources4 | Self::Sources6 => [door.as_slice(), &[address]].concat(),
+            Self::Restricted4 | Self::Restricted6 => port.to_vec(),
+            Self::Sources4 | Self::Sources6 => [port.as_slice(), &[address]].concat(),
         }
     }
 
@@ -163,7 +163,7 @@ impl Set {
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
         let own = |address: &IpAddr| self.owns(address);
         let restrictions = guarded.restrictions.iter().filter(|(address, ..)| own(address));
-        let door = |address, protocol: u8, port: u16| {
+        let port = |address, protocol: u8, port: u16| {
             let [high, low] = port.to_be_bytes();
             [octets(address).as_slice(), &[protocol, 0, 0, 0], &[high, low, 0, 0]].concat()
         };
@@ -171,12 +171,12 @@ impl Set {
             Self::Vips4 | Self::Vips6 => self.addresses(guarded.vips.iter()),
             Self::Held4 | Self::Held6 => self.addresses(guarded.held.iter()),
             Self::Restricted4 | Self::Restricted6 => restrictions
-                .map(|(address, at, _)| Element::of(door(address, at.protocol.number(), at.port)))
+                .map(|(address, at, _)| Element::of(port(address, at.protocol.number(), at.port)))
                 .collect(),
             Self::Sources4 | Self::Sources6 => restrictions
                 .flat_map(|(address, at, sources)| {
-                    let door = door(address, at.protocol.number(), at.port);
-                    sources.iter().map(move |range| Element::from_range(&door, *range))
+                    let port = port(address, at.protocol.number(), at.port);
+                    sources.iter().map(move |range| Element::from_range(&port, *range))
                 })
                 .collect(),
         }
@@ -189,8 +189,8 @@ impl Element {
     }
 
     /// Packets to this port from this range.
-    fn from_range(door: &[u8], range: IpNet) -> Self {
-        let [key, end] = [range.network(), range.broadcast()].map(|one| [door, &octets(one)].concat());
+    fn from_range(port: &[u8], range: IpNet) -> Self {
+        let [key, end] = [range.network(), range.broadcast()].map(|one| [port, &octets(one)].concat());
         Self { key, end }
     }
 

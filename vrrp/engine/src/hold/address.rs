@@ -9,11 +9,11 @@ use netlink_packet_route::address::AddressFlags;
 use nix::errno::Errno;
 use windlass_vrrp::Time;
 
-use super::bindings::{Bindings, Place, Step, lifetime};
-use super::occupants::Occupants;
-use super::orders::order;
+use super::bindings::{AddressOp, Binding, Bindings, lifetime};
+use super::foreign_addresses::ForeignAddresses;
+use super::messages::message_of;
 use crate::clock;
-use crate::netlink::{Address, Change, NetlinkError, Refusal, Route};
+use crate::netlink::{Address, Change, NetlinkError, Refusal, RouteSocket};
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +22,11 @@ mod tests;
 const CHUNK: usize = 64;
 /// Time after which a round ends, so that what is bound is announced while the kernel, which takes the longer the more there
 /// are, binds the rest.
-const TURN: Duration = Duration::from_millis(250);
+const ROUND_LIMIT: Duration = Duration::from_millis(250);
 
 /// How this engine's addresses are told from others'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Marks {
+enum Ownership {
     /// By the tag, as long as nothing else is known.
     Tag,
     /// The kernel (before 5.18) keeps no tag: by what this process has bound and by their form.
@@ -36,18 +36,18 @@ enum Marks {
 /// The addresses of this engine.
 pub(super) struct Addresses {
     tag: u8,
-    marks: Marks,
-    /// Whether `marks` is known to be right.
-    marks_seen: bool,
+    ownership: Ownership,
+    /// Whether `ownership` is known to be right.
+    ownership_known: bool,
     bindings: Bindings,
-    occupants: Occupants,
-    /// Own removals that the kernel has not told of yet: not to be taken for another's.
-    leaving: BTreeMap<Place, u32>,
-    /// Those that the kernel has told of. In IPv6 it does so some time after it has taken the order: a worker of its own
+    foreign: ForeignAddresses,
+    /// Own removals that the kernel has not reported yet: not to be taken for another's.
+    removing: BTreeMap<Binding, u32>,
+    /// Those that the kernel has reported. In IPv6 it does so some time after it has taken the request: a worker of its own
     /// makes the route, and what comes before is not received.
-    told: BTreeSet<Place>,
+    confirmed: BTreeSet<Binding>,
     /// Why what is wanted is not bound.
-    obstacles: BTreeMap<Place, String>,
+    bind_errors: BTreeMap<Binding, String>,
 }
 
 impl Addresses {
@@ -55,173 +55,184 @@ impl Addresses {
     pub(super) fn new(tag: u8) -> Self {
         Self {
             tag,
-            marks: Marks::Tag,
-            marks_seen: false,
+            ownership: Ownership::Tag,
+            ownership_known: false,
             bindings: Bindings::default(),
-            occupants: Occupants::default(),
-            leaving: BTreeMap::new(),
-            told: BTreeSet::new(),
-            obstacles: BTreeMap::new(),
+            foreign: ForeignAddresses::default(),
+            removing: BTreeMap::new(),
+            confirmed: BTreeSet::new(),
+            bind_errors: BTreeMap::new(),
         }
     }
 
     /// Removes what an earlier engine of this tag left behind. How many there were.
-    pub(super) fn sweep(&self, route: &mut Route) -> Result<usize, NetlinkError> {
+    pub(super) fn sweep(&self, route: &mut RouteSocket) -> Result<usize, NetlinkError> {
         let left = route.addresses(AddressFamily::Unspec)?.entries;
-        let ours: Vec<_> = left.iter().filter(|address| self.is_ours(address)).map(place_of).collect();
-        let answers =
-            route.batch(ours.iter().map(|place| self.order(Step::Remove(*place), Duration::ZERO)))?;
+        let ours: Vec<_> = left.iter().filter(|address| self.is_ours(address)).map(binding_of).collect();
+        let answers = route
+            .batch(ours.iter().map(|binding| self.message(AddressOp::Remove(*binding), Duration::ZERO)))?;
         Ok(answers.into_iter().flatten().count())
     }
 
     /// Compares what is known with all that the kernel has. What was bound and is gone.
-    pub(super) fn resync(&mut self, route: &mut Route, now: Time) -> Result<Vec<Place>, NetlinkError> {
+    pub(super) fn resync(
+        &mut self,
+        route: &mut RouteSocket,
+        now: Time,
+    ) -> Result<Vec<Binding>, NetlinkError> {
         let all = route.addresses(AddressFamily::Unspec)?.entries;
-        self.leaving.clear();
-        self.occupants = Occupants::default();
+        self.removing.clear();
+        self.foreign = ForeignAddresses::default();
         let mut ours = BTreeSet::new();
         for address in &all {
             if self.is_ours(address) {
-                ours.insert(place_of(address));
+                ours.insert(binding_of(address));
             } else {
-                self.see_other(address);
+                self.note_foreign(address);
             }
         }
-        self.told.clone_from(&ours);
-        let gone: Vec<Place> = self.bindings.bound().filter(|place| !ours.contains(place)).copied().collect();
-        Ok(gone.into_iter().filter(|place| self.bindings.lost(*place, now)).collect())
+        self.confirmed.clone_from(&ours);
+        let gone: Vec<Binding> =
+            self.bindings.bound().filter(|binding| !ours.contains(binding)).copied().collect();
+        Ok(gone.into_iter().filter(|binding| self.bindings.lost(*binding, now)).collect())
     }
 
-    /// Takes in what the kernel tells. The place of an address of ours that somebody removed.
-    pub(super) fn hear(&mut self, change: &Change, now: Time) -> Option<Place> {
+    /// Applies a change that the kernel reports. Returns an address of ours that somebody removed.
+    pub(super) fn apply_change(&mut self, change: &Change, now: Time) -> Option<Binding> {
         match change {
             Change::Link(_) => None,
             Change::LinkGone(index) => {
-                self.occupants.leave_interface(*index);
-                self.told.retain(|place| place.interface != *index);
-                let gone: Vec<Place> =
-                    self.bindings.bound().filter(|place| place.interface == *index).copied().collect();
-                for place in &gone {
-                    self.bindings.cede(place);
+                self.foreign.remove_interface(*index);
+                self.confirmed.retain(|binding| binding.interface != *index);
+                let gone: Vec<Binding> =
+                    self.bindings.bound().filter(|binding| binding.interface == *index).copied().collect();
+                for binding in &gone {
+                    self.bindings.release(binding);
                 }
                 None
             }
             Change::Address(address) if self.is_ours(address) => {
-                self.occupants.leave(place_of(address), address.prefix);
-                self.told.insert(place_of(address));
+                self.foreign.remove(binding_of(address), address.prefix);
+                self.confirmed.insert(binding_of(address));
                 None
             }
             Change::Address(address) => {
-                self.see_other(address);
+                self.note_foreign(address);
                 None
             }
             Change::AddressGone(address) if self.is_ours(address) => {
-                let place = place_of(address);
-                self.told.remove(&place);
-                match self.leaving.get_mut(&place) {
-                    Some(1) => drop(self.leaving.remove(&place)),
+                let binding = binding_of(address);
+                self.confirmed.remove(&binding);
+                match self.removing.get_mut(&binding) {
+                    Some(1) => drop(self.removing.remove(&binding)),
                     Some(count) => *count -= 1,
-                    None => return self.bindings.lost(place, now).then_some(place),
+                    None => return self.bindings.lost(binding, now).then_some(binding),
                 }
                 None
             }
             Change::AddressGone(address) => {
-                self.occupants.leave(place_of(address), address.prefix);
+                self.foreign.remove(binding_of(address), address.prefix);
                 None
             }
         }
     }
 
-    /// Binds exactly `wanted`, as far as others' addresses and the kernel let it. `permits` is asked right before each order
+    /// Binds exactly `wanted`, as far as others' addresses and the kernel let it. `permits` is asked right before each request
     /// that binds. Whether there is more to do.
     pub(super) fn settle(
         &mut self,
-        wanted: &BTreeSet<Place>,
-        permits: &dyn Fn(&Place) -> bool,
-        route: &mut Route,
+        wanted: &BTreeSet<Binding>,
+        permits: &dyn Fn(&Binding) -> bool,
+        route: &mut RouteSocket,
     ) -> Result<bool, NetlinkError> {
         let now = clock::now();
-        self.obstacles.retain(|place, _| wanted.contains(place) && !self.bindings.holds(place));
+        self.bind_errors.retain(|binding, _| wanted.contains(binding) && !self.bindings.holds(binding));
         let mut free = BTreeSet::new();
-        for place in wanted {
-            if let Some(objection) = self.objection(place, now) {
-                self.obstacles.insert(*place, objection);
+        for binding in wanted {
+            if let Some(conflict) = self.conflict(binding, now) {
+                self.bind_errors.insert(*binding, conflict);
             } else {
-                free.insert(*place);
+                free.insert(*binding);
             }
         }
         self.bindings.forget(&free, now);
         let lifetime = lifetime(&free);
-        let steps = self.bindings.steps(&free, now);
-        let mut rest = steps.len();
-        for chunk in steps.chunks(CHUNK) {
-            if clock::now().since(now) > TURN {
+        let ops = self.bindings.ops(&free, now);
+        let mut rest = ops.len();
+        for chunk in ops.chunks(CHUNK) {
+            if clock::now().since(now) > ROUND_LIMIT {
                 break;
             }
             rest -= chunk.len();
-            let permitted = |step: &&Step| match step {
-                Step::Add(place) | Step::Renew(place) => permits(place),
-                Step::Remove(_) => true,
+            let permitted = |op: &&AddressOp| match op {
+                AddressOp::Add(binding) | AddressOp::Renew(binding) => permits(binding),
+                AddressOp::Remove(_) => true,
             };
-            let steps: Vec<Step> = chunk.iter().filter(permitted).copied().collect();
-            self.carry_out(steps, lifetime, route)?;
+            let ops: Vec<AddressOp> = chunk.iter().filter(permitted).copied().collect();
+            self.carry_out(ops, lifetime, route)?;
         }
         Ok(rest > 0)
     }
 
     fn carry_out(
         &mut self,
-        steps: Vec<Step>,
+        ops: Vec<AddressOp>,
         lifetime: Duration,
-        route: &mut Route,
+        route: &mut RouteSocket,
     ) -> Result<(), NetlinkError> {
         let now = clock::now();
-        let answers = route.batch(steps.iter().map(|step| self.order(*step, lifetime)))?;
+        let answers = route.batch(ops.iter().map(|op| self.message(*op, lifetime)))?;
         let (mut done, mut existing) = (Vec::new(), Vec::new());
-        for (step, answer) in steps.into_iter().zip(answers) {
-            match (step, answer) {
-                (Step::Remove(place), Ok(())) => {
-                    *self.leaving.entry(place).or_default() += 1;
-                    done.push(step);
+        for (op, answer) in ops.into_iter().zip(answers) {
+            match (op, answer) {
+                (AddressOp::Remove(binding), Ok(())) => {
+                    *self.removing.entry(binding).or_default() += 1;
+                    done.push(op);
                 }
                 // Expired, or its interface is gone: as good as removed.
-                (Step::Remove(_), Err(_)) | (Step::Add(_) | Step::Renew(_), Ok(())) => done.push(step),
-                (Step::Add(place), Err(Refusal { errno: Errno::EEXIST, .. })) => existing.push(place),
-                (Step::Add(_) | Step::Renew(_), Err(refusal)) => self.refuse(step, refusal.to_string(), now),
+                (AddressOp::Remove(_), Err(_)) | (AddressOp::Add(_) | AddressOp::Renew(_), Ok(())) => {
+                    done.push(op);
+                }
+                (AddressOp::Add(binding), Err(Refusal { errno: Errno::EEXIST, .. })) => {
+                    existing.push(binding);
+                }
+                (AddressOp::Add(_) | AddressOp::Renew(_), Err(refusal)) => {
+                    self.refuse(op, refusal.to_string(), now);
+                }
             }
         }
         self.succeed(&done, lifetime, now);
-        self.learn_marks(&done, route)?;
+        self.learn_ownership(&done, route)?;
         if existing.is_empty() { Ok(()) } else { self.adopt(&existing, lifetime, route, now) }
     }
 
     /// Addresses that are there already: ours are renewed, others are left alone.
     fn adopt(
         &mut self,
-        existing: &[Place],
+        existing: &[Binding],
         lifetime: Duration,
-        route: &mut Route,
+        route: &mut RouteSocket,
         now: Time,
     ) -> Result<(), NetlinkError> {
         let all = route.addresses(AddressFamily::Unspec)?.entries;
         let (ours, others): (Vec<&Address>, Vec<&Address>) =
             all.iter().partition(|address| self.is_ours(address));
         for address in others {
-            self.see_other(address);
+            self.note_foreign(address);
         }
-        let ours: BTreeSet<Place> = ours.into_iter().map(place_of).collect();
-        for place in existing {
-            let renewal = Step::Renew(*place);
-            if ours.contains(place) {
-                self.told.insert(*place);
-                let (message, flags) = self.order(renewal, lifetime);
+        let ours: BTreeSet<Binding> = ours.into_iter().map(binding_of).collect();
+        for binding in existing {
+            let renewal = AddressOp::Renew(*binding);
+            if ours.contains(binding) {
+                self.confirmed.insert(*binding);
+                let (message, flags) = self.message(renewal, lifetime);
                 match route.request(message, flags) {
                     Ok(()) => self.succeed(&[renewal], lifetime, now),
                     Err(error) => self.refuse(renewal, error.to_string(), now),
                 }
             } else {
-                let gone = || format!("another's {} was on the interface and is gone", place.address);
-                let reason = self.occupants.objection(place).unwrap_or_else(gone);
+                let gone = || format!("another's {} was on the interface and is gone", binding.address);
+                let reason = self.foreign.conflict(binding).unwrap_or_else(gone);
                 self.refuse(renewal, reason, now);
             }
         }
@@ -229,81 +240,83 @@ impl Addresses {
     }
 
     /// Looks, once, whether the kernel keeps the tag of what was bound.
-    fn learn_marks(&mut self, done: &[Step], route: &mut Route) -> Result<(), NetlinkError> {
-        let added = done.iter().find_map(|step| match step {
-            Step::Add(place) => Some(*place),
-            Step::Renew(_) | Step::Remove(_) => None,
+    fn learn_ownership(&mut self, done: &[AddressOp], route: &mut RouteSocket) -> Result<(), NetlinkError> {
+        let added = done.iter().find_map(|op| match op {
+            AddressOp::Add(binding) => Some(*binding),
+            AddressOp::Renew(_) | AddressOp::Remove(_) => None,
         });
-        let Some(added) = added.filter(|_| !self.marks_seen) else { return Ok(()) };
+        let Some(added) = added.filter(|_| !self.ownership_known) else { return Ok(()) };
         let all = route.addresses(AddressFamily::Unspec)?.entries;
-        self.learn_marks_from(added, &all);
+        self.learn_ownership_from(added, &all);
         Ok(())
     }
 
-    fn learn_marks_from(&mut self, added: Place, all: &[Address]) {
-        let Some(found) = all.iter().find(|address| place_of(address) == added && is_host(address)) else {
+    fn learn_ownership_from(&mut self, added: Binding, all: &[Address]) {
+        let Some(found) = all.iter().find(|address| binding_of(address) == added && is_host(address)) else {
             return;
         };
-        self.marks_seen = true;
+        self.ownership_known = true;
         if found.protocol != self.tag && is_like_ours(found) {
             tracing::warn!(
                 "this kernel keeps no origin of addresses (IFA_PROTO, Linux 5.18): VIPs that a killed engine leaves behind \
                  are not swept at the next start but expire by themselves, and are in the way until then"
             );
-            self.marks = Marks::Memory;
+            self.ownership = Ownership::Memory;
         }
     }
 
-    fn succeed(&mut self, steps: &[Step], lifetime: Duration, now: Time) {
-        self.bindings.succeeded(steps, lifetime, now);
-        for step in steps {
-            match step {
-                Step::Add(place) | Step::Renew(place) | Step::Remove(place) => {
-                    self.obstacles.remove(place);
+    fn succeed(&mut self, ops: &[AddressOp], lifetime: Duration, now: Time) {
+        self.bindings.succeeded(ops, lifetime, now);
+        for op in ops {
+            match op {
+                AddressOp::Add(binding) | AddressOp::Renew(binding) | AddressOp::Remove(binding) => {
+                    self.bind_errors.remove(binding);
                 }
             }
         }
     }
 
-    fn refuse(&mut self, step: Step, reason: String, now: Time) {
-        self.bindings.refused(step, now);
-        match step {
-            Step::Add(place) | Step::Renew(place) => drop(self.obstacles.insert(place, reason)),
-            Step::Remove(_) => {}
+    fn refuse(&mut self, op: AddressOp, reason: String, now: Time) {
+        self.bindings.refused(op, now);
+        match op {
+            AddressOp::Add(binding) | AddressOp::Renew(binding) => {
+                drop(self.bind_errors.insert(binding, reason));
+            }
+            AddressOp::Remove(_) => {}
         }
     }
 
-    fn see_other(&mut self, address: &Address) {
-        let place = place_of(address);
-        self.occupants.enter(place, address.prefix);
+    fn note_foreign(&mut self, address: &Address) {
+        let binding = binding_of(address);
+        self.foreign.insert(binding, address.prefix);
         if is_host(address) {
             // Made over to somebody else, as `ip addr change` does.
-            self.bindings.cede(&place);
+            self.bindings.release(&binding);
         }
     }
 
     /// Whether it is bound and the kernel receives on it.
-    pub(super) fn serves(&self, place: &Place) -> bool {
-        self.bindings.holds(place) && (place.address.is_ipv4() || self.told.contains(place))
+    pub(super) fn serves(&self, binding: &Binding) -> bool {
+        self.bindings.holds(binding) && (binding.address.is_ipv4() || self.confirmed.contains(binding))
     }
 
     /// Why what is wanted is not bound.
-    pub(super) fn obstacle(&self, place: &Place) -> Option<&str> {
-        self.obstacles.get(place).map(String::as_str)
+    pub(super) fn bind_error(&self, binding: &Binding) -> Option<&str> {
+        self.bind_errors.get(binding).map(String::as_str)
     }
 
     /// Why others on this node keep it from being bound, wanted or not.
-    pub(super) fn objection(&self, place: &Place, now: Time) -> Option<String> {
+    pub(super) fn conflict(&self, binding: &Binding, now: Time) -> Option<String> {
         let removed = || {
-            let address = place.address;
-            self.bindings.is_given_up(place, now).then(|| {
+            let address = binding.address;
+            self.bindings.is_given_up(binding, now).then(|| {
                 format!(
                     "something on this node removed {address} from the interface again and again: find it (`ip monitor \
                      address`; often it is the network's manager) and have it leave alone what it did not put there"
                 )
             })
         };
-        self.occupants.objection(place).or_else(removed)
+        self.foreign.conflict(binding).or_else(removed)
     }
 
     /// Whether nothing is bound.
@@ -312,8 +325,8 @@ impl Addresses {
     }
 
     /// Shortest pause between two rounds without cause.
-    pub(super) fn breath(&self) -> Duration {
-        self.bindings.breath()
+    pub(super) fn gathering_time(&self) -> Duration {
+        self.bindings.gathering_time()
     }
 
     /// When there is something to do if nothing changes until `now`.
@@ -321,25 +334,25 @@ impl Addresses {
         self.bindings.due(now)
     }
 
-    fn order(&self, step: Step, lifetime: Duration) -> (netlink_packet_route::RouteNetlinkMessage, u16) {
-        order(step, lifetime, self.tag)
+    fn message(&self, op: AddressOp, lifetime: Duration) -> (netlink_packet_route::RouteNetlinkMessage, u16) {
+        message_of(op, lifetime, self.tag)
     }
 
     fn is_ours(&self, address: &Address) -> bool {
         is_host(address)
-            && match self.marks {
-                Marks::Tag => address.protocol == self.tag,
-                Marks::Memory => {
-                    let place = place_of(address);
-                    let known = self.bindings.holds(&place) || self.leaving.contains_key(&place);
+            && match self.ownership {
+                Ownership::Tag => address.protocol == self.tag,
+                Ownership::Memory => {
+                    let binding = binding_of(address);
+                    let known = self.bindings.holds(&binding) || self.removing.contains_key(&binding);
                     known && is_like_ours(address)
                 }
             }
     }
 }
 
-fn place_of(address: &Address) -> Place {
-    Place { interface: address.index, address: address.ip }
+fn binding_of(address: &Address) -> Binding {
+    Binding { interface: address.index, address: address.ip }
 }
 
 fn is_host(address: &Address) -> bool {

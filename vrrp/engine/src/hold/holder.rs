@@ -1,4 +1,4 @@
-//! One round of the thread: what is wanted, what is there, what is told.
+//! One round of the thread: what is wanted, what is there, what is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,17 +9,17 @@ use windlass_vrrp::Time;
 
 use super::Settings;
 use super::address::Addresses;
-use super::bindings::Place;
-use super::claim::Claim;
-use super::guarding::Guarding;
-use super::kernel::{Heard, Kernel};
-use super::report::{Report, Way};
-use super::vmac::{Devices, Obstacle};
+use super::bindings::Binding;
+use super::guard_keeper::GuardKeeper;
+use super::netlink::{KernelChanges, NetlinkSockets};
+use super::report::{HoldState, Report};
+use super::request::BindingRequest;
+use super::vmac::{DeviceError, Devices};
 use crate::clock;
 use crate::config::RouterKey;
-use crate::delivery::Sink;
+use crate::event_thread::EventSender;
 use crate::inbox::Inbox;
-use crate::netlink::{NetlinkError, Route};
+use crate::netlink::{NetlinkError, RouteSocket};
 use crate::restriction::{GuardStatus, Restrictions};
 
 /// Pause after netlink failed.
@@ -32,17 +32,17 @@ const NO_GUARD: &str = "the guard is switched off: start the engine with `Option
 pub(super) struct Holder<'a> {
     net_admin: bool,
     /// Opened when the first router binds addresses.
-    kernel: Option<Kernel>,
+    netlink: Option<NetlinkSockets>,
     addresses: Addresses,
     devices: Devices,
-    guarding: Option<Guarding>,
+    guard_keeper: Option<GuardKeeper>,
     report: Report<'a>,
 }
 
 /// How a round went.
 pub(super) struct Round {
     /// What is bound has changed.
-    pub(super) news: bool,
+    pub(super) changed: bool,
     /// Netlink failed: the round is to be repeated.
     pub(super) failed: bool,
     /// There is more to do than one round does.
@@ -50,12 +50,12 @@ pub(super) struct Round {
 }
 
 impl<'a> Holder<'a> {
-    pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a Sink) -> Self {
+    pub(super) fn new(settings: &Settings, inbox: &'a Inbox, events: &'a EventSender) -> Self {
         let addresses = Addresses::new(settings.tag.get());
         let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
-        let guarding = settings.guard.then(|| Guarding::new(settings.table.clone(), clock::now()));
-        Self { net_admin: settings.net_admin, kernel: None, addresses, devices, guarding, report }
+        let guard_keeper = settings.guard.then(|| GuardKeeper::new(settings.table.clone(), clock::now()));
+        Self { net_admin: settings.net_admin, netlink: None, addresses, devices, guard_keeper, report }
     }
 
     /// Removes what an earlier engine left behind.
@@ -63,7 +63,7 @@ impl<'a> Holder<'a> {
         if !self.net_admin {
             return;
         }
-        let swept = Route::open()
+        let swept = RouteSocket::open()
             .and_then(|mut route| Ok((self.addresses.sweep(&mut route)?, self.devices.sweep(&mut route)?)));
         match swept {
             Ok((0, 0)) => {}
@@ -81,54 +81,58 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Readable when the kernel has told something.
-    pub(super) fn hearing(&self) -> Option<BorrowedFd<'_>> {
-        self.kernel.as_ref().map(AsFd::as_fd)
+    /// Readable when the kernel has reported a change.
+    pub(super) fn monitor_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.netlink.as_ref().map(AsFd::as_fd)
     }
 
-    /// Does what the claims say.
-    pub(super) fn round(&mut self, claims: &mut [Claim], restrictions: &Arc<Restrictions>) -> Round {
-        if let Some(guarding) = &mut self.guarding {
-            guarding.ahead(claims, restrictions, clock::now());
+    /// Binds what the requests ask for.
+    pub(super) fn round(
+        &mut self,
+        requests: &mut [BindingRequest],
+        restrictions: &Arc<Restrictions>,
+    ) -> Round {
+        if let Some(guard_keeper) = &mut self.guard_keeper {
+            guard_keeper.before_binding(requests, restrictions, clock::now());
         }
-        let outcome = self.settle(claims);
+        let outcome = self.settle(requests);
         if let Err(error) = &outcome {
-            // What was ordered may or may not have been done: the next round finds out.
+            // What was requested may or may not have been done: the next round finds out.
             tracing::warn!(%error, "cannot put VIPs on interfaces; trying again");
-            self.kernel = None;
+            self.netlink = None;
         }
         let now = clock::now();
-        let keys: BTreeSet<_> = claims.iter().map(|claim| &claim.duty.key).collect();
+        let keys: BTreeSet<_> = requests.iter().map(|request| &request.handle.key).collect();
         self.report.forget(&keys);
-        let mut news = false;
-        for claim in claims.iter() {
-            news |= self.publish(claim, now);
+        let mut changed = false;
+        for request in requests.iter() {
+            changed |= self.publish(request, now);
         }
-        Round { news, failed: outcome.is_err(), more: outcome.unwrap_or_default() }
+        Round { changed, failed: outcome.is_err(), more: outcome.unwrap_or_default() }
     }
 
     /// Lets go of what is left when the last round has unbound everything.
     pub(super) fn end(&mut self) {
-        if let Some(guarding) = &mut self.guarding {
-            guarding.end();
+        if let Some(guard_keeper) = &mut self.guard_keeper {
+            guard_keeper.end();
         }
     }
 
     /// What can wait until the others have been told.
-    pub(super) fn afterwards(&mut self, claims: &[Claim], restrictions: &Arc<Restrictions>) {
-        if let Some(guarding) = &mut self.guarding {
-            guarding.afterwards(claims, restrictions, clock::now());
+    pub(super) fn after_binding(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) {
+        if let Some(guard_keeper) = &mut self.guard_keeper {
+            guard_keeper.after_binding(requests, restrictions, clock::now());
         }
     }
 
     /// Which restrictions are in force.
     pub(super) fn guard_status(&self) -> GuardStatus {
         let off = || GuardStatus { error: Some(NO_GUARD.to_owned()), ..GuardStatus::default() };
-        self.guarding.as_ref().map_or_else(off, Guarding::status)
+        self.guard_keeper.as_ref().map_or_else(off, GuardKeeper::status)
     }
 
     /// Until there is something to do without a cause; `None`: never. Renewals that are due soon after one another go together.
-    pub(super) fn patience(&self, round: &Round) -> Option<Duration> {
+    pub(super) fn wait_time(&self, round: &Round) -> Option<Duration> {
         if round.failed {
             return Some(RETRY);
         }
@@ -136,147 +140,166 @@ impl<'a> Holder<'a> {
             return Some(Duration::ZERO);
         }
         let now = clock::now();
-        let guarding = self.guarding.as_ref().map(Guarding::due);
+        let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
-        let due = own.chain(self.report.due()).chain(guarding).min();
-        due.map(|due| due.since(now).max(self.addresses.breath()))
+        let due = own.chain(self.report.due()).chain(guard_keeper).min();
+        due.map(|due| due.since(now).max(self.addresses.gathering_time()))
     }
 
     /// Whether there is more to do.
-    fn settle(&mut self, claims: &mut [Claim]) -> Result<bool, NetlinkError> {
-        let needed =
-            claims.iter().any(Claim::binds) || !self.addresses.is_empty() || !self.devices.is_empty();
-        let kernel = match self.kernel.take() {
-            Some(kernel) => kernel,
+    fn settle(&mut self, requests: &mut [BindingRequest]) -> Result<bool, NetlinkError> {
+        let needed = requests.iter().any(BindingRequest::binds)
+            || !self.addresses.is_empty()
+            || !self.devices.is_empty();
+        let netlink = match self.netlink.take() {
+            Some(netlink) => netlink,
             None if needed => {
-                let mut kernel = Kernel::open()?;
+                let mut netlink = NetlinkSockets::open()?;
                 // From here on the monitor hears of changes: nothing is missed.
-                let lost = self.addresses.resync(&mut kernel.route, clock::now())?;
-                self.devices.resync(&mut kernel.route)?;
-                self.tell_lost(&lost, claims);
-                kernel
+                let lost = self.addresses.resync(&mut netlink.route, clock::now())?;
+                self.devices.resync(&mut netlink.route)?;
+                self.report_lost(&lost, requests);
+                netlink
             }
             None => return Ok(false),
         };
-        let kernel = self.kernel.insert(kernel);
-        let heard = kernel.hear()?;
-        let lost = Self::take(&mut self.addresses, &mut self.devices, kernel, &heard)?;
+        let netlink = self.netlink.insert(netlink);
+        let kernel_changes = netlink.read_changes()?;
+        let lost = Self::apply_changes(&mut self.addresses, &mut self.devices, netlink, &kernel_changes)?;
         let active = |key: &RouterKey| {
-            let claim = claims.iter().find(|claim| claim.duty.key == *key);
-            claim.is_some_and(|claim| claim.duty.holds(clock::now()))
+            let request = requests.iter().find(|request| request.handle.key == *key);
+            request.is_some_and(|request| request.handle.is_active(clock::now()))
         };
-        self.devices.prepare(claims, &active, &mut kernel.route)?;
-        for claim in claims.iter_mut() {
-            (claim.device, claim.open) = self.devices.of(claim);
+        self.devices.prepare(requests, &active, &mut netlink.route)?;
+        for request in requests.iter_mut() {
+            (request.device, request.device_up) = self.devices.of(request);
         }
         let now = clock::now();
-        let free = |claim: &Claim, place: &Place| {
-            let near = claim.contested().find(|near| near.address == place.address);
-            near.is_none_or(|near| near == *place || self.addresses.objection(&near, now).is_none())
+        let free = |request: &BindingRequest, binding: &Binding| {
+            let parent_binding =
+                request.on_parent().find(|parent_binding| parent_binding.address == binding.address);
+            parent_binding.is_none_or(|parent_binding| {
+                parent_binding == *binding || self.addresses.conflict(&parent_binding, now).is_none()
+            })
         };
-        let wanted = |claim: &Claim| claim.wanted().filter(|place| free(claim, place)).collect::<Vec<_>>();
-        let wanted: BTreeMap<Place, &Claim> = claims
+        let wanted = |request: &BindingRequest| {
+            request.wanted().filter(|binding| free(request, binding)).collect::<Vec<_>>()
+        };
+        let wanted: BTreeMap<Binding, &BindingRequest> = requests
             .iter()
-            .flat_map(|claim| wanted(claim).into_iter().map(move |place| (place, claim)))
+            .flat_map(|request| wanted(request).into_iter().map(move |binding| (binding, request)))
             .collect();
-        let permits = |place: &Place| wanted.get(place).is_some_and(|claim| claim.duty.holds(clock::now()));
+        let permits = |binding: &Binding| {
+            wanted.get(binding).is_some_and(|request| request.handle.is_active(clock::now()))
+        };
         let mut more =
-            self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut kernel.route)?;
-        more |= self.devices.release(&mut kernel.route)?;
-        // The kernel tells of what was just ordered: taken in at once, it does not wake the thread.
-        let heard = kernel.hear()?;
-        let lost_since = Self::take(&mut self.addresses, &mut self.devices, kernel, &heard)?;
-        self.tell_lost(&lost, claims);
-        self.tell_lost(&lost_since, claims);
+            self.addresses.settle(&wanted.keys().copied().collect(), &permits, &mut netlink.route)?;
+        more |= self.devices.release(&mut netlink.route)?;
+        // The kernel reports what was just requested: read at once, it does not wake the thread.
+        let kernel_changes = netlink.read_changes()?;
+        let lost_since =
+            Self::apply_changes(&mut self.addresses, &mut self.devices, netlink, &kernel_changes)?;
+        self.report_lost(&lost, requests);
+        self.report_lost(&lost_since, requests);
         Ok(more)
     }
 
-    fn take(
+    fn apply_changes(
         addresses: &mut Addresses,
         devices: &mut Devices,
-        kernel: &mut Kernel,
-        heard: &Heard,
-    ) -> Result<Vec<Place>, NetlinkError> {
+        netlink: &mut NetlinkSockets,
+        kernel_changes: &KernelChanges,
+    ) -> Result<Vec<Binding>, NetlinkError> {
         let now = clock::now();
-        if heard.lost {
-            devices.resync(&mut kernel.route)?;
-            return addresses.resync(&mut kernel.route, now);
+        if kernel_changes.lost {
+            devices.resync(&mut netlink.route)?;
+            return addresses.resync(&mut netlink.route, now);
         }
-        heard.changes.iter().for_each(|change| devices.hear(change));
-        Ok(heard.changes.iter().filter_map(|change| addresses.hear(change, now)).collect())
+        kernel_changes.changes.iter().for_each(|change| devices.apply_change(change));
+        Ok(kernel_changes.changes.iter().filter_map(|change| addresses.apply_change(change, now)).collect())
     }
 
-    fn tell_lost(&self, lost: &[Place], claims: &[Claim]) {
+    fn report_lost(&self, lost: &[Binding], requests: &[BindingRequest]) {
         if lost.is_empty() {
             return;
         }
         // Whatever removes one address may have removed thousands.
-        let mut by_place: BTreeMap<Place, &Claim> = BTreeMap::new();
-        for claim in claims {
-            for place in claim.wanted() {
-                by_place.entry(place).or_insert(claim);
+        let mut by_binding: BTreeMap<Binding, &BindingRequest> = BTreeMap::new();
+        for request in requests {
+            for binding in request.wanted() {
+                by_binding.entry(binding).or_insert(request);
             }
         }
-        for place in lost {
-            if let Some(claim) = by_place.get(place) {
-                self.report.lost(claim, place.address);
+        for binding in lost {
+            if let Some(request) = by_binding.get(binding) {
+                self.report.lost(request, binding.address);
             }
         }
     }
 
-    /// Tells the others what became of a claim. Whether that is another than before.
-    fn publish(&mut self, claim: &Claim, now: Time) -> bool {
-        if !claim.binds() {
+    /// Publishes what of a request is bound. Whether that is another than before.
+    fn publish(&mut self, request: &BindingRequest, now: Time) -> bool {
+        if !request.binds() {
             return false;
         }
-        let wanted: BTreeSet<Place> = claim.wanted().collect();
-        let held = |place: &&Place| self.addresses.serves(place);
-        let in_place: BTreeSet<_> = wanted.iter().filter(held).map(|place| place.address).collect();
-        for (place, near) in claim.places().zip(claim.contested()) {
-            let objection = self.objection(claim, &near, now);
-            let reason = self.addresses.obstacle(&place).or(objection.as_deref());
-            self.report.address(claim, place.address, reason.filter(|_| wanted.contains(&place)));
+        let wanted: BTreeSet<Binding> = request.wanted().collect();
+        let held = |binding: &&Binding| self.addresses.serves(binding);
+        let bound: BTreeSet<_> = wanted.iter().filter(held).map(|binding| binding.address).collect();
+        for (binding, parent_binding) in request.bindings().zip(request.on_parent()) {
+            let conflict = self.conflict(request, &parent_binding, now);
+            let reason = self.addresses.bind_error(&binding).or(conflict.as_deref());
+            self.report.address(request, binding.address, reason.filter(|_| wanted.contains(&binding)));
         }
-        let way = self.way(claim, &wanted, in_place.is_empty(), now);
-        self.report.way(&claim.duty.key, way, now);
-        let mut news = claim.duty.set_unicast(self.devices.socket_for(claim));
-        if *claim.duty.in_place() != in_place {
-            news = true;
-            claim.duty.set_in_place(in_place);
+        let hold_state = self.hold_state(request, &wanted, bound.is_empty(), now);
+        self.report.hold_state(&request.handle.key, hold_state, now);
+        let mut changed = request.handle.set_unicast(self.devices.socket_for(request));
+        if *request.handle.bound() != bound {
+            changed = true;
+            request.handle.set_bound(bound);
         }
-        news
+        changed
     }
 
     /// Why others on this node keep an address from being bound, on the router's interface or on its device.
-    fn objection(&self, claim: &Claim, near: &Place, now: Time) -> Option<String> {
+    fn conflict(&self, request: &BindingRequest, parent_binding: &Binding, now: Time) -> Option<String> {
         let on_device = || {
-            let place = Place { interface: claim.device?, address: near.address };
-            self.addresses.objection(&place, now)
+            let binding = Binding { interface: request.device?, address: parent_binding.address };
+            self.addresses.conflict(&binding, now)
         };
-        self.addresses.objection(near, now).or_else(on_device)
+        self.addresses.conflict(parent_binding, now).or_else(on_device)
     }
 
-    fn way(&self, claim: &Claim, wanted: &BTreeSet<Place>, nothing_held: bool, now: Time) -> Way {
-        let objections: Option<Vec<String>> =
-            claim.contested().map(|near| self.objection(claim, &near, now)).collect();
-        if let Some(first) = objections.into_iter().flatten().next() {
-            return Way::Barred(format!("{}: {first}", claim.duty.key));
+    fn hold_state(
+        &self,
+        request: &BindingRequest,
+        wanted: &BTreeSet<Binding>,
+        nothing_held: bool,
+        now: Time,
+    ) -> HoldState {
+        let conflicts: Option<Vec<String>> =
+            request.on_parent().map(|parent_binding| self.conflict(request, &parent_binding, now)).collect();
+        if let Some(first) = conflicts.into_iter().flatten().next() {
+            return HoldState::Impossible(format!("{}: {first}", request.handle.key));
         }
-        match self.devices.obstacle(claim) {
-            Some(Obstacle::Missing(reason)) => return Way::Barred(format!("{}: {reason}", claim.duty.key)),
-            Some(Obstacle::Closed(reason)) => return Way::Refused(format!("{}: {reason}", claim.duty.key)),
+        match self.devices.device_error(request) {
+            Some(DeviceError::Missing(reason)) => {
+                return HoldState::Impossible(format!("{}: {reason}", request.handle.key));
+            }
+            Some(DeviceError::Closed(reason)) => {
+                return HoldState::Refused(format!("{}: {reason}", request.handle.key));
+            }
             None => {}
         }
-        let refusals: Option<Vec<(Place, &str)>> = wanted
+        let refusals: Option<Vec<(Binding, &str)>> = wanted
             .iter()
-            .map(|place| self.addresses.obstacle(place).map(|reason| (*place, reason)))
+            .map(|binding| self.addresses.bind_error(binding).map(|reason| (*binding, reason)))
             .collect();
         match refusals.as_deref() {
-            Some([(place, reason), ..]) if nothing_held => Way::Refused(format!(
+            Some([(binding, reason), ..]) if nothing_held => HoldState::Refused(format!(
                 "{}: {} cannot be put on the interface: {reason}",
-                claim.duty.key, place.address
+                request.handle.key, binding.address
             )),
-            Some(_) | None => Way::Free,
+            Some(_) | None => HoldState::Possible,
         }
     }
 }

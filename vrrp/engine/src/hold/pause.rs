@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 /// The longest.
-pub(super) const LONGEST: Duration = Duration::from_secs(30);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// A pause, and how long the next one would be.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,8 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Of this length from `now` on. The next one is twice as long, at least `shortest` and at most [`LONGEST`].
+    /// Of this length from `now` on. The next one is twice as long, at least `shortest` and at most [`MAX_PAUSE`].
     pub(super) fn new(length: Duration, shortest: Duration, now: Time) -> Self {
-        Self { until: now + length, next: (length * 2).clamp(shortest, LONGEST) }
+        Self { until: now + length, next: (length * 2).clamp(shortest, MAX_PAUSE) }
     }
 }

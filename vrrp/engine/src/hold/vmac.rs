@@ -15,25 +15,25 @@ use std::sync::Arc;
 
 use windlass_vrrp::Time;
 
-use super::claim::Claim;
+use super::request::BindingRequest;
 use crate::clock;
 use crate::config::{Hold, RouterKey};
-use crate::netlink::{Change, Link, NetlinkError, Route};
+use crate::netlink::{Change, Link, NetlinkError, RouteSocket};
 use crate::sockets::UnicastSocket;
 
+mod create;
 mod device;
-mod making;
-mod orders;
-mod refused;
+mod device_ops;
+mod errors;
+mod messages;
 mod settings;
-mod steps;
 #[cfg(test)]
 mod tests;
 
-use device::{Before, DeviceId, Mark, mark_of};
-use making::remember;
-use refused::let_go;
-use steps::{Refusals, Steps, Wishes, steps};
+use create::remember;
+use device::{DeviceId, Mark, SavedSettings, mark_of};
+use device_ops::{DeviceOps, DeviceRefusals, WantedDevices, device_ops};
+use errors::ignore_refusal;
 
 /// The devices of this engine.
 pub(super) struct Devices {
@@ -41,14 +41,14 @@ pub(super) struct Devices {
     tag: u8,
     known: BTreeMap<DeviceId, Device>,
     /// Indexes of known devices that were last heard of with another address or parent.
-    unlike: BTreeSet<u32>,
-    refusals: Refusals,
+    changed: BTreeSet<u32>,
+    refusals: DeviceRefusals,
     /// How the interfaces that were changed for devices were before.
-    before: BTreeMap<u32, Before>,
+    saved: BTreeMap<u32, SavedSettings>,
     /// The devices of the routers, as of when their interface could last be used.
     of_routers: BTreeMap<RouterKey, DeviceId>,
     /// What is to be closed and removed.
-    leftover: Steps,
+    pending_ops: DeviceOps,
     /// Sockets of devices that are gone, to be closed here: closing waits in the kernel.
     retired: Vec<Arc<UnicastSocket>>,
 }
@@ -60,7 +60,7 @@ struct Device {
 }
 
 /// Why a router's device cannot be had.
-pub(super) enum Obstacle<'a> {
+pub(super) enum DeviceError<'a> {
     /// There is none.
     Missing(&'a str),
     /// It cannot be opened.
@@ -73,17 +73,17 @@ impl Devices {
         Self {
             tag,
             known: BTreeMap::new(),
-            unlike: BTreeSet::new(),
-            refusals: Refusals::default(),
-            before: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            refusals: DeviceRefusals::default(),
+            saved: BTreeMap::new(),
             of_routers: BTreeMap::new(),
-            leftover: Steps::default(),
+            pending_ops: DeviceOps::default(),
             retired: Vec::new(),
         }
     }
 
     /// Removes what an earlier engine of this tag left behind, and what is no longer known. How many there were.
-    pub(super) fn sweep(&mut self, route: &mut Route) -> Result<usize, NetlinkError> {
+    pub(super) fn sweep(&mut self, route: &mut RouteSocket) -> Result<usize, NetlinkError> {
         let links = route.links()?.entries;
         let strays: Vec<(&Link, Mark)> = links
             .iter()
@@ -92,16 +92,16 @@ impl Devices {
             .collect();
         for (link, mark) in &strays {
             if let Some(parent) = link.parent {
-                remember(&mut self.before, parent, mark.before);
+                remember(&mut self.saved, parent, mark.saved);
             }
         }
-        let answers = route.batch(strays.iter().map(|(link, _)| orders::remove(link.index)))?;
+        let answers = route.batch(strays.iter().map(|(link, _)| messages::remove(link.index)))?;
         self.restore_parents(route)?;
         Ok(answers.into_iter().flatten().count())
     }
 
     /// Compares what is known with all that the kernel has.
-    pub(super) fn resync(&mut self, route: &mut Route) -> Result<(), NetlinkError> {
+    pub(super) fn resync(&mut self, route: &mut RouteSocket) -> Result<(), NetlinkError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -117,25 +117,25 @@ impl Devices {
                 None => self.retired.push(device.socket),
             }
         }
-        self.unlike.clear();
+        self.changed.clear();
         self.sweep(route).map(drop)
     }
 
     /// Takes in what the kernel tells.
-    pub(super) fn hear(&mut self, change: &Change) {
+    pub(super) fn apply_change(&mut self, change: &Change) {
         match change {
             Change::Link(link) => {
                 let known = self.known.iter_mut().find(|(_, device)| device.index == link.index);
                 let Some((id, device)) = known else { return };
                 device.up = link.up;
                 if DeviceId::like(link) == Some(*id) {
-                    self.unlike.remove(&link.index);
+                    self.changed.remove(&link.index);
                 } else {
-                    self.unlike.insert(link.index);
+                    self.changed.insert(link.index);
                 }
             }
             Change::LinkGone(index) => {
-                self.before.remove(index);
+                self.saved.remove(index);
                 self.forget(&BTreeSet::from([*index]));
             }
             Change::Address(_) | Change::AddressGone(_) => {}
@@ -150,71 +150,71 @@ impl Devices {
     /// Makes what is missing and opens the devices of Active routers. `permits` is asked right before one is opened.
     pub(super) fn prepare(
         &mut self,
-        claims: &[Claim],
+        requests: &[BindingRequest],
         permits: &dyn Fn(&RouterKey) -> bool,
-        route: &mut Route,
+        route: &mut RouteSocket,
     ) -> Result<(), NetlinkError> {
-        let unlike = std::mem::take(&mut self.unlike);
-        self.forget(&unlike);
+        let changed = std::mem::take(&mut self.changed);
+        self.forget(&changed);
         self.retired.retain(|socket| Arc::strong_count(socket) > 1);
-        let wishes = self.wishes(claims);
-        self.refusals.keep(&wishes.wanted);
+        let wanted_devices = self.wanted_devices(requests);
+        self.refusals.keep(&wanted_devices.wanted);
         let known = self.known.iter().map(|(id, device)| (*id, device.up)).collect();
         let now = clock::now();
-        let mut steps = steps(&known, &wishes, &self.refusals, now);
-        let parents = parents(claims);
+        let mut ops = device_ops(&known, &wanted_devices, &self.refusals, now);
+        let parents = parents(requests);
         let name_of = |id: &DeviceId| parents.get(&id.parent).map_or("", String::as_str);
-        let make = std::mem::take(&mut steps.make);
+        let make = std::mem::take(&mut ops.make);
         if !make.is_empty() {
-            self.make(&make, &name_of, route)?;
+            self.create(&make, &name_of, route)?;
             // Those that are to be up are opened at once.
-            let is_up = |id: &DeviceId| wishes.wanted.get(id) == Some(&true);
-            steps.open.extend(make.iter().filter(|id| self.known.contains_key(*id) && is_up(id)));
+            let is_up = |id: &DeviceId| wanted_devices.wanted.get(id) == Some(&true);
+            ops.open.extend(make.iter().filter(|id| self.known.contains_key(*id) && is_up(id)));
         }
         let key_of =
             |id: DeviceId| self.of_routers.iter().find(|(_, of)| **of == id).map(|(key, _)| key.clone());
         let keys: Vec<(DeviceId, RouterKey)> =
-            steps.open.iter().filter_map(|id| Some((*id, key_of(*id)?))).collect();
+            ops.open.iter().filter_map(|id| Some((*id, key_of(*id)?))).collect();
         for (id, key) in keys {
             self.open(id, name_of(&id), &|| permits(&key), route)?;
         }
-        self.leftover = steps;
+        self.pending_ops = ops;
         Ok(())
     }
 
-    fn wishes(&mut self, claims: &[Claim]) -> Wishes {
-        let mut wishes = Wishes::default();
+    fn wanted_devices(&mut self, requests: &[BindingRequest]) -> WantedDevices {
+        let mut wanted_devices = WantedDevices::default();
         let mut of_routers = BTreeMap::new();
-        for claim in claims.iter().filter(|claim| is_vmac(claim)) {
-            let key = &claim.duty.key;
-            if let Some(link) = &claim.plan.link {
+        for request in requests.iter().filter(|request| is_vmac(request)) {
+            let key = &request.handle.key;
+            if let Some(link) = &request.plan.link {
                 let id = DeviceId { parent: link.index, family: key.family, vrid: key.vrid };
-                wishes.wanted.insert(id, claim.active);
+                wanted_devices.wanted.insert(id, request.active);
                 of_routers.insert(key.clone(), id);
             } else if let Some(id) = self.of_routers.get(key) {
-                wishes.kept.insert(*id);
+                wanted_devices.kept.insert(*id);
                 of_routers.insert(key.clone(), *id);
             }
         }
         self.of_routers = of_routers;
-        wishes
+        wanted_devices
     }
 
     /// Closes and removes what is not wanted, after the addresses are off. Whether there is more to do.
-    pub(super) fn release(&mut self, route: &mut Route) -> Result<bool, NetlinkError> {
-        let Steps { close, remove, more, .. } = std::mem::take(&mut self.leftover);
+    pub(super) fn release(&mut self, route: &mut RouteSocket) -> Result<bool, NetlinkError> {
+        let DeviceOps { close, remove, more, .. } = std::mem::take(&mut self.pending_ops);
         for id in close {
             if let Some(device) = self.known.get_mut(&id) {
-                let (message, flags) = orders::raise(device.index, false);
-                let_go(route.request(message, flags))?;
+                let (message, flags) = messages::set_up(device.index, false);
+                ignore_refusal(route.request(message, flags))?;
                 device.up = false;
             }
         }
         let removes = !remove.is_empty();
         for id in remove {
             if let Some(device) = self.known.remove(&id) {
-                let (message, flags) = orders::remove(device.index);
-                let_go(route.request(message, flags))?;
+                let (message, flags) = messages::remove(device.index);
+                ignore_refusal(route.request(message, flags))?;
                 self.retired.push(device.socket);
             }
         }
@@ -225,33 +225,33 @@ impl Devices {
     }
 
     /// Index of the device of a router, and whether it is up.
-    pub(super) fn of(&self, claim: &Claim) -> (Option<u32>, bool) {
-        self.device(claim).map_or((None, false), |device| (Some(device.index), device.up))
+    pub(super) fn of(&self, request: &BindingRequest) -> (Option<u32>, bool) {
+        self.device(request).map_or((None, false), |device| (Some(device.index), device.up))
     }
 
     /// What hears who asks the router's MAC address for its VIPs.
-    pub(super) fn socket_for(&self, claim: &Claim) -> Option<Arc<UnicastSocket>> {
-        self.device(claim).map(|device| Arc::clone(&device.socket))
+    pub(super) fn socket_for(&self, request: &BindingRequest) -> Option<Arc<UnicastSocket>> {
+        self.device(request).map(|device| Arc::clone(&device.socket))
     }
 
     /// Why a router has no device, or none that is open.
-    pub(super) fn obstacle(&self, claim: &Claim) -> Option<Obstacle<'_>> {
-        let id = self.of_routers.get(&claim.duty.key).filter(|_| is_vmac(claim))?;
+    pub(super) fn device_error(&self, request: &BindingRequest) -> Option<DeviceError<'_>> {
+        let id = self.of_routers.get(&request.handle.key).filter(|_| is_vmac(request))?;
         let reason = self.refusals.reason(*id)?;
         if !self.known.contains_key(id) {
-            return Some(Obstacle::Missing(reason));
+            return Some(DeviceError::Missing(reason));
         }
         // Whether it can be opened is found out by opening it.
-        claim.active.then_some(Obstacle::Closed(reason))
+        request.active.then_some(DeviceError::Closed(reason))
     }
 
-    fn device(&self, claim: &Claim) -> Option<&Device> {
-        self.known.get(self.of_routers.get(&claim.duty.key).filter(|_| is_vmac(claim))?)
+    fn device(&self, request: &BindingRequest) -> Option<&Device> {
+        self.known.get(self.of_routers.get(&request.handle.key).filter(|_| is_vmac(request))?)
     }
 
     /// Whether there is nothing to look after.
     pub(super) fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.before.is_empty()
+        self.known.is_empty() && self.saved.is_empty()
     }
 
     /// When there is something to do if nothing changes.
@@ -260,15 +260,15 @@ impl Devices {
     }
 }
 
-fn is_vmac(claim: &Claim) -> bool {
-    match claim.plan.hold {
+fn is_vmac(request: &BindingRequest) -> bool {
+    match request.plan.hold {
         Hold::Vmac => true,
         Hold::Respond | Hold::Address => false,
     }
 }
 
 /// Names of the interfaces that routers are on.
-fn parents(claims: &[Claim]) -> BTreeMap<u32, String> {
-    let links = claims.iter().filter_map(|claim| claim.plan.link.as_ref());
+fn parents(requests: &[BindingRequest]) -> BTreeMap<u32, String> {
+    let links = requests.iter().filter_map(|request| request.plan.link.as_ref());
     links.map(|link| (link.index, link.name.clone())).collect()
 }

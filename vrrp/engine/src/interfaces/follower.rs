@@ -6,22 +6,22 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 use super::Interfaces;
-use crate::netlink::{Monitor, NetlinkError, Notice, Route};
+use crate::netlink::{Monitor, NetlinkError, Notification, RouteSocket};
 
 #[cfg(test)]
 mod tests;
 
 /// Time between two looks at the whole without cause: a net under the notices.
-const ROUTINE: Duration = Duration::from_mins(1);
+const RESYNC_INTERVAL: Duration = Duration::from_mins(1);
 /// Time until the next try after a dump failed, or was taken while things changed.
 const RETRY: Duration = Duration::from_secs(1);
 /// Most notices taken in one go: a storm must not keep orders waiting.
-const NOTICES: usize = 4096;
+const MAX_NOTIFICATIONS: usize = 4096;
 
 /// The interfaces, followed. Readable when there may be something new.
 pub(crate) struct Follower {
     monitor: Monitor,
-    route: Option<Route>,
+    route: Option<RouteSocket>,
     table: Interfaces,
     /// When to ask for the whole.
     resync_at: Time,
@@ -47,7 +47,7 @@ impl Follower {
 
     /// Takes in what has changed, and the whole if that is due; whether the table is another than before, or was meanwhile.
     pub(crate) fn follow(&mut self, now: Time) -> bool {
-        let mut changed = self.take_notices(now);
+        let mut changed = self.take_notifications(now);
         if self.resync_at <= now {
             match self.resync(now) {
                 Ok(differs) => changed |= differs,
@@ -67,16 +67,16 @@ impl Follower {
         self.resync_at
     }
 
-    fn take_notices(&mut self, now: Time) -> bool {
+    fn take_notifications(&mut self, now: Time) -> bool {
         let (mut changed, mut lost) = (false, false);
         let mut taken = 0;
         // After a loss all that is queued must go before the dump: it is older, and replayed onto the dump without what was
         // lost it would bring back what is gone.
-        while lost || taken < NOTICES {
+        while lost || taken < MAX_NOTIFICATIONS {
             taken += 1;
             match self.monitor.next() {
-                Ok(Some(Notice::Change(change))) => changed |= !lost && self.table.apply(change),
-                Ok(Some(Notice::Overrun)) => lost = true,
+                Ok(Some(Notification::Change(change))) => changed |= !lost && self.table.apply(change),
+                Ok(Some(Notification::Overrun)) => lost = true,
                 Ok(None) => break,
                 Err(error) => {
                     tracing::warn!(%error, "cannot hear of changes to the interfaces; listing them");
@@ -96,12 +96,12 @@ impl Follower {
     fn resync(&mut self, now: Time) -> Result<bool, NetlinkError> {
         let route = match self.route.take() {
             Some(route) => route,
-            None => Route::open()?,
+            None => RouteSocket::open()?,
         };
         let (table, consistent) = Interfaces::dump(self.route.insert(route))?;
         let differs = table != self.table;
         self.table = table;
-        self.resync_at = now + if consistent { ROUTINE } else { RETRY };
+        self.resync_at = now + if consistent { RESYNC_INTERVAL } else { RETRY };
         Ok(differs)
     }
 }

@@ -8,7 +8,7 @@ use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::AddressFlags;
 
 use super::{InterfaceInfo, OWN_ALIAS, Unusable};
-use crate::netlink::{Address, Change, Link, NetlinkError, Route};
+use crate::netlink::{Address, Change, Link, NetlinkError, RouteSocket};
 use crate::tag::AddressTag;
 
 #[cfg(test)]
@@ -37,14 +37,14 @@ struct V4 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct V6 {
     prefix: u8,
-    trouble: Option<Unusable>,
+    unusable: Option<Unusable>,
     /// No longer preferred, or temporary (RFC 8981): it will not last.
-    fleeting: bool,
+    transient: bool,
 }
 
 impl Interfaces {
     /// Asks the kernel for everything. Also tells whether the kernel vouches for it: nothing changed meanwhile.
-    pub(crate) fn dump(route: &mut Route) -> Result<(Self, bool), NetlinkError> {
+    pub(crate) fn dump(route: &mut RouteSocket) -> Result<(Self, bool), NetlinkError> {
         let links = route.links()?;
         let addresses = route.addresses(AddressFamily::Unspec)?;
         let consistent = links.consistent && addresses.consistent;
@@ -68,7 +68,7 @@ impl Interfaces {
                 self.links.remove(&index).is_some() | addresses
             }
             // One that the engine binds comes and goes with the Active state: no source of adverts, not the node's.
-            Change::Address(address) if AddressTag::is_one(address.protocol) => self.remove(&address),
+            Change::Address(address) if AddressTag::is_engine_tag(address.protocol) => self.remove(&address),
             Change::Address(address) => self.add(&address),
             Change::AddressGone(address) => self.remove(&address),
         }
@@ -92,7 +92,7 @@ impl Interfaces {
             let v4 = self.ipv4.get(&link.index).into_iter().flatten().map(|entry| IpAddr::V4(entry.address));
             let v6 = self.ipv6.get(&link.index).into_iter().flatten();
             let v6 = v6
-                .filter(|(_, entry)| entry.trouble != Some(Unusable::Duplicate))
+                .filter(|(_, entry)| entry.unusable != Some(Unusable::Duplicate))
                 .map(|(address, _)| IpAddr::V6(*address));
             v4.chain(v6).map(|address| (link.name.clone(), address)).collect::<Vec<_>>()
         };
@@ -106,9 +106,9 @@ impl Interfaces {
         let mac = link.mac?;
         let ipv4 = self.ipv4.get(&link.index).into_iter().flatten();
         let ipv6 = || self.ipv6.get(&link.index).into_iter().flatten();
-        let usable = |fleeting| {
+        let usable = |transient| {
             let usable =
-                ipv6().filter(move |(_, entry)| entry.trouble.is_none() && entry.fleeting == fleeting);
+                ipv6().filter(move |(_, entry)| entry.unusable.is_none() && entry.transient == transient);
             usable.map(|(address, entry)| (*address, entry.prefix))
         };
         Some(InterfaceInfo {
@@ -120,7 +120,7 @@ impl Interfaces {
             ipv6: usable(false).chain(usable(true)).collect(),
             ipv6_lasting: usable(false).count(),
             ipv6_unusable: ipv6()
-                .filter_map(|(address, entry)| entry.trouble.map(|trouble| (*address, trouble)))
+                .filter_map(|(address, entry)| entry.unusable.map(|unusable| (*address, unusable)))
                 .collect(),
             carrier: link.running,
             up: link.up,
@@ -150,9 +150,9 @@ impl Interfaces {
             IpAddr::V6(address) => {
                 let entry = V6 {
                     prefix: told.prefix,
-                    trouble: trouble(told.flags),
+                    unusable: unusable(told.flags),
                     // In IPv6 the flag of a secondary address means a temporary one (IFA_F_TEMPORARY).
-                    fleeting: told.flags.intersects(AddressFlags::Secondary | AddressFlags::Deprecated),
+                    transient: told.flags.intersects(AddressFlags::Secondary | AddressFlags::Deprecated),
                 };
                 let addresses = self.ipv6.entry(told.index).or_default();
                 addresses.insert(address, entry) != Some(entry)
@@ -212,7 +212,7 @@ fn is_own(link: &Link) -> bool {
 }
 
 /// Why an IPv6 address with these flags cannot be used. An optimistic one can, while it is tentative (RFC 4429).
-fn trouble(flags: AddressFlags) -> Option<Unusable> {
+fn unusable(flags: AddressFlags) -> Option<Unusable> {
     if flags.contains(AddressFlags::Dadfailed) {
         Some(Unusable::Duplicate)
     } else if flags.contains(AddressFlags::Tentative) && !flags.contains(AddressFlags::Optimistic) {

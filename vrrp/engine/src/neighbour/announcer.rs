@@ -8,13 +8,13 @@ use windlass_vrrp::Family;
 
 use crate::clock;
 use crate::config::Hold;
-use crate::duty::{Duty, Plan};
+use crate::handle::{Plan, RouterHandle};
 use crate::sockets::LinkSockets;
 use crate::sys::MESSAGES;
 
 use super::frame::{Frame, Mac};
-use super::schedule::Turn;
-use super::{Followed, Id, Neighbour, heard};
+use super::schedule::AnnouncementBatch;
+use super::{FollowedRouter, HandleId, Neighbour, packet};
 
 /// Batches sent before looking at what came in.
 const BATCHES_A_ROUND: usize = 4;
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_millis(10);
 
 /// What became of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
+enum SendResult {
     /// So many frames went.
     Sent(usize),
     /// There was no room for the frame after these.
@@ -37,7 +37,7 @@ impl Neighbour<'_> {
     pub(super) fn announce(&mut self) {
         for _ in 0..BATCHES_A_ROUND {
             let now = clock::now();
-            let allowance = self.pace.allowance(now).min(MESSAGES);
+            let allowance = self.token_bucket.allowance(now).min(MESSAGES);
             if allowance == 0 || (!self.probe(allowance) && !self.announce_batch(allowance)) {
                 return;
             }
@@ -47,21 +47,23 @@ impl Neighbour<'_> {
     /// Sends a batch of probes; whether there was one.
     fn probe(&mut self, allowance: usize) -> bool {
         let now = clock::now();
-        let due = |followed: &Followed| followed.charge.deadline().is_some_and(|due| due <= now);
+        let due = |followed: &FollowedRouter| followed.tracker.deadline().is_some_and(|due| due <= now);
         let Some(id) = self.followed.iter().find(|(_, followed)| due(followed)).map(|(id, _)| *id) else {
             return false;
         };
-        let Some(Followed { duty, plan, charge, .. }) = self.followed.get_mut(&id) else { return false };
-        let addresses = charge.probes(now, self.heard, allowance);
+        let Some(FollowedRouter { handle, plan, tracker, .. }) = self.followed.get_mut(&id) else {
+            return false;
+        };
+        let addresses = tracker.probes(now, self.read_until, allowance);
         if let Some(link) = &plan.link {
             // Asked from the interface's own link-layer address: answers to a virtual router's are not received yet.
             let frames: Vec<Frame> =
-                addresses.iter().map(|address| heard::probe(*address, link.mac)).collect();
-            if duty.holds(clock::now()) {
+                addresses.iter().map(|address| packet::probe(*address, link.mac)).collect();
+            if handle.is_active(clock::now()) {
                 // A probe that is lost is not made up for: the second of each address is there for that.
-                self.pace.spend(addresses.len(), now);
-                if send(link, duty, &frames) == Outcome::Lost {
-                    duty.send_errors.fetch_add(1, Ordering::Relaxed);
+                self.token_bucket.spend(addresses.len(), now);
+                if send(link, handle, &frames) == SendResult::Lost {
+                    handle.send_errors.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
@@ -72,74 +74,74 @@ impl Neighbour<'_> {
     /// Sends a batch of announcements; whether there was one.
     fn announce_batch(&mut self, allowance: usize) -> bool {
         let now = clock::now();
-        let Some(turn) = self.schedule.next(now, allowance) else { return false };
-        match self.send_turn(&turn) {
-            Some(Outcome::Sent(frames)) => {
-                self.pace.spend(frames, now);
-                self.schedule.sent(&turn, frames, now);
+        let Some(batch) = self.schedule.next(now, allowance) else { return false };
+        match self.send_batch(&batch) {
+            Some(SendResult::Sent(frames)) => {
+                self.token_bucket.spend(frames, now);
+                self.schedule.sent(&batch, frames, now);
             }
-            Some(Outcome::Full(frames)) => {
-                self.pace.spend(frames, now);
-                self.schedule.sent(&turn, frames, now);
-                self.schedule.postpone(&turn, now + RETRY);
+            Some(SendResult::Full(frames)) => {
+                self.token_bucket.spend(frames, now);
+                self.schedule.sent(&batch, frames, now);
+                self.schedule.postpone(&batch, now + RETRY);
             }
-            Some(Outcome::Lost) => self.schedule.sent(&turn, turn.frames.len(), now),
-            // Not Active any more, or not at the moment: its charge starts from anew.
+            Some(SendResult::Lost) => self.schedule.sent(&batch, batch.frames.len(), now),
+            // Not Active any more, or not at the moment: its tracker starts anew.
             None => {
-                self.schedule.withdraw(turn.router);
-                self.follow(turn.router);
+                self.schedule.withdraw(batch.router);
+                self.follow(batch.router);
             }
         }
         true
     }
 
     /// `None` if this node may not speak for the router's addresses.
-    fn send_turn(&self, turn: &Turn<Id>) -> Option<Outcome> {
-        let Followed { duty, plan, .. } = self.followed.get(&turn.router)?;
+    fn send_batch(&self, batch: &AnnouncementBatch<HandleId>) -> Option<SendResult> {
+        let FollowedRouter { handle, plan, .. } = self.followed.get(&batch.router)?;
         let link = plan.link.as_ref()?;
-        let mac = announced_mac(duty, plan, link);
+        let mac = announced_mac(handle, plan, link);
         let frames: Vec<Frame> =
-            turn.frames.iter().map(|(address, form)| heard::announcement(*address, *form, mac)).collect();
-        if !duty.holds(clock::now()) {
+            batch.frames.iter().map(|(address, form)| packet::announcement(*address, *form, mac)).collect();
+        if !handle.is_active(clock::now()) {
             return None;
         }
-        let outcome = send(link, duty, &frames);
+        let outcome = send(link, handle, &frames);
         let (sent, refused) = match outcome {
-            Outcome::Sent(sent) => (sent, 0),
-            Outcome::Full(sent) => (sent, 1),
-            Outcome::Lost => (0, frames.len()),
+            SendResult::Sent(sent) => (sent, 0),
+            SendResult::Full(sent) => (sent, 1),
+            SendResult::Lost => (0, frames.len()),
         };
-        duty.announcements.fetch_add(sent as u64, Ordering::Relaxed);
-        duty.send_errors.fetch_add(refused as u64, Ordering::Relaxed);
+        handle.announcements.fetch_add(sent as u64, Ordering::Relaxed);
+        handle.send_errors.fetch_add(refused as u64, Ordering::Relaxed);
         Some(outcome)
     }
 
     /// Announces an address once more, against another station.
-    pub(super) fn defend(&mut self, id: Id, address: IpAddr) {
+    pub(super) fn defend(&mut self, id: HandleId, address: IpAddr) {
         self.schedule.defend(id, address, clock::now());
     }
 }
 
 /// Where the LAN is told that the router's addresses are.
-pub(super) fn announced_mac(duty: &Duty, plan: &Plan, link: &LinkSockets) -> Mac {
+pub(super) fn announced_mac(handle: &RouterHandle, plan: &Plan, link: &LinkSockets) -> Mac {
     match plan.hold {
         Hold::Respond | Hold::Address => link.mac,
-        Hold::Vmac => duty.key.vrid.mac(duty.key.family),
+        Hold::Vmac => handle.key.vrid.mac(handle.key.family),
     }
 }
 
-fn send(link: &LinkSockets, duty: &Duty, frames: &[Frame]) -> Outcome {
+fn send(link: &LinkSockets, handle: &RouterHandle, frames: &[Frame]) -> SendResult {
     let bytes: Vec<&[u8]> = frames.iter().map(Frame::bytes).collect();
-    let family: Family = duty.key.family;
+    let family: Family = handle.key.family;
     if bytes.is_empty() {
-        return Outcome::Sent(0);
+        return SendResult::Sent(0);
     }
     match link.neighbour.send(family, &bytes) {
         // The kernel tells why it stopped at the next call.
-        Ok(sent) => Outcome::Sent(sent),
+        Ok(sent) => SendResult::Sent(sent),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => Outcome::Full(0),
-            Some(_) | None => Outcome::Lost,
+            Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM) => SendResult::Full(0),
+            Some(_) | None => SendResult::Lost,
         },
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::frame::{Frame, Mac};
-use super::heard::{Claim, Heard, Question};
+use super::packet::{Claim, NeighbourPacket, Query};
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
 /// Reads a frame, Ethernet header included; `None` if it is no ARP request or reply for IPv4 over Ethernet.
-pub(super) fn parse(frame: &[u8]) -> Option<Heard> {
+pub(super) fn parse(frame: &[u8]) -> Option<NeighbourPacket> {
     let frame = frame.first_chunk::<LENGTH>()?;
     // Ethertype ARP; hardware Ethernet, protocol IPv4, lengths 6 and 4, operation's high byte.
     if frame[12..21] != [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0] || !matches!(frame[21], REQUEST | REPLY) {
@@ -29,17 +29,14 @@ pub(super) fn parse(frame: &[u8]) -> Option<Heard> {
     let (sender, target) = (address(28), address(38));
     // Whoever has an address says so in every packet; a probe (RFC 5227 §1.1) has none yet.
     let claim = (!sender.is_unspecified()).then_some(Claim { address: sender.into(), mac });
-    let question = (frame[21] == REQUEST && sender != target).then_some(Question::Arp {
-        target,
-        asker: sender,
-        asker_mac: mac,
-    });
-    Some(Heard { claim, question })
+    let query =
+        (frame[21] == REQUEST && sender != target).then_some(Query::Arp { target, sender, sender_mac: mac });
+    Some(NeighbourPacket { claim, query })
 }
 
-/// The reply that says that `target` is at `mac`. A probe (asker 0.0.0.0) is answered like any other request.
-pub(super) fn reply(mac: Mac, target: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac) -> Frame {
-    frame(asker_mac, REPLY, (mac, target), (asker_mac, asker))
+/// The reply that says that `target` is at `mac`. A probe (sender 0.0.0.0) is answered like any other request.
+pub(super) fn reply(mac: Mac, target: Ipv4Addr, sender: Ipv4Addr, sender_mac: Mac) -> Frame {
+    frame(sender_mac, REPLY, (mac, target), (sender_mac, sender))
 }
 
 /// Gratuitous ARP, broadcast, as a request (RFC 5227 §3: what every host understands).

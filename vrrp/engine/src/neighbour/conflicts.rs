@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
-use crate::census::Sightings;
+use crate::rate_limit::RateLimiter;
 
-use super::heard::Claim;
+use super::packet::Claim;
 
 #[cfg(test)]
 mod tests;
@@ -26,8 +26,8 @@ const LIMIT: usize = 1024;
 /// Foreign claims. `K` identifies the virtual router.
 pub(super) struct Conflicts<K> {
     pending: HashMap<(K, Claim), Time>,
-    reported: Sightings<(K, Claim)>,
-    defended: Sightings<(K, IpAddr)>,
+    reported: RateLimiter<(K, Claim)>,
+    defended: RateLimiter<(K, IpAddr)>,
 }
 
 /// What to do about a claim.
@@ -43,7 +43,11 @@ pub(super) struct Conflict<K> {
 
 impl<K: Eq + Hash + Copy> Conflicts<K> {
     pub(super) fn new() -> Self {
-        Self { pending: HashMap::new(), reported: Sightings::new(), defended: Sightings::every(DEFEND) }
+        Self {
+            pending: HashMap::new(),
+            reported: RateLimiter::new(),
+            defended: RateLimiter::with_period(DEFEND),
+        }
     }
 
     /// Notes a claim to an address that the router is Active for.
@@ -71,8 +75,8 @@ impl<K: Eq + Hash + Copy> Conflicts<K> {
         let mut conflicts = Vec::new();
         for (router, claim) in ripe {
             if contested(router, &claim) {
-                let report = self.reported.note((router, claim), now);
-                let defend = self.defended.note((router, claim.address), now);
+                let report = self.reported.permits((router, claim), now);
+                let defend = self.defended.permits((router, claim.address), now);
                 conflicts.push(Conflict { router, claim, report, defend });
             }
         }

@@ -1,4 +1,4 @@
-//! Following the duties.
+//! Follows the router handles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,83 +8,85 @@ use windlass_vrrp::Time;
 
 use crate::clock;
 use crate::config::Hold;
-use crate::duty::{Duty, Plan};
 use crate::event::Event;
+use crate::handle::{Plan, RouterHandle};
 
-use super::charge::{Charge, LinkId, Seen, Step};
 use super::groups::Groups;
-use super::{Followed, Id, Neighbour, heard, id_of, ndp};
+use super::tracker::{AnnouncementChange, RouterTracker, RouterView, SocketsId};
+use super::{FollowedRouter, HandleId, Neighbour, id_of, ndp, packet};
 
 impl Neighbour<'_> {
-    /// Compares all duties with what was done.
+    /// Compares all router handles with what was done.
     pub(super) fn follow_all(&mut self) {
-        let duties = self.roster.duties();
-        let present: BTreeSet<Id> = duties.iter().map(|duty| Arc::as_ptr(duty).addr()).collect();
-        let gone: Vec<Id> = self.followed.keys().filter(|id| !present.contains(id)).copied().collect();
+        let handles = self.shared.handles();
+        let present: BTreeSet<HandleId> = handles.iter().map(|handle| Arc::as_ptr(handle).addr()).collect();
+        let gone: Vec<HandleId> = self.followed.keys().filter(|id| !present.contains(id)).copied().collect();
         let mut changed = !gone.is_empty();
         for id in gone {
             self.schedule.withdraw(id);
             self.forget(id);
         }
-        for duty in duties.iter() {
-            changed |= self.note_plan(duty);
-            self.follow(Arc::as_ptr(duty).addr());
+        for handle in handles.iter() {
+            changed |= self.note_plan(handle);
+            self.follow(Arc::as_ptr(handle).addr());
         }
         if changed {
             self.note_groups();
         }
         self.note_own_macs();
-        self.greet();
+        self.announce_sources();
     }
 
-    /// Compares one duty with what was done.
-    pub(super) fn follow(&mut self, id: Id) {
+    /// Compares one router handle with what was done.
+    pub(super) fn follow(&mut self, id: HandleId) {
         let now = clock::now();
-        let Some(Followed { duty, plan, charge, unicast }) = self.followed.get_mut(&id) else { return };
-        *unicast = duty.unicast();
-        let seen = Seen {
-            standing: duty.standing(now),
+        let Some(FollowedRouter { handle, plan, tracker, unicast }) = self.followed.get_mut(&id) else {
+            return;
+        };
+        *unicast = handle.unicast();
+        let view = RouterView {
+            active_state: handle.active_state(now),
             addresses: &plan.addresses,
-            in_place: &duty.in_place(),
+            bound: &handle.bound(),
             hold: plan.hold,
             probe: plan.probe,
             unproven: &plan.unproven,
             link: plan.link.as_ref().map(id_of),
         };
-        let steps = charge.follow(&seen, now);
-        if let Some(cleared) = charge.take_cleared()
-            && *duty.cleared() != cleared
+        let changes = tracker.follow(&view, now);
+        if let Some(cleared) = tracker.take_cleared()
+            && *handle.cleared() != cleared
         {
-            duty.set_cleared(cleared);
+            handle.set_cleared(cleared);
             match plan.hold {
                 Hold::Respond => {}
-                Hold::Address | Hold::Vmac => self.roster.ring_hold(),
+                Hold::Address | Hold::Vmac => self.shared.wake_hold(),
             }
         }
-        let forms = heard::forms(duty.key.family);
-        for step in &steps {
-            if let Some(addresses) = step.claimed().filter(|addresses| !addresses.is_empty()) {
-                let (key, addresses) = (duty.key.clone(), addresses.to_vec());
-                self.events.tell(Event::AddressesClaimed { key, addresses });
+        let forms = packet::forms(handle.key.family);
+        for change in &changes {
+            if let Some(addresses) = change.claimed().filter(|addresses| !addresses.is_empty()) {
+                let (key, addresses) = (handle.key.clone(), addresses.to_vec());
+                self.events.send(Event::AddressesClaimed { key, addresses });
             }
         }
-        for step in steps {
-            self.take(id, step, forms, now);
+        for change in changes {
+            self.take(id, change, forms, now);
         }
     }
 
-    fn take(&mut self, id: Id, step: Step, forms: usize, now: Time) {
-        match step {
-            Step::All(addresses) => self.schedule.takeover(id, addresses, forms, now),
-            Step::Changed { all, added } => self.schedule.update(id, &all, added, now),
-            Step::Again => self.schedule.contention(id, now),
-            Step::Withdraw => self.schedule.withdraw(id),
+    fn take(&mut self, id: HandleId, change: AnnouncementChange, forms: usize, now: Time) {
+        match change {
+            AnnouncementChange::All(addresses) => self.schedule.takeover(id, addresses, forms, now),
+            AnnouncementChange::Changed { all, added } => self.schedule.update(id, &all, added, now),
+            AnnouncementChange::Again => self.schedule.contention(id, now),
+            AnnouncementChange::Withdraw => self.schedule.withdraw(id),
         }
     }
 
-    /// Takes the duty's plan; whether it is another than before.
-    fn note_plan(&mut self, duty: &Arc<Duty>) -> bool {
-        let (id, plan) = (Arc::as_ptr(duty).addr(), duty.plan());
+    /// Takes the handle's plan; whether it is another than before.
+    fn note_plan(&mut self, handle: &Arc<RouterHandle>) -> bool {
+        let (id, plan) = (Arc::as_ptr(handle).addr(), handle.plan());
         if self.followed.get(&id).is_some_and(|followed| Arc::ptr_eq(&followed.plan, &plan)) {
             return false;
         }
@@ -96,15 +98,15 @@ impl Neighbour<'_> {
         }
         let before = self.followed.remove(&id);
         self.list(id, before.as_ref().map(|followed| &*followed.plan), &plan);
-        self.greetings.note(before.as_ref().map(|followed| &*followed.plan), &plan);
-        let charge = before.map_or_else(Charge::default, |followed| followed.charge);
-        self.followed.insert(id, Followed { duty: Arc::clone(duty), plan, charge, unicast: None });
+        self.source_announcements.note(before.as_ref().map(|followed| &*followed.plan), &plan);
+        let tracker = before.map_or_else(RouterTracker::default, |followed| followed.tracker);
+        self.followed.insert(id, FollowedRouter { handle: Arc::clone(handle), plan, tracker, unicast: None });
         true
     }
 
     /// Lists the addresses of a plan in the place of its predecessor's: among thousands few are others.
-    fn list(&mut self, id: Id, before: Option<&Plan>, plan: &Plan) {
-        let lists = |plan: Option<&Plan>, (link, address, _): &(LinkId, IpAddr, Id)| {
+    fn list(&mut self, id: HandleId, before: Option<&Plan>, plan: &Plan) {
+        let lists = |plan: Option<&Plan>, (link, address, _): &(SocketsId, IpAddr, HandleId)| {
             // Addresses of a plan are in order.
             plan.is_some_and(|plan| {
                 plan.link.as_ref().map(id_of) == Some(*link) && plan.addresses.binary_search(address).is_ok()
@@ -118,7 +120,7 @@ impl Neighbour<'_> {
         self.by_address.extend(listing(id, plan).filter(|entry| !lists(before, entry)));
     }
 
-    fn forget(&mut self, id: Id) -> Option<Followed> {
+    fn forget(&mut self, id: HandleId) -> Option<FollowedRouter> {
         let followed = self.followed.remove(&id)?;
         for entry in listing(id, &followed.plan) {
             self.by_address.remove(&entry);
@@ -128,18 +130,18 @@ impl Neighbour<'_> {
 
     /// Which link-layer addresses are this node's.
     fn note_own_macs(&mut self) {
-        let of_links = self.roster.links();
+        let of_links = self.shared.links();
         let of_routers = self.followed.values().filter_map(|followed| match followed.plan.hold {
-            Hold::Vmac => Some(followed.duty.key.vrid.mac(followed.duty.key.family)),
+            Hold::Vmac => Some(followed.handle.key.vrid.mac(followed.handle.key.family)),
             Hold::Respond | Hold::Address => None,
         });
-        self.own.set(of_links.iter().map(|link| link.mac).chain(of_routers));
+        self.own_macs.set(of_links.iter().map(|link| link.mac).chain(of_routers));
     }
 
     /// Which groups the solicitations for VIPs come in. An address on the interface is the kernel's to listen for.
     fn note_groups(&mut self) {
-        let mut wanted: BTreeMap<LinkId, (u32, BTreeSet<Ipv6Addr>)> = BTreeMap::new();
-        for Followed { plan, .. } in self.followed.values() {
+        let mut wanted: BTreeMap<SocketsId, (u32, BTreeSet<Ipv6Addr>)> = BTreeMap::new();
+        for FollowedRouter { plan, .. } in self.followed.values() {
             if let (Some(link), Hold::Respond | Hold::Vmac) = (&plan.link, plan.hold) {
                 let groups = plan.addresses.iter().filter_map(|address| match address {
                     IpAddr::V4(_) => None,
@@ -161,7 +163,7 @@ fn is_listed_alike(one: &Plan, other: &Plan) -> bool {
     Arc::ptr_eq(&one.addresses, &other.addresses) && one.hold == other.hold && link(one) == link(other)
 }
 
-fn listing(id: Id, plan: &Plan) -> impl Iterator<Item = (LinkId, IpAddr, Id)> + '_ {
+fn listing(id: HandleId, plan: &Plan) -> impl Iterator<Item = (SocketsId, IpAddr, HandleId)> + '_ {
     let link = plan.link.as_ref().map(id_of);
     link.into_iter().flat_map(move |link| plan.addresses.iter().map(move |address| (link, *address, id)))
 }

@@ -5,19 +5,19 @@ use std::fmt;
 pub(super) use crate::sockets::Mac;
 
 /// Longest frame built: a neighbour advertisement with its link-layer address option.
-pub(super) const LONGEST: usize = 86;
+pub(super) const MAX_FRAME_LENGTH: usize = 86;
 
 /// A whole frame, Ethernet header included.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
-    bytes: [u8; LONGEST],
+    bytes: [u8; MAX_FRAME_LENGTH],
     length: usize,
 }
 
 impl Frame {
-    /// A frame of zeros of this length, at most [`LONGEST`], with its Ethernet header.
+    /// A frame of zeros of this length, at most [`MAX_FRAME_LENGTH`], with its Ethernet header.
     pub(super) fn new(length: usize, destination: Mac, source: Mac, ethertype: u16) -> Self {
-        let mut frame = Self { bytes: [0; LONGEST], length: length.min(LONGEST) };
+        let mut frame = Self { bytes: [0; MAX_FRAME_LENGTH], length: length.min(MAX_FRAME_LENGTH) };
         frame.put(0, &destination);
         frame.put(6, &source);
         frame.put(12, &ethertype.to_be_bytes());

@@ -45,7 +45,7 @@ pub(super) struct Groups {
     retry: Option<Time>,
     /// When to ask the kernel, and after how long the next time.
     check: Option<Time>,
-    patience: Duration,
+    check_interval: Duration,
 }
 
 impl Groups {
@@ -59,7 +59,7 @@ impl Groups {
             to_leave: Vec::new(),
             retry: None,
             check: None,
-            patience: FIRST_CHECK,
+            check_interval: FIRST_CHECK,
         }
     }
 
@@ -77,7 +77,7 @@ impl Groups {
         }
         if self.check.is_some_and(|check| check <= now) {
             self.check = None;
-            self.believe(&Memberships::read());
+            self.rejoin_lost(&Memberships::read());
         }
         for _ in 0..CHANGES_A_ROUND {
             if let Some(group) = self.to_leave.pop() {
@@ -85,9 +85,9 @@ impl Groups {
             } else if let Some(group) = self.to_join.pop() {
                 match self.join(group) {
                     Ok(()) => {
-                        self.check.get_or_insert(now + self.patience);
+                        self.check.get_or_insert(now + self.check_interval);
                     }
-                    Err(error) => self.give_up(&error, group, now),
+                    Err(error) => self.retry_later(&error, group, now),
                 }
             } else {
                 return false;
@@ -102,14 +102,15 @@ impl Groups {
     }
 
     /// Joins again what the kernel says was lost.
-    fn believe(&mut self, memberships: &Memberships) {
+    fn rejoin_lost(&mut self, memberships: &Memberships) {
         // Without IPv6 there are no memberships, and new sockets are on their way. Or the kernel does not tell at all.
         if !memberships.contains(self.index, ALL_NODES) {
             return;
         }
         let is_lost = |group: &&Ipv6Addr| !memberships.contains(self.index, IpAddr::V6(**group));
         let lost: Vec<Ipv6Addr> = self.joined.keys().filter(is_lost).copied().collect();
-        self.patience = if lost.is_empty() { FIRST_CHECK } else { (self.patience * 2).min(LONGEST_CHECK) };
+        self.check_interval =
+            if lost.is_empty() { FIRST_CHECK } else { (self.check_interval * 2).min(LONGEST_CHECK) };
         for group in lost {
             self.leave(group);
             if self.wanted.contains(&group) {
@@ -125,7 +126,7 @@ impl Groups {
     }
 
     /// Tries again later: what is in the way of one group is in the way of all.
-    fn give_up(&mut self, error: &io::Error, group: Ipv6Addr, now: Time) {
+    fn retry_later(&mut self, error: &io::Error, group: Ipv6Addr, now: Time) {
         tracing::warn!(
             %error, %group, interface_index = self.index,
             "cannot join the group in which a VIP is asked for; trying again in 10 s. Until then hosts that do not know the \

@@ -11,29 +11,29 @@ use crate::clock;
 use crate::event::Event;
 use crate::sockets::{LinkSockets, is_empty};
 
+use super::address_probe::ClaimOutcome;
 use super::announcer::announced_mac;
-use super::charge::LinkId;
-use super::clearance::Verdict;
-use super::heard::{Claim, Heard, Question};
-use super::{CENSUS_PAUSE, Followed, Id, Neighbour, ON_THE_WAY, id_of};
+use super::packet::{Claim, NeighbourPacket, Query};
+use super::tracker::SocketsId;
+use super::{FOREIGN_PAUSE, FollowedRouter, HandleId, Neighbour, TRANSIT_TIME, id_of};
 
 /// Most packets read from a socket in one round: a flood on one must not keep the others waiting.
 const PACKETS_A_ROUND: usize = 256;
 /// Time that the announcement of one address takes, among many of a takeover.
 const ANNOUNCEMENT: Duration = Duration::from_micros(50);
 /// Longest frame that is read whole.
-const LONGEST: usize = 1514;
+const MAX_FRAME_LENGTH: usize = 1514;
 
 impl Neighbour<'_> {
     /// Reads what ARP and neighbour discovery there is; answers who asks for addresses this node is Active for.
     pub(super) fn answer(&mut self, link: &Arc<LinkSockets>) {
-        let mut buffer = [0; LONGEST];
+        let mut buffer = [0; MAX_FRAME_LENGTH];
         for family in [Family::V4, Family::V6] {
             for _ in 0..PACKETS_A_ROUND {
                 match link.neighbour.receive(family, &mut buffer) {
                     Ok(length) => {
-                        if let Some(heard) = Heard::parse(&buffer[..length]) {
-                            self.consider(link, &heard);
+                        if let Some(packet) = NeighbourPacket::parse(&buffer[..length]) {
+                            self.handle_packet(link, &packet);
                         }
                     }
                     Err(error) if is_empty(&error) => break,
@@ -46,17 +46,18 @@ impl Neighbour<'_> {
 
     /// Likewise, of those who ask a virtual router MAC address.
     pub(super) fn answer_unicast(&mut self) {
-        let sockets = self.followed.values().filter_map(|Followed { plan, unicast, .. }| {
+        let sockets = self.followed.values().filter_map(|FollowedRouter { plan, unicast, .. }| {
             Some((plan.link.clone(), Arc::clone(unicast.as_ref()?)))
         });
-        let mut buffer = [0; LONGEST];
+        let mut buffer = [0; MAX_FRAME_LENGTH];
         for (link, socket) in sockets.collect::<Vec<_>>() {
             for _ in 0..PACKETS_A_ROUND {
                 match socket.receive(&mut buffer) {
                     Ok(length) => {
                         // Read also while the interface cannot be used: what is left unread would wake this thread for ever.
-                        if let (Some(link), Some(heard)) = (&link, Heard::parse(&buffer[..length])) {
-                            self.consider(link, &heard);
+                        if let (Some(link), Some(packet)) = (&link, NeighbourPacket::parse(&buffer[..length]))
+                        {
+                            self.handle_packet(link, &packet);
                         }
                     }
                     Err(error) if is_empty(&error) => break,
@@ -67,76 +68,76 @@ impl Neighbour<'_> {
         }
     }
 
-    fn consider(&mut self, link: &Arc<LinkSockets>, heard: &Heard) {
-        let claimed = heard.claim.filter(|claim| self.consider_claim(id_of(link), *claim));
-        let Some(question) = heard.question else { return };
+    fn handle_packet(&mut self, link: &Arc<LinkSockets>, packet: &NeighbourPacket) {
+        let claimed = packet.claim.filter(|claim| self.handle_claim(id_of(link), *claim));
+        let Some(query) = packet.query else { return };
         // What it claims of our addresses is reported and answered by the claim. For the others it is a client like any: an ARP
         // request claims the address from which it asks.
-        let asks_what_it_claims = claimed.is_some_and(|claim| claim.address == question.target());
-        if !asks_what_it_claims && !self.own.is_near(question.asker_mac()) {
-            self.consider_question(link, &question);
+        let queries_what_it_claims = claimed.is_some_and(|claim| claim.address == query.target());
+        if !queries_what_it_claims && !self.own_macs.is_engine_mac(query.sender_mac()) {
+            self.handle_query(link, &query);
         }
     }
 
     /// Whether it was about an address that this node is to serve.
-    fn consider_claim(&mut self, link: LinkId, claim: Claim) -> bool {
-        if self.own.is_near(claim.mac) {
-            self.hand_over(link, claim);
+    fn handle_claim(&mut self, link: SocketsId, claim: Claim) -> bool {
+        if self.own_macs.is_engine_mac(claim.mac) {
+            self.note_peer_takeover(link, claim);
             return false;
         }
         let mut ours = false;
         for id in self.routers_of(link, claim.address) {
             let now = clock::now();
             let Some(followed) = self.followed.get_mut(&id) else { continue };
-            if followed.duty.is_lingering(now) && !self.own.contains(claim.mac, now) {
+            if followed.handle.is_lingering(now) && !self.own_macs.contains(claim.mac, now) {
                 let others = u32::try_from(followed.plan.addresses.len()).unwrap_or(u32::MAX);
-                followed.duty.let_go(now + ON_THE_WAY + ANNOUNCEMENT * others);
+                followed.handle.limit_linger(now + TRANSIT_TIME + ANNOUNCEMENT * others);
                 continue;
             }
-            if !followed.duty.holds(now) || self.own.contains(claim.mac, now) {
+            if !followed.handle.is_active(now) || self.own_macs.contains(claim.mac, now) {
                 continue;
             }
             ours = true;
-            match followed.charge.heard(claim.address, now) {
-                Verdict::Irrelevant => {}
-                Verdict::Taken => {
-                    let key = followed.duty.key.clone();
-                    self.events.tell(Event::AddressTaken { key, address: claim.address, mac: claim.mac });
+            match followed.tracker.note_claim(claim.address, now) {
+                ClaimOutcome::Irrelevant => {}
+                ClaimOutcome::Taken => {
+                    let key = followed.handle.key.clone();
+                    self.events.send(Event::AddressTaken { key, address: claim.address, mac: claim.mac });
                 }
-                Verdict::Conflict => self.conflicts.note(id, claim, now),
+                ClaimOutcome::Conflict => self.conflicts.note(id, claim, now),
             }
         }
         ours
     }
 
     /// A peer that has taken over from this node says so from the virtual MAC address, which is this node's as well.
-    fn hand_over(&self, link: LinkId, claim: Claim) {
+    fn note_peer_takeover(&self, link: SocketsId, claim: Claim) {
         let now = clock::now();
         for id in self.routers_of(link, claim.address) {
-            let Some(Followed { duty, .. }) = self.followed.get(&id) else { continue };
-            if duty.is_lingering(now) && claim.mac == duty.key.vrid.mac(duty.key.family) {
-                duty.let_go(now + ON_THE_WAY + ANNOUNCEMENT * self.addresses_of(id));
+            let Some(FollowedRouter { handle, .. }) = self.followed.get(&id) else { continue };
+            if handle.is_lingering(now) && claim.mac == handle.key.vrid.mac(handle.key.family) {
+                handle.limit_linger(now + TRANSIT_TIME + ANNOUNCEMENT * self.addresses_of(id));
             }
         }
     }
 
-    fn addresses_of(&self, id: Id) -> u32 {
+    fn addresses_of(&self, id: HandleId) -> u32 {
         let count = self.followed.get(&id).map_or(0, |followed| followed.plan.addresses.len());
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    fn consider_question(&self, link: &Arc<LinkSockets>, question: &Question) {
-        let target = question.target();
+    fn handle_query(&self, link: &Arc<LinkSockets>, query: &Query) {
+        let target = query.target();
         for id in self.routers_of(id_of(link), target) {
-            let Some(Followed { duty, plan, charge, .. }) = self.followed.get(&id) else { continue };
-            if !charge.answers(target) {
+            let Some(FollowedRouter { handle, plan, tracker, .. }) = self.followed.get(&id) else { continue };
+            if !tracker.answers(target) {
                 continue;
             }
-            let answer = question.answer(announced_mac(duty, plan, link));
-            if duty.holds(clock::now()) {
+            let answer = query.answer(announced_mac(handle, plan, link));
+            if handle.is_active(clock::now()) {
                 let counter = match link.neighbour.send(Family::of(target), &[answer.bytes()]) {
-                    Ok(_) => &duty.replies,
-                    Err(_) => &duty.send_errors,
+                    Ok(_) => &handle.replies,
+                    Err(_) => &handle.send_errors,
                 };
                 counter.fetch_add(1, Ordering::Relaxed);
                 return;
@@ -145,8 +146,8 @@ impl Neighbour<'_> {
     }
 
     /// The routers on this interface that have this address, whatever their state.
-    fn routers_of(&self, link: LinkId, address: IpAddr) -> Vec<Id> {
-        let all = (link, address, Id::MIN)..=(link, address, Id::MAX);
+    fn routers_of(&self, link: SocketsId, address: IpAddr) -> Vec<HandleId> {
+        let all = (link, address, HandleId::MIN)..=(link, address, HandleId::MAX);
         self.by_address.range(all).map(|(_, _, id)| *id).collect()
     }
 
@@ -156,17 +157,17 @@ impl Neighbour<'_> {
         if self.conflicts.deadline().is_none_or(|due| due > now) {
             return;
         }
-        let (followed, own) = (&self.followed, &mut self.own);
-        let contested = |id: Id, claim: &Claim| {
-            let router: Option<&Followed> = followed.get(&id);
-            router.is_some_and(|router| router.duty.holds(now) && router.charge.claims(claim.address))
-                && !own.contains(claim.mac, now)
+        let (followed, own_macs) = (&self.followed, &mut self.own_macs);
+        let contested = |id: HandleId, claim: &Claim| {
+            let router: Option<&FollowedRouter> = followed.get(&id);
+            router.is_some_and(|router| router.handle.is_active(now) && router.tracker.claims(claim.address))
+                && !own_macs.contains(claim.mac, now)
         };
         for conflict in self.conflicts.due(now, contested) {
             let Claim { address, mac } = conflict.claim;
             if let Some(followed) = self.followed.get(&conflict.router).filter(|_| conflict.report) {
-                let interface = followed.duty.key.interface.clone();
-                self.events.tell(Event::AddressConflict { interface, address, mac });
+                let interface = followed.handle.key.interface.clone();
+                self.events.send(Event::AddressConflict { interface, address, mac });
             }
             if conflict.defend {
                 self.defend(conflict.router, address);
@@ -175,37 +176,37 @@ impl Neighbour<'_> {
     }
 
     /// Hears routers whose VRID is not configured on their interface, unless it did so a moment ago.
-    pub(super) fn take_census(&mut self, links: &[Arc<LinkSockets>]) {
+    pub(super) fn receive_foreign_adverts(&mut self, links: &[Arc<LinkSockets>]) {
         let now = clock::now();
-        if now < self.census_due {
+        if now < self.foreign_due {
             return;
         }
         for link in links {
-            if self.hear_routers(link) {
-                self.census_due = now + CENSUS_PAUSE;
+            if self.read_foreign_adverts(link) {
+                self.foreign_due = now + FOREIGN_PAUSE;
             }
         }
     }
 
     /// Whether there were any.
-    fn hear_routers(&mut self, link: &LinkSockets) -> bool {
+    fn read_foreign_adverts(&mut self, link: &LinkSockets) -> bool {
         let mut heard = false;
         for raw in link.families() {
             for _ in 0..PACKETS_A_ROUND {
-                let received = raw.census.receive(&mut self.room);
+                let received = raw.foreign.receive(&mut self.buffer);
                 heard |= !received.as_ref().is_err_and(is_empty);
                 match received {
                     Ok(Ok(datagram)) => {
                         if let Err(rejection) = wire::parse(&datagram, |_| None) {
-                            link.tally.reject(rejection);
+                            link.counters.count_rejected(rejection);
                         }
-                        let Some(sighting) = wire::sighting(&datagram) else { continue };
-                        link.tally.stranger();
-                        if self.strangers.note((link.name.clone(), sighting), clock::now()) {
-                            self.events.tell(Event::stranger(&link.name, sighting));
+                        let Some(foreign) = wire::foreign_router(&datagram) else { continue };
+                        link.counters.count_foreign();
+                        if self.foreign_reports.permits((link.name.clone(), foreign), clock::now()) {
+                            self.events.send(Event::foreign_router(&link.name, foreign));
                         }
                     }
-                    Ok(Err(rejection)) => link.tally.reject(rejection),
+                    Ok(Err(rejection)) => link.counters.count_rejected(rejection),
                     Err(error) if is_empty(&error) => break,
                     Err(_) => {}
                 }

@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 use crate::sockets::group_mac_v6;
 
 use super::frame::{Frame, Mac};
-use super::heard::{Claim, Heard, Question};
+use super::packet::{Claim, NeighbourPacket, Query};
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
 }
 
 /// Reads a frame, Ethernet header included; `None` if it is no valid solicitation or advertisement (RFC 4861 §7.1.1, §7.1.2).
-pub(super) fn parse(frame: &[u8]) -> Option<Heard> {
+pub(super) fn parse(frame: &[u8]) -> Option<NeighbourPacket> {
     let header = frame.first_chunk::<ICMP>()?;
     let length = usize::from(u16::from_be_bytes([header[IP + 4], header[IP + 5]]));
     let (source, destination) = (ip(frame, IP + 8)?, ip(frame, IP + 24)?);
@@ -70,26 +70,26 @@ pub(super) fn parse(frame: &[u8]) -> Option<Heard> {
                 return None;
             }
             let claim = (!source.is_unspecified()).then_some(Claim { address: source.into(), mac: named });
-            let question = Question::Ndp { target, asker: source, asker_mac: named };
-            Some(Heard { claim, question: (source != target).then_some(question) })
+            let query = Query::Ndp { target, sender: source, sender_mac: named };
+            Some(NeighbourPacket { claim, query: (source != target).then_some(query) })
         }
         ADVERTISEMENT => {
             if destination.is_multicast() && message[4] & SOLICITED != 0 {
                 return None;
             }
             let mac = options.target.unwrap_or(from);
-            Some(Heard { claim: Some(Claim { address: target.into(), mac }), question: None })
+            Some(NeighbourPacket { claim: Some(Claim { address: target.into(), mac }), query: None })
         }
         _ => None,
     }
 }
 
 /// The answer to a solicitation: to who asked, or to all nodes if it was duplicate address detection (RFC 4861 §7.2.4).
-pub(super) fn answer(mac: Mac, target: Ipv6Addr, asker: Ipv6Addr, asker_mac: Mac) -> Frame {
-    if asker.is_unspecified() {
+pub(super) fn answer(mac: Mac, target: Ipv6Addr, sender: Ipv6Addr, sender_mac: Mac) -> Frame {
+    if sender.is_unspecified() {
         announce(target, mac)
     } else {
-        advertisement(asker_mac, asker, target, ROUTER | SOLICITED | OVERRIDE, mac)
+        advertisement(sender_mac, sender, target, ROUTER | SOLICITED | OVERRIDE, mac)
     }
 }
 

@@ -20,7 +20,7 @@ const REFRESH: Duration = Duration::from_mins(1);
 const CONTENTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// A series of announcements of one router.
-struct Campaign<K> {
+struct AnnouncementSeries<K> {
     router: K,
     addresses: Arc<[IpAddr]>,
     /// How often an address is announced in one burst: once in each form. All addresses in the first form come before any
@@ -28,58 +28,58 @@ struct Campaign<K> {
     forms: usize,
     /// Frames sent of this burst.
     cursor: usize,
-    /// Index into [`REPEATS`]; beyond its end the campaign refreshes.
+    /// Index into [`REPEATS`]; beyond its end the series refreshes.
     step: usize,
     /// Start of step 0.
     started: Time,
     due: Time,
     /// Whether `due` has come.
     ready: bool,
-    series: Series,
+    occasion: Occasion,
 }
 
-impl<K> Campaign<K> {
+impl<K> AnnouncementSeries<K> {
     fn frames(&self) -> usize {
         self.addresses.len() * self.forms
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Series {
+enum Occasion {
     /// All the router's addresses, for as long as it is Active.
-    Main,
-    /// Addresses added later: ends after the repeats, the main campaign refreshes them.
-    Added,
+    Takeover,
+    /// Addresses added later: ends after the repeats, the takeover's series refreshes them.
+    Addition,
     /// One burst, to defend an address.
-    Once,
+    Defence,
 }
 
 type Serial = u64;
 
-/// All campaigns. `K` identifies the router.
+/// All series. `K` identifies the router.
 pub(super) struct Schedule<K> {
-    campaigns: BTreeMap<Serial, Campaign<K>>,
+    all_series: BTreeMap<Serial, AnnouncementSeries<K>>,
     by_router: BTreeSet<(K, Serial)>,
-    /// Campaigns whose time has not come.
+    /// Series whose time has not come.
     waiting: BTreeSet<(Time, Serial)>,
-    /// Campaigns with something to send: the lowest step first, of these the newest.
+    /// Series with something to send: the lowest step first, of these the newest.
     ready: BTreeSet<(usize, Reverse<Time>, Serial)>,
     next_serial: Serial,
 }
 
 /// What to send next.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Turn<K> {
+pub(super) struct AnnouncementBatch<K> {
     pub(super) router: K,
     /// (address, form).
     pub(super) frames: Vec<(IpAddr, usize)>,
-    campaign: Serial,
+    series: Serial,
 }
 
 impl<K: Ord + Copy> Schedule<K> {
     pub(super) fn new() -> Self {
         Self {
-            campaigns: BTreeMap::new(),
+            all_series: BTreeMap::new(),
             by_router: BTreeSet::new(),
             waiting: BTreeSet::new(),
             ready: BTreeSet::new(),
@@ -90,21 +90,21 @@ impl<K: Ord + Copy> Schedule<K> {
     /// The router has become Active: all its addresses, at once.
     pub(super) fn takeover(&mut self, router: K, addresses: Arc<[IpAddr]>, forms: usize, now: Time) {
         self.withdraw(router);
-        self.start(router, addresses, forms, Series::Main, now);
+        self.start(router, addresses, forms, Occasion::Takeover, now);
     }
 
     /// Another router also thought it was Active: all addresses again, at once unless that was just done.
     pub(super) fn contention(&mut self, router: K, now: Time) {
         let Some(serial) = self.main(router) else { return };
-        self.change(serial, |campaign| {
-            if now.since(campaign.started) >= CONTENTION_PAUSE {
+        self.change(serial, |series| {
+            if now.since(series.started) >= CONTENTION_PAUSE {
                 // A burst that is under way goes on, so that its end is reached however often it is contested.
-                (campaign.step, campaign.started) = (0, now);
-                if campaign.cursor == 0 {
-                    (campaign.due, campaign.ready) = (now, false);
+                (series.step, series.started) = (0, now);
+                if series.cursor == 0 {
+                    (series.due, series.ready) = (now, false);
                 }
-            } else if campaign.cursor == 0 {
-                campaign.due = campaign.due.min(now + REPEATS[1]);
+            } else if series.cursor == 0 {
+                series.due = series.due.min(now + REPEATS[1]);
             }
         });
     }
@@ -112,26 +112,26 @@ impl<K: Ord + Copy> Schedule<K> {
     /// The router's addresses are these now; those not announced before are, at once.
     pub(super) fn update(&mut self, router: K, all: &Arc<[IpAddr]>, added: Vec<IpAddr>, now: Time) {
         let Some(main) = self.main(router) else { return };
-        let Some(forms) = self.campaigns.get(&main).map(|campaign| campaign.forms) else { return };
+        let Some(forms) = self.all_series.get(&main).map(|series| series.forms) else { return };
         // A burst that is under way may miss an address that moved below the cursor; the next one has it.
-        self.change(main, |campaign| campaign.addresses = Arc::clone(all));
+        self.change(main, |series| series.addresses = Arc::clone(all));
         let kept: BTreeSet<IpAddr> = all.iter().copied().collect();
         for serial in self.serials(router).into_iter().filter(|serial| *serial != main) {
-            self.change(serial, |campaign| {
-                campaign.addresses =
-                    campaign.addresses.iter().filter(|address| kept.contains(address)).copied().collect();
+            self.change(serial, |series| {
+                series.addresses =
+                    series.addresses.iter().filter(|address| kept.contains(address)).copied().collect();
             });
         }
         if !added.is_empty() {
-            self.start(router, added.into(), forms, Series::Added, now);
+            self.start(router, added.into(), forms, Occasion::Addition, now);
         }
     }
 
     /// Announces one address once, at once.
     pub(super) fn defend(&mut self, router: K, address: IpAddr, now: Time) {
-        let main = self.main(router).and_then(|serial| self.campaigns.get(&serial));
-        if let Some(forms) = main.map(|campaign| campaign.forms) {
-            self.start(router, [address].into(), forms, Series::Once, now);
+        let main = self.main(router).and_then(|serial| self.all_series.get(&serial));
+        if let Some(forms) = main.map(|series| series.forms) {
+            self.start(router, [address].into(), forms, Occasion::Defence, now);
         }
     }
 
@@ -144,30 +144,30 @@ impl<K: Ord + Copy> Schedule<K> {
 
     /// Of the most urgent router, up to `limit` frames that are due. To be answered by [`Self::sent`] or
     /// [`Self::postpone`]; `None`: nothing is due.
-    pub(super) fn next(&mut self, now: Time, limit: usize) -> Option<Turn<K>> {
+    pub(super) fn next(&mut self, now: Time, limit: usize) -> Option<AnnouncementBatch<K>> {
         while let Some((_, serial)) = self.waiting.first().filter(|(due, _)| *due <= now) {
             let serial = *serial;
-            self.change(serial, |campaign| campaign.ready = true);
+            self.change(serial, |series| series.ready = true);
         }
         let &(_, _, serial) = self.ready.first()?;
-        let campaign = self.campaigns.get(&serial)?;
-        let count = campaign.addresses.len();
-        let frames = campaign.cursor..(campaign.cursor + limit).min(campaign.frames());
-        let frames = frames.map(|frame| (campaign.addresses[frame % count], frame / count)).collect();
-        Some(Turn { router: campaign.router, frames, campaign: serial })
+        let series = self.all_series.get(&serial)?;
+        let count = series.addresses.len();
+        let frames = series.cursor..(series.cursor + limit).min(series.frames());
+        let frames = frames.map(|frame| (series.addresses[frame % count], frame / count)).collect();
+        Some(AnnouncementBatch { router: series.router, frames, series: serial })
     }
 
     /// So many frames of this turn were sent, or given up.
-    pub(super) fn sent(&mut self, turn: &Turn<K>, frames: usize, now: Time) {
-        self.change(turn.campaign, |campaign| campaign.cursor += frames);
-        if self.campaigns.get(&turn.campaign).is_some_and(|campaign| campaign.cursor >= campaign.frames()) {
-            self.finish_burst(turn.campaign, now);
+    pub(super) fn sent(&mut self, batch: &AnnouncementBatch<K>, frames: usize, now: Time) {
+        self.change(batch.series, |series| series.cursor += frames);
+        if self.all_series.get(&batch.series).is_some_and(|series| series.cursor >= series.frames()) {
+            self.finish_burst(batch.series, now);
         }
     }
 
-    /// What is left of this turn's campaign has to wait.
-    pub(super) fn postpone(&mut self, turn: &Turn<K>, until: Time) {
-        self.change(turn.campaign, |campaign| (campaign.due, campaign.ready) = (until, false));
+    /// What is left of this batch's series has to wait.
+    pub(super) fn postpone(&mut self, batch: &AnnouncementBatch<K>, until: Time) {
+        self.change(batch.series, |series| (series.due, series.ready) = (until, false));
     }
 
     /// When there is something to send: past if there is now.
@@ -176,56 +176,65 @@ impl<K: Ord + Copy> Schedule<K> {
     }
 
     fn finish_burst(&mut self, serial: Serial, now: Time) {
-        let Some(campaign) = self.campaigns.get(&serial) else { return };
-        let over = match campaign.series {
-            Series::Main => false,
-            Series::Added => campaign.step + 1 == REPEATS.len(),
-            Series::Once => true,
+        let Some(series) = self.all_series.get(&serial) else { return };
+        let over = match series.occasion {
+            Occasion::Takeover => false,
+            Occasion::Addition => series.step + 1 == REPEATS.len(),
+            Occasion::Defence => true,
         };
         if over {
             return self.remove(serial);
         }
-        self.change(serial, |campaign| {
-            (campaign.cursor, campaign.ready) = (0, false);
-            campaign.step = (campaign.step + 1).min(REPEATS.len());
-            campaign.due = match REPEATS.get(campaign.step) {
+        self.change(serial, |series| {
+            (series.cursor, series.ready) = (0, false);
+            series.step = (series.step + 1).min(REPEATS.len());
+            series.due = match REPEATS.get(series.step) {
                 // A burst of many addresses takes its time: not one after the other without a pause.
-                Some(offset) => (campaign.started + *offset).max(now + REPEATS[1]),
+                Some(offset) => (series.started + *offset).max(now + REPEATS[1]),
                 None => now + REFRESH,
             };
         });
     }
 
-    fn start(&mut self, router: K, addresses: Arc<[IpAddr]>, forms: usize, series: Series, now: Time) {
+    fn start(&mut self, router: K, addresses: Arc<[IpAddr]>, forms: usize, occasion: Occasion, now: Time) {
         let serial = self.next_serial;
         self.next_serial += 1;
         let (started, due) = (now, now);
-        let campaign =
-            Campaign { router, addresses, forms, cursor: 0, step: 0, started, due, ready: false, series };
-        self.campaigns.insert(serial, campaign);
+        let series = AnnouncementSeries {
+            router,
+            addresses,
+            forms,
+            cursor: 0,
+            step: 0,
+            started,
+            due,
+            ready: false,
+            occasion,
+        };
+        self.all_series.insert(serial, series);
         self.by_router.insert((router, serial));
         self.waiting.insert((now, serial));
     }
 
-    /// Changes a campaign and puts it where it then belongs.
-    fn change(&mut self, serial: Serial, change: impl FnOnce(&mut Campaign<K>)) {
-        let Some(campaign) = self.campaigns.get_mut(&serial) else { return };
-        self.waiting.remove(&(campaign.due, serial));
-        self.ready.remove(&(campaign.step, Reverse(campaign.started), serial));
-        change(campaign);
-        campaign.cursor = campaign.cursor.min(campaign.frames());
-        if campaign.ready {
-            self.ready.insert((campaign.step, Reverse(campaign.started), serial));
+    /// Changes a series and puts it where it then belongs.
+    fn change(&mut self, serial: Serial, change: impl FnOnce(&mut AnnouncementSeries<K>)) {
+        let Some(series) = self.all_series.get_mut(&serial) else { return };
+        self.waiting.remove(&(series.due, serial));
+        self.ready.remove(&(series.step, Reverse(series.started), serial));
+        change(series);
+        series.cursor = series.cursor.min(series.frames());
+        if series.ready {
+            self.ready.insert((series.step, Reverse(series.started), serial));
         } else {
-            self.waiting.insert((campaign.due, serial));
+            self.waiting.insert((series.due, serial));
         }
     }
 
     fn remove(&mut self, serial: Serial) {
-        if let Some(campaign) = self.campaigns.remove(&serial) {
-            self.by_router.remove(&(campaign.router, serial));
-            self.waiting.remove(&(campaign.due, serial));
-            self.ready.remove(&(campaign.step, Reverse(campaign.started), serial));
+        if let Some(series) = self.all_series.remove(&serial) {
+            self.by_router.remove(&(series.router, serial));
+            self.waiting.remove(&(series.due, serial));
+            self.ready.remove(&(series.step, Reverse(series.started), serial));
         }
     }
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use windlass_vrrp::{Interval, Priority, State, Time, Versions, Vrid};
 
-use super::ON_THE_WAY;
+use super::TRANSIT_TIME;
 use crate::config::RouterConfig;
 
 mod lan;
 
-use lan::{Deed, Delays, Entry, Lan};
+use lan::{Delays, Entry, Lan, Observed};
 
 const PROBE: Duration = Duration::from_millis(60);
 const PROMPT: Delays = Delays { adverts: Duration::from_micros(300), frames: Duration::from_micros(200) };
@@ -40,8 +40,8 @@ fn router(node: u8, nodes: u8, interval: u32) -> RouterConfig {
 }
 
 /// Nodes that are started at these milliseconds.
-fn started_at(starts: &[u64], strangers: &[IpAddr], unproven: bool) -> Lan {
-    let mut lan = Lan::new(strangers);
+fn started_at(starts: &[u64], foreign_adverts: &[IpAddr], unproven: bool) -> Lan {
+    let mut lan = Lan::new(foreign_adverts);
     let count = u8::try_from(starts.len()).unwrap();
     for (node, start) in (0..).zip(starts) {
         lan.add(router(node, count, 100), after(*start), PROMPT, unproven);
@@ -58,14 +58,17 @@ fn settled(nodes: usize, unproven: bool) -> Lan {
 }
 
 fn claims(lan: &Lan, address: IpAddr) -> Vec<&Entry> {
-    lan.log.iter().filter(|entry| entry.deed == Deed::Claimed(address)).collect()
+    lan.log.iter().filter(|entry| entry.observed == Observed::Claimed(address)).collect()
 }
 
 /// When this node became Active and when it claimed the address, the first time since.
 fn took_over(lan: &Lan, begin: Time, node: usize, address: IpAddr) -> (Time, Time) {
-    let mut deeds = lan.since(begin).filter(|entry| entry.node == node);
-    let became = deeds.find(|entry| matches!(entry.deed, Deed::Became(State::Active, _))).expect("Active").at;
-    (became, deeds.find(|entry| entry.deed == Deed::Claimed(address)).expect("a claim").at)
+    let mut observations = lan.since(begin).filter(|entry| entry.node == node);
+    let became = observations
+        .find(|entry| matches!(entry.observed, Observed::Became(State::Active, _)))
+        .expect("Active")
+        .at;
+    (became, observations.find(|entry| entry.observed == Observed::Claimed(address)).expect("a claim").at)
 }
 
 #[test]
@@ -75,7 +78,8 @@ fn who_preempts_a_peer_that_asks_still_asks_too_and_leaves_the_stranger_his_addr
         let mut lan = started_at(&[20, 0], &[TAKEN], unproven);
         lan.run_for(millis(5000));
         assert_eq!(lan.active(), [0]);
-        let both = lan.log.iter().filter(|entry| matches!(entry.deed, Deed::Became(State::Active, _)));
+        let both =
+            lan.log.iter().filter(|entry| matches!(entry.observed, Observed::Became(State::Active, _)));
         assert_eq!(both.map(|entry| entry.node).collect::<Vec<_>>(), [1, 0], "the lower one is first");
         assert_eq!(claims(&lan, TAKEN), [] as [&Entry; 0]);
         assert_eq!(claims(&lan, FREE).iter().map(|entry| entry.node).collect::<Vec<_>>(), [0]);
@@ -88,7 +92,7 @@ fn who_preempts_a_peer_that_has_found_a_stranger_finds_him_too() {
     lan.run_for(millis(5000));
     assert_eq!(lan.active(), [0]);
     assert_eq!(claims(&lan, TAKEN), [] as [&Entry; 0]);
-    let finders = lan.log.iter().filter(|entry| entry.deed == Deed::FoundTaken(TAKEN));
+    let finders = lan.log.iter().filter(|entry| entry.observed == Observed::FoundTaken(TAKEN));
     assert_eq!(finders.map(|entry| entry.node).collect::<Vec<_>>(), [1, 0]);
 }
 
@@ -97,13 +101,13 @@ fn who_has_found_a_stranger_and_lost_the_router_asks_again_though_the_address_wa
     let mut lan = started_at(&[400, 0], &[TAKEN], false);
     lan.run_for(millis(380));
     assert_eq!(lan.active(), [1]);
-    assert!(lan.log.iter().any(|entry| entry.deed == Deed::FoundTaken(TAKEN)));
+    assert!(lan.log.iter().any(|entry| entry.observed == Observed::FoundTaken(TAKEN)));
     lan.run_for(millis(1000));
     assert_eq!(lan.active(), [0]);
     let begin = lan.now;
     lan.crash(0);
     lan.run_for(millis(5000));
-    let of_second = |entry: &&Entry| entry.node == 1 && entry.deed == Deed::Claimed(TAKEN);
+    let of_second = |entry: &&Entry| entry.node == 1 && entry.observed == Observed::Claimed(TAKEN);
     assert_eq!(lan.since(begin).filter(of_second).count(), 0);
 }
 
@@ -116,7 +120,7 @@ fn an_address_in_service_is_claimed_at_the_instant_of_a_takeover() {
     lan.run_for(millis(2000));
     let (became, claimed) = took_over(&lan, begin, 1, FREE);
     assert_eq!(claimed, became);
-    assert!(!lan.since(begin).any(|entry| matches!(entry.deed, Deed::Asked(_))), "{:#?}", lan.log);
+    assert!(!lan.since(begin).any(|entry| matches!(entry.observed, Observed::Asked(_))), "{:#?}", lan.log);
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn an_address_that_nobody_is_known_to_serve_is_claimed_after_the_question() {
     lan.crash(0);
     lan.run_for(millis(2000));
     let (became, claimed) = took_over(&lan, begin, 1, FREE);
-    assert_eq!(claimed.since(became), ON_THE_WAY + PROBE);
+    assert_eq!(claimed.since(became), TRANSIT_TIME + PROBE);
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn a_frozen_owner_that_wakes_up_is_no_stranger_and_answers_nobody() {
             lan.freeze(0, millis(span));
             lan.run_for(millis(5000));
             assert_eq!(lan.active(), [0], "frozen for {span} ms");
-            let taken = |entry: &&Entry| matches!(entry.deed, Deed::FoundTaken(_));
+            let taken = |entry: &&Entry| matches!(entry.observed, Observed::FoundTaken(_));
             assert_eq!(lan.log.iter().find(taken), None, "frozen for {span} ms");
             assert_eq!(claims(&lan, FREE).last().unwrap().node, 0, "frozen for {span} ms");
         }
@@ -195,16 +199,16 @@ proptest! {
         }
         lan.run_for(millis(20_000));
         prop_assert_eq!(claims(&lan, TAKEN), Vec::<&Entry>::new());
-        let mistaken = lan.log.iter().find(|entry| entry.deed == Deed::FoundTaken(FREE));
+        let mistaken = lan.log.iter().find(|entry| entry.observed == Observed::FoundTaken(FREE));
         prop_assert_eq!(mistaken, None);
         // Whoever is Active in the end found the one address taken, and claimed the other.
         let [active] = lan.active()[..] else { panic!("{:?} are Active", lan.active()) };
-        let of_active = |is: &dyn Fn(&Deed) -> bool| {
-            lan.log.iter().rposition(|entry| entry.node == active && is(&entry.deed))
+        let of_active = |is: &dyn Fn(&Observed) -> bool| {
+            lan.log.iter().rposition(|entry| entry.node == active && is(&entry.observed))
         };
-        let became = of_active(&|deed| matches!(deed, Deed::Became(State::Active, _)));
-        let last = |wanted: Deed| of_active(&|deed| *deed == wanted);
-        prop_assert!(last(Deed::FoundTaken(TAKEN)) > became, "{:#?}", lan.log);
-        prop_assert!(last(Deed::Claimed(FREE)) > became, "{:#?}", lan.log);
+        let became = of_active(&|observed| matches!(observed, Observed::Became(State::Active, _)));
+        let last = |wanted: Observed| of_active(&|observed| *observed == wanted);
+        prop_assert!(last(Observed::FoundTaken(TAKEN)) > became, "{:#?}", lan.log);
+        prop_assert!(last(Observed::Claimed(FREE)) > became, "{:#?}", lan.log);
     }
 }

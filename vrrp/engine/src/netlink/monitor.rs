@@ -13,7 +13,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// What a [`Monitor`] says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Notice {
+pub(crate) enum Notification {
     /// Something changed.
     Change(Change),
     /// Some changes were lost: only a dump tells what is.
@@ -24,7 +24,7 @@ pub(crate) enum Notice {
 /// something.
 pub(crate) struct Monitor {
     socket: Socket,
-    heard: VecDeque<Notice>,
+    received: VecDeque<Notification>,
 }
 
 impl Monitor {
@@ -42,23 +42,23 @@ impl Monitor {
             .options()
             .set_non_blocking(true)
             .map_err(NetlinkError::io("make the netlink socket non-blocking"))?;
-        Ok(Self { socket, heard: VecDeque::new() })
+        Ok(Self { socket, received: VecDeque::new() })
     }
 
     /// The next notice, `None` if there is none for the time being.
-    pub(crate) fn next(&mut self) -> Result<Option<Notice>, NetlinkError> {
-        while self.heard.is_empty() {
+    pub(crate) fn next(&mut self) -> Result<Option<Notification>, NetlinkError> {
+        while self.received.is_empty() {
             let datagram = match self.socket.receive() {
                 Ok(datagram) => datagram,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    return Ok(Some(Notice::Overrun));
+                    return Ok(Some(Notification::Overrun));
                 }
                 Err(source) => return Err(NetlinkError::io("receive notices by netlink")(source)),
             };
-            self.heard.extend(frames(datagram).filter_map(notice));
+            self.received.extend(frames(datagram).filter_map(notification));
         }
-        Ok(self.heard.pop_front())
+        Ok(self.received.pop_front())
     }
 }
 
@@ -68,17 +68,17 @@ impl AsFd for Monitor {
     }
 }
 
-fn notice(frame: Result<super::socket::Frame<'_>, NetlinkError>) -> Option<Notice> {
+fn notification(frame: Result<super::socket::Frame<'_>, NetlinkError>) -> Option<Notification> {
     let lost = |error: &dyn std::fmt::Display| {
         tracing::warn!(%error, "a netlink notice cannot be read; asking for the whole");
-        Some(Notice::Overrun)
+        Some(Notification::Overrun)
     };
     match frame.map(|frame| frame.body) {
         Ok(Body::Message(kind, payload)) => match Change::parse(kind, payload) {
-            Ok(change) => change.map(Notice::Change),
+            Ok(change) => change.map(Notification::Change),
             Err(error) => lost(&error),
         },
-        Ok(Body::Overrun) => Some(Notice::Overrun),
+        Ok(Body::Overrun) => Some(Notification::Overrun),
         Ok(Body::Answer(..) | Body::Done(_) | Body::Empty) => None,
         Err(error) => lost(&error),
     }

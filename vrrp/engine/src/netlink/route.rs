@@ -27,9 +27,9 @@ const RECEIVE_BUFFER: usize = 1 << 20;
 /// they must fit into a receive buffer of net.core.rmem_default (212,992 bytes).
 const BATCH: usize = 128;
 /// The kernel answers before it returns from `send`: a longer silence is a fault.
-const PATIENCE: TimeVal = TimeVal::new(5, 0);
+const ANSWER_TIMEOUT: TimeVal = TimeVal::new(5, 0);
 /// Tries of a dump that changes interrupt.
-const TRIES: usize = 4;
+const MAX_DUMP_ATTEMPTS: usize = 4;
 /// Attribute of an extended acknowledgement: the kernel's words.
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Length of `struct rtmsg`.
@@ -49,17 +49,18 @@ pub(crate) struct Dump<T> {
 ///
 /// The flags of a request are those of netlink(7): to add an address only if it is not there
 /// `NLM_F_CREATE | NLM_F_EXCL`, to add or refresh it `NLM_F_CREATE | NLM_F_REPLACE`, to delete it 0.
-pub(crate) struct Route {
+pub(crate) struct RouteSocket {
     socket: Socket,
     sequence: u32,
 }
 
-impl Route {
+impl RouteSocket {
     /// Opens it in the network namespace of the calling thread.
     pub(crate) fn open() -> Result<Self, NetlinkError> {
         let open = || NetlinkError::io("open a netlink socket for requests");
         let socket = Socket::open(&[], RECEIVE_BUFFER).map_err(open())?;
-        setsockopt(&socket, sockopt::ReceiveTimeout, &PATIENCE).map_err(|errno| open()(errno.into()))?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &ANSWER_TIMEOUT)
+            .map_err(|errno| open()(errno.into()))?;
         // Since Linux 4.3 and 4.12. Without them answers are longer and have no words.
         let _ = socket.options().set_cap_ack(true);
         let _ = socket.options().set_ext_ack(true);
@@ -177,7 +178,7 @@ impl Route {
         read: impl Fn(u16, &[u8]) -> Result<Option<T>, NetlinkError>,
     ) -> Result<Dump<T>, NetlinkError> {
         let mut dump = self.dump_once(message, &read)?;
-        for _ in 1..TRIES {
+        for _ in 1..MAX_DUMP_ATTEMPTS {
             if dump.consistent {
                 break;
             }

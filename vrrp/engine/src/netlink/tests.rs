@@ -33,7 +33,7 @@ pub(crate) fn in_namespace(body: impl FnOnce() + Send + 'static) {
 }
 
 /// Adds an Ethernet interface, up (its other end is not), and returns its index.
-pub(crate) fn add_interface(route: &mut Route, name: &str) -> u32 {
+pub(crate) fn add_interface(route: &mut RouteSocket, name: &str) -> u32 {
     let mut link = LinkMessage::default();
     link.header.flags = LinkFlags::Up;
     link.header.change_mask = LinkFlags::Up;

@@ -1,6 +1,6 @@
 use super::*;
 
-const WEB: Door = Door { protocol: Protocol::Tcp, port: 80 };
+const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
 
 fn nets(texts: &[&str]) -> Vec<IpNet> {
     texts.iter().map(|text| text.parse().unwrap()).collect()

@@ -18,20 +18,20 @@ mod tests;
 /// Room for the adverts of 255 routers for some seconds in which the engine is not run.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// What a small packet takes of it at least: the kernel's own structures count.
-const LEAST_CHARGE: usize = 512;
+const MIN_PACKET_CHARGE: usize = 512;
 /// Longest advert: IPv6 with 255 addresses. A longer packet is cut and refused.
-const LONGEST: usize = 8 + 255 * 16 + 128;
+const MAX_ADVERT_LENGTH: usize = 8 + 255 * 16 + 128;
 
 /// Where a packet is received.
-pub(crate) struct Room {
+pub(crate) struct ReceiveBuffer {
     bytes: Box<[u8]>,
     control: Vec<u8>,
 }
 
-impl Room {
+impl ReceiveBuffer {
     pub(crate) fn new() -> Self {
         let control = nix::cmsg_space!(libc::timespec, libc::c_int, libc::in6_pktinfo);
-        Self { bytes: vec![0; LONGEST].into_boxed_slice(), control }
+        Self { bytes: vec![0; MAX_ADVERT_LENGTH].into_boxed_slice(), control }
     }
 }
 
@@ -68,7 +68,7 @@ impl AdvertSocket {
         // stamped when it is looked at.
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         receive_buffer::enlarge(&socket, RECEIVE_BUFFER)?;
-        let capacity = socket.recv_buffer_size()? / LEAST_CHARGE;
+        let capacity = socket.recv_buffer_size()? / MIN_PACKET_CHARGE;
         // A raw socket receives from birth: what came in before it was bound may be another interface's.
         for _ in 0..1024 {
             if (&socket).read(&mut [0; 1]).is_err() {
@@ -81,25 +81,28 @@ impl AdvertSocket {
     }
 
     /// Receives an advert, good or bad. `WouldBlock` when there is none.
-    pub(crate) fn receive<'r>(&self, room: &'r mut Room) -> io::Result<Result<Datagram<'r>, Rejection>> {
+    pub(crate) fn receive<'r>(
+        &self,
+        buffer: &'r mut ReceiveBuffer,
+    ) -> io::Result<Result<Datagram<'r>, Rejection>> {
         match self.family {
             Family::V4 => {
-                let length = (&self.socket).read(&mut room.bytes)?;
-                Ok(Datagram::from_ipv4(&room.bytes[..length]))
+                let length = (&self.socket).read(&mut buffer.bytes)?;
+                Ok(Datagram::from_ipv4(&buffer.bytes[..length]))
             }
-            Family::V6 => self.receive_v6(room),
+            Family::V6 => self.receive_v6(buffer),
         }
     }
 
     /// The kernel strips the header and tells its fields beside the message.
-    fn receive_v6<'r>(&self, room: &'r mut Room) -> io::Result<Result<Datagram<'r>, Rejection>> {
+    fn receive_v6<'r>(&self, buffer: &'r mut ReceiveBuffer) -> io::Result<Result<Datagram<'r>, Rejection>> {
         let (mut hop_limit, mut destination) = (None, None);
         let (length, source) = {
-            let mut parts = [IoSliceMut::new(&mut room.bytes)];
+            let mut parts = [IoSliceMut::new(&mut buffer.bytes)];
             let received = recvmsg::<SockaddrIn6>(
                 self.socket.as_raw_fd(),
                 &mut parts,
-                Some(&mut room.control),
+                Some(&mut buffer.control),
                 MsgFlags::empty(),
             )?;
             for message in received.cmsgs()? {
@@ -114,15 +117,19 @@ impl AdvertSocket {
         let (Some(source), Some(destination), Some(ttl)) = (source, destination, hop_limit) else {
             return Ok(Err(Rejection::IpHeader));
         };
-        Ok(Ok(Datagram { source, destination, ttl, payload: &room.bytes[..length] }))
+        Ok(Ok(Datagram { source, destination, ttl, payload: &buffer.bytes[..length] }))
     }
 
     /// When the packet arrived that is received next, by the wall clock in nanoseconds since 1970; `None` if that is not told.
     /// `WouldBlock` when there is none.
-    pub(crate) fn next_stamp(&self, room: &mut Room) -> io::Result<Option<u64>> {
-        let mut parts = [IoSliceMut::new(&mut room.bytes[..1])];
-        let peeked =
-            recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut room.control), MsgFlags::MSG_PEEK)?;
+    pub(crate) fn next_stamp(&self, buffer: &mut ReceiveBuffer) -> io::Result<Option<u64>> {
+        let mut parts = [IoSliceMut::new(&mut buffer.bytes[..1])];
+        let peeked = recvmsg::<()>(
+            self.socket.as_raw_fd(),
+            &mut parts,
+            Some(&mut buffer.control),
+            MsgFlags::MSG_PEEK,
+        )?;
         Ok(peeked.cmsgs()?.find_map(|message| match message {
             ControlMessageOwned::ScmTimestampns(stamp) => {
                 let (seconds, nanos) = (u64::try_from(stamp.tv_sec()), u64::try_from(stamp.tv_nsec()));
@@ -182,12 +189,12 @@ impl AsFd for AdvertSocket {
 
 /// A socket that sends adverts of one family by one interface, IP header included: one serves every source address.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct AdvertSender {
     socket: Socket,
     index: u32,
 }
 
-impl Outlet {
+impl AdvertSender {
     pub(super) fn open(interface: &str, index: u32, family: Family) -> io::Result<Self> {
         // IPPROTO_RAW: we write the IP header; it receives nothing.
         let socket = Socket::new(domain(family), Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;

@@ -1,13 +1,15 @@
-//! Signed adverts: who is believed, and how keys and modes change without an outage.
+//! Signed adverts: which are accepted, and how keys and modes change without an outage.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, SystemTime};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::auth::{
-    AntiReplay, Authentication, Key, KeyId, Keyring, Mode, Signer, WallTime, Window,
+    AntiReplay, AuthMode, Authentication, Key, KeyId, Keyring, Signer, WallTime, Window,
 };
-use windlass_engine::{Event, Hold, Interval, Priority, Reason, RouterConfig, State, Transport, Versions};
+use windlass_engine::{
+    Event, Hold, Interval, Priority, RouterConfig, State, TransitionReason, Transport, Versions,
+};
 use windlass_vrrp::Version;
 use windlass_vrrp::wire::{AddressList, Advert, Checksum, Path};
 
@@ -21,7 +23,7 @@ fn key(id: u8) -> (KeyId, Key) {
 fn keyring(ids: &[u8]) -> Keyring {
     let (id, first) = key(ids[0]);
     let others = ids[1..].iter().map(|id| key(*id));
-    others.fold(Keyring::new(id, first), |ring, (id, key)| ring.with(id, key).unwrap())
+    others.fold(Keyring::new(id, first), |wake_helpers, (id, key)| wake_helpers.with(id, key).unwrap())
 }
 
 /// As long as can be: a busy machine must not make adverts stale.
@@ -29,7 +31,7 @@ fn anti_replay() -> AntiReplay {
     AntiReplay::Window(Window::from_seconds(300).unwrap())
 }
 
-fn authenticated(mode: Mode, keyring: Keyring, config: RouterConfig) -> RouterConfig {
+fn authenticated(mode: AuthMode, keyring: Keyring, config: RouterConfig) -> RouterConfig {
     let authentication = Some(Authentication { keyring, mode, anti_replay: anti_replay() });
     RouterConfig { authentication, ..config }
 }
@@ -61,7 +63,7 @@ fn await_refused(node: &Node, reason: &str, count: u64) {
     });
 }
 
-fn tenures(nodes: &[Node; 2]) -> [u64; 2] {
+fn takeovers(nodes: &[Node; 2]) -> [u64; 2] {
     nodes.each_ref().map(|node| node.status().counters.became_active)
 }
 
@@ -89,7 +91,7 @@ fn routers_that_share_a_key_elect_whatever_carries_their_adverts() {
     for (kind, config) in kinds {
         println!("{kind}");
         let configs = [0, 1].map(|host| {
-            let mut config = authenticated(Mode::Enforce, keyring(&[1]), config(host));
+            let mut config = authenticated(AuthMode::Enforce, keyring(&[1]), config(host));
             if kind == "unicast" {
                 config.transport = unicast.clone();
             }
@@ -100,7 +102,7 @@ fn routers_that_share_a_key_elect_whatever_carries_their_adverts() {
         assert!(heard.adverts_received > 0, "{kind}");
         assert_eq!((heard.unauthenticated, heard.unsigned), (0, 0), "{kind}");
         first.engine.apply(Vec::new());
-        assert_eq!(second.await_state(State::Active), Reason::ActiveResigned, "{kind}");
+        assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned, "{kind}");
     }
 }
 
@@ -111,16 +113,18 @@ fn a_router_without_the_key_changes_nothing_and_is_counted() {
         return;
     }
     let lan = Lan::new(3);
-    let nodes =
-        pair(&lan, [0, 1].map(|host| slowly(authenticated(Mode::Enforce, keyring(&[1]), router(host, 3)))));
-    let before = tenures(&nodes);
+    let nodes = pair(
+        &lan,
+        [0, 1].map(|host| slowly(authenticated(AuthMode::Enforce, keyring(&[1]), router(host, 3)))),
+    );
+    let before = takeovers(&nodes);
     let third = lan.hosts[2].engine();
     let superior = |config| slowly(RouterConfig { priority: Priority::new(250).unwrap(), ..config });
     let forged = Keyring::new(KeyId::new(1).unwrap(), Key::new(&[99; 32]).unwrap());
     for (reason, config) in [
         ("auth_missing", router(2, 3)),
-        ("auth_invalid_hmac", authenticated(Mode::Enforce, forged, router(2, 3))),
-        ("auth_unknown_key", authenticated(Mode::Enforce, keyring(&[3]), router(2, 3))),
+        ("auth_invalid_hmac", authenticated(AuthMode::Enforce, forged, router(2, 3))),
+        ("auth_unknown_key", authenticated(AuthMode::Enforce, keyring(&[3]), router(2, 3))),
     ] {
         third.engine.apply(vec![superior(config)]);
         for node in &nodes {
@@ -132,11 +136,11 @@ fn a_router_without_the_key_changes_nothing_and_is_counted() {
             assert_eq!(told, source(2));
         }
     }
-    assert_eq!(tenures(&nodes), before);
+    assert_eq!(takeovers(&nodes), before);
     assert_eq!(nodes[1].status().active, Some(source(0)));
     assert!(nodes[0].status().counters.unauthenticated >= 9);
     // Once it has the key, it is obeyed.
-    third.engine.apply(vec![superior(authenticated(Mode::Enforce, keyring(&[1]), router(2, 3)))]);
+    third.engine.apply(vec![superior(authenticated(AuthMode::Enforce, keyring(&[1]), router(2, 3)))]);
     nodes[1].await_status("Backup of the third", |status| status.active == Some(source(2)));
 }
 
@@ -147,7 +151,7 @@ fn a_recorded_resignation_does_not_work_twice_not_even_after_a_change_of_keys() 
         return;
     }
     let lan = Lan::new(3);
-    let config = |host, keys: &[u8]| slowly(authenticated(Mode::Enforce, keyring(keys), router(host, 2)));
+    let config = |host, keys: &[u8]| slowly(authenticated(AuthMode::Enforce, keyring(keys), router(host, 2)));
     let nodes = pair(&lan, [0, 1].map(|host| config(host, &[1])));
     let capture = Capture::on(&lan.hosts[2]);
     nodes[0].engine.apply(Vec::new());
@@ -159,7 +163,7 @@ fn a_recorded_resignation_does_not_work_twice_not_even_after_a_change_of_keys() 
     nodes[0].engine.apply(vec![config(0, &[1])]);
     nodes[1].await_status("Backup again", |status| status.active == Some(source(0)));
 
-    let before = (tenures(&nodes), nodes[1].status().counters.resignations_received);
+    let before = (takeovers(&nodes), nodes[1].status().counters.resignations_received);
     send(&lan.hosts[2], vec![recorded.clone(); 3]);
     await_refused(&nodes[1], "auth_replay", 3);
     for between in [RouterConfig { authentication: None, ..config(1, &[1]) }, config(1, &[2, 1])] {
@@ -171,7 +175,7 @@ fn a_recorded_resignation_does_not_work_twice_not_even_after_a_change_of_keys() 
     await_refused(&nodes[1], "auth_replay", 6);
     let heard = nodes[1].status().counters.adverts_received;
     nodes[1].await_status("more adverts", |status| status.counters.adverts_received >= heard + 3);
-    assert_eq!((tenures(&nodes), nodes[1].status().counters.resignations_received), before);
+    assert_eq!((takeovers(&nodes), nodes[1].status().counters.resignations_received), before);
 }
 
 #[test]
@@ -180,9 +184,9 @@ fn a_secret_is_changed_without_an_outage() {
         return;
     }
     let lan = Lan::new(2);
-    let config = |host, keys: &[u8]| slowly(authenticated(Mode::Enforce, keyring(keys), router(host, 2)));
+    let config = |host, keys: &[u8]| slowly(authenticated(AuthMode::Enforce, keyring(keys), router(host, 2)));
     let nodes = pair(&lan, [0, 1].map(|host| config(host, &[1])));
-    let before = tenures(&nodes);
+    let before = takeovers(&nodes);
     let mut heard = nodes[1].status().counters.adverts_received;
     // Add the new key, sign with it, remove the old one; one router after the other.
     for keys in [&[1, 2][..], &[2, 1], &[2]] {
@@ -192,10 +196,10 @@ fn a_secret_is_changed_without_an_outage() {
             heard = nodes[1].status().counters.adverts_received;
         }
     }
-    assert_eq!(tenures(&nodes), before, "one Active all the time");
+    assert_eq!(takeovers(&nodes), before, "one Active all the time");
     assert_eq!(nodes.each_ref().map(|node| node.status().counters.unauthenticated), [0, 0]);
     nodes[0].engine.apply(Vec::new());
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]
@@ -205,10 +209,10 @@ fn running_routers_come_to_authentication_without_an_outage() {
     }
     let lan = Lan::new(2);
     let nodes = pair(&lan, [0, 1].map(|host| slowly(router(host, 2))));
-    let before = tenures(&nodes);
+    let before = takeovers(&nodes);
     let mut heard = nodes[1].status().counters.adverts_received;
     let mut unsigned = Vec::new();
-    for mode in [Mode::ReceiveOnly, Mode::Permissive, Mode::Enforce] {
+    for mode in [AuthMode::ReceiveOnly, AuthMode::Permissive, AuthMode::Enforce] {
         // The Backup first: it hears a peer that is a step behind.
         for host in [1, 0] {
             nodes[host].engine.apply(vec![slowly(authenticated(mode, keyring(&[1]), router(host, 2)))]);
@@ -217,12 +221,12 @@ fn running_routers_come_to_authentication_without_an_outage() {
         }
         unsigned.push(nodes[1].status().counters.unsigned);
     }
-    assert_eq!(tenures(&nodes), before, "one Active all the time");
+    assert_eq!(takeovers(&nodes), before, "one Active all the time");
     assert_eq!(nodes.each_ref().map(|node| node.status().counters.unauthenticated), [0, 0]);
     assert!(unsigned[0] >= 2, "a plain peer is heard: {unsigned:?}");
     assert_eq!(unsigned[1], unsigned[2], "all sign: {unsigned:?}");
     nodes[0].engine.apply(Vec::new());
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]
@@ -231,7 +235,7 @@ fn a_clock_that_drifts_is_told_before_its_adverts_are_refused() {
         return;
     }
     let lan = Lan::new(2);
-    let node = lan.hosts[0].active(slowly(authenticated(Mode::Enforce, keyring(&[1]), router(0, 2))));
+    let node = lan.hosts[0].active(slowly(authenticated(AuthMode::Enforce, keyring(&[1]), router(0, 2))));
     let signed = |ahead: u64| {
         let path = Path::V4 { source: address(1), destination: Ipv4Addr::new(224, 0, 0, 18) };
         let config = router(1, 2);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use windlass_engine::{Hold, Reason, RouterConfig, State, Vrid};
+use windlass_engine::{Hold, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Lan, VIP, await_some, require_root, router, source};
 
@@ -71,7 +71,7 @@ fn an_active_that_cannot_run_as_it_is_changed_resigns() {
     // Nothing is bound that could accept.
     nodes[0].engine.apply(vec![RouterConfig { accept: true, ..router(0, 2) }]);
     nodes[0].await_failure();
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveResigned);
 
     // A VIP that is on the interface already cannot be bound.
     nodes[0].engine.apply(vec![RouterConfig { hold: Hold::Address, ..router(0, 2) }]);
@@ -84,5 +84,5 @@ fn an_active_that_cannot_run_as_it_is_changed_resigns() {
     });
     lan.hosts[0].ip(&format!("addr add {VIP}/24 dev eth0"));
     nodes[0].await_failure();
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveResigned);
 }

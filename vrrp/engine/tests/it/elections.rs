@@ -1,6 +1,6 @@
 //! Who becomes Active, and how fast it is replaced.
 
-use windlass_engine::{Interval, Reason, State};
+use windlass_engine::{Interval, State, TransitionReason};
 
 use crate::lab::{Capture, Host, Lan, Node, require_root, router};
 
@@ -25,7 +25,7 @@ fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_it
     let nodes: Vec<_> = lan.hosts.iter().map(Host::engine).collect();
     for (n, node) in nodes.iter().enumerate() {
         node.engine.apply(vec![router(n, 2)]);
-        assert_eq!(node.await_state(State::Backup), Reason::Startup);
+        assert_eq!(node.await_state(State::Backup), TransitionReason::Startup);
     }
     nodes[0].await_state(State::Active);
     nodes[1].await_status("Backup that knows the Active", |status| {
@@ -35,14 +35,14 @@ fn of_two_routers_the_higher_priority_is_active_and_the_other_takes_over_when_it
     nodes[1].forget_events();
 
     lan.pull_cable(0);
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveSilent);
     let error = nodes[0].await_failure();
     assert_eq!(error, "interface eth0 has no carrier: check its cable or peer");
     nodes[0].await_status("router in Initialize", |status| status.state == State::Initialize);
 
     lan.plug_cable(0);
-    assert_eq!(nodes[0].await_state(State::Active), Reason::Preempted);
-    assert!(matches!(nodes[1].await_state(State::Backup), Reason::SuperiorActive { .. }));
+    assert_eq!(nodes[0].await_state(State::Active), TransitionReason::Preempted);
+    assert!(matches!(nodes[1].await_state(State::Backup), TransitionReason::SuperiorActive { .. }));
     assert_eq!(nodes[0].status().error, None);
 }
 
@@ -88,7 +88,7 @@ fn a_router_that_is_taken_away_hands_over_at_once() {
     second.await_status("advert that tells the new interval", |s| s.counters.interval_mismatches > 0);
     assert!(second.status().counters.adverts_received > heard);
     first.engine.apply(Vec::new());
-    assert_eq!(second.await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
     assert!(first.engine.snapshot().is_empty());
     assert_eq!(second.status().counters.resignations_received, 1);
 }

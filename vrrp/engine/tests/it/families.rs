@@ -1,6 +1,6 @@
 //! Virtual routers for IPv6, alone and beside those for IPv4.
 
-use windlass_engine::{Family, Reason, RouterConfig, State};
+use windlass_engine::{Family, RouterConfig, State, TransitionReason};
 
 use crate::lab::{Capture, Lan, address, address_v6, await_some, mac, require_root, router, router_v6};
 
@@ -17,13 +17,13 @@ fn in_ipv6_the_higher_priority_is_active_and_the_other_takes_over() {
     second.await_status("Backup", |status| status.active == Some(address_v6(0).into()));
     second.forget_events();
     lan.pull_cable(0);
-    assert_eq!(second.await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveSilent);
     lan.plug_cable(0);
     first.await_status("Active again", |status| status.state == State::Active);
     second.await_status("Backup again", |status| status.active == Some(address_v6(0).into()));
     second.forget_events();
     first.engine.apply(Vec::new());
-    assert_eq!(second.await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
     assert_eq!(second.status().counters.missing_link_local, 0);
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use windlass_engine::{Interval, Reason, RouterConfig, RouterStatus, State};
+use windlass_engine::{Interval, RouterConfig, RouterStatus, State, TransitionReason};
 
 use crate::flooder::Flooder;
 use crate::lab::{Host, Lan, Node, address, await_some, one_at_a_time, require_root, router, source};
@@ -62,7 +62,7 @@ const STRANGER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
 fn unmoved_by(
     (claimed, vrid, priority): (Ipv4Addr, u8, u8),
     heard: impl Fn(&RouterStatus) -> bool,
-) -> ([Node; 2], usize, Reason) {
+) -> ([Node; 2], usize, TransitionReason) {
     let _turn = one_at_a_time();
     let lan = Lan::new(3);
     let (first, second) = (lan.hosts[0].engine(), lan.hosts[1].engine());
@@ -72,13 +72,13 @@ fn unmoved_by(
     first.await_status("Active", |status| status.state == State::Active);
     second.await_status("Backup", |status| status.active == Some(source(0)));
     second.forget_events();
-    let tenures = [&first, &second].map(|node| node.status().counters.became_active);
+    let takeovers = [&first, &second].map(|node| node.status().counters.became_active);
 
     let flood = Flood::from(&lan.hosts[2], claimed, vrid, priority);
     let began = Instant::now();
     flood.await_sent(50_000);
     second.await_status("flood", heard);
-    assert_eq!([&first, &second].map(|node| node.status().counters.became_active), tenures);
+    assert_eq!([&first, &second].map(|node| node.status().counters.became_active), takeovers);
     assert_eq!(second.status().active, Some(source(0)));
     lan.pull_cable(0);
     let reason = second.await_state(State::Active);
@@ -97,8 +97,8 @@ fn a_flood_of_our_vrid_from_a_stranger_moves_nobody_and_prevents_no_failover() {
     }
     // The kernel may lose some of them.
     let ([_, second], minutes, reason) =
-        unmoved_by((STRANGER, 7, 255), |status| status.counters.strangers > 20_000);
-    assert_eq!(reason, Reason::ActiveSilent);
+        unmoved_by((STRANGER, 7, 255), |status| status.counters.foreign_adverts > 20_000);
+    assert_eq!(reason, TransitionReason::ActiveSilent);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 
@@ -108,9 +108,9 @@ fn a_flood_of_foreign_vrids_does_not_reach_the_timer_thread() {
         return;
     }
     let ([_, second], minutes, reason) = unmoved_by((STRANGER, 9, 255), |_| true);
-    assert_eq!(reason, Reason::ActiveSilent);
-    assert_eq!(second.status().counters.strangers, 0);
-    assert!(second.engine.links()[0].strangers > 0);
+    assert_eq!(reason, TransitionReason::ActiveSilent);
+    assert_eq!(second.status().counters.foreign_adverts, 0);
+    assert!(second.engine.links()[0].foreign_adverts > 0);
     assert!((1..=minutes).contains(&second.strangers_reported()), "told once a minute");
 }
 
@@ -122,7 +122,7 @@ fn a_flood_of_lower_priority_in_the_name_of_the_active_neither_hastens_nor_preve
     let ([first, second], _, reason) =
         unmoved_by((address(0), 7, 100), |status| status.counters.adverts_received > 20_000);
     // The last that was heard was inferior.
-    assert_eq!(reason, Reason::Preempted);
+    assert_eq!(reason, TransitionReason::Preempted);
     assert_eq!([&first, &second].map(Node::strangers_reported), [0, 0]);
 }
 
@@ -152,7 +152,7 @@ fn under_a_flood_a_failover_takes_no_longer_than_the_active_down_interval() {
         second.forget_events();
         let began = Instant::now();
         lan.pull_cable(0);
-        assert_eq!(second.await_state(State::Active), Reason::ActiveSilent);
+        assert_eq!(second.await_state(State::Active), TransitionReason::ActiveSilent);
         taken.push(began.elapsed());
         if taken.iter().any(|taken| *taken <= bound + interval) {
             return;

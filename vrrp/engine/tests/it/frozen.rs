@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use windlass_engine::{Engine, Event, Options, Reason, State};
+use windlass_engine::{Engine, Event, Options, State, TransitionReason};
 
 use crate::lab::{Lan, require_root, router};
 
@@ -68,11 +68,11 @@ fn an_active_that_was_frozen_listens_before_it_speaks_again() {
 
     let pid = Pid::from_raw(i32::try_from(child.0.id()).unwrap());
     kill(pid, Signal::SIGSTOP).unwrap();
-    assert_eq!(peer.await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(peer.await_state(State::Active), TransitionReason::ActiveSilent);
     kill(pid, Signal::SIGCONT).unwrap();
     assert_eq!(next(), "backup: not run for so long that a peer may have taken over");
     // Having listened, it takes its place back.
     assert_eq!(next(), "active: the Active has a lower priority");
-    assert!(matches!(peer.await_state(State::Backup), Reason::SuperiorActive { .. }));
+    assert!(matches!(peer.await_state(State::Backup), TransitionReason::SuperiorActive { .. }));
     assert_eq!(peer.status().counters.contentions, 0, "nothing was said before listening");
 }

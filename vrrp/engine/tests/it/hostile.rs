@@ -38,13 +38,13 @@ fn a_stranger_with_our_vrid_and_priority_255_is_reported_and_not_obeyed() {
     let node = lan.hosts[0].active(router(0, 1));
     send(&lan.hosts[1], 255, vec![rogue(); 3]);
     let seen = node.await_event("stranger", |event| match event {
-        Event::Stranger { interface, vrid, source, version, carp, .. } => {
+        Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
             Some((interface.clone(), *vrid, *source, *version, *carp))
         }
         _ => None,
     });
     assert_eq!(seen, ("eth0".to_owned(), 7, address(1).into(), 3, false));
-    let status = node.await_status("three strangers counted", |status| status.counters.strangers == 3);
+    let status = node.await_status("three strangers counted", |status| status.counters.foreign_adverts == 3);
     assert_eq!(status.state, State::Active);
     assert_eq!(status.counters.adverts_received, 0);
 }
@@ -61,10 +61,10 @@ fn routers_are_heard_on_an_interface_where_none_of_ours_runs() {
     let version_2 = unhex("21331e010001b5c50a0001050000000000000000");
     await_some("stranger counted", || {
         send(&lan.hosts[1], 255, vec![version_2.clone()]);
-        node.engine.links().into_iter().find(|link| link.interface == "eth0" && link.strangers > 0)
+        node.engine.links().into_iter().find(|link| link.interface == "eth0" && link.foreign_adverts > 0)
     });
     let seen = node.await_event("stranger", |event| match event {
-        Event::Stranger { vrid, version, .. } => Some((*vrid, *version)),
+        Event::ForeignRouter { vrid, version, .. } => Some((*vrid, *version)),
         _ => None,
     });
     assert_eq!(seen, (51, 2));

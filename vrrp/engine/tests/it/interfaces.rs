@@ -54,7 +54,7 @@ fn a_source_that_the_interface_does_not_have_is_refused_before_anything_is_sent(
     let error = node.await_failure();
     assert!(error.contains("does not have 192.0.2.9") && error.contains("but 192.0.2.1"), "{error}");
     let sent = node.status().counters.adverts_sent;
-    // Back to the right one: the only adverts are of the new tenure.
+    // Back to the right one: the only adverts are of the new active period.
     node.engine.apply(vec![router(0, 1)]);
     node.await_state(State::Active);
     assert!(node.status().counters.adverts_sent > sent);
@@ -84,8 +84,8 @@ fn the_machine_has_addresses_elsewhere_too_and_speaks_to_the_world_from_that_of_
     }
     let lan = Lan::new(1);
     let host = &lan.hosts[0];
-    let machine = || host.run(|| Engine::machine().unwrap());
-    assert_eq!(machine().sources, [] as [IpAddr; 0]);
+    let host_addresses = || host.run(|| Engine::host_addresses().unwrap());
+    assert_eq!(host_addresses().sources, [] as [IpAddr; 0]);
     host.ip("link set lo up");
     host.ip("addr add 198.51.100.1/32 dev lo");
     host.ip("link add eth1 type veth peer name far");
@@ -100,11 +100,11 @@ fn the_machine_has_addresses_elsewhere_too_and_speaks_to_the_world_from_that_of_
     for (command, expected) in routes {
         host.ip(command);
         await_some(&format!("{expected} after `ip {command}`"), || {
-            let sources: Vec<_> = machine().sources.iter().map(ToString::to_string).collect();
+            let sources: Vec<_> = host_addresses().sources.iter().map(ToString::to_string).collect();
             (sources.join(" ") == expected).then_some(())
         });
     }
-    let found = machine();
+    let found = host_addresses();
     for (interface, address) in [("lo", "198.51.100.1"), ("eth1", "203.0.113.1"), ("eth0", "192.0.2.1")] {
         let listed = (interface.to_owned(), address.parse().unwrap());
         assert!(found.addresses.contains(&listed), "{listed:?} is not among {:?}", found.addresses);

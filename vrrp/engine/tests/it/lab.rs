@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{geteuid, gettid};
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::{
-    Engine, Event, Interval, Options, Priority, Reason, RouterConfig, RouterStatus, State, Vrid,
+    Engine, Event, Interval, Options, Priority, RouterConfig, RouterStatus, State, TransitionReason, Vrid,
 };
 
 /// Limit of every wait: generous, since the machine may be busy. Only that it is less than the engine's minute matters, after
@@ -101,15 +101,15 @@ impl Host {
     /// Starts an engine in the namespace, with other options than the defaults.
     pub(crate) fn engine_with(&self, change: impl FnOnce(&mut Options)) -> Node {
         let (tell, events) = channel();
-        let strangers = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&strangers);
+        let foreign_adverts = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&foreign_adverts);
         let mut options = Options::new(move |event| {
-            count.fetch_add(usize::from(matches!(event, Event::Stranger { .. })), Ordering::Relaxed);
+            count.fetch_add(usize::from(matches!(event, Event::ForeignRouter { .. })), Ordering::Relaxed);
             drop(tell.send(event));
         });
         change(&mut options);
         let engine = self.run(move || Engine::start(options).expect("start the engine"));
-        Node { engine, events, strangers }
+        Node { engine, events, foreign_adverts }
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn source(host: usize) -> IpAddr {
 pub(crate) struct Node {
     pub(crate) engine: Engine,
     events: Receiver<Event>,
-    strangers: Arc<AtomicUsize>,
+    foreign_adverts: Arc<AtomicUsize>,
 }
 
 impl Node {
@@ -232,7 +232,7 @@ impl Node {
 
     /// How many reports of strangers there were.
     pub(crate) fn strangers_reported(&self) -> usize {
-        self.strangers.load(Ordering::Relaxed)
+        self.foreign_adverts.load(Ordering::Relaxed)
     }
 
     /// Passes over what was reported so far.
@@ -241,7 +241,7 @@ impl Node {
     }
 
     /// Waits until the engine reports this state and returns why.
-    pub(crate) fn await_state(&self, wanted: State) -> Reason {
+    pub(crate) fn await_state(&self, wanted: State) -> TransitionReason {
         self.await_event(&format!("change to {wanted}"), |event| match event {
             Event::StateChanged { state, reason, .. } if *state == wanted => Some(*reason),
             _ => None,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use windlass_engine::{Event, Reason, RouterConfig, State, Vrid};
+use windlass_engine::{Event, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
 use crate::lab6::{VIP6, advertisement_of, ask_for, neighbour_discovery, number, router6};
@@ -77,10 +77,10 @@ fn an_address_that_a_stranger_has_is_not_claimed_and_is_when_it_is_free() {
     node.await_status("answer", |status| status.counters.replies > 0);
     assert_eq!(node.status().counters.replies, 1);
     // The stranger is a client of the other address, also where it asks from the one that it has.
-    let strangers = Capture::on(&lan.hosts[1]);
+    let foreign_adverts = Capture::on(&lan.hosts[1]);
     lan.hosts[1].run(move || UdpSocket::bind((VIP, 0)).unwrap().send_to(b"", (free, 9)).unwrap());
     let to = mac(&lan.hosts[1]);
-    strangers.await_frame("answer to the stranger at its address", |frame| {
+    foreign_adverts.await_frame("answer to the stranger at its address", |frame| {
         arp_about(free_v4, 2)(frame).filter(|(asker, _)| *asker == to && frame[38..42] == VIP.octets())
     });
 
@@ -166,7 +166,7 @@ fn a_first_claim_asks_first_and_a_takeover_from_a_peer_does_not() {
     nodes[1].await_status("Backup", |status| status.active == Some(crate::lab::source(0)));
     lan.pull_cable(0);
     assert!(nodes[1].status().claimed.is_empty(), "a Backup claims nothing");
-    assert_eq!(nodes[1].await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(nodes[1].await_state(State::Active), TransitionReason::ActiveSilent);
     assert_eq!(await_claimed(&nodes[1]), router(1, 2).addresses.into_iter().collect::<Vec<_>>());
     *asked.borrow_mut() = 0;
     let second = mac(&lan.hosts[1]);

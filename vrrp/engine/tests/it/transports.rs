@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_engine::{Family, Hold, Reason, RouterConfig, State, Transport};
+use windlass_engine::{Family, Hold, RouterConfig, State, TransitionReason, Transport};
 
 use crate::lab::{Capture, Lan, address, await_some, mac, require_root, router, router_v6, source};
 
@@ -111,7 +111,7 @@ fn a_resignation_by_unicast_reaches_every_peer() {
     second.await_status("Backup", |status| status.active == Some(source(0)));
     second.forget_events();
     first.engine.shutdown();
-    assert_eq!(second.await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]

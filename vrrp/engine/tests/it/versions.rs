@@ -1,6 +1,6 @@
 //! Version 2, both versions, and routers that do not agree.
 
-use windlass_engine::{Checksum, Interval, Reason, RouterConfig, State, Versions};
+use windlass_engine::{Checksum, Interval, RouterConfig, State, TransitionReason, Versions};
 
 use crate::lab::{Capture, Lan, Node, await_some, require_root, router, source};
 
@@ -36,7 +36,7 @@ fn two_routers_of_version_2_elect_and_hand_over() {
     assert_eq!(message[..6], [0x21, 7, 240, 1, 0, 1]);
     assert_eq!(message[8..20], [192, 0, 2, 50, 0, 0, 0, 0, 0, 0, 0, 0]);
     first.engine.apply(Vec::new());
-    assert_eq!(second.await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn while_a_group_is_upgraded_a_router_of_both_versions_is_heard_by_one_of_versio
     let sent = first.status().counters.adverts_sent;
     first.await_status("next adverts, one in each version", |s| s.counters.adverts_sent >= sent + 2);
     first.engine.apply(Vec::new());
-    assert_eq!(second.await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn two_routers_of_both_versions_obey_version_3() {
     let (first, second) = pair(&lan, [0, 1].map(|host| speaking(Versions::V2AndV3, host)));
     assert_eq!(second.status().state, State::Backup);
     first.engine.apply(Vec::new());
-    assert_eq!(second.await_state(State::Active), Reason::ActiveResigned);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn in_version_2_another_interval_is_refused_and_counted() {
     let slower = Interval::from_millis(2000).unwrap();
     second.engine.apply(vec![RouterConfig { interval: slower, ..speaking(Versions::V2, 1) }]);
     second.await_status("refusal", |status| status.counters.interval_refused > 0);
-    assert_eq!(second.await_state(State::Active), Reason::ActiveSilent);
+    assert_eq!(second.await_state(State::Active), TransitionReason::ActiveSilent);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use super::*;
 use crate::units::{Family, Interval, Priority, Version, Versions};
 use crate::wire::{
-    AddressList, Advert, Checksum, Datagram, Expectation, Packet, Path, Reach, Rejection, parse, sighting,
+    AddressList, Addressing, Advert, Checksum, Datagram, ExpectedAdvert, Packet, Path, Rejection,
+    foreign_router, parse,
 };
 
 fn advert(source: &str, destination: &str, address: &str) -> Advert {
@@ -30,12 +31,12 @@ fn parsed<T>(
     then: impl FnOnce(Packet<'_>) -> T,
 ) -> Result<T, Rejection> {
     let destination = advert.path.destination();
-    let reach = if destination.is_multicast() {
-        Reach::Multicast { group: destination }
+    let addressing = if destination.is_multicast() {
+        Addressing::Multicast { group: destination }
     } else {
-        Reach::Unicast { ttl: 255..=255 }
+        Addressing::Unicast { ttl: 255..=255 }
     };
-    let expectation = Expectation { versions: Versions::V2AndV3, reach, trailer };
+    let expectation = ExpectedAdvert { versions: Versions::V2AndV3, addressing, trailer };
     let datagram = Datagram { source: advert.path.source(), destination, ttl: 255, payload };
     parse(&datagram, |_| Some(&expectation)).map(then)
 }
@@ -55,18 +56,18 @@ fn whole_images_of_the_draft_are_made_and_parsed() {
         assert_eq!(made, image);
         let trailer: Trailer = unhex(trailer).try_into().unwrap();
         assert_eq!(received(&advert, &image, true), Ok(Some(trailer)));
-        let believed = parsed(&advert, &image, true, |packet| {
-            let subject = Subject { source: packet.source, vrid: packet.vrid, message: packet.message };
+        let accepted = parsed(&advert, &image, true, |packet| {
+            let subject = SignedData { source: packet.source, vrid: packet.vrid, message: packet.message };
             Verifier::default().verify(&ring(), window(5), subject, packet.trailer.unwrap(), at(THEN)).is_ok()
         });
-        assert_eq!(believed, Ok(true));
+        assert_eq!(accepted, Ok(true));
     }
 }
 
 /// Sent by keepalived 2.4.3 with the key of the draft's images: the draft has no image of version 2, nor of a checksum with
 /// a pseudo header.
 #[test]
-fn images_of_keepalived_are_believed() {
+fn images_of_keepalived_are_accepted() {
     let version_2 =
         "213364010001b865c00002640000000000000000010100006b01b897560200001ffc6ff658a36116670bc6ec399720da";
     let version_3 = "3133640100640572c0000264010100006b01b847001100007a501cf018b9c7d76188eda64dd24777";
@@ -75,13 +76,13 @@ fn images_of_keepalived_are_believed() {
         (version_2, Version::V2, Checksum::Rfc9568, 0x6b01_b897),
         (version_3, Version::V3, Checksum::Rfc5798, 0x6b01_b847),
     ] {
-        let believed = parsed(&advert, &unhex(image), true, |packet| {
-            let subject = Subject { source: packet.source, vrid: packet.vrid, message: packet.message };
+        let accepted = parsed(&advert, &unhex(image), true, |packet| {
+            let subject = SignedData { source: packet.source, vrid: packet.vrid, message: packet.message };
             let trailer = packet.trailer.unwrap();
             let verified = Verifier::default().verify(&ring(), window(5), subject, trailer, at(seconds));
             (packet.version, packet.checksum, verified.map(|verified| verified.skew))
         });
-        assert_eq!(believed, Ok((version, checksum, Ok(0))));
+        assert_eq!(accepted, Ok((version, checksum, Ok(0))));
     }
 }
 
@@ -121,15 +122,15 @@ fn version_2_is_signed_behind_its_authentication_data() {
         Some(signer.sign(&ring(), window(5), subject, at(THEN)))
     });
     assert_eq!(payload.len(), 48);
-    let believed = parsed(&advert, &payload, true, |packet| {
-        let subject = Subject { source: packet.source, vrid: packet.vrid, message: packet.message };
+    let accepted = parsed(&advert, &payload, true, |packet| {
+        let subject = SignedData { source: packet.source, vrid: packet.vrid, message: packet.message };
         Verifier::default().verify(&ring(), window(5), subject, packet.trailer.unwrap(), at(THEN)).is_ok()
     });
-    assert_eq!(believed, Ok(true));
+    assert_eq!(accepted, Ok(true));
 }
 
 #[test]
-fn a_router_that_signs_is_sighted() {
+fn a_router_that_signs_is_recognised() {
     for (advert, altered) in [
         (advert("198.51.100.10", "224.0.0.18", "192.0.2.100"), 11),
         (advert("fe80::10", "ff02::12", "fe80::100"), 23),
@@ -137,7 +138,7 @@ fn a_router_that_signs_is_sighted() {
         let mut payload = advert.signed_message(Version::V3, Checksum::Rfc5798, |_| Some([7; 28]));
         let seen = |payload: &[u8]| {
             let (source, destination) = (advert.path.source(), advert.path.destination());
-            sighting(&Datagram { source, destination, ttl: 255, payload }).map(|seen| seen.vrid)
+            foreign_router(&Datagram { source, destination, ttl: 255, payload }).map(|seen| seen.vrid)
         };
         assert_eq!(seen(&payload), Some(51));
         payload[altered] ^= 1;

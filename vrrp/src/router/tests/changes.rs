@@ -42,8 +42,8 @@ fn an_active_tells_changes_at_once_and_stays_active() {
 fn a_peer_that_is_one_no_longer_is_not_obeyed_any_more() {
     let mut router = router(State::Backup, config(), Time::default());
     router.reconfigure(Config { peers: [LOWER].into(), ..config() }, Time::default());
-    assert_eq!(router.handle_advert(advert(HIGHER, 200, 1000), Time::default()), Verdict::Stranger);
-    assert_eq!(router.handle_advert(advert(LOWER, 200, 1000), Time::default()), Verdict::Obeyed);
+    assert_eq!(router.handle_advert(advert(HIGHER, 200, 1000), Time::default()), AdvertOutcome::NotAPeer);
+    assert_eq!(router.handle_advert(advert(LOWER, 200, 1000), Time::default()), AdvertOutcome::Obeyed);
 }
 
 /// The timer counts from the last advert obeyed, whatever the priority was then. Skew at 1 s: 256 - priority in 1/256 s.
@@ -60,7 +60,7 @@ fn a_backup_whose_priority_changes_waits_as_long_as_the_new_one_says() {
 }
 
 #[test]
-fn a_backup_whose_priority_is_raised_late_takes_over_at_once_and_does_not_look_overslept() {
+fn a_backup_whose_priority_is_raised_late_takes_over_at_once_and_does_not_look_stalled() {
     let mut router = router(State::Backup, Config { priority: priority(1), ..config() }, START);
     let late = START + millis(3500);
     router.reconfigure(Config { priority: priority(250), ..config() }, late);
@@ -70,7 +70,7 @@ fn a_backup_whose_priority_is_raised_late_takes_over_at_once_and_does_not_look_o
 }
 
 #[test]
-fn a_change_does_not_hide_that_a_backup_overslept() {
+fn a_change_does_not_hide_that_a_backup_stalled() {
     let mut router = router(State::Backup, config(), START);
     let late = START + Duration::from_mins(1);
     router.reconfigure(Config { priority: priority(200), ..config() }, late);
@@ -115,7 +115,7 @@ fn a_backup_raised_above_the_active_preempts_within_the_active_down_interval() {
     router.handle_advert(advert(HIGHER, 150, 1000), START);
     router.reconfigure(Config { priority: priority(200), ..config() }, START + millis(10));
     let heard = START + millis(1000);
-    assert_eq!(router.handle_advert(advert(HIGHER, 150, 1000), heard), Verdict::Inferior);
+    assert_eq!(router.handle_advert(advert(HIGHER, 150, 1000), heard), AdvertOutcome::Inferior);
     assert_eq!(router.poll_timeout(), Some(START + Duration::from_micros(3_218_750)));
 }
 

@@ -79,7 +79,7 @@ fn a_restarted_router_waits_the_whole_delay_again() {
     let later = START + DELAY;
     router.shutdown(later);
     router.startup(later);
-    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), later), Verdict::Obeyed);
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), later), AdvertOutcome::Obeyed);
     let took = preempted_after(&mut router, later + Duration::from_secs(1)).unwrap();
     assert_eq!(took.as_micros(), 8_000_000 + 3_609_375);
 }
@@ -89,7 +89,7 @@ fn a_restarted_router_waits_the_whole_delay_again() {
 fn an_owner_in_backup_preempts_whatever_preempt_and_delay_say() {
     let owner = Config { priority: Priority::OWNER, preempt: false, ..delayed() };
     let mut router = router(State::Backup, owner, START);
-    assert_eq!(router.handle_advert(advert(HIGHER, 254, 1000), START), Verdict::Inferior);
+    assert_eq!(router.handle_advert(advert(HIGHER, 254, 1000), START), AdvertOutcome::Inferior);
     assert_eq!(router.poll_timeout(), Some(START + interval(1000).active_down(Priority::OWNER)));
 }
 
@@ -112,6 +112,6 @@ fn a_shorter_delay_counts_from_the_first_advert_heard() {
     let mut router = router(State::Backup, delayed(), START);
     router.handle_advert(advert(LOWER, 50, 1000), START);
     router.reconfigure(Config { preempt_delay: Duration::from_secs(2), ..delayed() }, START);
-    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(1999)), Verdict::Obeyed);
-    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(2000)), Verdict::Inferior);
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(1999)), AdvertOutcome::Obeyed);
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(2000)), AdvertOutcome::Inferior);
 }

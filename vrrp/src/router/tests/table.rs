@@ -50,7 +50,7 @@ enum Event {
     FromStranger,
     FromOwnAddress,
     Reconfigured,
-    Overslept,
+    Stalled,
 }
 
 const EVENTS: [Event; 16] = [
@@ -69,7 +69,7 @@ const EVENTS: [Event; 16] = [
     Event::FromStranger,
     Event::FromOwnAddress,
     Event::Reconfigured,
-    Event::Overslept,
+    Event::Stalled,
 ];
 
 const STATES: [State; 3] = [State::Initialize, State::Backup, State::Active];
@@ -78,8 +78,8 @@ const STATES: [State; 3] = [State::Initialize, State::Backup, State::Active];
 fn feed(router: &mut Router, event: Event) -> Time {
     let due = router.poll_timeout().unwrap_or(START);
     let soon = START + millis(500);
-    let in_v2 = |heard| Heard { version: Version::V2, ..heard };
-    let mut hear = |heard: Heard| _ = router.handle_advert(heard, soon);
+    let in_v2 = |heard| ReceivedAdvert { version: Version::V2, ..heard };
+    let mut hear = |heard: ReceivedAdvert| _ = router.handle_advert(heard, soon);
     match event {
         Event::Startup => router.startup(soon),
         Event::Shutdown => router.shutdown(soon),
@@ -93,7 +93,7 @@ fn feed(router: &mut Router, event: Event) -> Time {
             let config = Config { addresses: [VIP, SECOND_VIP].into(), ..router.config().clone() };
             router.reconfigure(config, soon);
         }
-        Event::Overslept => {
+        Event::Stalled => {
             let late = due + Duration::from_secs(10);
             router.handle_timeout(late);
             return late;
@@ -106,7 +106,7 @@ fn feed(router: &mut Router, event: Event) -> Time {
         Event::SuperiorInV2 => hear(in_v2(advert(LOWER, 101, 1000))),
         Event::SuperiorInV2AfterV3 => {
             let upgraded = &mut router.upgraded;
-            upgraded.supersede(&advert(LOWER, 101, 1000), &router.config, START);
+            upgraded.is_superseded(&advert(LOWER, 101, 1000), &router.config, START);
             router.handle_advert(in_v2(advert(LOWER, 101, 1000)), soon);
         }
         Event::FromStranger => hear(advert(STRANGER, 255, 2000)),
@@ -158,7 +158,7 @@ fn table() -> Vec<Row> {
         ("", Plain, Initialize, E::FromStranger, &[], Initialize, Off),
         ("T15", Plain, Initialize, E::FromOwnAddress, &[], Initialize, Off),
         ("", Plain, Initialize, E::Reconfigured, &[], Initialize, Off),
-        ("", Plain, Initialize, E::Overslept, &[], Initialize, Off),
+        ("", Plain, Initialize, E::Stalled, &[], Initialize, Off),
         ("", Plain, Backup, E::Startup, &[], Backup, Kept),
         ("T3", Plain, Backup, E::Shutdown, &["backup -> initialize: stopped"], Initialize, Off),
         ("", Plain, Backup, E::Interrupt, &["backup -> initialize: interface lost"], Initialize, Off),
@@ -181,8 +181,8 @@ fn table() -> Vec<Row> {
         ("peers", Plain, Backup, E::FromStranger, &[], Backup, Kept),
         ("T15", Plain, Backup, E::FromOwnAddress, &[], Backup, Kept),
         ("", Plain, Backup, E::Reconfigured, &[], Backup, Kept),
-        ("listen again", Plain, Backup, E::Overslept, &[], Backup, DOWN),
-        ("T4", NoPeers, Backup, E::Overslept, TAKES_OVER, Active, ADVERT),
+        ("listen again", Plain, Backup, E::Stalled, &[], Backup, DOWN),
+        ("T4", NoPeers, Backup, E::Stalled, TAKES_OVER, Active, ADVERT),
         ("", Plain, Active, E::Startup, &[], Active, Kept),
         ("T9", Plain, Active, E::Shutdown, &["active -> initialize: stopped", "resign"], Initialize, Off),
         ("", Plain, Active, E::Interrupt, &["active -> initialize: interface lost"], Initialize, Off),
@@ -213,15 +213,15 @@ fn table() -> Vec<Row> {
         ("T15", Plain, Active, E::FromOwnAddress, &[], Active, Kept),
         ("", Plain, Active, E::Reconfigured, &["advert 100", "announce added {203.0.113.2}"], Active, ADVERT),
         (
-            "overslept",
+            "stalled",
             Plain,
             Active,
-            E::Overslept,
+            E::Stalled,
             &["active -> backup: not run for so long that a peer may have taken over"],
             Backup,
             DOWN,
         ),
-        ("T10", NoPeers, Active, E::Overslept, &["advert 100"], Active, ADVERT),
+        ("T10", NoPeers, Active, E::Stalled, &["advert 100"], Active, ADVERT),
     ]
 }
 
@@ -243,7 +243,7 @@ fn stranger_row(guard: Guard, state: State, event: Event) -> Option<Row> {
         | Event::FromStranger
         | Event::FromOwnAddress
         | Event::Reconfigured
-        | Event::Overslept => false,
+        | Event::Stalled => false,
     };
     (guard == Guard::NoPeers && heard).then_some(("peers", guard, state, event, &[], state, Timer::Kept))
 }

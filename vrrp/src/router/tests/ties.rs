@@ -9,10 +9,10 @@ use super::*;
 fn of_two_owners_the_one_with_the_lower_address_yields() {
     let owner = Config { priority: Priority::OWNER, ..config() };
     let mut yielding = router(State::Active, owner.clone(), START);
-    assert_eq!(yielding.handle_advert(advert(HIGHER, 255, 1000), START), Verdict::Obeyed);
+    assert_eq!(yielding.handle_advert(advert(HIGHER, 255, 1000), START), AdvertOutcome::Obeyed);
     assert_eq!(yielding.state(), State::Backup);
     let mut staying = router(State::Active, owner, START);
-    assert_eq!(staying.handle_advert(advert(LOWER, 255, 1000), START), Verdict::Inferior);
+    assert_eq!(staying.handle_advert(advert(LOWER, 255, 1000), START), AdvertOutcome::Inferior);
     assert_eq!(staying.state(), State::Active);
 }
 
@@ -43,8 +43,8 @@ fn a_changed_primary_address_decides_the_next_tie() {
     let mut router = router(State::Active, config(), START);
     let primary = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 21));
     router.reconfigure(Config { primary, ..config() }, START);
-    assert_eq!(router.handle_advert(advert(HIGHER, 100, 1000), START), Verdict::Inferior);
-    assert_eq!(router.handle_advert(advert(primary, 100, 1000), START), Verdict::OwnAddress);
+    assert_eq!(router.handle_advert(advert(HIGHER, 100, 1000), START), AdvertOutcome::Inferior);
+    assert_eq!(router.handle_advert(advert(primary, 100, 1000), START), AdvertOutcome::OwnAddress);
 }
 
 /// A peer that does not hear us and advertises every 10 ms gets an advert for an advert, and our own cadence starts anew.
@@ -76,8 +76,8 @@ fn adverts_and_timers_allocate_nothing() {
         let version = [Version::V3, Version::V2][round as usize / 16 % 2];
         let source = [LOWER, HIGHER][round as usize / 32 % 2];
         now = now + millis(late);
-        router.handle_advert(Heard { version, ..advert(source, value, 1000) }, now);
-        assert!(router.actions.len() <= MOST_ACTIONS * 2);
+        router.handle_advert(ReceivedAdvert { version, ..advert(source, value, 1000) }, now);
+        assert!(router.actions.len() <= MAX_ACTIONS * 2);
         while router.poll_action().is_some() {}
     }
     // Two inputs between drains at most, so the queue may have doubled once.

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn in_v2(heard: Heard) -> Heard {
-    Heard { version: Version::V2, ..heard }
+fn in_v2(heard: ReceivedAdvert) -> ReceivedAdvert {
+    ReceivedAdvert { version: Version::V2, ..heard }
 }
 
 /// RFC 3768 §6.1: skew in seconds whatever the interval; RFC 9568 §6.1: a share of the interval.
@@ -31,8 +31,8 @@ fn in_version_2_an_advert_with_another_interval_is_dropped() {
         for value in [0, 50, 100, 200] {
             let mut router = router(state, v2.clone(), START);
             let timer = router.poll_timeout();
-            let verdict = router.handle_advert(in_v2(advert(HIGHER, value, 2000)), START + millis(100));
-            assert_eq!(verdict, Verdict::IntervalMismatch, "{state} {value}");
+            let outcome = router.handle_advert(in_v2(advert(HIGHER, value, 2000)), START + millis(100));
+            assert_eq!(outcome, AdvertOutcome::IntervalMismatch, "{state} {value}");
             assert_eq!((router.state(), router.poll_timeout()), (state, timer), "{state} {value}");
             assert_eq!(actions(&mut router), [""; 0], "{state} {value}");
         }
@@ -52,7 +52,7 @@ fn a_version_3_interval_learned_before_the_change_to_version_2_does_not_count_an
 fn with_both_versions_a_backup_adopts_the_interval_of_a_version_2_active() {
     let both = Config { versions: Versions::V2AndV3, ..config() };
     let mut router = router(State::Backup, both, START);
-    assert_eq!(router.handle_advert(in_v2(advert(HIGHER, 200, 2000)), START), Verdict::Obeyed);
+    assert_eq!(router.handle_advert(in_v2(advert(HIGHER, 200, 2000)), START), AdvertOutcome::Obeyed);
     assert_eq!(router.poll_timeout(), Some(START + Duration::from_micros(7_218_750)));
 }
 
@@ -62,17 +62,17 @@ fn of_an_advert_in_both_versions_one_counts() {
     let both = Config { versions: Versions::V2AndV3, ..config() };
     for state in [State::Backup, State::Active] {
         let mut router = router(state, both.clone(), START);
-        assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START), Verdict::Inferior);
+        assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START), AdvertOutcome::Inferior);
         actions(&mut router);
         let timer = router.poll_timeout();
         let copy = in_v2(advert(LOWER, 50, 1000));
-        assert_eq!(router.handle_advert(copy, START + millis(1)), Verdict::Superseded, "{state}");
+        assert_eq!(router.handle_advert(copy, START + millis(1)), AdvertOutcome::Superseded, "{state}");
         assert_eq!(actions(&mut router), [""; 0], "{state}");
         assert_eq!(router.poll_timeout(), timer);
         // Another peer is not meant.
         assert_eq!(
             router.handle_advert(in_v2(advert(HIGHER, 50, 1000)), START + millis(2)),
-            Verdict::Inferior,
+            AdvertOutcome::Inferior,
             "{state}"
         );
     }
@@ -83,7 +83,7 @@ fn of_an_advert_in_both_versions_one_counts() {
 fn a_peer_that_went_back_to_version_2_counts_again_after_the_active_down_interval() {
     let both = Config { versions: Versions::V2AndV3, ..config() };
     let patience = 3_609_375_000;
-    for (after, expected) in [(patience - 1, Verdict::Superseded), (patience, Verdict::Obeyed)] {
+    for (after, expected) in [(patience - 1, AdvertOutcome::Superseded), (patience, AdvertOutcome::Obeyed)] {
         let mut router = router(State::Backup, both.clone(), START);
         router.handle_advert(advert(HIGHER, 200, 1000), START);
         assert_eq!(
@@ -100,5 +100,5 @@ fn a_peer_that_was_removed_and_came_back_is_not_remembered_as_upgraded() {
     router.handle_advert(advert(HIGHER, 200, 1000), START);
     router.reconfigure(Config { peers: [LOWER].into(), ..both.clone() }, START);
     router.reconfigure(both, START);
-    assert_eq!(router.handle_advert(in_v2(advert(HIGHER, 200, 1000)), START), Verdict::Obeyed);
+    assert_eq!(router.handle_advert(in_v2(advert(HIGHER, 200, 1000)), START), AdvertOutcome::Obeyed);
 }

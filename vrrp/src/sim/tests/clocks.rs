@@ -8,20 +8,20 @@ fn a_clock_shows_an_instant_first_when_it_says_so() {
         let mut clock = Clock::faster_by(rate);
         for pause in [0, 12_345] {
             clock.stand_still(Duration::from_nanos(pause));
-            for shown in [100_000, 123_456_789, 3_600_000_000_000] {
-                let shown = Time::from_nanos(shown);
-                let when = clock.when(shown);
-                assert!(clock.read(when) >= shown, "{rate} {shown:?}");
-                assert!(clock.read(Time::from_nanos(when.nanos() - 1)) < shown, "{rate} {shown:?}");
+            for clock_time in [100_000, 123_456_789, 3_600_000_000_000] {
+                let clock_time = Time::from_nanos(clock_time);
+                let when = clock.when(clock_time);
+                assert!(clock.read(when) >= clock_time, "{rate} {clock_time:?}");
+                assert!(clock.read(Time::from_nanos(when.nanos() - 1)) < clock_time, "{rate} {clock_time:?}");
             }
         }
     }
 }
 
 /// The fastest peer, with the shortest skew, must not take over from the slowest Active that was just away long enough to
-/// keep its tenure: the margin of `Config::unchallenged`, from both sides.
+/// keep its active period: the margin of `Config::active_period`, from both sides.
 #[test]
-fn a_peer_with_a_faster_clock_takes_over_only_after_the_tenure_of_the_frozen_active() {
+fn a_peer_with_a_faster_clock_takes_over_only_after_the_active_period_of_the_frozen_active() {
     for millis in [10, 100, 1000] {
         let mut lan = Lan::new(1, Medium::faultless(Duration::ZERO));
         lan.add_node(Clock::faster_by(-10_000), [config(0, 2, 254, millis)]);

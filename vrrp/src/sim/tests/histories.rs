@@ -8,7 +8,7 @@ const CASES: u64 = 4000;
 
 /// Seeds beyond these that found something.
 const FOUND: [u64; 1] = [
-    // The watch blamed a node that was frozen right after it had been suspended.
+    // The checks blamed a node that was frozen right after it had been suspended.
     4_711_158_445,
 ];
 
@@ -16,7 +16,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap())
 }
 
-/// Looked at after every step of every history: see [`crate::sim::watch`].
+/// Looked at after every step of every history: see [`crate::sim::invariants`].
 #[test]
 fn the_invariants_hold_through_random_histories() {
     let (first, cases) = (number("WINDLASS_SIM_SEED"), number("WINDLASS_SIM_CASES"));

@@ -74,8 +74,8 @@ fn the_winner_of_a_healed_partition_announces_again_whoever_speaks_first() {
         lan.heal();
         let healed = lan.now();
         lan.run_for(Duration::from_millis(200));
-        let again = Deed::Announced(Announce::Contention);
-        let announced = lan.trace().iter().any(|e| e.at >= healed && e.node == 0 && e.deed == again);
+        let again = TraceEvent::Announced(Announce::Contention);
+        let announced = lan.trace().iter().any(|e| e.at >= healed && e.node == 0 && e.event == again);
         assert!(announced, "phase {phase}: {:#?}", lan.trace());
     }
 }
@@ -189,13 +189,16 @@ fn a_deaf_inferior_that_advertises_fast_does_not_make_the_active_storm() {
     let since = lan.now();
     lan.run_for(Duration::from_secs(10));
     let by = |node| {
-        lan.trace().iter().filter(|e| e.at >= since && e.node == node && e.deed == Deed::Advertised).count()
+        lan.trace()
+            .iter()
+            .filter(|e| e.at >= since && e.node == node && e.event == TraceEvent::Advertised)
+            .count()
     };
     assert!(by(1) <= 1001, "{}", by(1));
     assert!(by(0) <= by(1) + 11, "{} for {}", by(0), by(1));
 }
 
-/// Scenario 61: a router that runs late, again and again, by less than its tenure, is Active all the time.
+/// Scenario 61: a router that runs late, again and again, by less than its active period, is Active all the time.
 #[test]
 fn an_active_that_is_often_late_stays_active() {
     let mut lan = lan(&[200, 100]);
@@ -255,7 +258,7 @@ fn a_flapping_active_takes_and_leaves_its_addresses_once_each_time() {
         lan.run_for(lan.bound());
     }
     let became = |node, active: bool| {
-        let is = |e: &&Entry| matches!(&e.deed, Deed::Became(to, _) if (*to == State::Active) == active && e.node == node);
+        let is = |e: &&TraceEntry| matches!(&e.event, TraceEvent::Became(to, _) if (*to == State::Active) == active && e.node == node);
         lan.trace().iter().filter(is).count()
     };
     // Node 0: into Active 21 times, out of it 20 times and from Initialize to Backup 21 times.

@@ -69,7 +69,7 @@ fn with_both_versions_a_contention_is_settled_with_as_few_adverts_as_with_one() 
     assert_eq!(settled_with(Versions::V2AndV3), settled_with(Versions::V3));
 }
 
-/// R11: RFC 3768's rule, whose price is two Actives; it is why the verdict is counted.
+/// R11: RFC 3768's rule, whose price is two Actives; it is why such adverts are counted.
 #[test]
 fn version_2_routers_of_different_intervals_do_not_hear_each_other() {
     let mut lan = Lan::new(1, Medium::faultless(LATENCY));

@@ -94,7 +94,7 @@ fn only_version_3_for_ipv4_has_two_checksums() {
 #[test]
 fn the_checksum_of_an_odd_number_of_bytes_is_padded_behind() {
     let (source, destination) = (ip("192.0.2.1"), ip("224.0.0.18"));
-    assert_eq!(Covered { message: &[1, 2, 3], source, destination }.compute(false), !0x0402);
+    assert_eq!(ChecksumInput { message: &[1, 2, 3], source, destination }.compute(false), !0x0402);
 }
 
 #[test]

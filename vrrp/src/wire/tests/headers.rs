@@ -22,8 +22,10 @@ fn a_unicast_advert_carries_its_own_ttl_and_peer() {
     let bytes = advert.datagram(Version::V3, Checksum::Rfc5798);
     let datagram = Datagram::from_ipv4(&bytes).unwrap();
     assert_eq!((datagram.destination, datagram.ttl), (ip("10.9.8.7"), 64));
-    let expectation =
-        Expectation { reach: Reach::Unicast { ttl: 64..=64 }, ..expecting(Versions::V3, Family::V4) };
+    let expectation = ExpectedAdvert {
+        addressing: Addressing::Unicast { ttl: 64..=64 },
+        ..expecting(Versions::V3, Family::V4)
+    };
     let packet = parse(&datagram, |_| Some(&expectation)).unwrap();
     // The pseudo header is that of the peer, not of the group.
     assert_eq!(packet.checksum, Checksum::Rfc5798);

@@ -24,7 +24,7 @@ impl Specimen {
         let advert = advert(source, 51, 200, 100, &[]);
         let message = advert.message(version, Checksum::Rfc9568);
         let (versions, tail) = match version {
-            Version::V2 => (Versions::V2, V2_TRAILER),
+            Version::V2 => (Versions::V2, V2_AUTHENTICATION_LENGTH),
             Version::V3 => (Versions::V3, 0),
         };
         Self {
@@ -83,7 +83,7 @@ const DEFECTS: [Defect; 13] = [
         }
     }),
     ("no_addresses", |s| {
-        s.message.drain(HEADER..s.message.len() - s.tail);
+        s.message.drain(HEADER_LENGTH..s.message.len() - s.tail);
         s.message[3] = 0;
     }),
     ("authentication_type", |s| s.message[4] = 1),
@@ -188,11 +188,11 @@ fn a_version_2_advert_with_a_password_is_refused() {
 /// R7 and R14.
 #[test]
 fn ttl_and_destination_fit_how_the_peers_are_reached() {
-    let group = |group: &str| Reach::Multicast { group: ip(group) };
-    let unicast = |ttl| Reach::Unicast { ttl };
+    let group = |group: &str| Addressing::Multicast { group: ip(group) };
+    let unicast = |ttl| Addressing::Unicast { ttl };
     let (ok, ttl) = (Ok(()), |ttl| Err(Rejection::Ttl(ttl)));
     let destination = |text| Err(Rejection::Destination(ip(text)));
-    for (reach, to, hops, expected) in [
+    for (addressing, to, hops, expected) in [
         (group("224.0.0.18"), "224.0.0.18", 255, ok),
         (group("224.0.0.18"), "224.0.0.18", 254, ttl(254)),
         (group("224.0.0.18"), "224.0.0.18", 64, ttl(64)),
@@ -219,9 +219,10 @@ fn ttl_and_destination_fit_how_the_peers_are_reached() {
         let source = if ip(to).is_ipv4() { "192.0.2.1" } else { "fe80::1" };
         let advert = Advert { path: path(source, to), ..advert(source, 51, 200, 100, &[]) };
         let bytes = advert.message(Version::V3, Checksum::Rfc9568);
-        let expectation = Expectation { reach: reach.clone(), ..expecting(Versions::V3, Family::V4) };
+        let expectation =
+            ExpectedAdvert { addressing: addressing.clone(), ..expecting(Versions::V3, Family::V4) };
         let judged = parse(&received(advert.path, hops, &bytes), |_| Some(&expectation)).map(|_| ());
-        assert_eq!(judged, expected, "{reach:?}: to {to}, TTL {hops}");
+        assert_eq!(judged, expected, "{addressing:?}: to {to}, TTL {hops}");
     }
 }
 
@@ -229,8 +230,10 @@ fn ttl_and_destination_fit_how_the_peers_are_reached() {
 fn a_datagram_of_two_families_is_refused() {
     let bytes = unhex("3133c80100644402c0000264");
     let mixed = Datagram { destination: ip("ff02::12"), ..from_neighbour(&bytes) };
-    for reach in [Reach::Multicast { group: ip("ff02::12") }, Reach::Unicast { ttl: 255..=255 }] {
-        let expectation = Expectation { reach, ..expecting(Versions::V3, Family::V6) };
+    for addressing in
+        [Addressing::Multicast { group: ip("ff02::12") }, Addressing::Unicast { ttl: 255..=255 }]
+    {
+        let expectation = ExpectedAdvert { addressing, ..expecting(Versions::V3, Family::V6) };
         let refused = parse(&mixed, |_| Some(&expectation)).map(|_| ());
         assert_eq!(refused, Err(Rejection::Destination(ip("ff02::12"))));
     }
@@ -279,9 +282,9 @@ fn a_trailer_is_taken_where_one_is_expected() {
         let path = advert(source, 51, 1, 100, &[]).path;
         let versions = if message.starts_with("21") { Versions::V2 } else { Versions::V3 };
         let without = expecting(versions, path.family());
-        let with = Expectation { trailer: true, ..without.clone() };
+        let with = ExpectedAdvert { trailer: true, ..without.clone() };
         let message = unhex(message);
-        for extra in [0, 1, 8, TRAILER - 1, TRAILER, TRAILER + 1] {
+        for extra in [0, 1, 8, TRAILER_LENGTH - 1, TRAILER_LENGTH, TRAILER_LENGTH + 1] {
             let bytes = [message.clone(), vec![0xa5; extra]].concat();
             let (covered, pseudo) = match path.family() {
                 Family::V4 => (message.len(), false),
@@ -294,11 +297,11 @@ fn a_trailer_is_taken_where_one_is_expected() {
             };
             let refused = Err(Rejection::Length { length: bytes.len(), expected: message.len() });
             let bare = Ok((message.len(), None));
-            let signed = Ok((message.len(), Some([0xa5; TRAILER])));
+            let signed = Ok((message.len(), Some([0xa5; TRAILER_LENGTH])));
             assert_eq!(parsed(&without), if extra == 0 { bare } else { refused }, "{source} {extra}");
             let expected = match extra {
                 0 => bare,
-                TRAILER => signed,
+                TRAILER_LENGTH => signed,
                 _ => refused,
             };
             assert_eq!(parsed(&with), expected, "{source} {extra}");

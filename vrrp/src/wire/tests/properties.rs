@@ -61,18 +61,18 @@ fn adverts() -> impl Strategy<Value = (Advert, Version, Checksum)> {
 }
 
 /// What a router expects that speaks with the sender of this advert.
-fn expectation_of(advert: &Advert) -> Expectation {
+fn expectation_of(advert: &Advert) -> ExpectedAdvert {
     let destination = advert.path.destination();
-    let reach = if destination.is_multicast() {
-        Reach::Multicast { group: destination }
+    let addressing = if destination.is_multicast() {
+        Addressing::Multicast { group: destination }
     } else {
-        Reach::Unicast { ttl: 0..=255 }
+        Addressing::Unicast { ttl: 0..=255 }
     };
     let versions = match advert.path.family() {
         Family::V4 => Versions::V2AndV3,
         Family::V6 => Versions::V3,
     };
-    Expectation { versions, reach, trailer: false }
+    ExpectedAdvert { versions, addressing, trailer: false }
 }
 
 /// What of a datagram reaches the parser: in IPv6 the kernel has taken the header off.
@@ -101,7 +101,7 @@ fn canonical(message: &[u8], version: Version) -> Vec<u8> {
     message[6..8].fill(0);
     match version {
         Version::V2 => {
-            let data = message.len() - V2_TRAILER;
+            let data = message.len() - V2_AUTHENTICATION_LENGTH;
             message[data..].fill(0);
         }
         Version::V3 => message[4] &= 0x0f,
@@ -124,7 +124,7 @@ proptest! {
         // Where both forms give the same sum, the first is told.
         let same_sum = advert.message(version, Checksum::Rfc9568) == advert.message(version, Checksum::Rfc5798);
         prop_assert!(packet.checksum == form || same_sum);
-        let seen = sighting(&datagram).map(|s| (s.source, s.vrid, s.version, s.carp));
+        let seen = foreign_router(&datagram).map(|s| (s.source, s.vrid, s.version, s.carp));
         let expected = (packet.source, advert.vrid.get(), version.number(), false);
         prop_assert_eq!(seen, advert.path.destination().is_multicast().then_some(expected));
     }
@@ -135,10 +135,10 @@ proptest! {
         paths in prop_oneof![paths(Family::V4), paths(Family::V6)],
         trailer in any::<bool>(),
     ) {
-        let expectation = Expectation { trailer, ..expecting(Versions::V2AndV3, paths.family()) };
+        let expectation = ExpectedAdvert { trailer, ..expecting(Versions::V2AndV3, paths.family()) };
         for datagram in [Datagram::from_ipv4(&bytes).ok(), Some(received(paths, TTL, &bytes))].into_iter().flatten() {
             let _ = parse(&datagram, |_| Some(&expectation));
-            let _ = sighting(&datagram);
+            let _ = foreign_router(&datagram);
         }
     }
 
@@ -149,7 +149,7 @@ proptest! {
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         // The header matters most: one byte of it may be changed too.
         (at, value) in (0..16_usize, any::<u8>()),
-        length in prop_oneof![-30..30_isize, Just(isize::try_from(TRAILER).unwrap())],
+        length in prop_oneof![-30..30_isize, Just(isize::try_from(TRAILER_LENGTH).unwrap())],
         (mend, trailer) in (any::<bool>(), any::<bool>()),
     ) {
         let mut bytes = advert.message(version, form);
@@ -160,13 +160,13 @@ proptest! {
             *byte = value;
         }
         bytes.resize(bytes.len().saturating_add_signed(length), 0xa5);
-        if mend && bytes.len() >= HEADER {
+        if mend && bytes.len() >= HEADER_LENGTH {
             let pseudo = version == Version::V3 && form == Checksum::Rfc5798 || advert.path.family() == Family::V6;
             bytes = summed(&bytes, bytes.len(), advert.path, pseudo);
         }
-        let expectation = Expectation { trailer, ..expectation_of(&advert) };
+        let expectation = ExpectedAdvert { trailer, ..expectation_of(&advert) };
         let datagram = received(advert.path, advert.ttl, &bytes);
-        let _ = sighting(&datagram);
+        let _ = foreign_router(&datagram);
         if let Ok(packet) = parse(&datagram, |_| Some(&expectation)) {
             prop_assert!(trailer || packet.trailer.is_none());
             prop_assert_eq!([packet.message, packet.trailer.map_or(&[][..], |t| &t[..])].concat(), bytes.clone());

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::*;
-use crate::auth::{AntiReplay, Authentication, Authenticator, Key, KeyId, Keyring, Mode, WallTime};
+use crate::auth::{AntiReplay, AuthMode, Authentication, Authenticator, Key, KeyId, Keyring, WallTime};
 
-fn authenticator(mode: Mode) -> Authenticator {
+fn authenticator(mode: AuthMode) -> Authenticator {
     let keyring = Keyring::new(KeyId::new(1).unwrap(), Key::new(&[7; 32]).unwrap());
     Authenticator::new(Some(Authentication { keyring, mode, anti_replay: AntiReplay::Monotonic }))
 }
@@ -27,8 +27,9 @@ fn adverts() -> impl Iterator<Item = (Advert, Version, Checksum)> {
 fn a_template_signed_again_and_again_is_what_is_built_whole() {
     let lead = [0xee; 14];
     for (advert, version, checksum) in adverts() {
-        let (mut of_template, mut whole) = (authenticator(Mode::Enforce), authenticator(Mode::Enforce));
-        let mut template = Template::new(&advert, version, checksum, &lead);
+        let (mut of_template, mut whole) =
+            (authenticator(AuthMode::Enforce), authenticator(AuthMode::Enforce));
+        let mut template = AdvertTemplate::new(&advert, version, checksum, &lead);
         let mut seen = BTreeSet::new();
         for seconds in [1000, 1000, 1001] {
             let now = WallTime::since_epoch(Duration::from_secs(seconds));
@@ -45,8 +46,8 @@ fn a_template_signed_again_and_again_is_what_is_built_whole() {
 fn a_template_that_is_not_signed_gives_nothing_to_send() {
     let now = WallTime::since_epoch(Duration::from_secs(1));
     for (advert, version, checksum) in adverts() {
-        let mut template = Template::new(&advert, version, checksum, &[]);
-        let mut silent = authenticator(Mode::ReceiveOnly);
+        let mut template = AdvertTemplate::new(&advert, version, checksum, &[]);
+        let mut silent = authenticator(AuthMode::ReceiveOnly);
         assert_eq!(template.sign(|subject| silent.sign(subject, now)), None);
     }
 }

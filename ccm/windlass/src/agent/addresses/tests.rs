@@ -17,8 +17,8 @@ fn interface(name: &str, addresses: &[&str], lasting: usize) -> InterfaceInfo {
 }
 
 /// Interfaces, addresses elsewhere, and what the kernel would speak from.
-fn machine(interfaces: Vec<InterfaceInfo>, elsewhere: &[(&str, &str)], sources: &[&str]) -> Machine {
-    let mut machine = Machine::default();
+fn machine(interfaces: Vec<InterfaceInfo>, elsewhere: &[(&str, &str)], sources: &[&str]) -> HostAddresses {
+    let mut machine = HostAddresses::default();
     for info in &interfaces {
         let v4 = info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
         let all = v4.chain(info.ipv6.iter().map(|(address, _)| IpAddr::V6(*address)));

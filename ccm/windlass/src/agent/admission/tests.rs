@@ -104,7 +104,7 @@ fn sources_of_every_service_of_an_address_hold_each_for_its_ports() {
     let sources = vec![tcp(80, &["10.0.0.0/8"]), tcp(443, &["nonsense", "10.0.0.0/33"]), tcp(22, &[])];
     let found = restrictions(&[Restricted { address: address(A), sources }]);
     let doors = found.of(address(A)).unwrap();
-    let at = |port| &doors[&Door { protocol: Protocol::Tcp, port }];
+    let at = |port| &doors[&ProtocolPort { protocol: Protocol::Tcp, port }];
     assert_eq!(at(80), &["10.0.0.0/8".parse::<IpNet>().unwrap()]);
     assert!(at(443).is_empty() && at(22).is_empty(), "what is no range lets nobody in");
     assert_eq!(doors.len(), 3);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use windlass_engine::{Family, Reason, Vrid};
+use windlass_engine::{Family, TransitionReason, Vrid};
 
 use super::super::activity::CONFIRM_AFTER;
 use super::*;
@@ -16,7 +16,7 @@ fn address(last: u8) -> IpAddr {
 }
 
 fn entered(state: State) -> Event {
-    Event::StateChanged { key: key(64), state, reason: Reason::ActiveSilent }
+    Event::StateChanged { key: key(64), state, reason: TransitionReason::ActiveSilent }
 }
 
 fn claimed(last: &[u8]) -> Event {

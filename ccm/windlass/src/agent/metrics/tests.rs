@@ -17,7 +17,7 @@ fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_le
     let mut link = LinkStatus::default();
     link.interface = "eth0".to_owned();
     link.rejected = BTreeMap::from([("ttl", 3), ("checksum", 1)]);
-    link.strangers = 5;
+    link.foreign_adverts = 5;
     let body = page(move || [routers(&[]), links(std::slice::from_ref(&link))].concat());
     for line in [
         "# TYPE windlass_vrrp_rejected_total counter",

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use windlass_api::ServiceRef;
 use windlass_ccm::ServiceKey;
-use windlass_ipam::{AllocateError, Allocator, How, Labels, Plan, Request};
+use windlass_ipam::{Acquisition, AllocateError, Allocator, Labels, Plan, Request};
 
 use super::ledger::Ledger;
 use super::request::{self, RequestError, asks_otherwise, owner, wants_address};
@@ -65,9 +65,9 @@ impl ClusterState {
             }
         }
         let changed = plan.iter().flat_map(|plan| &plan.addresses);
-        let changed = changed.filter(|planned| !same_terms || planned.how != How::Kept);
+        let changed = changed.filter(|planned| !same_terms || planned.how != Acquisition::Kept);
         // What it leaves it holds on the new terms too, until it is withdrawn.
-        let left = plan.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
+        let left = plan.iter().flat_map(|plan| &plan.to_release).filter(|_| !same_terms);
         let changed: Vec<IpAddr> = changed.map(|planned| planned.address).chain(left.copied()).collect();
         let mut affected = self.retry_waiting_for(changed.iter().copied());
         if !same_terms {

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::CONDITION_ADDRESS_ALLOCATED;
 use windlass_ccm::conditions::find;
-use windlass_ipam::Planned;
+use windlass_ipam::PlannedAddress;
 
-/// How the item of an address in the condition's message begins, whatever its pool.
+/// Acquisition the item of an address in the condition's message begins, whatever its pool.
 fn item_prefix(address: IpAddr) -> String {
     format!("{address} from ")
 }
@@ -37,8 +37,8 @@ fn items(service: &Service) -> impl Iterator<Item = &str> {
 }
 
 /// The part of the message that lists these addresses and their pools, for a Service that names `pool`.
-pub(crate) fn held_addresses(pool: Option<&str>, kept: &[&Planned]) -> String {
-    let named = |planned: &&Planned| {
+pub(crate) fn held_addresses(pool: Option<&str>, kept: &[&PlannedAddress]) -> String {
+    let named = |planned: &&PlannedAddress| {
         let its = planned.pool.as_deref();
         let its_pool = its.map_or_else(|| "no pool".to_owned(), |its| format!("pool {its:?}"));
         let instead = pool.filter(|pool| its != Some(*pool)).map(|pool| format!(" instead of pool {pool:?}"));

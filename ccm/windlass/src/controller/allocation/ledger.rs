@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use windlass_api::{Quarantine, QuarantineReason, REASON_AGENT_STOPPED, ServiceRef, VirtualIP};
 use windlass_ipam::{
-    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, Quarantined, Reason, Request, Terms,
+    Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, QuarantineCause, Quarantined, Request,
+    Terms,
 };
 
 use crate::controller::stores::clock::moment;
@@ -160,8 +161,10 @@ impl AddressEntry {
 
 fn quarantined(object: &ObservedVip, quarantine: &Quarantine) -> Quarantined<ServiceRef> {
     let (former, reason) = match quarantine.reason {
-        QuarantineReason::Released => (object.owners.clone(), Reason::Released),
-        QuarantineReason::AddressTaken | QuarantineReason::Unknown => (Vec::new(), Reason::AddressTaken),
+        QuarantineReason::Released => (object.owners.clone(), QuarantineCause::Released),
+        QuarantineReason::AddressTaken | QuarantineReason::Unknown => {
+            (Vec::new(), QuarantineCause::AddressTaken)
+        }
     };
     Quarantined { former, until: moment(quarantine.until.0), reason }
 }
@@ -461,7 +464,7 @@ impl Ledger {
         let joining: Vec<_> =
             holds.iter().filter(|one| !held.contains(one) || !stays(one)).cloned().collect();
         // Whether it is kept back is what the object says, not what the pool would have.
-        self.allocator.lift(address);
+        self.allocator.end_quarantine(address);
         match after {
             AddressState::Held(_) => {
                 for holder in &joining {
@@ -476,7 +479,7 @@ impl Ledger {
 
     /// The objects whose quarantine has ended, with UID and version.
     pub(crate) fn ended_quarantines(&self, now: Timestamp) -> Vec<(IpAddr, ObservedVip)> {
-        let ended_quarantines = self.allocator.due(moment(now));
+        let ended_quarantines = self.allocator.ended_quarantines(moment(now));
         ended_quarantines
             .filter_map(|address| Some((address, self.entries.get(&address)?.object.clone()?)))
             .collect()
@@ -484,7 +487,7 @@ impl Ledger {
 
     /// When the next quarantine ends.
     pub(crate) fn next_quarantine_end(&self) -> Option<Timestamp> {
-        let ended_quarantines = self.allocator.next_due()?;
+        let ended_quarantines = self.allocator.next_quarantine_end()?;
         Timestamp::from_millisecond(i64::try_from(ended_quarantines.0).ok()?).ok()
     }
 

@@ -90,10 +90,11 @@ impl ClusterState {
         let held = self.ledger.held_by(holder);
         let mut outside =
             held.into_iter().filter(|address| self.ledger.pool_of(*address).is_none()).peekable();
-        request.may_leave = outside.peek().is_some() && outside.all(|address| self.may_move(address));
+        request.may_replace_unpooled =
+            outside.peek().is_some() && outside.all(|address| self.may_move(address));
         if let Some(pool) = &request.pool {
-            request.stays = self.ledger.held_by(holder);
-            request.stays.retain(|address| self.named_pool_when_allocated(holder, pool, *address));
+            request.given_from_pool = self.ledger.held_by(holder);
+            request.given_from_pool.retain(|address| self.named_pool_when_allocated(holder, pool, *address));
         }
         request.inherited = self.ledger.inherited(holder);
         Ok(request)
@@ -122,7 +123,7 @@ impl ClusterState {
             return;
         }
         // What it has yet to leave was allocated for another request.
-        match pool.filter(|_| plan.leaves.is_empty()) {
+        match pool.filter(|_| plan.to_release.is_empty()) {
             Some(pool) => drop(self.named_pools.insert(holder.clone(), pool)),
             None => self.forget_pool(holder),
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use windlass_api::VirtualIPPool;
-use windlass_ipam::{AddressSet, Pool, Refused, Subject};
+use windlass_ipam::{AddressSet, Pool, PoolRefusal, Requester};
 
 pub(crate) use announceability::{Announceability, announceability};
 pub(crate) use pool_reviewer::PoolReviewer;
@@ -123,7 +123,7 @@ impl ReviewedPool {
     ///
     /// # Errors
     /// In words that end a sentence about the address.
-    pub(crate) fn admits_external(&self, subject: &Subject) -> Result<(), String> {
+    pub(crate) fn admits_external(&self, subject: &Requester) -> Result<(), String> {
         let Self { pool, allow_external_ips, .. } = self;
         let Pool { name, policy, .. } = pool;
         if !allow_external_ips {
@@ -131,7 +131,7 @@ impl ReviewedPool {
                 "pool {name:?} does not allow external IPs: set spec.allowExternalIPs there"
             ));
         }
-        policy.refuses(subject).map_or(Ok(()), |why| Err(Refused::new(pool, why).to_string()))
+        policy.refuses(subject).map_or(Ok(()), |why| Err(PoolRefusal::new(pool, why).to_string()))
     }
 }
 
@@ -140,7 +140,7 @@ impl ReviewedPool {
 pub(crate) struct ExternalUse {
     /// `namespace/name` of the Service.
     pub(crate) service: String,
-    pub(crate) subject: Subject,
+    pub(crate) subject: Requester,
     pub(crate) addresses: BTreeSet<IpAddr>,
 }
 

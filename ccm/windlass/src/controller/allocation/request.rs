@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
 use windlass_api::ServiceRef;
 use windlass_ccm::service::SourceRanges;
-use windlass_ipam::{Labels, Request, Subject, Terms};
+use windlass_ipam::{Labels, Request, Requester, Terms};
 
 use self::annotations::Annotations;
 pub(crate) use self::error::RequestError;
@@ -91,14 +91,14 @@ pub(crate) fn request(
         addresses: named.addresses,
         pool,
         preferred: status_addresses(service).collect(),
-        subject: Subject {
+        requester: Requester {
             namespace: service.namespace().unwrap_or_default(),
             namespace_labels: namespace_labels.clone(),
             labels: service.metadata.labels.clone().unwrap_or_default(),
         },
         terms: sharing::terms(service, annotations)?,
-        may_leave: false,
-        stays: Vec::new(),
+        may_replace_unpooled: false,
+        given_from_pool: Vec::new(),
         inherited: Vec::new(),
     })
 }

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{AddressSet, Allocator, Family, How, Labels, Plan, Pool, Request, Terms};
+use windlass_ipam::{Acquisition, AddressSet, Allocator, Family, Labels, Plan, Pool, Request, Terms};
 
 use self::groups::{GroupId, Groups, Precedence, QueuePosition, Target};
 
@@ -66,7 +66,7 @@ pub(crate) enum Trigger<'a> {
     Everything,
 }
 
-/// How long a group is retried.
+/// Acquisition long a group is retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RetryWhile {
     /// As long as one of these is free.
@@ -125,7 +125,7 @@ impl Waiting {
         Some(waiter)
     }
 
-    /// How many Services wait.
+    /// Acquisition many Services wait.
     pub(crate) fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -272,7 +272,7 @@ impl Waiting {
         let owners: Vec<ServiceRef> = self.by_namespace.get(name).into_iter().flatten().cloned().collect();
         for owner in owners {
             self.regroup(allocator, &owner, |waiter| {
-                waiter.request.subject.namespace_labels.clone_from(labels);
+                waiter.request.requester.namespace_labels.clone_from(labels);
             });
             if let Some((.., group)) = self.waiters.get(&owner) {
                 self.enqueue(*group, &RetryWhile::Possible, queue);
@@ -317,7 +317,7 @@ impl Waiting {
 /// Allocates what `owner` requests if that is more than it has.
 fn allocate_more(source: &mut impl AddressSource, owner: &ServiceRef, request: &Request) -> Option<Plan> {
     let plan = source.plan(owner, request)?;
-    let gains = plan.addresses.iter().any(|planned| planned.how != How::Kept);
+    let gains = plan.addresses.iter().any(|planned| planned.how != Acquisition::Kept);
     if gains { source.allocate(owner, request) } else { None }
 }
 

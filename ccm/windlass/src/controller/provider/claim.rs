@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::ProviderError;
 use windlass_ccm::lenient::{Lenient, read, read_opt};
-use windlass_ipam::Planned;
+use windlass_ipam::PlannedAddress;
 
 use super::load_balancer::Provider;
 use crate::controller::allocation::ledger::{ClaimAction, ObservedVip};
@@ -20,7 +20,7 @@ impl Provider {
     pub(crate) async fn claim(
         &self,
         holder: &ServiceRef,
-        planned: &Planned,
+        planned: &PlannedAddress,
         claim: ClaimAction,
     ) -> Result<(), ProviderError> {
         let address = planned.address;
@@ -55,8 +55,8 @@ impl Provider {
         spec
     }
 
-    async fn create(&self, holder: &ServiceRef, planned: &Planned) -> Result<(), ProviderError> {
-        let Planned { address, pool, .. } = planned;
+    async fn create(&self, holder: &ServiceRef, planned: &PlannedAddress) -> Result<(), ProviderError> {
+        let PlannedAddress { address, pool, .. } = planned;
         let name = virtual_ip_name(*address);
         let mut object = VirtualIP::new(&name, new_claim(holder, planned));
         {
@@ -148,7 +148,7 @@ impl Provider {
 }
 
 /// The object that claims an address.
-fn new_claim(holder: &ServiceRef, planned: &Planned) -> VirtualIPSpec {
+fn new_claim(holder: &ServiceRef, planned: &PlannedAddress) -> VirtualIPSpec {
     VirtualIPSpec {
         address: planned.address,
         pool: planned.pool.clone().unwrap_or_default(),

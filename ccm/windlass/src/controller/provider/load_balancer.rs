@@ -18,7 +18,7 @@ use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_a
 use windlass_ccm::events::{EventSink, EventType};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
-use windlass_ipam::{Families, How, Plan, Planned, Unshared};
+use windlass_ipam::{Acquisition, Families, Plan, PlannedAddress, SharingConflict};
 
 use super::outcome::{self, Announcement, announcement, foreign, is_own, status};
 use super::rejection::{allocation_rejected, reason, request_rejected};
@@ -49,7 +49,7 @@ pub(crate) struct Provider {
 #[derive(Debug)]
 enum EnsureStep {
     /// An address that was promised is claimed. `replaces`: the address that it replaces, and why that cannot stay.
-    Claim { planned: Planned, claim: ClaimAction, replaces: Option<(IpAddr, String)> },
+    Claim { planned: PlannedAddress, claim: ClaimAction, replaces: Option<(IpAddr, String)> },
     /// Another station has an address of the Service.
     QuarantineTaken { address: IpAddr, object: ObservedVip, why: String },
     /// The request cannot be met: the addresses that no status shows yet are released.
@@ -86,15 +86,15 @@ fn next_step(
         Err(error) => {
             state.stop_waiting(holder);
             let known = state.ledger.allocator().terms(holder).cloned();
-            let lost =
-                known.map_or_else(Vec::new, |terms| state.ledger.allocator().collisions(holder, &terms));
+            let lost = known
+                .map_or_else(Vec::new, |terms| state.ledger.allocator().sharing_conflicts(holder, &terms));
             let rejection = (address_allocated::INVALID_REQUEST, error.to_string());
             let step = reject(state, holder, service, &lost, rejection, || request_rejected(&error));
             return (Ok(step), Vec::new());
         }
     };
     let summary = RequestSummary { families: request.families, pool: request.pool.clone() };
-    let lost = state.ledger.allocator().collisions(holder, &request.terms);
+    let lost = state.ledger.allocator().sharing_conflicts(holder, &request.terms);
     let (placed, affected) = state.allocate(holder, service, request);
     let step = match placed {
         Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
@@ -115,7 +115,7 @@ fn reclaim(state: &ClusterState, holder: &ServiceRef, service: &Service) -> Opti
     kept.into_iter().find_map(|address| match state.ledger.claim_action(holder, address) {
         claim @ (ClaimAction::Create | ClaimAction::Join { .. } | ClaimAction::LiftQuarantine(_)) => {
             let pool = state.ledger.pool_of(address).map(|pool| pool.name.clone());
-            let planned = Planned { address, pool, how: How::Kept };
+            let planned = PlannedAddress { address, pool, how: Acquisition::Kept };
             Some(EnsureStep::Claim { planned, claim, replaces: None })
         }
         ClaimAction::Owned => None,
@@ -128,7 +128,7 @@ fn reject(
     state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
     rejection: (&'static str, String),
     error: impl FnOnce() -> ProviderError,
 ) -> EnsureStep {
@@ -137,7 +137,7 @@ fn reject(
         .unwrap_or_else(|| release_unshown(state, holder, service, lost, error()))
 }
 
-fn is_among(lost: &[Unshared<ServiceRef>], address: IpAddr) -> bool {
+fn is_among(lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> bool {
     lost.iter().any(|one| one.address == address)
 }
 
@@ -146,7 +146,7 @@ fn release_unshown(
     state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
     error: ProviderError,
 ) -> EnsureStep {
     let shown = shown(service);
@@ -164,7 +164,7 @@ fn correct_status(
     state: &ClusterState,
     holder: &ServiceRef,
     service: &Service,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
     (reason, message): (&'static str, String),
 ) -> Option<EnsureStep> {
     let shown = shown(service);
@@ -191,12 +191,12 @@ fn correct_status(
 }
 
 /// Why a Service leaves an address that it shared.
-fn unshared(Unshared { address, holder, why }: &Unshared<ServiceRef>) -> String {
+fn unshared(SharingConflict { address, holder, why }: &SharingConflict<ServiceRef>) -> String {
     format!("{address} stays with Service {holder} and is left by this one, which changed: {why}")
 }
 
 /// Why a Service leaves `address` although it did not ask to.
-fn why_left(state: &ClusterState, lost: &[Unshared<ServiceRef>], address: IpAddr) -> Option<String> {
+fn why_left(state: &ClusterState, lost: &[SharingConflict<ServiceRef>], address: IpAddr) -> Option<String> {
     let collision = lost.iter().find(|one| one.address == address).map(unshared);
     let outside =
         || state.ledger.pool_of(address).is_none().then(|| format!("no pool holds {address} any more"));
@@ -209,7 +209,7 @@ fn next_step_by_plan(
     service: &Service,
     summary: &RequestSummary,
     plan: &Plan,
-    lost: &[Unshared<ServiceRef>],
+    lost: &[SharingConflict<ServiceRef>],
 ) -> EnsureStep {
     let shown = shown(service);
     for planned in &plan.addresses {
@@ -217,7 +217,7 @@ fn next_step_by_plan(
         if claim != ClaimAction::Owned {
             // An address that it never showed was given to it by somebody who edited the object.
             let is_old = |old: &IpAddr| old.is_ipv4() == planned.address.is_ipv4() && shown.contains(old);
-            let mut leaves = plan.leaves.iter().copied().filter(is_old);
+            let mut leaves = plan.to_release.iter().copied().filter(is_old);
             let replaces = leaves.find_map(|old| Some((old, why_left(state, lost, old)?)));
             return EnsureStep::Claim { planned: planned.clone(), claim, replaces };
         }
@@ -226,7 +226,7 @@ fn next_step_by_plan(
     let was_used = |address: IpAddr| shown.contains(&address) || state.ledger.was_in_use(address);
     let announcement_of =
         |address: IpAddr| announcement(address, state.vip(address).map(|vip| &**vip), was_used(address));
-    for Planned { address, .. } in &plan.addresses {
+    for PlannedAddress { address, .. } in &plan.addresses {
         if let Announcement::Taken { message } = announcement_of(*address)
             && !state.is_shown_by_any_owner(*address)
             && let ReleaseAction::LastOwner(object) | ReleaseAction::Leave { object, .. } =

@@ -9,7 +9,7 @@ use windlass_api::{
     address_allocated,
 };
 use windlass_ccm::{Ensured, ProviderError};
-use windlass_ipam::{Families, Family, Plan, Planned};
+use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 
 use crate::controller::allocation::condition;
 use crate::controller::placement::plan::why_unplaced;
@@ -87,7 +87,7 @@ pub(crate) fn ensure_result(
     foreign: Vec<LoadBalancerIngress>,
 ) -> Result<Ensured, ProviderError> {
     let reason = address_allocated::NOT_ANNOUNCED;
-    let mut kept: Vec<&Planned> = Vec::new();
+    let mut kept: Vec<&PlannedAddress> = Vec::new();
     let (mut pending, mut shown_pending, mut shown_blocked, mut blocked) =
         (None, Vec::new(), Vec::new(), Vec::new());
     for planned in &plan.addresses {
@@ -106,7 +106,7 @@ pub(crate) fn ensure_result(
         }
     }
     // That nobody announces a shown address at the moment is not reported by itself, only together with something else.
-    let is_old = |kept: &&Planned| shown.contains(&kept.address);
+    let is_old = |kept: &&PlannedAddress| shown.contains(&kept.address);
     if !shown_pending.is_empty() && shown_blocked.is_empty() && kept.iter().all(is_old) {
         pending = pending.or_else(|| Some([&shown_pending[..], &blocked].concat().join("; ")));
     }
@@ -143,7 +143,7 @@ pub(crate) fn ensure_result(
 fn reason_and_message(
     plan: &Plan,
     pool: Option<&str>,
-    working: &[&Planned],
+    working: &[&PlannedAddress],
     has: String,
 ) -> (&'static str, String) {
     if working.iter().any(|planned| planned.pool.is_none()) {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use windlass_api::{ServiceRef, address_allocated};
 use windlass_ccm::ProviderError;
-use windlass_ipam::{AllocateError, Refusal, Refused};
+use windlass_ipam::{AllocateError, PoolRefusal, RefusalReason};
 
 use crate::controller::allocation::request::RequestError;
 
@@ -65,13 +65,16 @@ pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
 }
 
 /// Whether all pools that could give an address are for other namespaces or labels.
-fn are_for_others(considered: &[Refused]) -> bool {
+fn are_for_others(considered: &[PoolRefusal]) -> bool {
     let mut for_others = false;
     for refused in considered {
         match refused.why {
-            Refusal::OtherNamespace | Refusal::OtherLabels => for_others = true,
-            Refusal::NotNamed | Refusal::OtherFamily => {}
-            Refusal::NotAutoAssign | Refusal::Disabled | Refusal::Full | Refusal::TooFew { .. } => {
+            RefusalReason::OtherNamespace | RefusalReason::OtherLabels => for_others = true,
+            RefusalReason::NotNamed | RefusalReason::OtherFamily => {}
+            RefusalReason::NotAutoAssign
+            | RefusalReason::Disabled
+            | RefusalReason::Full
+            | RefusalReason::TooFew { .. } => {
                 return false;
             }
         }

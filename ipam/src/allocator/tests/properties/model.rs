@@ -10,20 +10,20 @@ use crate::Order;
 
 /// A Service: made anew it has another number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Party {
+pub(super) struct Service {
     pub(super) name: u8,
     pub(super) made: u8,
 }
 
-impl Owner for Party {
-    type Party = u8;
+impl Owner for Service {
+    type StableKey = u8;
 
-    fn party(&self) -> u8 {
+    fn stable_key(&self) -> u8 {
         self.name
     }
 }
 
-impl fmt::Display for Party {
+impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.name, self.made)
     }
@@ -41,9 +41,9 @@ struct Members {
 pub(super) struct Model {
     /// In the order of the search.
     pools: Vec<Members>,
-    holders: BTreeMap<IpAddr, Vec<Party>>,
-    terms: BTreeMap<Party, Terms>,
-    pub(super) quarantined: BTreeMap<IpAddr, Quarantined<Party>>,
+    holders: BTreeMap<IpAddr, Vec<Service>>,
+    terms: BTreeMap<Service, Terms>,
+    pub(super) quarantined: BTreeMap<IpAddr, Quarantined<Service>>,
     pub(super) now: Moment,
 }
 
@@ -87,7 +87,7 @@ impl Model {
         self.pools.iter().find(|pool| pool.own.contains(&address))
     }
 
-    fn holders(&self, address: IpAddr) -> &[Party] {
+    fn holders(&self, address: IpAddr) -> &[Service] {
         self.holders.get(&address).map_or(&[], Vec::as_slice)
     }
 
@@ -101,7 +101,7 @@ impl Model {
         pool.own.iter().copied().filter(|one| Family::of(*one) == family && self.is_free(*one)).collect()
     }
 
-    fn held(&self, owner: &Party) -> Vec<IpAddr> {
+    fn held(&self, owner: &Service) -> Vec<IpAddr> {
         self.holders
             .iter()
             .filter(|(_, holders)| holders.contains(owner))
@@ -110,14 +110,14 @@ impl Model {
     }
 
     /// Who stands for `owner` at the address on the same terms: itself, else the first that it succeeds.
-    fn standing(&self, address: IpAddr, owner: &Party, terms: &Terms) -> Option<usize> {
+    fn standing(&self, address: IpAddr, owner: &Service, terms: &Terms) -> Option<usize> {
         let holders = self.holders(address);
         let namesake = || holders.iter().find(|holder| holder.name == owner.name);
         let one = holders.iter().find(|holder| *holder == owner).or_else(namesake)?;
         holders.iter().position(|holder| holder == one && self.terms[one] == *terms)
     }
 
-    fn join(&mut self, address: IpAddr, owner: &Party, terms: &Terms) {
+    fn join(&mut self, address: IpAddr, owner: &Service, terms: &Terms) {
         self.set_terms(owner, terms);
         let standing = self.standing(address, owner, terms);
         let holders = self.holders.entry(address).or_default();
@@ -129,7 +129,7 @@ impl Model {
 
     /// Whether `owner` may have the address with those who hold it: it gives way to all if it changes its terms or joins,
     /// else, or if it succeeds one on the same terms, to those before it; never to one that it succeeds.
-    fn fits(&self, address: IpAddr, owner: &Party, terms: &Terms) -> bool {
+    fn fits(&self, address: IpAddr, owner: &Service, terms: &Terms) -> bool {
         let holders = self.holders(address);
         let first = &holders[..self.standing(address, owner, terms).unwrap_or(holders.len())];
         let others = first.iter().filter(|holder| holder.name != owner.name);
@@ -153,12 +153,12 @@ impl Model {
 
     /// Whether what `owner` holds there answers the request.
     fn answers(&self, request: &Request, address: IpAddr) -> bool {
-        request.stays.contains(&address) || self.is_within(request, address)
+        request.given_from_pool.contains(&address) || self.is_within(request, address)
     }
 
     fn admits(pool: &Members, request: &Request) -> bool {
         let namespaces = &pool.policy.namespaces;
-        !pool.policy.disabled && (namespaces.is_empty() || namespaces.contains(&request.subject.namespace))
+        !pool.policy.disabled && (namespaces.is_empty() || namespaces.contains(&request.requester.namespace))
     }
 
     fn may_use(pool: &Members, request: &Request) -> bool {
@@ -166,21 +166,22 @@ impl Model {
         named && Self::admits(pool, request)
     }
 
-    fn may_keep(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
+    fn may_keep(&self, address: IpAddr, owner: &Service, request: &Request) -> bool {
         self.holders(address).contains(owner)
             && request.families.place(Family::of(address)).is_some()
             && self.answers(request, address)
             && self.fits(address, owner, &request.terms)
     }
 
-    fn may_recall(&self, address: IpAddr, owner: &Party) -> bool {
+    fn may_reclaim(&self, address: IpAddr, owner: &Service) -> bool {
         self.quarantined.get(&address).is_some_and(|entry| {
-            entry.reason == Reason::Released && entry.former.iter().any(|former| owner.name == former.name)
+            entry.reason == QuarantineCause::Released
+                && entry.former.iter().any(|former| owner.name == former.name)
         })
     }
 
     /// Whether one that `owner` succeeds holds the address, and nobody stands against it.
-    fn may_inherit(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
+    fn may_inherit(&self, address: IpAddr, owner: &Service, request: &Request) -> bool {
         let holders = self.holders(address);
         request.inherited.contains(&address)
             && holders.iter().any(|holder| holder.name == owner.name)
@@ -189,27 +190,27 @@ impl Model {
     }
 
     /// What is held by those that `owner` succeeds, or is kept back for it, and might be given to it if it were free.
-    fn recallable(&self, owner: &Party, request: &Request, family: Family) -> Vec<IpAddr> {
+    fn recallable(&self, owner: &Service, request: &Request, family: Family) -> Vec<IpAddr> {
         let is = |address: &IpAddr| {
             let pool = self.pool_of(*address);
             Family::of(*address) == family
                 && pool.is_some_and(|pool| Self::may_use(pool, request) && pool.givable.contains(address))
         };
         let inherited = request.inherited.iter().filter(|one| self.may_inherit(**one, owner, request));
-        let kept = self.quarantined.keys().filter(|one| self.may_recall(**one, owner));
+        let kept = self.quarantined.keys().filter(|one| self.may_reclaim(**one, owner));
         inherited.chain(kept).copied().filter(is).collect()
     }
 
     /// Whether an address that is not held could be had, if its pool allows it.
-    fn can_be_had(&self, address: IpAddr, owner: &Party, request: &Request) -> bool {
+    fn can_be_had(&self, address: IpAddr, owner: &Service, request: &Request) -> bool {
         if self.quarantined.contains_key(&address) {
-            return self.may_recall(address, owner);
+            return self.may_reclaim(address, owner);
         }
         !self.holders(address).contains(owner) && self.fits(address, owner, &request.terms)
     }
 
     /// Addresses of a family that could be given to `owner`.
-    fn reachable(&self, owner: &Party, request: &Request, family: Family) -> usize {
+    fn reachable(&self, owner: &Service, request: &Request, family: Family) -> usize {
         let everywhere: BTreeSet<IpAddr> = self
             .pools
             .iter()
@@ -234,7 +235,7 @@ impl Model {
         everywhere.iter().filter(reaches).count()
     }
 
-    pub(super) fn can_serve(&self, owner: &Party, request: &Request) -> bool {
+    pub(super) fn can_serve(&self, owner: &Service, request: &Request) -> bool {
         let families = request.families.list();
         if request.addresses.is_empty() {
             let count = usize::from(request.count);
@@ -269,7 +270,7 @@ impl Model {
     }
 
     /// Whether the plan is one that the rules allow, keeps what is to be kept, and takes what is to be taken first.
-    pub(super) fn check(&self, owner: &Party, request: &Request, plan: &Plan) -> Result<(), TestCaseError> {
+    pub(super) fn check(&self, owner: &Service, request: &Request, plan: &Plan) -> Result<(), TestCaseError> {
         prop_assert!(self.can_serve(owner, request));
         let answer: Vec<IpAddr> = plan.addresses.iter().map(|planned| planned.address).collect();
         let places: Vec<_> =
@@ -280,16 +281,22 @@ impl Model {
             let address = planned.address;
             prop_assert_eq!(planned.pool.as_ref(), self.pool_of(address).map(|pool| &pool.name));
             let is = match planned.how {
-                How::Kept => self.may_keep(address, owner, request),
-                How::New => self.holders(address).is_empty() && !self.quarantined.contains_key(&address),
-                How::Joined => !self.holders(address).is_empty() && self.can_be_had(address, owner, request),
-                How::Recalled => self.may_recall(address, owner) || self.may_inherit(address, owner, request),
+                Acquisition::Kept => self.may_keep(address, owner, request),
+                Acquisition::New => {
+                    self.holders(address).is_empty() && !self.quarantined.contains_key(&address)
+                }
+                Acquisition::Joined => {
+                    !self.holders(address).is_empty() && self.can_be_had(address, owner, request)
+                }
+                Acquisition::Reclaimed => {
+                    self.may_reclaim(address, owner) || self.may_inherit(address, owner, request)
+                }
             };
             prop_assert!(is, "{:?} {:?}", planned, self);
         }
-        let leaves: Vec<_> =
+        let to_release: Vec<_> =
             self.held(owner).into_iter().filter(|address| !answer.contains(address)).collect();
-        prop_assert_eq!(&plan.leaves, &leaves);
+        prop_assert_eq!(&plan.to_release, &to_release);
         if request.addresses.is_empty() {
             self.check_choice(owner, request, plan, &answer)
         } else {
@@ -306,7 +313,7 @@ impl Model {
     /// and of each pool.
     fn check_choice(
         &self,
-        owner: &Party,
+        owner: &Service,
         request: &Request,
         plan: &Plan,
         answer: &[IpAddr],
@@ -321,25 +328,25 @@ impl Model {
             let keeps = |address: &&IpAddr| {
                 Family::of(**address) == *family && self.may_keep(**address, owner, request)
             };
-            let needless = plan.leaves.iter().find(keeps).filter(|address| {
-                let loose = request.may_leave && self.pool_of(**address).is_none();
-                !loose && given.iter().any(|one| one.how != How::Kept)
+            let needless = plan.to_release.iter().find(keeps).filter(|address| {
+                let loose = request.may_replace_unpooled && self.pool_of(**address).is_none();
+                !loose && given.iter().any(|one| one.how != Acquisition::Kept)
             });
             prop_assert_eq!(needless, None, "left although another is taken");
             let shown = |address: IpAddr| request.preferred.contains(&address);
             let back = self.recallable(owner, request, *family);
             for one in given.iter().filter(|one| !shown(one.address)) {
                 let before: &[IpAddr] = match one.how {
-                    How::Kept | How::Joined => &[],
-                    How::New => &back,
-                    How::Recalled => {
+                    Acquisition::Kept | Acquisition::Joined => &[],
+                    Acquisition::New => &back,
+                    Acquisition::Reclaimed => {
                         let place = back.iter().position(|address| *address == one.address);
                         &back[..place.ok_or_else(|| fail("not to be recalled"))?]
                     }
                 };
                 prop_assert!(before.iter().all(|own| answer.contains(own)), "{:?} before {:?}", one, before);
             }
-            for one in given.iter().filter(|one| one.how == How::New) {
+            for one in given.iter().filter(|one| one.how == Acquisition::New) {
                 if shown(one.address) {
                     continue;
                 }
@@ -365,7 +372,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn commit(&mut self, owner: &Party, request: &Request, plan: &Plan) {
+    pub(super) fn commit(&mut self, owner: &Service, request: &Request, plan: &Plan) {
         for planned in &plan.addresses {
             self.quarantined.remove(&planned.address);
             self.join(planned.address, owner, &request.terms);
@@ -376,10 +383,10 @@ impl Model {
     pub(super) fn adopt(
         &mut self,
         address: IpAddr,
-        owner: &Party,
+        owner: &Service,
         terms: &Terms,
         together: bool,
-    ) -> Adopted<Party> {
+    ) -> Adopted<Service> {
         let holders = self.holders(address).to_vec();
         if !together && self.quarantined.contains_key(&address) {
             return Adopted::Quarantined;
@@ -390,8 +397,8 @@ impl Model {
         }
         if !together && !self.fits(address, owner, terms) {
             let others = holders.iter().filter(|holder| holder.name != owner.name);
-            let clash = others.into_iter().find(|holder| terms.fits(&self.terms[holder]).is_err());
-            return clash.map_or(Adopted::Already, |holder| Adopted::Conflict { holder: holder.clone() });
+            let conflict = others.into_iter().find(|holder| terms.fits(&self.terms[holder]).is_err());
+            return conflict.map_or(Adopted::Already, |holder| Adopted::Conflict { holder: holder.clone() });
         }
         self.quarantined.remove(&address);
         self.join(address, owner, terms);
@@ -399,7 +406,7 @@ impl Model {
     }
 
     /// Says whether others hold it; `None`: the owner did not.
-    pub(super) fn leave(&mut self, address: IpAddr, owner: &Party) -> Option<bool> {
+    pub(super) fn leave(&mut self, address: IpAddr, owner: &Service) -> Option<bool> {
         let holders = self.holders.get_mut(&address)?;
         let place = holders.iter().position(|holder| holder == owner)?;
         holders.remove(place);
@@ -413,7 +420,7 @@ impl Model {
         Some(others)
     }
 
-    pub(super) fn release(&mut self, address: IpAddr, owner: &Party) -> Released {
+    pub(super) fn release(&mut self, address: IpAddr, owner: &Service) -> Released {
         match self.leave(address, owner) {
             None => Released::NotHeld,
             Some(true) => Released::StillShared,
@@ -424,14 +431,15 @@ impl Model {
                     return Released::Free;
                 }
                 let until = self.now.after(time);
-                let entry = Quarantined { former: vec![owner.clone()], until, reason: Reason::Released };
+                let entry =
+                    Quarantined { former: vec![owner.clone()], until, reason: QuarantineCause::Released };
                 self.quarantined.insert(address, entry);
                 Released::Quarantined { until }
             }
         }
     }
 
-    pub(super) fn set_terms(&mut self, owner: &Party, terms: &Terms) {
+    pub(super) fn set_terms(&mut self, owner: &Service, terms: &Terms) {
         if self.held(owner).is_empty() {
             return;
         }
@@ -449,7 +457,7 @@ impl Model {
         }
     }
 
-    pub(super) fn quarantine(&mut self, address: IpAddr, entry: &Quarantined<Party>) {
+    pub(super) fn quarantine(&mut self, address: IpAddr, entry: &Quarantined<Service>) {
         for holder in self.holders(address).to_vec() {
             self.leave(address, &holder);
         }
@@ -468,7 +476,7 @@ impl Model {
     }
 
     /// Whether `allocator` says the same of every address and count.
-    pub(super) fn same(&self, allocator: &Allocator<Party>) -> Result<(), TestCaseError> {
+    pub(super) fn same(&self, allocator: &Allocator<Service>) -> Result<(), TestCaseError> {
         let holders: Vec<_> = self.holders.iter().map(|(address, all)| (*address, all.as_slice())).collect();
         prop_assert_eq!(allocator.in_use().collect::<Vec<_>>(), holders);
         let quarantined: Vec<_> = self.quarantined.iter().map(|(address, entry)| (*address, entry)).collect();
@@ -477,15 +485,15 @@ impl Model {
             allocator.pools().map(|pool| &pool.name).collect::<Vec<_>>(),
             self.pools.iter().map(|pool| &pool.name).collect::<Vec<_>>()
         );
-        for (party, terms) in &self.terms {
-            prop_assert_eq!(allocator.terms(party), Some(terms));
-            prop_assert_eq!(allocator.held_by(party).collect::<Vec<_>>(), self.held(party));
+        for (service, terms) in &self.terms {
+            prop_assert_eq!(allocator.terms(service), Some(terms));
+            prop_assert_eq!(allocator.held_by(service).collect::<Vec<_>>(), self.held(service));
         }
         for name in 0..6 {
-            let party = Party { name, made: 0 };
+            let service = Service { name, made: 0 };
             let kept: Vec<_> =
-                self.quarantined.keys().copied().filter(|one| self.may_recall(*one, &party)).collect();
-            prop_assert_eq!(allocator.kept_back_for(&party), kept);
+                self.quarantined.keys().copied().filter(|one| self.may_reclaim(*one, &service)).collect();
+            prop_assert_eq!(allocator.kept_back_for(&service), kept);
         }
         for pool in &self.pools {
             for family in Family::ALL {

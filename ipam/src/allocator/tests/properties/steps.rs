@@ -1,22 +1,22 @@
-//! What happens to an allocator, at random, in a small world: few addresses, few parties, few keys.
+//! What happens to an allocator, at random, in a small world: few addresses, few owners, few keys.
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::model::Party;
+use super::model::Service;
 use super::*;
 use crate::Order;
 
 /// One thing that happens.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Give { owner: Party, request: Request, release: bool },
-    Adopt { owner: Party, address: IpAddr, terms: Terms, together: bool },
-    Release { owner: Party, address: IpAddr },
-    Disown { owner: Party, address: IpAddr },
-    SetTerms { owner: Party, terms: Terms },
-    Quarantine { address: IpAddr, entry: Quarantined<Party> },
+    Give { owner: Service, request: Request, release: bool },
+    Adopt { owner: Service, address: IpAddr, terms: Terms, together: bool },
+    Release { owner: Service, address: IpAddr },
+    Disown { owner: Service, address: IpAddr },
+    SetTerms { owner: Service, terms: Terms },
+    Quarantine { address: IpAddr, entry: Quarantined<Service> },
     Lift { address: IpAddr },
     Tick { milliseconds: u64 },
     Replace(Vec<Pool>),
@@ -35,8 +35,8 @@ fn address() -> impl Strategy<Value = IpAddr> {
     (0..40u8).prop_map(address_at)
 }
 
-fn party() -> impl Strategy<Value = Party> {
-    (0..6u8, 0..5u8).prop_map(|(name, made)| Party { name, made: made / 4 })
+fn service() -> impl Strategy<Value = Service> {
+    (0..6u8, 0..5u8).prop_map(|(name, made)| Service { name, made: made / 4 })
 }
 
 fn namespace() -> impl Strategy<Value = String> {
@@ -51,7 +51,8 @@ fn terms() -> impl Strategy<Value = Terms> {
         |(namespace, key, with, ports, local)| Terms {
             namespace,
             ports: ports.into_iter().map(|number| Port { protocol: Protocol::Tcp, number }).collect(),
-            traffic: local.map_or(Traffic::Cluster, |pods| Traffic::Local { selector: pods.to_string() }),
+            traffic: local
+                .map_or(TrafficPolicy::Cluster, |pods| TrafficPolicy::Local { selector: pods.to_string() }),
             sharing: key.map(|key| Sharing { key: key.into(), with: with.into_iter().collect() }),
         },
     )
@@ -77,16 +78,25 @@ fn request() -> impl Strategy<Value = Request> {
     let inherited = vec(address(), 0..3);
     let kept = (any::<bool>(), vec(address(), 0..4));
     (families(), count, addresses, pool, preferred, terms(), kept, inherited).prop_map(
-        |(families, count, addresses, pool, preferred, terms, (may_leave, stays), inherited)| Request {
+        |(
+            families,
+            count,
+            addresses,
+            pool,
+            preferred,
+            terms,
+            (may_replace_unpooled, given_from_pool),
+            inherited,
+        )| Request {
             families,
             count,
             addresses,
             pool: pool.map(|index| format!("p{index}")),
             preferred,
-            subject: crate::Subject { namespace: terms.namespace.clone(), ..Default::default() },
+            requester: crate::Requester { namespace: terms.namespace.clone(), ..Default::default() },
             terms,
-            may_leave,
-            stays,
+            may_replace_unpooled,
+            given_from_pool,
             inherited,
         },
     )
@@ -138,23 +148,23 @@ pub(super) fn pools() -> impl Strategy<Value = Vec<Pool>> {
     })
 }
 
-fn entry() -> impl Strategy<Value = Quarantined<Party>> {
-    (vec(party(), 0..3), 0..200u64, any::<bool>()).prop_map(|(former, until, released)| Quarantined {
+fn entry() -> impl Strategy<Value = Quarantined<Service>> {
+    (vec(service(), 0..3), 0..200u64, any::<bool>()).prop_map(|(former, until, released)| Quarantined {
         former,
         until: Moment(until),
-        reason: if released { Reason::Released } else { Reason::AddressTaken },
+        reason: if released { QuarantineCause::Released } else { QuarantineCause::AddressTaken },
     })
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (party(), request(), prop::bool::weighted(0.8))
+        8 => (service(), request(), prop::bool::weighted(0.8))
             .prop_map(|(owner, request, release)| Step::Give { owner, request, release }),
-        1 => (party(), address(), terms(), any::<bool>())
+        1 => (service(), address(), terms(), any::<bool>())
             .prop_map(|(owner, address, terms, together)| Step::Adopt { owner, address, terms, together }),
-        3 => (party(), address()).prop_map(|(owner, address)| Step::Release { owner, address }),
-        1 => (party(), address()).prop_map(|(owner, address)| Step::Disown { owner, address }),
-        1 => (party(), terms()).prop_map(|(owner, terms)| Step::SetTerms { owner, terms }),
+        3 => (service(), address()).prop_map(|(owner, address)| Step::Release { owner, address }),
+        1 => (service(), address()).prop_map(|(owner, address)| Step::Disown { owner, address }),
+        1 => (service(), terms()).prop_map(|(owner, terms)| Step::SetTerms { owner, terms }),
         1 => (address(), entry()).prop_map(|(address, entry)| Step::Quarantine { address, entry }),
         1 => address().prop_map(|address| Step::Lift { address }),
         1 => (0..50u64).prop_map(|milliseconds| Step::Tick { milliseconds }),

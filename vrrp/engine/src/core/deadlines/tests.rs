@@ -38,7 +38,7 @@ fn the_earliest_comes_first_and_a_stopped_timer_not_at_all() {
 fn after_any_history_the_first_is_the_one_a_plain_search_finds() {
     let mut random = chance();
     let mut deadlines = Deadlines::new();
-    let mut plain: Vec<(Slot, Option<Time>)> = (0..200).map(|key| (deadlines.add(key), None)).collect();
+    let mut plain: Vec<(TimerId, Option<Time>)> = (0..200).map(|key| (deadlines.add(key), None)).collect();
     for _ in 0..20_000 {
         let key = usize::try_from(random(200)).unwrap();
         let due = (random(4) > 0).then(|| at(random(1000)));
@@ -55,11 +55,11 @@ fn after_any_history_the_first_is_the_one_a_plain_search_finds() {
 #[test]
 fn setting_timers_again_and_again_leaves_one_entry_each() {
     let mut deadlines = Deadlines::new();
-    let slots: Vec<Slot> = (0..10).map(|key| deadlines.add(key)).collect();
+    let slots: Vec<TimerId> = (0..10).map(|key| deadlines.add(key)).collect();
     let room = deadlines.heap.capacity();
     for round in 0..10_000 {
-        for slot in &slots {
-            deadlines.set(*slot, Some(at(round)));
+        for timer_id in &slots {
+            deadlines.set(*timer_id, Some(at(round)));
         }
     }
     assert_eq!(deadlines.heap.len(), 10);

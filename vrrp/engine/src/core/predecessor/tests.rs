@@ -12,32 +12,32 @@ fn tenth() -> Interval {
 
 #[test]
 fn with_no_peer_heard_nobody_served() {
-    assert_eq!(Predecessor::awaited(at(1000)).before(PROBE, at(500_000)), Before::Nobody);
+    assert_eq!(PredecessorTracker::started(at(1000)).at_takeover(PROBE, at(500_000)), Predecessor::Nobody);
 }
 
 #[test]
 fn a_peer_that_was_active_before_the_router_was_started_served() {
     for first in [1000, 1001, 1100, 1150] {
-        let mut predecessor = Predecessor::awaited(at(1000));
+        let mut predecessor = PredecessorTracker::started(at(1000));
         predecessor.heard(tenth(), at(first));
-        assert_eq!(predecessor.before(PROBE, at(first)), Before::Server, "heard at {first}");
+        assert_eq!(predecessor.at_takeover(PROBE, at(first)), Predecessor::Established, "heard at {first}");
     }
 }
 
 #[test]
 fn a_peer_that_rose_while_the_router_listened_served_once_it_had_the_time_to_ask() {
-    let mut predecessor = Predecessor::awaited(at(1000));
+    let mut predecessor = PredecessorTracker::started(at(1000));
     predecessor.heard(tenth(), at(1290));
-    assert_eq!(predecessor.before(PROBE, at(1290)), Before::Newcomer);
+    assert_eq!(predecessor.at_takeover(PROBE, at(1290)), Predecessor::Recent);
     // What follows does not put it off.
     predecessor.heard(tenth(), at(1390));
-    assert_eq!(predecessor.before(PROBE, at(1409)), Before::Newcomer);
-    assert_eq!(predecessor.before(PROBE, at(1410)), Before::Server);
+    assert_eq!(predecessor.at_takeover(PROBE, at(1409)), Predecessor::Recent);
+    assert_eq!(predecessor.at_takeover(PROBE, at(1410)), Predecessor::Established);
 }
 
 #[test]
 fn where_nobody_asks_any_peer_that_is_active_serves() {
-    let mut predecessor = Predecessor::awaited(at(1000));
+    let mut predecessor = PredecessorTracker::started(at(1000));
     predecessor.heard(tenth(), at(1290));
-    assert_eq!(predecessor.before(None, at(1290)), Before::Server);
+    assert_eq!(predecessor.at_takeover(None, at(1290)), Predecessor::Established);
 }

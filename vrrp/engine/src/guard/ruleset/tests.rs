@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::guard::message::{Content, replies};
-use crate::restriction::{Door, Protocol, Restrictions};
+use crate::restriction::{Protocol, ProtocolPort, Restrictions};
 
 fn set(addresses: &[&str]) -> BTreeSet<IpAddr> {
     addresses.iter().map(|address| address.parse().unwrap()).collect()
@@ -107,9 +107,9 @@ fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
 fn a_change_of_who_may_send_costs_the_elements_that_differ() {
     let restricted = |ranges: &[&str]| {
         let mut restrictions = Restrictions::default();
-        let door = Door { protocol: Protocol::Tcp, port: 80 };
+        let port = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
         let ranges: Vec<_> = ranges.iter().map(|range| range.parse().unwrap()).collect();
-        restrictions.restrict("192.0.2.1".parse().unwrap(), door, ranges);
+        restrictions.restrict("192.0.2.1".parse().unwrap(), port, ranges);
         Guarded { restrictions: Arc::new(restrictions), ..Guarded::default() }
     };
     let count = |old: &Guarded, new: &Guarded| -> Vec<(String, usize)> {

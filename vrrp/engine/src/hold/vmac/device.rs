@@ -10,7 +10,7 @@ use crate::netlink::Link;
 use crate::sockets::Mac;
 
 /// Kind of the devices.
-pub(super) const KIND: &str = "macvlan";
+pub(super) const MACVLAN: &str = "macvlan";
 
 /// The device of a virtual router.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,7 +44,7 @@ impl DeviceId {
 
     /// Which device an interface is like, marked or not: the kernel does not tell of a mark as long as it is down.
     pub(super) fn like(link: &Link) -> Option<Self> {
-        if link.kind.as_deref() != Some(KIND) {
+        if link.kind.as_deref() != Some(MACVLAN) {
             return None;
         }
         let (parent, mac) = link.parent.zip(link.mac)?;
@@ -58,7 +58,7 @@ impl DeviceId {
 /// The mark of an interface that an engine with this tag made, whatever became of it since.
 pub(super) fn mark_of(link: &Link, tag: u8) -> Option<Mark> {
     let mark: Mark = link.alias.as_ref()?.parse().ok()?;
-    (link.kind.as_deref() == Some(KIND) && mark.tag == tag).then_some(mark)
+    (link.kind.as_deref() == Some(MACVLAN) && mark.tag == tag).then_some(mark)
 }
 
 /// What the alias of a device says: whose it is, and how its parent was set before, so that an engine that was killed can
@@ -68,12 +68,12 @@ pub(super) struct Mark {
     /// Of the engine.
     pub(super) tag: u8,
     /// Of the parent.
-    pub(super) before: Before,
+    pub(super) saved: SavedSettings,
 }
 
 /// Settings of an interface as they were before the engine changed them; `None`: not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Before {
+pub(super) struct SavedSettings {
     pub(super) arp_ignore: Option<u32>,
     pub(super) arp_announce: Option<u32>,
 }
@@ -81,7 +81,7 @@ pub(super) struct Before {
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{OWN_ALIAS}{:02x}", self.tag)?;
-        let Before { arp_ignore, arp_announce } = self.before;
+        let SavedSettings { arp_ignore, arp_announce } = self.saved;
         if let Some(value) = arp_ignore {
             write!(f, " arp_ignore={value}")?;
         }
@@ -99,15 +99,15 @@ impl FromStr for Mark {
         let mut words = alias.strip_prefix(OWN_ALIAS).ok_or(())?.split(' ');
         let tag = words.next().filter(|tag| tag.len() == 2).ok_or(())?;
         let tag = u8::from_str_radix(tag, 16).map_err(|_| ())?;
-        let mut before = Before::default();
+        let mut saved = SavedSettings::default();
         for word in words {
             match word.split_once('=') {
-                Some(("arp_ignore", value)) => before.arp_ignore = value.parse().ok(),
-                Some(("arp_announce", value)) => before.arp_announce = value.parse().ok(),
+                Some(("arp_ignore", value)) => saved.arp_ignore = value.parse().ok(),
+                Some(("arp_announce", value)) => saved.arp_announce = value.parse().ok(),
                 // Of another version of the engine.
                 Some(_) | None => {}
             }
         }
-        Ok(Self { tag, before })
+        Ok(Self { tag, saved })
     }
 }

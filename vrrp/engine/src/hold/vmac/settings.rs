@@ -15,45 +15,45 @@ use std::io;
 
 use windlass_vrrp::Family;
 
-use super::device::Before;
-use super::orders::Setting;
+use super::device::SavedSettings;
+use super::messages::Setting;
 
 const CONF_V4: &str = "/proc/sys/net/ipv4/conf";
 const CONF_V6: &str = "/proc/sys/net/ipv6/conf";
 
 /// What a parent is set to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Arp {
+pub(super) struct ArpSettings {
     pub(super) ignore: u32,
     pub(super) announce: u32,
 }
 
-impl Arp {
+impl ArpSettings {
     /// As it is. The interface may have been renamed meanwhile, or may be gone.
     pub(super) fn read(interface: &str) -> Result<Self, String> {
         Ok(Self { ignore: number(interface, "arp_ignore")?, announce: number(interface, "arp_announce")? })
     }
 
     /// What is to be changed, and what was there before.
-    pub(super) fn needs(self) -> (Vec<(Setting, u32)>, Before) {
+    pub(super) fn required_changes(self) -> (Vec<(Setting, u32)>, SavedSettings) {
         let mut changes = Vec::new();
-        let mut before = Before::default();
+        let mut saved = SavedSettings::default();
         if !matches!(self.ignore, 1 | 2 | 8) {
             changes.push((Setting::ArpIgnore, 1));
-            before.arp_ignore = Some(self.ignore);
+            saved.arp_ignore = Some(self.ignore);
         }
         if self.announce != 2 {
             changes.push((Setting::ArpAnnounce, 2));
-            before.arp_announce = Some(self.announce);
+            saved.arp_announce = Some(self.announce);
         }
-        (changes, before)
+        (changes, saved)
     }
 
     /// What is to be changed back. What somebody else has set since is left alone.
-    pub(super) fn restored(self, before: Before) -> Vec<(Setting, u32)> {
-        let ignore = before.arp_ignore.filter(|_| self.ignore == 1).map(|value| (Setting::ArpIgnore, value));
+    pub(super) fn restored(self, saved: SavedSettings) -> Vec<(Setting, u32)> {
+        let ignore = saved.arp_ignore.filter(|_| self.ignore == 1).map(|value| (Setting::ArpIgnore, value));
         let announce =
-            before.arp_announce.filter(|_| self.announce == 2).map(|value| (Setting::ArpAnnounce, value));
+            saved.arp_announce.filter(|_| self.announce == 2).map(|value| (Setting::ArpAnnounce, value));
         ignore.into_iter().chain(announce).collect()
     }
 }

@@ -6,11 +6,11 @@ use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use windlass_vrrp::{Family, Time, Vrid};
 
-use super::device::{Before, DeviceId, Mark, mark_of};
-use super::orders::{Setting, set};
-use super::refused::{refused_to_make, refused_to_open, refused_to_set};
-use super::settings::Arp;
-use super::steps::{Refusals, Steps, Wishes, steps};
+use super::device::{DeviceId, Mark, SavedSettings, mark_of};
+use super::device_ops::{DeviceOps, DeviceRefusals, WantedDevices, device_ops};
+use super::errors::{refused_to_make, refused_to_open, refused_to_set};
+use super::messages::{Setting, set};
+use super::settings::ArpSettings;
 use crate::netlink::{Link, Refusal};
 
 const TAG: u8 = 0x57;
@@ -43,12 +43,15 @@ fn a_name_says_family_interface_and_vrid_and_has_15_bytes_at_most() {
 
 #[test]
 fn a_mark_is_read_as_it_was_written() {
-    for (before, text) in [
-        (Before::default(), "windlass:57"),
-        (Before { arp_ignore: Some(0), arp_announce: None }, "windlass:57 arp_ignore=0"),
-        (Before { arp_ignore: Some(0), arp_announce: Some(1) }, "windlass:57 arp_ignore=0 arp_announce=1"),
+    for (saved, text) in [
+        (SavedSettings::default(), "windlass:57"),
+        (SavedSettings { arp_ignore: Some(0), arp_announce: None }, "windlass:57 arp_ignore=0"),
+        (
+            SavedSettings { arp_ignore: Some(0), arp_announce: Some(1) },
+            "windlass:57 arp_ignore=0 arp_announce=1",
+        ),
     ] {
-        let mark = Mark { tag: TAG, before };
+        let mark = Mark { tag: TAG, saved };
         assert_eq!(mark.to_string(), text);
         assert_eq!(text.parse(), Ok(mark));
     }
@@ -70,8 +73,8 @@ fn a_device_is_known_by_its_mark_and_a_marked_one_by_its_address() {
     assert_eq!(mark_of(&dummy, TAG), None);
 }
 
-fn wishes(wanted: &[(u8, bool)], kept: &[u8]) -> Wishes {
-    Wishes {
+fn wanted_devices(wanted: &[(u8, bool)], kept: &[u8]) -> WantedDevices {
+    WantedDevices {
         wanted: wanted.iter().map(|(vrid, up)| (id(*vrid), *up)).collect(),
         kept: kept.iter().map(|vrid| id(*vrid)).collect(),
     }
@@ -84,35 +87,37 @@ fn known(devices: &[(u8, bool)]) -> BTreeMap<DeviceId, bool> {
 #[test]
 fn devices_are_made_opened_closed_and_removed_as_wished() {
     let known = known(&[(1, false), (2, true), (3, true), (4, true), (5, false)]);
-    let wishes = wishes(&[(1, true), (2, true), (3, false), (6, true)], &[4]);
-    let steps = steps(&known, &wishes, &Refusals::default(), Time::default());
-    let expected = Steps {
+    let wanted_devices = wanted_devices(&[(1, true), (2, true), (3, false), (6, true)], &[4]);
+    let ops = device_ops(&known, &wanted_devices, &DeviceRefusals::default(), Time::default());
+    let expected = DeviceOps {
         make: vec![id(6)],
         open: vec![id(1)],
         close: vec![id(3), id(4)],
         remove: vec![id(5)],
         more: false,
     };
-    assert_eq!(steps, expected);
+    assert_eq!(ops, expected);
 }
 
 #[test]
 fn what_waits_in_the_kernel_is_done_a_few_at_a_time() {
     let up: Vec<(u8, bool)> = (1..=6).map(|vrid| (vrid, true)).collect();
-    let round = steps(&known(&up), &wishes(&[], &[]), &Refusals::default(), Time::default());
+    let round =
+        device_ops(&known(&up), &wanted_devices(&[], &[]), &DeviceRefusals::default(), Time::default());
     assert_eq!((round.remove.len(), round.more), (4, true));
     let wanted: Vec<(u8, bool)> = (1..=20).map(|vrid| (vrid, false)).collect();
-    let round = steps(&known(&[]), &wishes(&wanted, &[]), &Refusals::default(), Time::default());
+    let round =
+        device_ops(&known(&[]), &wanted_devices(&wanted, &[]), &DeviceRefusals::default(), Time::default());
     assert_eq!((round.make.len(), round.more), (16, true));
 }
 
 #[test]
 fn what_was_refused_waits_twice_as_long_each_time_and_holds_up_nothing_else() {
-    let mut refusals = Refusals::default();
-    let (start, wishes) = (Time::default(), wishes(&[(1, false), (2, false)], &[]));
+    let mut refusals = DeviceRefusals::default();
+    let (start, wanted_devices) = (Time::default(), wanted_devices(&[(1, false), (2, false)], &[]));
     refusals.note(id(1), "no".to_owned(), start);
-    let make = |refusals: &Refusals, at: u64| {
-        steps(&known(&[]), &wishes, refusals, start + Duration::from_millis(at)).make
+    let make = |refusals: &DeviceRefusals, at: u64| {
+        device_ops(&known(&[]), &wanted_devices, refusals, start + Duration::from_millis(at)).make
     };
     assert_eq!(make(&refusals, 199), [id(2)]);
     assert_eq!(make(&refusals, 200), [id(1), id(2)]);
@@ -127,16 +132,20 @@ fn what_was_refused_waits_twice_as_long_each_time_and_holds_up_nothing_else() {
 
 #[test]
 fn only_what_answers_for_vips_is_changed_and_only_what_was_not_changed_since_is_restored() {
-    let arp = |ignore, announce| Arp { ignore, announce };
-    let (changes, before) = arp(0, 1).needs();
+    let arp = |ignore, announce| ArpSettings { ignore, announce };
+    let (changes, saved) = arp(0, 1).required_changes();
     assert_eq!(changes, [(Setting::ArpIgnore, 1), (Setting::ArpAnnounce, 2)]);
-    assert_eq!(before, Before { arp_ignore: Some(0), arp_announce: Some(1) });
-    assert_eq!(arp(1, 2).restored(before), [(Setting::ArpIgnore, 0), (Setting::ArpAnnounce, 1)]);
-    assert_eq!(arp(2, 2).restored(before), [(Setting::ArpAnnounce, 1)]);
+    assert_eq!(saved, SavedSettings { arp_ignore: Some(0), arp_announce: Some(1) });
+    assert_eq!(arp(1, 2).restored(saved), [(Setting::ArpIgnore, 0), (Setting::ArpAnnounce, 1)]);
+    assert_eq!(arp(2, 2).restored(saved), [(Setting::ArpAnnounce, 1)]);
     for ignore in [1, 2, 8] {
-        assert_eq!(arp(ignore, 2).needs(), (Vec::new(), Before::default()));
+        assert_eq!(arp(ignore, 2).required_changes(), (Vec::new(), SavedSettings::default()));
     }
-    assert_eq!(arp(3, 2).needs().0, [(Setting::ArpIgnore, 1)], "3 answers for addresses of other interfaces");
+    assert_eq!(
+        arp(3, 2).required_changes().0,
+        [(Setting::ArpIgnore, 1)],
+        "3 answers for addresses of other interfaces"
+    );
 }
 
 #[test]

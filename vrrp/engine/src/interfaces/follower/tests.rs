@@ -17,7 +17,7 @@ fn follower(buffer: usize) -> Follower {
 
 /// What a new dump gives.
 fn dump() -> Interfaces {
-    Interfaces::dump(&mut Route::open().unwrap()).unwrap().0
+    Interfaces::dump(&mut RouteSocket::open().unwrap()).unwrap().0
 }
 
 /// Waits until the table is what a dump gives, by notices alone. The kernel tells the state of an interface a while after it
@@ -26,7 +26,7 @@ fn await_truth(follower: &mut Follower) {
     let limit = Instant::now() + Duration::from_secs(20);
     while *follower.table() != dump() {
         assert!(Instant::now() < limit, "{:#?}\nis not\n{:#?}", follower.table(), dump());
-        follower.take_notices(START);
+        follower.take_notifications(START);
         std::thread::yield_now();
     }
 }
@@ -50,14 +50,14 @@ fn remove(index: u32, n: u16) -> (RouteNetlinkMessage, u16) {
     (RouteNetlinkMessage::DelAddress(nth(index, n)), 0)
 }
 
-fn all_done(route: &mut Route, orders: impl Iterator<Item = (RouteNetlinkMessage, u16)>) {
+fn all_done(route: &mut RouteSocket, orders: impl Iterator<Item = (RouteNetlinkMessage, u16)>) {
     assert!(route.batch(orders).unwrap().iter().all(Result::is_ok));
 }
 
 #[test]
 fn an_interface_is_followed_through_rename_addresses_and_removal_without_a_dump() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "eth0");
         let mut follower = follower(1 << 20);
         assert_eq!(follower.table().get("eth0").map(|info| info.index), Some(index));
@@ -92,7 +92,7 @@ fn an_interface_is_followed_through_rename_addresses_and_removal_without_a_dump(
 #[test]
 fn what_the_engine_binds_is_not_in_the_table() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "eth0");
         let mut follower = follower(1 << 20);
         for vip in ["192.0.2.50", "2001:db8::50"] {
@@ -109,7 +109,7 @@ fn what_the_engine_binds_is_not_in_the_table() {
 #[test]
 fn two_thousand_addresses_at_once_overrun_a_small_buffer_and_the_table_equals_the_dump_afterwards() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "eth0");
         // Each of these in a monitor of its own: one overrun does not help the next.
         for buffer in [2304, 64 * 1024, 16 << 20] {
@@ -118,16 +118,16 @@ fn two_thousand_addresses_at_once_overrun_a_small_buffer_and_the_table_equals_th
             all_done(&mut route, (0..2000).map(|n| add(index, n)));
             follower.follow(later);
             // A big buffer holds them all, and they are taken in several goes.
-            while follower.take_notices(later) {}
+            while follower.take_notifications(later) {}
             assert_eq!(follower.table().get("eth0").unwrap().ipv4.len(), 2000);
             await_truth(&mut follower);
-            let dumped = follower.deadline() > START + ROUTINE;
+            let dumped = follower.deadline() > START + RESYNC_INTERVAL;
             assert_eq!(dumped, buffer < 1 << 20, "buffer of {buffer}");
 
             let later = later + Duration::from_secs(1);
             all_done(&mut route, (0..2000).map(|n| remove(index, n)));
             follower.follow(later);
-            while follower.take_notices(later) {}
+            while follower.take_notifications(later) {}
             assert_eq!(follower.table().get("eth0").unwrap().ipv4, []);
             await_truth(&mut follower);
             // And it hears again.
@@ -143,7 +143,7 @@ fn two_thousand_addresses_at_once_overrun_a_small_buffer_and_the_table_equals_th
 #[test]
 fn what_was_heard_before_a_loss_does_not_bring_back_what_is_gone() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "eth0");
         let mut follower = follower(16 * 1024);
         all_done(&mut route, (0..500).map(|n| add(index, n)));
@@ -161,7 +161,7 @@ fn what_was_heard_before_a_loss_does_not_bring_back_what_is_gone() {
 #[test]
 fn under_a_storm_of_changes_the_table_ends_up_right() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "eth0");
         let mut follower = follower(8192);
         let mut now = START;
@@ -180,7 +180,7 @@ fn under_a_storm_of_changes_the_table_ends_up_right() {
             }
         });
         follower.follow(now);
-        follower.follow(now + ROUTINE);
+        follower.follow(now + RESYNC_INTERVAL);
         await_truth(&mut follower);
     });
 }
@@ -189,12 +189,12 @@ fn under_a_storm_of_changes_the_table_ends_up_right() {
 fn the_whole_is_asked_for_once_a_minute_even_if_nothing_is_heard() {
     in_namespace(|| {
         let mut follower = follower(1 << 20);
-        assert_eq!(follower.deadline(), START + ROUTINE);
+        assert_eq!(follower.deadline(), START + RESYNC_INTERVAL);
         // As if a notice had been missed.
         follower.table = Interfaces::default();
         assert!(!follower.follow(START + Duration::from_secs(59)));
-        assert!(follower.follow(START + ROUTINE));
+        assert!(follower.follow(START + RESYNC_INTERVAL));
         await_truth(&mut follower);
-        assert_eq!(follower.deadline(), START + ROUTINE + ROUTINE);
+        assert_eq!(follower.deadline(), START + RESYNC_INTERVAL + RESYNC_INTERVAL);
     });
 }

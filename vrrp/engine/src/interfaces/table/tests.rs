@@ -43,7 +43,7 @@ fn told(table: &Interfaces) -> Vec<String> {
         };
         let v4 = info.ipv4.iter().map(|(address, prefix)| format!(" {address}/{prefix}"));
         let v6 = info.ipv6.iter().map(|(address, prefix)| format!(" {address}/{prefix}"));
-        let bad = info.ipv6_unusable.iter().map(|(address, trouble)| format!(" ({address} {trouble:?})"));
+        let bad = info.ipv6_unusable.iter().map(|(address, unusable)| format!(" ({address} {unusable:?})"));
         let addresses: String = v4.chain(v6).chain(bad).collect();
         format!("{} {} {state}{addresses}", info.index, info.name)
     };

@@ -30,27 +30,27 @@ fn a_probe_claims_nothing() {
         format!("{probe:?}"),
         "ffffffffffff0200000000010806000108000604000102000000000100000000000000000000cb007101"
     );
-    let heard = parse(probe.bytes()).unwrap();
-    assert_eq!(heard.claim, None);
-    assert_eq!(heard.question.map(|question| question.target()), Some(VIP.into()));
+    let packet = parse(probe.bytes()).unwrap();
+    assert_eq!(packet.claim, None);
+    assert_eq!(packet.query.map(|query| query.target()), Some(VIP.into()));
 }
 
 #[test]
 fn a_reply_goes_to_who_asked_and_names_our_mac() {
-    let question = Question::Arp { target: VIP, asker: HOST, asker_mac: THEIRS };
-    let answer = question.answer(OURS);
+    let query = Query::Arp { target: VIP, sender: HOST, sender_mac: THEIRS };
+    let answer = query.answer(OURS);
     assert_eq!(
         format!("{answer:?}"),
         "02000000000202000000000108060001080006040002020000000001cb007101020000000002c0000232"
     );
-    assert_eq!(parse(answer.bytes()), Some(Heard { claim: Some(claim(VIP, OURS)), question: None }));
+    assert_eq!(parse(answer.bytes()), Some(NeighbourPacket { claim: Some(claim(VIP, OURS)), query: None }));
 }
 
 #[test]
 fn every_packet_claims_its_sender_and_a_request_asks_for_its_target() {
-    let asks = |target, asker| Some(Question::Arp { target, asker, asker_mac: THEIRS });
+    let asks = |target, sender| Some(Query::Arp { target, sender, sender_mac: THEIRS });
     let none = Ipv4Addr::UNSPECIFIED;
-    for (name, operation, sender, target, expected_claim, question) in [
+    for (name, operation, sender, target, expected_claim, query) in [
         ("request", REQUEST, HOST, VIP, Some(claim(HOST, THEIRS)), asks(VIP, HOST)),
         ("probe", REQUEST, none, VIP, None, asks(VIP, none)),
         ("gratuitous request", REQUEST, VIP, VIP, Some(claim(VIP, THEIRS)), None),
@@ -58,7 +58,7 @@ fn every_packet_claims_its_sender_and_a_request_asks_for_its_target() {
         ("reply", REPLY, VIP, HOST, Some(claim(VIP, THEIRS)), None),
     ] {
         let frame = frame(BROADCAST, operation, (THEIRS, sender), (NOBODY, target));
-        assert_eq!(parse(frame.bytes()), Some(Heard { claim: expected_claim, question }), "{name}");
+        assert_eq!(parse(frame.bytes()), Some(NeighbourPacket { claim: expected_claim, query }), "{name}");
     }
 }
 
@@ -81,5 +81,5 @@ fn other_frames_are_not_taken_for_arp() {
 fn padding_of_short_frames_is_ignored() {
     let mut padded = announce_as_request(VIP, OURS).bytes().to_vec();
     padded.resize(60, 0xff);
-    assert_eq!(parse(&padded), Some(Heard { claim: Some(claim(VIP, OURS)), question: None }));
+    assert_eq!(parse(&padded), Some(NeighbourPacket { claim: Some(claim(VIP, OURS)), query: None }));
 }

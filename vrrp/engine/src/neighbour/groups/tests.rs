@@ -2,7 +2,7 @@ use std::process::Command;
 
 use super::*;
 use crate::clock;
-use crate::netlink::Route;
+use crate::netlink::RouteSocket;
 use crate::netlink::tests::{add_interface, in_namespace};
 
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0x50);
@@ -12,7 +12,7 @@ struct Scene(u32);
 
 impl Scene {
     fn new() -> Self {
-        Self(add_interface(&mut Route::open().unwrap(), "d0"))
+        Self(add_interface(&mut RouteSocket::open().unwrap(), "d0"))
     }
 
     fn is_joined(&self) -> bool {
@@ -75,7 +75,7 @@ fn where_the_kernel_does_not_tell_nothing_is_joined_again() {
     in_namespace(|| {
         let scene = Scene::new();
         let mut groups = scene.joined();
-        groups.believe(&Memberships::default());
+        groups.rejoin_lost(&Memberships::default());
         assert!(groups.to_join.is_empty());
         assert!(scene.is_joined());
     });

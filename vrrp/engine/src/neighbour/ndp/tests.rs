@@ -65,22 +65,22 @@ fn an_unsolicited_advertisement_goes_to_all_nodes_with_router_and_override() {
 
 #[test]
 fn a_solicited_advertisement_goes_to_who_asked() {
-    let question = Question::Ndp { target: vip(), asker: host(), asker_mac: THEIRS };
-    let frame = question.answer(OURS);
+    let query = Query::Ndp { target: vip(), sender: host(), sender_mac: THEIRS };
+    let frame = query.answer(OURS);
     let bytes = frame.bytes();
     assert_eq!(bytes[..6], THEIRS);
     assert_eq!(bytes[IP + 24..ICMP], host().octets());
     assert_eq!(bytes[ICMP + 4], ROUTER | SOLICITED | OVERRIDE);
-    assert_eq!(parse(bytes), Some(Heard { claim: Some(claim(vip(), OURS)), question: None }));
+    assert_eq!(parse(bytes), Some(NeighbourPacket { claim: Some(claim(vip(), OURS)), query: None }));
 }
 
 /// RFC 4861 §7.2.4: who has no address yet is answered through the group of all nodes, unsolicited.
 #[test]
 fn duplicate_address_detection_is_answered_to_all_nodes() {
     let asks = packet(Ipv6Addr::UNSPECIFIED, solicited_node(vip()), &solicitation(vip(), &[]));
-    let heard = parse(&asks).unwrap();
-    assert_eq!(heard.claim, None);
-    assert_eq!(heard.question.unwrap().answer(OURS), announce(vip(), OURS));
+    let packet = parse(&asks).unwrap();
+    assert_eq!(packet.claim, None);
+    assert_eq!(packet.query.unwrap().answer(OURS), announce(vip(), OURS));
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn a_probe_is_duplicate_address_detection() {
     assert_eq!(bytes.len(), 78);
     assert_eq!(bytes[..6], [0x33, 0x33, 0xff, 0, 0, 0x50]);
     assert_eq!(bytes[IP + 8..IP + 24], [0; 16]);
-    let heard = parse(bytes).unwrap();
-    assert_eq!((heard.claim, heard.question.map(|q| q.target())), (None, Some(vip().into())));
+    let packet = parse(bytes).unwrap();
+    assert_eq!((packet.claim, packet.query.map(|q| q.target())), (None, Some(vip().into())));
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn what_is_said_and_asked() {
     let group = solicited_node(vip());
     let unspecified = Ipv6Addr::UNSPECIFIED;
     let other: Mac = [2, 0, 0, 0, 0, 9];
-    let asks = |asker| Some(Question::Ndp { target: vip(), asker, asker_mac: THEIRS });
-    for (name, frame, expected_claim, question) in [
+    let asks = |sender| Some(Query::Ndp { target: vip(), sender, sender_mac: THEIRS });
+    for (name, frame, expected_claim, query) in [
         (
             "solicitation",
             packet(host(), group, &solicitation(vip(), &SOURCE_OPTION)),
@@ -142,7 +142,7 @@ fn what_is_said_and_asked() {
             None,
         ),
     ] {
-        assert_eq!(parse(&frame), Some(Heard { claim: expected_claim, question }), "{name}");
+        assert_eq!(parse(&frame), Some(NeighbourPacket { claim: expected_claim, query }), "{name}");
     }
 }
 

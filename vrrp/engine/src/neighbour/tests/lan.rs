@@ -5,18 +5,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_vrrp::{Action, Announce, Heard, Reason, Router, State, Time};
+use windlass_vrrp::{Action, Announce, ReceivedAdvert, Router, State, Time, TransitionReason};
 
-use super::super::charge::{Charge, Seen};
-use super::super::clearance::Verdict;
+use super::super::address_probe::ClaimOutcome;
+use super::super::tracker::{RouterTracker, RouterView};
 use crate::config::RouterConfig;
-use crate::core::predecessor::{Before, Predecessor};
-use crate::duty::Standing;
+use crate::core::predecessor::{Predecessor, PredecessorTracker};
+use crate::handle::ActiveState;
 
 /// What a node did.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Deed {
-    Became(State, Reason),
+pub(super) enum Observed {
+    Became(State, TransitionReason),
     Asked(IpAddr),
     Claimed(IpAddr),
     FoundTaken(IpAddr),
@@ -27,14 +27,14 @@ pub(super) enum Deed {
 pub(super) struct Entry {
     pub(super) at: Time,
     pub(super) node: usize,
-    pub(super) deed: Deed,
+    pub(super) observed: Observed,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Start,
-    Advert(Heard),
-    Question { from: usize, address: IpAddr },
+    Advert(ReceivedAdvert),
+    Query { from: usize, address: IpAddr },
     Answer(IpAddr),
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Delays {
 struct Node {
     config: RouterConfig,
     router: Router,
-    predecessor: Predecessor,
-    charge: Charge,
+    predecessor: PredecessorTracker,
+    tracker: RouterTracker,
     addresses: Arc<[IpAddr]>,
     unproven: Arc<BTreeSet<IpAddr>>,
-    standing: Standing,
-    tenure: Time,
+    active_state: ActiveState,
+    active_until: Time,
     delays: Delays,
     /// It does nothing until then.
     frozen: Time,
@@ -61,7 +61,7 @@ struct Node {
 
 impl Node {
     fn holds(&self, now: Time) -> bool {
-        self.router.state() == State::Active && now < self.tenure
+        self.router.state() == State::Active && now < self.active_until
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Lan {
     due: BTreeMap<(Time, u64), (usize, Event)>,
     count: u64,
     /// The addresses that another station has.
-    pub(super) strangers: BTreeSet<IpAddr>,
+    pub(super) foreign_adverts: BTreeSet<IpAddr>,
     pub(super) log: Vec<Entry>,
 }
 
@@ -79,14 +79,14 @@ const STRANGER_ANSWERS_AFTER: Duration = Duration::from_micros(700);
 const FOREVER: Time = Time::from_nanos(u64::MAX);
 
 impl Lan {
-    pub(super) fn new(strangers: &[IpAddr]) -> Self {
-        let strangers = strangers.iter().copied().collect();
+    pub(super) fn new(foreign_adverts: &[IpAddr]) -> Self {
+        let foreign_adverts = foreign_adverts.iter().copied().collect();
         Self {
             now: Time::default(),
             nodes: Vec::new(),
             due: BTreeMap::new(),
             count: 0,
-            strangers,
+            foreign_adverts,
             log: Vec::new(),
         }
     }
@@ -95,13 +95,18 @@ impl Lan {
     pub(super) fn add(&mut self, config: RouterConfig, start: Time, delays: Delays, unproven: bool) {
         let addresses: Arc<[IpAddr]> = config.addresses.iter().copied().collect();
         self.nodes.push(Node {
-            router: Router::new(config.vrid, config.machine()),
-            predecessor: Predecessor::default(),
-            charge: Charge::default(),
+            router: Router::new(config.vrid, config.state_machine_config()),
+            predecessor: PredecessorTracker::default(),
+            tracker: RouterTracker::default(),
             unproven: Arc::new(addresses.iter().copied().filter(|_| unproven).collect()),
             addresses,
-            standing: Standing { active: false, takeover: 0, contentions: 0, before: Before::Nobody },
-            tenure: Time::default(),
+            active_state: ActiveState {
+                active: false,
+                takeover: 0,
+                contentions: 0,
+                predecessor: Predecessor::Nobody,
+            },
+            active_until: Time::default(),
             delays,
             frozen: Time::default(),
             config,
@@ -165,7 +170,7 @@ impl Lan {
             node.router.poll_timeout().map(|due| (due.max(node.frozen), Next::Timer(at)))
         });
         let probes = nodes().filter_map(|(at, node)| {
-            node.charge.deadline().map(|due| (due.max(node.frozen), Next::Probe(at)))
+            node.tracker.deadline().map(|due| (due.max(node.frozen), Next::Probe(at)))
         });
         // The thread that asks does what is due before it reads what came meanwhile, the one that elects after it.
         let all = probes.chain(event).chain(timers);
@@ -173,7 +178,7 @@ impl Lan {
     }
 
     /// Until when a node has read all that came.
-    fn heard(&self, at: usize) -> Time {
+    fn read_until(&self, at: usize) -> Time {
         let unread = self.due.iter().filter(|(_, (node, _))| *node == at).map(|((came, _), _)| *came);
         unread.min().map_or(self.now, |came| came.min(self.now))
     }
@@ -183,15 +188,15 @@ impl Lan {
         self.due.insert((at, self.count), (node, event));
     }
 
-    fn note(&mut self, node: usize, deed: Deed) {
-        self.log.push(Entry { at: self.now, node, deed });
+    fn note(&mut self, node: usize, observed: Observed) {
+        self.log.push(Entry { at: self.now, node, observed });
     }
 
     fn happen(&mut self, node: usize, event: Event) {
         let now = self.now;
         match event {
             Event::Start => {
-                self.nodes[node].predecessor = Predecessor::awaited(now);
+                self.nodes[node].predecessor = PredecessorTracker::started(now);
                 self.nodes[node].router.startup(now);
             }
             Event::Advert(heard) => {
@@ -199,18 +204,18 @@ impl Lan {
                 predecessor.heard(heard.interval, now);
                 router.handle_advert(heard, now);
             }
-            Event::Question { from, address } => {
+            Event::Query { from, address } => {
                 let answers = &self.nodes[node];
-                if answers.charge.answers(address) && answers.holds(now) {
+                if answers.tracker.answers(address) && answers.holds(now) {
                     self.put(now + self.nodes[from].delays.frames, from, Event::Answer(address));
                 }
                 return;
             }
             Event::Answer(address) => {
                 if self.nodes[node].holds(now)
-                    && self.nodes[node].charge.heard(address, now) == Verdict::Taken
+                    && self.nodes[node].tracker.note_claim(address, now) == ClaimOutcome::Taken
                 {
-                    self.note(node, Deed::FoundTaken(address));
+                    self.note(node, Observed::FoundTaken(address));
                 }
                 return;
             }
@@ -225,9 +230,9 @@ impl Lan {
             let node = &mut self.nodes[at];
             match action {
                 Action::SendAdvert { priority } => {
-                    node.tenure =
-                        now + node.router.config().unchallenged().unwrap_or(Duration::from_hours(1));
-                    let heard = Heard {
+                    node.active_until =
+                        now + node.router.config().active_period().unwrap_or(Duration::from_hours(1));
+                    let heard = ReceivedAdvert {
                         source: node.config.source,
                         priority,
                         interval: node.config.interval,
@@ -239,12 +244,12 @@ impl Lan {
                 }
                 Action::Transition { from: _, to, reason } => {
                     if to == State::Active {
-                        node.standing.takeover += 1;
-                        node.standing.before = node.predecessor.before(node.config.probe, now);
+                        node.active_state.takeover += 1;
+                        node.active_state.predecessor = node.predecessor.at_takeover(node.config.probe, now);
                     }
-                    self.note(at, Deed::Became(to, reason));
+                    self.note(at, Observed::Became(to, reason));
                 }
-                Action::Announce(Announce::Contention) => node.standing.contentions += 1,
+                Action::Announce(Announce::Contention) => node.active_state.contentions += 1,
                 Action::Announce(Announce::Takeover | Announce::Added(_)) => {}
             }
         }
@@ -255,16 +260,16 @@ impl Lan {
     fn follow(&mut self, at: usize) {
         let now = self.now;
         self.look(at);
-        if self.nodes[at].charge.deadline().is_none_or(|due| due > now) {
+        if self.nodes[at].tracker.deadline().is_none_or(|due| due > now) {
             return;
         }
-        let heard = self.heard(at);
-        for address in self.nodes[at].charge.probes(now, heard, 1000) {
-            self.note(at, Deed::Asked(address));
+        let heard = self.read_until(at);
+        for address in self.nodes[at].tracker.probes(now, heard, 1000) {
+            self.note(at, Observed::Asked(address));
             for to in (0..self.nodes.len()).filter(|to| *to != at) {
-                self.put(now + self.nodes[to].delays.frames, to, Event::Question { from: at, address });
+                self.put(now + self.nodes[to].delays.frames, to, Event::Query { from: at, address });
             }
-            if self.strangers.contains(&address) {
+            if self.foreign_adverts.contains(&address) {
                 self.put(now + STRANGER_ANSWERS_AFTER, at, Event::Answer(address));
             }
         }
@@ -274,23 +279,23 @@ impl Lan {
     fn look(&mut self, at: usize) {
         let now = self.now;
         let active = self.nodes[at].holds(now);
-        let Node { config, charge, addresses, unproven, standing, .. } = &mut self.nodes[at];
-        standing.active = active;
-        let in_place = Arc::default();
-        let seen = Seen {
-            standing: *standing,
+        let Node { config, tracker, addresses, unproven, active_state, .. } = &mut self.nodes[at];
+        active_state.active = active;
+        let bound = Arc::default();
+        let view = RouterView {
+            active_state: *active_state,
             addresses,
-            in_place: &in_place,
+            bound: &bound,
             hold: config.hold,
             probe: config.probe,
             unproven,
             link: Some(1),
         };
-        let steps = charge.follow(&seen, now);
-        charge.take_cleared();
-        let claimed = steps.iter().filter_map(|step| step.claimed()).flatten();
+        let changes = tracker.follow(&view, now);
+        tracker.take_cleared();
+        let claimed = changes.iter().filter_map(|change| change.claimed()).flatten();
         for address in claimed.copied().collect::<Vec<_>>() {
-            self.note(at, Deed::Claimed(address));
+            self.note(at, Observed::Claimed(address));
         }
     }
 }

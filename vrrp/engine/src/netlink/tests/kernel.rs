@@ -16,7 +16,7 @@ fn nth(n: u16) -> IpAddr {
 #[test]
 fn an_address_is_added_refreshed_seen_with_its_tag_and_deleted() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "d0");
         for address in [VIP, "2001:db8::50".parse().unwrap()] {
             let message = own_address(index, address, 60);
@@ -43,7 +43,7 @@ fn an_address_is_added_refreshed_seen_with_its_tag_and_deleted() {
 #[test]
 fn a_refusal_carries_the_kernels_words() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let message = RouteNetlinkMessage::DelAddress(own_address(4711, VIP, 60));
         let error = route.request(message, 0).unwrap_err();
         assert_eq!(error.errno(), Some(Errno::ENODEV));
@@ -54,7 +54,7 @@ fn a_refusal_carries_the_kernels_words() {
 #[test]
 fn of_three_thousand_orders_each_has_its_own_answer() {
     in_namespace(|| {
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "d0");
         let orders = (0..3000).map(|n| {
             let on = if n % 1000 == 500 { 4711 } else { index };
@@ -80,7 +80,7 @@ fn a_monitor_hears_what_happens_in_order_and_is_empty_then() {
     in_namespace(|| {
         let mut monitor = Monitor::open().unwrap();
         assert_eq!(monitor.next().unwrap(), None);
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "d0");
         let message = own_address(index, VIP, 60);
         route.request(RouteNetlinkMessage::NewAddress(message.clone()), NLM_F_CREATE).unwrap();
@@ -91,7 +91,7 @@ fn a_monitor_hears_what_happens_in_order_and_is_empty_then() {
         let heard: Vec<_> = std::iter::from_fn(|| monitor.next().unwrap()).collect();
         let about_vip = |change: &Address| change.ip == VIP && change.protocol == OWN_PROTOCOL;
         let at = |wanted: &dyn Fn(&Change) -> bool| {
-            let wanted = |notice: &Notice| matches!(notice, Notice::Change(change) if wanted(change));
+            let wanted = |notification: &Notification| matches!(notification, Notification::Change(change) if wanted(change));
             heard.iter().position(wanted).unwrap_or_else(|| panic!("not heard: {heard:#?}"))
         };
         let order = [
@@ -108,18 +108,18 @@ fn a_monitor_hears_what_happens_in_order_and_is_empty_then() {
 fn a_monitor_that_is_not_read_in_time_says_so_and_hears_again_what_comes_after() {
     in_namespace(|| {
         let mut monitor = Monitor::with_buffer(4096).unwrap();
-        let mut route = Route::open().unwrap();
+        let mut route = RouteSocket::open().unwrap();
         let index = add_interface(&mut route, "d0");
         let add = |n| (RouteNetlinkMessage::NewAddress(own_address(index, nth(n), u32::MAX)), NLM_F_CREATE);
         assert!(route.batch((0..500).map(add)).unwrap().iter().all(Result::is_ok));
         let heard: Vec<_> = std::iter::from_fn(|| monitor.next().unwrap()).collect();
-        assert!(heard.contains(&Notice::Overrun), "{} notices", heard.len());
+        assert!(heard.contains(&Notification::Overrun), "{} notices", heard.len());
         assert!(heard.len() < 500, "{} notices", heard.len());
 
         assert!(route.batch([add(500)]).unwrap().iter().all(Result::is_ok));
         let after: BTreeSet<_> = std::iter::from_fn(|| monitor.next().unwrap())
-            .filter_map(|notice| match notice {
-                Notice::Change(Change::Address(address)) => Some(address.ip),
+            .filter_map(|notification| match notification {
+                Notification::Change(Change::Address(address)) => Some(address.ip),
                 _ => None,
             })
             .collect();

@@ -12,7 +12,7 @@ use crate::lab::{Host, VIP, await_some, one_at_a_time, require_root};
 
 use super::scene::{Scene, TABLE, both_held, connect, listen, pings, run, try_run};
 
-/// Without how long what is in it is believed.
+/// Without how long what is in it counts.
 fn table(host: &Host) -> Option<String> {
     let shown = try_run(host, &format!("nft list table inet {TABLE}"), "")?;
     Some(shown.lines().filter(|line| !line.contains(" expires ")).collect::<Vec<_>>().join("\n"))
@@ -94,7 +94,7 @@ fn after_a_crash_the_node_itself_finds_the_vip_elsewhere() {
     let mut guard = scene.guard();
     for _ in 0..2 {
         connect(node, VIP, 80).unwrap_err();
-        assert_eq!(guard.check().unwrap(), Checked::Intact);
+        assert_eq!(guard.full_check().unwrap(), Checked::Intact);
     }
     drop(guard);
     await_some("connection to the VIP", || connect(node, VIP, 80).ok());
@@ -109,7 +109,7 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
     let scene = Scene::new();
     let node = scene.node();
     let mut guard = scene.guard();
-    assert_eq!(guard.check().unwrap(), Checked::Intact);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
     let intact = table(node).unwrap();
     let damages = [
         ("flush ruleset", "it was gone or being changed"),
@@ -132,21 +132,21 @@ fn whatever_is_done_to_the_table_is_noticed_and_undone() {
     for (damage, found) in damages {
         run(node, "nft -f -", damage);
         assert_ne!(table(node).as_ref(), Some(&intact), "{damage}");
-        assert_eq!(guard.check().unwrap(), Checked::Restored { found }, "{damage}");
+        assert_eq!(guard.full_check().unwrap(), Checked::Restored { found }, "{damage}");
         assert_eq!(table(node).as_ref(), Some(&intact), "{damage}");
-        assert_eq!(guard.check().unwrap(), Checked::Intact, "{damage}");
-        // A glance does not see what is in the sets.
+        assert_eq!(guard.full_check().unwrap(), Checked::Intact, "{damage}");
+        // A quick check does not see what is in the sets.
         if found != "the elements of a set were changed" {
             run(node, "nft -f -", damage);
-            assert_eq!(guard.glance().unwrap(), Checked::Restored { found }, "{damage}");
+            assert_eq!(guard.quick_check().unwrap(), Checked::Restored { found }, "{damage}");
             assert_eq!(table(node).as_ref(), Some(&intact), "{damage}");
-            assert_eq!(guard.glance().unwrap(), Checked::Intact, "{damage}");
+            assert_eq!(guard.quick_check().unwrap(), Checked::Intact, "{damage}");
         }
     }
     let other = node.run(|| Guard::install(TABLE, &Guarded::default())).unwrap();
-    assert_eq!(guard.check().unwrap(), Checked::Restored { found: "another process had made it anew" });
+    assert_eq!(guard.full_check().unwrap(), Checked::Restored { found: "another process had made it anew" });
     other.remove().unwrap();
-    assert_eq!(guard.check().unwrap(), Checked::Intact, "the other removed only what it had made");
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact, "the other removed only what it had made");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn changes_to_other_tables_are_none_of_its_business() {
     }
     let scene = Scene::new();
     let mut guard = scene.guard();
-    assert_eq!(guard.check().unwrap(), Checked::Intact);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
     let before = table(scene.node());
     run(
         scene.node(),
@@ -165,11 +165,11 @@ fn changes_to_other_tables_are_none_of_its_business() {
     );
     let mut second = scene.node().run(|| Guard::install("windlass-2", &Guarded::default())).unwrap();
     second.update(&both_held()).unwrap();
-    assert_eq!(guard.check().unwrap(), Checked::Intact);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
     assert_eq!(table(scene.node()), before);
     let other = run(scene.node(), "nft list table inet other", "");
     guard.remove().unwrap();
-    assert_eq!(second.check().unwrap(), Checked::Intact);
+    assert_eq!(second.full_check().unwrap(), Checked::Intact);
     second.remove().unwrap();
     assert_eq!(run(scene.node(), "nft list ruleset", ""), other);
 }
@@ -183,7 +183,7 @@ fn an_update_of_a_table_that_is_gone_makes_it_anew() {
     let mut guard = scene.install();
     run(scene.node(), "nft flush ruleset", "");
     guard.update(&both_held()).unwrap();
-    assert_eq!(guard.check().unwrap(), Checked::Intact);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
     assert!(pings(scene.client(), VIP, 20));
     run(scene.node(), "nft flush ruleset", "");
     guard.remove().unwrap();
@@ -214,8 +214,8 @@ fn ten_thousand_vips_of_each_family_are_guarded() {
             guard.update(wanted).unwrap();
             Checked::Intact
         });
-        let first = timed("  check after it", &mut || guard.check().unwrap());
-        let second = timed("  check again", &mut || guard.check().unwrap());
+        let first = timed("  check after it", &mut || guard.full_check().unwrap());
+        let second = timed("  check again", &mut || guard.full_check().unwrap());
         assert_eq!([first, second], [Checked::Intact; 2]);
     };
     let full = Guarded { vips: all(0), held: all(0), ..Guarded::default() };
@@ -226,7 +226,7 @@ fn ten_thousand_vips_of_each_family_are_guarded() {
     updated("exchange all", &Guarded { vips: all(10_000), held: all(10_000), ..Guarded::default() });
     run(&host, "nft flush ruleset", "");
     guard.update(&full).unwrap();
-    assert_eq!(guard.check().unwrap(), Checked::Intact);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
 }
 
 /// The kernel makes room for more elements in the background, and lists not all of them meanwhile.
@@ -243,7 +243,7 @@ fn a_set_that_grows_is_not_taken_for_damaged() {
         for size in [5_000, 30_000] {
             let vips = (0..size).map(|n| IpAddr::V4((0xc612_0000 + (round << 8) + n).into())).collect();
             guard.update(&Guarded { vips, ..Guarded::default() }).unwrap();
-            assert_eq!(guard.check().unwrap(), Checked::Intact, "round {round}, {size} addresses");
+            assert_eq!(guard.full_check().unwrap(), Checked::Intact, "round {round}, {size} addresses");
         }
     }
 }

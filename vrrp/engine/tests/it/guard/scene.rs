@@ -1,4 +1,4 @@
-//! A client, a node with a guard, and a pod behind the node. The client believes the node to have the VIPs: what an
+//! A client, a node with a guard, and a pod behind the node. The client takes the node to have the VIPs: what an
 //! Active's ARP replies do, without VRRP.
 
 use std::io::{self, Read, Write};

@@ -8,16 +8,16 @@ use std::time::Duration;
 use ipnet::IpNet;
 use socket2::{Domain, Protocol as Kind, Socket, Type};
 use windlass_engine::guard::{Checked, Guarded};
-use windlass_engine::{Door, Options, Protocol, Restrictions};
+use windlass_engine::{Options, Protocol, ProtocolPort, Restrictions};
 
 use crate::lab::{Host, LIMIT, Lan, VIP, await_some, require_root, router};
 
 use super::proxy::Mode;
 use super::scene::{Scene, TABLE, VIP6, both_held, echoes, pings, run};
 
-const WEB: Door = Door { protocol: Protocol::Tcp, port: 80 };
-const DNS: Door = Door { protocol: Protocol::Udp, port: 53 };
-const TUNNEL: Door = Door { protocol: Protocol::Sctp, port: 80 };
+const WEB: ProtocolPort = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
+const DNS: ProtocolPort = ProtocolPort { protocol: Protocol::Udp, port: 53 };
+const TUNNEL: ProtocolPort = ProtocolPort { protocol: Protocol::Sctp, port: 80 };
 /// The client's address, and a second one that it has here.
 const CLIENTS: [&str; 2] = ["192.0.2.1/32", "2001:db8::1/128"];
 const OTHERS: [&str; 2] = ["192.0.2.77/32", "2001:db8::77/128"];
@@ -55,12 +55,12 @@ fn source(ranges: [&str; 2], vip: IpAddr) -> SocketAddr {
     SocketAddr::new(range.addr(), 0)
 }
 
-/// Both VIPs, guarded, with these doors open to these ranges only.
-fn only(doors: &[(Door, &[&str])]) -> Guarded {
+/// Both VIPs, guarded, with these ports open to these ranges only.
+fn only(ports: &[(ProtocolPort, &[&str])]) -> Guarded {
     let mut restrictions = Restrictions::default();
     for vip in vips() {
-        for (door, ranges) in doors {
-            restrictions.restrict(vip, *door, ranges.iter().map(|range| range.parse::<IpNet>().unwrap()));
+        for (port, ranges) in ports {
+            restrictions.restrict(vip, *port, ranges.iter().map(|range| range.parse::<IpNet>().unwrap()));
         }
     }
     Guarded { restrictions: Arc::new(restrictions), ..both_held() }
@@ -123,7 +123,7 @@ fn only_the_ranges_are_let_in_over_tcp_and_udp_from_everywhere_in_every_mode_of_
                 assert_eq!(found, expected, "{mode:?} {vip} UDP with {ranges:?}");
                 assert!(pings(scene.client(), vip, 20), "{mode:?} {vip}: ping is for all");
             }
-            assert_eq!(guard.check().unwrap(), Checked::Intact);
+            assert_eq!(guard.full_check().unwrap(), Checked::Intact);
         }
         guard.update(&both_held()).unwrap();
         for vip in vips() {
@@ -144,7 +144,7 @@ fn a_port_without_restrictions_is_open_beside_one_that_has_them() {
     let mut guard = scene.guard();
     let client = scene.client();
     // Another protocol's port of the same number is another port.
-    let udp80 = Door { protocol: Protocol::Udp, port: 80 };
+    let udp80 = ProtocolPort { protocol: Protocol::Udp, port: 80 };
     guard.update(&only(&[(DNS, &NOBODY), (udp80, &NOBODY)])).unwrap();
     for vip in vips() {
         assert!(is_open(client, CLIENTS, vip) && !answers_udp(client, CLIENTS, vip), "{vip}");
@@ -176,7 +176,7 @@ fn a_connection_whose_source_stays_allowed_survives_every_edit_and_one_taken_off
     let scene = serve(Mode::Nftables);
     let mut guard = scene.guard();
     let connections = vips().map(|vip| open(scene.client(), CLIENTS, vip).unwrap());
-    let edits: [&[(Door, &[&str])]; 5] = [
+    let edits: [&[(ProtocolPort, &[&str])]; 5] = [
         &[(WEB, &CLIENTS)],
         &[(WEB, &["192.0.2.0/24", "2001:db8::/64"])],
         &[(WEB, &["192.0.2.0/24", "2001:db8::/64", "10.0.0.0/8"]), (DNS, &NOBODY)],
@@ -242,7 +242,7 @@ fn what_is_done_to_the_lists_is_noticed_and_undone() {
     let node = scene.node();
     let mut guard = scene.guard();
     guard.update(&only(&[(WEB, &["10.0.0.0/8", "2001:db8:5::/48"]), (DNS, &NOBODY)])).unwrap();
-    assert_eq!(guard.check().unwrap(), Checked::Intact);
+    assert_eq!(guard.full_check().unwrap(), Checked::Intact);
     let list = || {
         let names = ["restricted4", "restricted6", "sources4", "sources6"];
         names.map(|name| run(node, &format!("nft list set inet {TABLE} {name}"), "")).concat()
@@ -263,7 +263,7 @@ fn what_is_done_to_the_lists_is_noticed_and_undone() {
         "flush ruleset",
     ] {
         run(node, "nft -f -", damage);
-        assert!(matches!(guard.check().unwrap(), Checked::Restored { .. }), "{damage}");
+        assert!(matches!(guard.full_check().unwrap(), Checked::Restored { .. }), "{damage}");
         assert_eq!(list(), intact, "{damage}");
     }
 }
@@ -279,11 +279,11 @@ fn ten_thousand_restricted_ports_are_changed_one_by_one() {
     let restrictions = |more: Option<&str>| {
         let mut all = Restrictions::default();
         for n in 0..5_000_u32 {
-            for door in [WEB, DNS] {
+            for port in [WEB, DNS] {
                 let first = "10.0.0.0/8".parse::<IpNet>().unwrap();
                 let vip = Ipv4Addr::from(0xc612_0000 + n).into();
                 let extra = more.filter(|_| n == 7).map(|range| range.parse::<IpNet>().unwrap());
-                all.restrict(vip, door, [first].into_iter().chain(extra));
+                all.restrict(vip, port, [first].into_iter().chain(extra));
             }
         }
         Guarded { restrictions: Arc::new(all), ..Guarded::default() }
@@ -294,7 +294,7 @@ fn ten_thousand_restricted_ports_are_changed_one_by_one() {
         let start = std::time::Instant::now();
         guard.update(&wanted).unwrap();
         println!("{what}: {:?}", start.elapsed());
-        assert_eq!(guard.check().unwrap(), Checked::Intact, "{what}");
+        assert_eq!(guard.full_check().unwrap(), Checked::Intact, "{what}");
     }
 }
 

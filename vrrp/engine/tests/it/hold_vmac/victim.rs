@@ -124,7 +124,7 @@ fn a_killed_process_falls_silent_at_once_its_vip_goes_by_itself_and_its_device_i
         for _ in 0..3 {
             provoke(client, family);
         }
-        assert_eq!(peer.await_state(State::Active), windlass_engine::Reason::ActiveSilent);
+        assert_eq!(peer.await_state(State::Active), windlass_engine::TransitionReason::ActiveSilent);
         asking.await_answer(1);
         let entry = neighbour(client, family);
         assert!(entry.contains(family.virtual_mac()), "{entry}");

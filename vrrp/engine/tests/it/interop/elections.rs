@@ -1,6 +1,6 @@
 //! Windlass and one peer: who is Active, and who replaces it.
 
-use windlass_engine::{Reason, State};
+use windlass_engine::{State, TransitionReason};
 
 use crate::interop::claims::{await_answers, await_sole_answer};
 use crate::interop::dialect::Dialect;
@@ -89,7 +89,7 @@ fn of_equal_priorities_the_higher_address_is_active_after_a_parting() {
             if !windlass_is_higher {
                 own.engine().await_event("loss", |event| match event {
                     windlass_engine::Event::StateChanged {
-                        reason: Reason::SuperiorActive { source, .. },
+                        reason: TransitionReason::SuperiorActive { source, .. },
                         ..
                     } => {
                         assert_eq!(*source, higher.source, "{case}");

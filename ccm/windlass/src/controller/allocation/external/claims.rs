@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
 use windlass_api::ServiceRef;
 use windlass_ccm::events::EventType;
-use windlass_ipam::{How, Planned, Reason};
+use windlass_ipam::{Acquisition, PlannedAddress, QuarantineCause};
 
-use super::decide::{ExternalIpDecision, Holder, REFUSED, Requester, decide};
+use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, REFUSED, decide};
 use super::external_ips;
 use crate::controller::allocation::ledger::ClaimAction;
 
@@ -20,7 +20,7 @@ use crate::controller::state::ClusterState;
 /// What is to be done about the external IPs of all Services.
 #[derive(Debug, Default)]
 struct ExternalIpSteps {
-    claims: Vec<(ServiceRef, Planned, ClaimAction)>,
+    claims: Vec<(ServiceRef, PlannedAddress, ClaimAction)>,
     /// Service, message, and whether a process before this one may have reported it.
     rejected: Vec<(ObjectReference, String, bool)>,
 }
@@ -28,7 +28,7 @@ struct ExternalIpSteps {
 impl Provider {
     /// The external IPs to claim. Reports rejected ones, once each. Those that a Service holds and may no longer have are
     /// orphans.
-    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, Planned, ClaimAction)> {
+    pub(crate) fn external_claims(&self) -> Vec<(ServiceRef, PlannedAddress, ClaimAction)> {
         let steps = {
             let mut state = self.shared.state();
             if state.external_ip_services.is_empty() && state.reported_rejections.is_empty() {
@@ -74,7 +74,7 @@ impl ClusterState {
             Ok(terms) => terms,
             Err(error) => return BTreeSet::from([format!("external IPs are not announced: {error}")]),
         };
-        let requester = Requester { owner: owner.clone(), subject: self.subject(service), terms };
+        let user = ExternalIpUser { owner: owner.clone(), requester: self.requester(service), terms };
         for address in external_ips(service) {
             let allocator = self.ledger.allocator();
             let holders: Vec<Holder> = self
@@ -86,10 +86,10 @@ impl ClusterState {
                 })
                 .collect();
             let kept_back = self.kept_back(owner, address);
-            match decide(&requester, address, &self.reviewed(), &holders, kept_back.as_deref()) {
+            match decide(&user, address, &self.reviewed(), &holders, kept_back.as_deref()) {
                 ExternalIpDecision::InNoPool => continue,
                 ExternalIpDecision::AlreadyHeld => {}
-                ExternalIpDecision::Claim => self.ledger.promise_external(address, owner, &requester.terms),
+                ExternalIpDecision::Claim => self.ledger.promise_external(address, owner, &user.terms),
                 ExternalIpDecision::Rejected(why) => {
                     refused.insert(why);
                     continue;
@@ -99,7 +99,11 @@ impl ClusterState {
             let claim = self.ledger.claim_action(owner, address);
             if claim != ClaimAction::Owned {
                 let pool = self.ledger.pool_of(address).map(|pool| pool.name.clone());
-                steps.claims.push((owner.clone(), Planned { address, pool, how: How::New }, claim));
+                steps.claims.push((
+                    owner.clone(),
+                    PlannedAddress { address, pool, how: Acquisition::New },
+                    claim,
+                ));
             }
         }
         refused
@@ -110,13 +114,13 @@ impl ClusterState {
         let quarantined = self.ledger.allocator().quarantined(address)?;
         match (quarantined.reason, quarantined.former.as_slice()) {
             _ if self.ledger.is_kept_back_for(address, owner) => None,
-            (Reason::Released, [former, ..]) => {
+            (QuarantineCause::Released, [former, ..]) => {
                 Some(format!("Service {former} let go of it a moment ago: it can be had in a while"))
             }
-            (Reason::Released, []) => {
+            (QuarantineCause::Released, []) => {
                 Some("it was released a moment ago: it can be had in a while".to_owned())
             }
-            (Reason::AddressTaken, _) => {
+            (QuarantineCause::AddressTaken, _) => {
                 Some("another station of the LAN has it: use another address".to_owned())
             }
         }

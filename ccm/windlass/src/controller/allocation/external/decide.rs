@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
-use windlass_ipam::{Subject, Terms};
+use windlass_ipam::{Requester, Terms};
 
 use super::external_ips;
 use crate::controller::allocation::pools::ReviewedPool;
@@ -17,20 +17,20 @@ pub(super) const REFUSED: &str = "ExternalIPRefused";
 /// this is so.
 pub(crate) fn wants_external(
     service: &Service,
-    subject: &Subject,
+    requester: &Requester,
     address: IpAddr,
     pools: &[ReviewedPool],
 ) -> bool {
     service.metadata.deletion_timestamp.is_none()
         && external_ips(service).contains(&address)
-        && pool_of(pools, address).is_some_and(|pool| pool.admits_external(subject).is_ok())
+        && pool_of(pools, address).is_some_and(|pool| pool.admits_external(requester).is_ok())
 }
 
 /// A Service with external IPs.
 #[derive(Debug, Clone)]
-pub(crate) struct Requester {
+pub(crate) struct ExternalIpUser {
     pub(crate) owner: ServiceRef,
-    pub(crate) subject: Subject,
+    pub(crate) requester: Requester,
     /// Its ports count.
     pub(crate) terms: Terms,
 }
@@ -57,7 +57,7 @@ pub(crate) enum ExternalIpDecision {
 
 /// Decides on one address. `holders` have it; `kept_back` says why nobody may have it for now.
 pub(crate) fn decide(
-    requester: &Requester,
+    user: &ExternalIpUser,
     address: IpAddr,
     pools: &[ReviewedPool],
     holders: &[Holder],
@@ -66,10 +66,10 @@ pub(crate) fn decide(
     let Some(pool) = pool_of(pools, address) else { return ExternalIpDecision::InNoPool };
     let refused =
         |why: String| ExternalIpDecision::Rejected(format!("external IP {address} is not announced: {why}"));
-    if let Err(why) = pool.admits_external(&requester.subject) {
+    if let Err(why) = pool.admits_external(&user.requester) {
         return refused(why);
     }
-    if holders.iter().any(|holder| holder.owner == requester.owner) {
+    if holders.iter().any(|holder| holder.owner == user.owner) {
         return ExternalIpDecision::AlreadyHeld;
     }
     if let Some(why) = kept_back {
@@ -77,10 +77,10 @@ pub(crate) fn decide(
     }
     for Holder { owner, terms } in holders {
         let who = format!("Service {owner}");
-        if owner.namespace != requester.owner.namespace {
+        if owner.namespace != user.owner.namespace {
             return refused(format!("{who} of another namespace has it: use another address"));
         }
-        if let Some(port) = terms.ports.intersection(&requester.terms.ports).next() {
+        if let Some(port) = terms.ports.intersection(&user.terms.ports).next() {
             return refused(format!(
                 "{who} has it and listens on port {} too: use another port or address",
                 port.number

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
-use windlass_ipam::Subject;
+use windlass_ipam::Requester;
 
 use super::{decide, external_ips};
 use crate::controller::allocation::pools::ExternalUse;
@@ -31,7 +31,7 @@ impl ClusterState {
             self.external_ip_services.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
         let uses = services.map(|(owner, service)| ExternalUse {
             service: owner.to_string(),
-            subject: self.subject(&service),
+            subject: self.requester(&service),
             addresses: external_ips(&service).into_iter().collect(),
         });
         uses.collect()
@@ -47,15 +47,15 @@ impl ClusterState {
     ) -> bool {
         service.is_some_and(|service| {
             service.metadata.uid.as_ref() == Some(&owner.uid)
-                && decide::wants_external(service, &self.subject(service), address, &self.reviewed())
+                && decide::wants_external(service, &self.requester(service), address, &self.reviewed())
         })
     }
 
     /// The Service as the selectors of pools see it.
-    pub(super) fn subject(&self, service: &Service) -> Subject {
+    pub(super) fn requester(&self, service: &Service) -> Requester {
         let namespace = service.metadata.namespace.clone().unwrap_or_default();
         let labels = self.stores.namespaces.get(&namespace).and_then(|one| one.metadata.labels.clone());
-        Subject {
+        Requester {
             namespace,
             namespace_labels: labels.unwrap_or_default(),
             labels: service.metadata.labels.clone().unwrap_or_default(),

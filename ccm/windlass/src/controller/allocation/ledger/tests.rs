@@ -1,6 +1,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::VirtualIPSpec;
-use windlass_ipam::{Families, Sharing, Traffic};
+use windlass_ipam::{Families, Sharing, TrafficPolicy};
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn quarantined(mut vip: VirtualIP, reason: QuarantineReason) -> VirtualIP {
 /// Everybody shares with everybody.
 fn terms(_: &ServiceRef) -> Terms {
     let sharing = Some(Sharing { key: "k".into(), with: [].into() });
-    Terms { namespace: "ns".into(), ports: [].into(), traffic: Traffic::Cluster, sharing }
+    Terms { namespace: "ns".into(), ports: [].into(), traffic: TrafficPolicy::Cluster, sharing }
 }
 
 fn ledger(range: &str) -> Ledger {

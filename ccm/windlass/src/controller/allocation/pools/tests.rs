@@ -30,7 +30,7 @@ fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).expect("an object")
 }
 
-fn subject(namespace: &str, labels: &[(&str, &str)]) -> Subject {
+fn subject(namespace: &str, labels: &[(&str, &str)]) -> Requester {
     let labels: Labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-    Subject { namespace: namespace.into(), labels, namespace_labels: BTreeMap::new() }
+    Requester { namespace: namespace.into(), labels, namespace_labels: BTreeMap::new() }
 }

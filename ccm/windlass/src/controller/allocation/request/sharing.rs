@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use kube::ResourceExt as _;
-use windlass_ipam::{Port, Protocol, Sharing, Terms, Traffic};
+use windlass_ipam::{Port, Protocol, Sharing, Terms, TrafficPolicy};
 
 use super::RequestError;
 use super::annotations::Annotations;
@@ -43,9 +43,9 @@ pub(super) fn terms(service: &Service, annotations: Annotations<'_>) -> Result<T
 /// With `externalTrafficPolicy: Local` only nodes that run pods of the Service take its traffic, so that two Services
 /// can share an address only if they have the same pods: equal selectors in one namespace. Pods of a Service without a
 /// selector are unknown, and equal to nobody's.
-fn traffic(namespace: &str, name: &str, spec: Option<&ServiceSpec>) -> Traffic {
+fn traffic(namespace: &str, name: &str, spec: Option<&ServiceSpec>) -> TrafficPolicy {
     if spec.and_then(|spec| spec.external_traffic_policy.as_deref()) != Some("Local") {
-        return Traffic::Cluster;
+        return TrafficPolicy::Cluster;
     }
     let labels: Vec<_> = spec
         .iter()
@@ -58,7 +58,7 @@ fn traffic(namespace: &str, name: &str, spec: Option<&ServiceSpec>) -> Traffic {
     } else {
         format!("{namespace}: {}", labels.join(","))
     };
-    Traffic::Local { selector }
+    TrafficPolicy::Local { selector }
 }
 
 fn sharing(namespace: &str, annotations: Annotations<'_>) -> Result<Option<Sharing>, RequestError> {

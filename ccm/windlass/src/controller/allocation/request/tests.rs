@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_ipam::{Families, Family, Port, Protocol, Sharing, Traffic};
+use windlass_ipam::{Families, Family, Port, Protocol, Sharing, TrafficPolicy};
 
 use super::*;
 
@@ -140,9 +140,9 @@ fn labels_and_what_the_status_shows_are_part_of_the_request() {
     let namespace_labels: Labels = [("team".to_owned(), "a".to_owned())].into();
     let request = request(&service, &namespace_labels, Settings::default()).expect("a request");
     assert_eq!(request.preferred, ips(&["192.0.2.7", "2001:db8::7"]));
-    assert_eq!(request.subject.labels, [("app".to_owned(), "web".to_owned())].into());
-    assert_eq!(request.subject.namespace_labels, namespace_labels);
-    assert_eq!(request.subject.namespace, "ns");
+    assert_eq!(request.requester.labels, [("app".to_owned(), "web".to_owned())].into());
+    assert_eq!(request.requester.namespace_labels, namespace_labels);
+    assert_eq!(request.requester.namespace, "ns");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn terms_are_ports_traffic_and_sharing() {
         port(Protocol::Sctp, 36412),
     ];
     assert_eq!(read.ports, ports.into());
-    assert_eq!(read.traffic, Traffic::Cluster, "the selector does not count for Cluster");
+    assert_eq!(read.traffic, TrafficPolicy::Cluster, "the selector does not count for Cluster");
     let with: BTreeSet<String> = ["a".to_owned(), "b".to_owned()].into();
     assert_eq!(
         read.sharing,

@@ -163,7 +163,7 @@ pub(super) fn of(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> 
     // gives up: more than the pools decides then.
     let shares = allocator.terms(owner).is_some_and(|terms| terms.key().is_some())
         || held.iter().any(|address| allocator.holders(*address).len() > 1);
-    let keeps = held.is_empty() || (request.pool.is_none() && !request.may_leave && !shares);
+    let keeps = held.is_empty() || (request.pool.is_none() && !request.may_replace_unpooled && !shares);
     let simple = keeps && request.addresses.is_empty() && request.terms.key().is_none();
     let families = if missing.is_empty() || !simple { all } else { missing.clone() };
     let mut targets = BTreeSet::new();
@@ -205,6 +205,6 @@ fn is_open(pool: &Pool, request: &Request) -> bool {
     let asked = request.pool.as_ref().map_or(pool.policy.auto_assign, |named| *named == pool.name);
     asked
         && !pool.policy.disabled
-        && pool.policy.admits_namespace(&request.subject)
-        && pool.policy.admits_labels(&request.subject)
+        && pool.policy.admits_namespace(&request.requester)
+        && pool.policy.admits_labels(&request.requester)
 }

@@ -151,7 +151,7 @@ fn who_waits_under_the_name_of_one_that_lets_go_gets_that_and_nobody_else_does_1
     assert_eq!(desk.plans(), 0);
     assert_eq!(desk.release("192.0.2.0"), ["web"]);
     assert_eq!((desk.source.allocator.holders(ip("192.0.2.0")), desk.plans()), (&[anew][..], 1));
-    desk.source.allocator.lift(ip("192.0.2.1"));
+    desk.source.allocator.end_quarantine(ip("192.0.2.1"));
     assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.1"))), ["older"]);
     assert_eq!(desk.waiting.len(), 1);
 }
@@ -321,7 +321,7 @@ fn an_address_that_is_kept_back_goes_to_its_former_service_made_anew() {
     // A stranger gets it when the time is over.
     desk.source.allocator.release(ip("192.0.2.0"), &anew, Moment(0));
     assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), [""; 0]);
-    desk.source.allocator.lift(ip("192.0.2.0"));
+    desk.source.allocator.end_quarantine(ip("192.0.2.0"));
     assert_eq!(desk.retry(Trigger::Address(ip("192.0.2.0"))), ["stranger"]);
 }
 
@@ -372,7 +372,7 @@ fn who_shares_with_one_that_is_served_and_gives_up_its_key_stays() {
     assert_eq!(desk.source.allocator.holders(ip("2001:db8::1")), together);
     assert_eq!(desk.release("192.0.2.0"), ["first"]);
     let plan = desk.source.allocator.plan(&owner("ns", "first"), &v4()).expect("served");
-    assert_eq!(plan.leaves, [ip("2001:db8::1")], "who changed leaves");
+    assert_eq!(plan.to_release, [ip("2001:db8::1")], "who changed leaves");
     let sharer = desk.source.allocator.held_by(&owner("ns", "sharer")).collect::<Vec<_>>();
     assert_eq!(sharer, [ip("2001:db8::1")]);
 }

@@ -1,6 +1,6 @@
 use serde_json::json;
 use windlass_api::CONDITION_ADDRESS_ALLOCATED;
-use windlass_ipam::How;
+use windlass_ipam::Acquisition;
 
 use super::*;
 use crate::controller::allocation::condition::{says_has_address, says_has_from_pool};
@@ -22,12 +22,12 @@ fn vip(router: Option<&str>, status: &str, reason: &str) -> VirtualIP {
 }
 
 fn plan() -> Plan {
-    let planned = |address: &str| Planned {
+    let planned = |address: &str| PlannedAddress {
         address: address.parse().expect("an address"),
         pool: Some("p".into()),
-        how: How::Kept,
+        how: Acquisition::Kept,
     };
-    Plan { addresses: vec![planned(V4), planned(V6)], leaves: Vec::new(), missing: Vec::new() }
+    Plan { addresses: vec![planned(V4), planned(V6)], to_release: Vec::new(), missing: Vec::new() }
 }
 
 #[test]

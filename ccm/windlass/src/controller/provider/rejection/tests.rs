@@ -2,20 +2,28 @@ use windlass_ipam::{Family, Pool};
 
 use super::*;
 
-fn reason_of(considered: &[Refusal]) -> &'static str {
-    let considered = considered.iter().map(|&why| Refused::new(&Pool::new("p", []), why)).collect();
-    reason(&AllocateError::NoFreeAddress { family: Family::V4, wanted: 1, considered, unshared: Vec::new() })
+fn reason_of(considered: &[RefusalReason]) -> &'static str {
+    let considered = considered.iter().map(|&why| PoolRefusal::new(&Pool::new("p", []), why)).collect();
+    reason(&AllocateError::NoFreeAddress {
+        family: Family::V4,
+        wanted: 1,
+        considered,
+        sharing_conflicts: Vec::new(),
+    })
 }
 
 #[test]
 fn pools_that_are_all_for_others_are_not_short_of_addresses() {
-    let full = Refusal::Full;
+    let full = RefusalReason::Full;
     for (considered, reason) in [
-        (&[Refusal::OtherNamespace][..], "PoolNotAllowed"),
-        (&[Refusal::NotNamed, Refusal::OtherFamily, Refusal::OtherLabels], "PoolNotAllowed"),
-        (&[Refusal::OtherNamespace, full], "NoFreeAddress"),
-        (&[Refusal::OtherNamespace, Refusal::Disabled], "NoFreeAddress"),
-        (&[Refusal::NotNamed], "NoFreeAddress"),
+        (&[RefusalReason::OtherNamespace][..], "PoolNotAllowed"),
+        (
+            &[RefusalReason::NotNamed, RefusalReason::OtherFamily, RefusalReason::OtherLabels],
+            "PoolNotAllowed",
+        ),
+        (&[RefusalReason::OtherNamespace, full], "NoFreeAddress"),
+        (&[RefusalReason::OtherNamespace, RefusalReason::Disabled], "NoFreeAddress"),
+        (&[RefusalReason::NotNamed], "NoFreeAddress"),
         (&[], "NoFreeAddress"),
     ] {
         assert_eq!(reason_of(considered), reason, "{considered:?}");

@@ -8,7 +8,7 @@ use super::*;
 
 /// Something that happens in the kernel.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Operation {
     /// The interface comes, or is changed: name, up, running.
     SetLink(u32, &'static str, bool, bool),
     /// It goes, and its addresses with it.
@@ -27,22 +27,22 @@ struct Kernel {
 
 impl Kernel {
     /// Does it, and returns what a monitor hears.
-    fn does(&mut self, deed: Deed) -> Vec<Change> {
-        match deed {
-            Deed::SetLink(index, name, up, running) => {
+    fn does(&mut self, operation: Operation) -> Vec<Change> {
+        match operation {
+            Operation::SetLink(index, name, up, running) => {
                 let link = Link { up, running: up && running, ..link(index, name) };
                 self.links.retain(|other| other.index != index);
                 self.links.push(link.clone());
                 vec![Change::Link(link)]
             }
-            Deed::DeleteLink(index) => {
+            Operation::DeleteLink(index) => {
                 let (going, staying) = self.addresses.drain(..).partition(|address| address.index == index);
                 self.addresses = staying;
                 self.links.retain(|other| other.index != index);
                 let going: Vec<Address> = going;
                 going.into_iter().map(Change::AddressGone).chain([Change::LinkGone(index)]).collect()
             }
-            Deed::SetAddress(address) => {
+            Operation::SetAddress(address) => {
                 if self.links.iter().all(|link| link.index != address.index) {
                     return Vec::new();
                 }
@@ -60,7 +60,7 @@ impl Kernel {
                 }
                 vec![Change::Address(address)]
             }
-            Deed::DeleteAddress(address) => {
+            Operation::DeleteAddress(address) => {
                 let before = self.addresses.len();
                 self.addresses.retain(|other| !is_same(other, &address));
                 let removed = self.addresses.len() < before;
@@ -84,7 +84,7 @@ fn is_same(one: &Address, other: &Address) -> bool {
     (one.index, one.ip) == (other.index, other.ip) && prefix
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn operation() -> impl Strategy<Value = Operation> {
     let index = || 1u32..4;
     let v4 = select(vec!["192.0.2.1/24", "192.0.2.2/24", "192.0.2.2/32", "198.51.100.1/24"]);
     let v4_flags = select(vec![AddressFlags::Permanent, AddressFlags::Secondary]);
@@ -99,10 +99,10 @@ fn deed() -> impl Strategy<Value = Deed> {
     let any_address = any_address.boxed();
     prop_oneof![
         3 => (index(), select(vec!["eth0", "eth1", "lan0"]), any::<bool>(), any::<bool>())
-            .prop_map(|(i, name, up, running)| Deed::SetLink(i, name, up, running)),
-        1 => index().prop_map(Deed::DeleteLink),
-        6 => any_address.clone().prop_map(Deed::SetAddress),
-        3 => any_address.prop_map(Deed::DeleteAddress),
+            .prop_map(|(i, name, up, running)| Operation::SetLink(i, name, up, running)),
+        1 => index().prop_map(Operation::DeleteLink),
+        6 => any_address.clone().prop_map(Operation::SetAddress),
+        3 => any_address.prop_map(Operation::DeleteAddress),
     ]
 }
 
@@ -116,12 +116,12 @@ fn unordered(mut table: Interfaces) -> Interfaces {
 
 proptest! {
     #[test]
-    fn followed_from_the_beginning_the_table_is_what_a_dump_would_give(deeds in vec(deed(), 0..60)) {
+    fn followed_from_the_beginning_the_table_is_what_a_dump_would_give(operations in vec(operation(), 0..60)) {
         let (mut kernel, mut table) = (Kernel::default(), Interfaces::default());
-        for deed in deeds {
+        for operation in operations {
             let before = table.clone();
             let mut changed = false;
-            for change in kernel.does(deed) {
+            for change in kernel.does(operation) {
                 changed |= table.apply(change);
             }
             prop_assert_eq!(&table, &kernel.dump());
@@ -133,17 +133,17 @@ proptest! {
     /// IPv4 addresses may then be off until the next dump, if one was removed and added again within that instant.
     #[test]
     fn a_dump_and_notices_from_before_it_give_what_a_later_dump_would(
-        deeds in vec(deed(), 0..60), open in 0usize..60, dumped in 0usize..60,
+        operations in vec(operation(), 0..60), open in 0usize..60, dumped in 0usize..60,
     ) {
         let mut kernel = Kernel::default();
         let mut table = Interfaces::default();
         let mut notices = Vec::new();
         let dumped = dumped.max(open);
-        for (n, deed) in deeds.into_iter().enumerate() {
+        for (n, operation) in operations.into_iter().enumerate() {
             if n == dumped {
                 table = kernel.dump();
             }
-            let heard = kernel.does(deed);
+            let heard = kernel.does(operation);
             if n >= open {
                 notices.extend(heard);
             }
@@ -151,8 +151,8 @@ proptest! {
                 table = kernel.dump();
             }
         }
-        for notice in notices {
-            table.apply(notice);
+        for notification in notices {
+            table.apply(notification);
         }
         prop_assert_eq!(unordered(table), unordered(kernel.dump()));
     }
@@ -160,17 +160,17 @@ proptest! {
     /// Notices are lost. The queue before the loss is thrown away, then comes the dump.
     #[test]
     fn after_a_loss_and_a_dump_the_table_is_right_again(
-        before in vec(deed(), 0..30), lost in vec(deed(), 0..30), after in vec(deed(), 0..30),
+        before in vec(operation(), 0..30), lost in vec(operation(), 0..30), after in vec(operation(), 0..30),
     ) {
         let (mut kernel, mut table) = (Kernel::default(), Interfaces::default());
-        for change in before.into_iter().flat_map(|deed| kernel.does(deed)) {
+        for change in before.into_iter().flat_map(|operation| kernel.does(operation)) {
             table.apply(change);
         }
-        for deed in lost {
-            kernel.does(deed);
+        for operation in lost {
+            kernel.does(operation);
         }
         table = kernel.dump();
-        for change in after.into_iter().flat_map(|deed| kernel.does(deed)) {
+        for change in after.into_iter().flat_map(|operation| kernel.does(operation)) {
             table.apply(change);
         }
         prop_assert_eq!(table, kernel.dump());

@@ -44,12 +44,12 @@ fn holder(namespace: &str, name: &str, ports: &[u16]) -> Holder {
     Holder { owner: owner(namespace, name), terms: terms(namespace, ports) }
 }
 
-fn subject() -> Subject {
-    Subject { namespace: "ns".into(), ..Subject::default() }
+fn requester() -> Requester {
+    Requester { namespace: "ns".into(), ..Requester::default() }
 }
 
-fn requester() -> Requester {
-    Requester { owner: owner("ns", "s"), subject: subject(), terms: terms("ns", &[80]) }
+fn user() -> ExternalIpUser {
+    ExternalIpUser { owner: owner("ns", "s"), requester: requester(), terms: terms("ns", &[80]) }
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -67,9 +67,8 @@ fn what_becomes_of_an_external_ip() {
     let claim = ExternalIpDecision::Claim;
     let refused =
         |why: &str| ExternalIpDecision::Rejected(format!("external IP 192.0.2.3 is not announced: {why}"));
-    let decide = |pools: &[ReviewedPool], holders: &[Holder]| {
-        decide(&requester(), ip("192.0.2.3"), pools, holders, None)
-    };
+    let decide =
+        |pools: &[ReviewedPool], holders: &[Holder]| decide(&user(), ip("192.0.2.3"), pools, holders, None);
     assert_eq!(decide(&open(), &[]), claim);
     assert_eq!(
         decide(&[], &[]),
@@ -109,13 +108,13 @@ fn what_becomes_of_an_external_ip() {
 #[test]
 fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
     let why = "another station has it";
-    let verdict = decide(&requester(), ip("192.0.2.3"), &open(), &[], Some(why));
+    let verdict = decide(&user(), ip("192.0.2.3"), &open(), &[], Some(why));
     assert_eq!(
         verdict,
         ExternalIpDecision::Rejected(format!("external IP 192.0.2.3 is not announced: {why}"))
     );
     let reserved = pools(&json!({ "allowExternalIPs": true, "avoidReserved": "Subnet" }));
-    let verdict = decide(&requester(), ip("192.0.2.0"), &reserved, &[], None);
+    let verdict = decide(&user(), ip("192.0.2.0"), &reserved, &[], None);
     let why =
         "pool \"p\" keeps it back (spec.avoidReserved, or its condition Ready says why): use another address";
     assert_eq!(
@@ -127,7 +126,7 @@ fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
 #[test]
 fn a_service_wants_an_external_ip_while_it_names_it_and_the_pool_lets_it() {
     let wants = |service: &Service, address: &str, pools: &[ReviewedPool]| {
-        wants_external(service, &subject(), ip(address), pools)
+        wants_external(service, &requester(), ip(address), pools)
     };
     let plain = service(&["192.0.2.3", "203.0.113.1"], &json!({}));
     assert!(wants(&plain, "192.0.2.3", &open()));

@@ -193,7 +193,7 @@ fn addresses_of_pods_and_of_cluster_ips_are_kept_back() {
 
 #[test]
 fn external_ips_are_kept_back_from_others_unless_their_service_may_have_them_from_the_pool() {
-    let uses = |service: &str, subject: Subject, address: &str| ExternalUse {
+    let uses = |service: &str, subject: Requester, address: &str| ExternalUse {
         service: service.into(),
         subject,
         addresses: BTreeSet::from([address.parse().expect("an address")]),
@@ -228,7 +228,7 @@ fn what_is_kept_back_already_is_no_problem() {
 
 #[test]
 fn who_may_have_external_ips_of_a_pool() {
-    let admits = |fields: Value, subject: &Subject| {
+    let admits = |fields: Value, subject: &Requester| {
         let pools = [pool_with("p", EARLY, &["192.0.2.0/30"], &fields)];
         let reviewed = review(&pools, &UnusableAddresses::default(), &[], |_| false).remove(0);
         reviewed.admits_external(subject).err().unwrap_or_default()

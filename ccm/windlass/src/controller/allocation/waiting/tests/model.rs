@@ -50,8 +50,8 @@ fn families() -> impl Strategy<Value = Families> {
 fn request() -> impl Strategy<Value = Request> {
     let many = (unusual(), prop::sample::select(vec![Family::V4, Family::V4, Family::V6])).prop_map(
         |(unusual, family)| {
-            let Request { subject, terms, .. } = unusual;
-            Request { subject, terms, ..Request::any(Families::Single(family), "") }
+            let Request { requester, terms, .. } = unusual;
+            Request { requester, terms, ..Request::any(Families::Single(family), "") }
         },
     );
     prop_oneof![many, unusual()]
@@ -87,7 +87,7 @@ fn unusual() -> impl Strategy<Value = Request> {
             request.addresses = named.into_iter().filter(fits).map(ip).collect();
             request.preferred = shown.into_iter().map(ip).collect();
             request.pool = pool.map(str::to_owned);
-            request.subject.labels = [("app".to_owned(), app.to_owned())].into();
+            request.requester.labels = [("app".to_owned(), app.to_owned())].into();
             request.terms.ports = [Port { protocol: Protocol::Tcp, number: port }].into();
             request.terms.sharing = sharing.map(|(key, everywhere)| Sharing {
                 key: key.to_owned(),
@@ -159,7 +159,7 @@ fn naive(source: &mut CountingSource, waiters: &mut BTreeMap<ServiceRef, Waiting
         });
         for waiter in all {
             let Ok(plan) = source.allocator.plan(&waiter.owner, &waiter.request) else { continue };
-            if plan.addresses.iter().all(|planned| planned.how == How::Kept) {
+            if plan.addresses.iter().all(|planned| planned.how == Acquisition::Kept) {
                 continue;
             }
             let owner = waiter.owner.clone();
@@ -226,8 +226,8 @@ impl Model {
         match event {
             Event::Ask { who, minute, mut request } => {
                 let owner = party(who);
-                request.subject.namespace.clone_from(&owner.namespace);
-                request.subject.namespace_labels.clone_from(self.labels(&owner));
+                request.requester.namespace.clone_from(&owner.namespace);
+                request.requester.namespace_labels.clone_from(self.labels(&owner));
                 request.terms.namespace.clone_from(&owner.namespace);
                 let same_terms = self.desk.source.allocator.terms(&owner) == Some(&request.terms);
                 let placed = self.desk.source.allocate(&owner, &request);
@@ -242,9 +242,9 @@ impl Model {
                     self.wait(WaitingService { owner, created, request: *request, missing });
                 }
                 let planned = placed.iter().flat_map(|plan| &plan.addresses);
-                let left = placed.iter().flat_map(|plan| &plan.leaves).filter(|_| !same_terms);
+                let left = placed.iter().flat_map(|plan| &plan.to_release).filter(|_| !same_terms);
                 let triggers: Vec<_> = planned
-                    .filter(|planned| !same_terms || planned.how != How::Kept)
+                    .filter(|planned| !same_terms || planned.how != Acquisition::Kept)
                     .map(|planned| planned.address)
                     .chain(left.copied())
                     .map(Trigger::Address)
@@ -267,10 +267,11 @@ impl Model {
                 self.retry(&triggers)
             }
             Event::Lift => {
-                let Some(address) = self.desk.source.allocator.due(Moment(u64::MAX)).next() else {
+                let Some(address) = self.desk.source.allocator.ended_quarantines(Moment(u64::MAX)).next()
+                else {
                     return Ok(());
                 };
-                self.desk.source.allocator.lift(address);
+                self.desk.source.allocator.end_quarantine(address);
                 self.retry(&[Trigger::Address(address)])
             }
             Event::Pools(pools) => {
@@ -284,7 +285,7 @@ impl Model {
                 self.teams[which].clone_from(&labels);
                 for waiter in self.waiters.values_mut() {
                     if waiter.owner.namespace == NAMESPACES[which] {
-                        waiter.request.subject.namespace_labels.clone_from(&labels);
+                        waiter.request.requester.namespace_labels.clone_from(&labels);
                     }
                 }
                 self.retry(&[Trigger::Namespace(NAMESPACES[which], &labels)])

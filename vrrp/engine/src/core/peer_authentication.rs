@@ -1,0 +1,68 @@
+//! Authentication of one virtual router: signs its adverts, and reports peers whose adverts it refuses.
+
+use std::net::IpAddr;
+
+use windlass_vrrp::Time;
+use windlass_vrrp::auth::{AuthError, Authentication, Authenticator, SignedData, Trailer};
+use windlass_vrrp::wire::Packet;
+
+use crate::clock;
+use crate::config::RouterKey;
+use crate::event::Event;
+use crate::rate_limit::RateLimiter;
+
+/// An authenticator and what it has reported.
+pub(super) struct PeerAuthentication {
+    authenticator: Authenticator,
+    /// Peers and what was reported of them. Bounded by the number of peers.
+    reports: RateLimiter<(IpAddr, &'static str)>,
+}
+
+impl PeerAuthentication {
+    pub(super) fn new(authentication: Option<Authentication>) -> Self {
+        Self { authenticator: Authenticator::new(authentication), reports: RateLimiter::new() }
+    }
+
+    /// Takes other keys or another mode. What was sent and heard is not forgotten, also while it is off.
+    pub(super) fn reconfigure(&mut self, authentication: Option<Authentication>) {
+        self.authenticator.reconfigure(authentication);
+    }
+
+    /// The trailer of an own advert, none in a mode that does not sign.
+    pub(super) fn sign(&mut self, data: SignedData<'_>) -> Option<Trailer> {
+        self.authenticator.sign(data, clock::wall())
+    }
+
+    /// Whether a peer's advert is accepted because it was signed, or (`false`) although it was not: there was nothing to
+    /// check. Without authentication, all are accepted as if signed.
+    pub(super) fn admit(
+        &mut self,
+        packet: &Packet<'_>,
+        key: &RouterKey,
+        now: Time,
+        events: &mut Vec<Event>,
+    ) -> Result<bool, AuthError> {
+        if self.authenticator.config().is_none() {
+            return Ok(true);
+        }
+        let source = packet.source;
+        let data = SignedData { source, vrid: packet.vrid, message: packet.message };
+        match self.authenticator.admit(data, packet.trailer, clock::wall()) {
+            Ok(verified) => {
+                if let Some(verified) = verified.filter(|verified| verified.drifting)
+                    && self.reports.permits((source, "clocks"), now)
+                {
+                    let seconds = verified.skew;
+                    events.push(Event::ClocksDiffer { key: key.clone(), source, seconds });
+                }
+                Ok(verified.is_some())
+            }
+            Err(error) => {
+                if self.reports.permits((source, error.label()), now) {
+                    events.push(Event::Unauthenticated { key: key.clone(), source, error });
+                }
+                Err(error)
+            }
+        }
+    }
+}

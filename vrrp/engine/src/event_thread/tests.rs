@@ -1,0 +1,52 @@
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use windlass_vrrp::Vrid;
+
+use super::*;
+use crate::config::RouterConfig;
+
+fn event(number: u8) -> Event {
+    let source = "192.0.2.1".parse().unwrap();
+    Event::Recovered { key: RouterConfig::new("eth0", Vrid::new(number).unwrap(), source).key() }
+}
+
+#[test]
+fn events_come_in_order_and_all_before_the_end_whatever_the_user_does_with_them() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let book = Arc::clone(&told);
+    let (event_sender, event_thread) = start(Box::new(move |event| {
+        book.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        // The user's mistake, without a word, and a backtrace, by the panic hook: that takes a while.
+        resume_unwind(Box::new("panicked"));
+    }))
+    .unwrap();
+    for number in 1..=9 {
+        event_sender.send(event(number));
+    }
+    drop(event_sender);
+    // Not by `finish`, which on a busy machine may not wait for so long.
+    event_thread.thread.join().unwrap();
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(*told, (1..=9).map(event).collect::<Vec<_>>());
+}
+
+#[test]
+fn nobody_waits_for_a_user_who_blocks_and_what_does_not_fit_is_counted() {
+    let (free, blocked) = channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let (event_sender, event_thread) = start(Box::new(move |_| {
+        let _ = blocked.lock().unwrap().recv();
+    }))
+    .unwrap();
+    // One is with the user, or waits as well.
+    for _ in 0..MAX_WAITING_EVENTS + 3 {
+        event_sender.send(event(1));
+    }
+    let lost = event_sender.lost.load(Ordering::Relaxed);
+    assert!((2..=3).contains(&lost), "{lost}");
+    drop(event_sender);
+    event_thread.finish();
+    drop(free);
+}

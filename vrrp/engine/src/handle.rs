@@ -1,0 +1,341 @@
+//! What the timer thread tells the threads that hold and announce VIPs, without a lock: one that a thread of lower priority
+//! holds would make it wait for whatever keeps that thread from running.
+//!
+//! Each virtual router has a [`RouterHandle`]. The timer thread writes a few atomics in it and wakes the others, which compare what
+//! they did with what the handle says, as often as they are woken: nothing can be lost or overtake.
+//!
+//! ```text
+//! timer thread ──takeover──► RouterHandle ◄──looks── neighbour thread: probes, clears addresses, answers, announces
+//!                                  ▲ │ cleared ──► hold thread: binds cleared addresses (Address, Vmac), tells bound
+//!                                  └─┴── bound ──► neighbour thread: announces what is bound
+//! ```
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use windlass_vrrp::Time;
+
+use crate::config::{Hold, RouterKey};
+use crate::core::predecessor::Predecessor;
+use crate::restriction::{GuardStatus, Restrictions};
+use crate::sockets::{LinkSockets, UnicastSocket};
+
+#[cfg(test)]
+mod tests;
+
+/// From whom a takeover can be, as a number has it.
+const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
+
+/// The state of a virtual router, shared by the threads.
+#[derive(Debug)]
+pub(crate) struct RouterHandle {
+    pub(crate) key: RouterKey,
+    /// Nanoseconds of the clock until which this node acts as Active; 0: it is not Active. The timer thread extends it with
+    /// every advert; the others look at it before each thing they do, so that they fall silent when the timer thread demotes
+    /// the router, and also when the whole process was frozen and they happen to run again first.
+    active_until: AtomicU64,
+    /// Nanoseconds of the clock until which a router that has resigned leaves bound what is bound, for the peer that is about
+    /// to take over.
+    lingers_until: AtomicU64,
+    /// Times the router became Active.
+    takeovers: AtomicU64,
+    /// Times another Active was heard and beaten.
+    contentions: AtomicU64,
+    /// From whom the present takeover is: index into [`PREDECESSORS`].
+    predecessor: AtomicUsize,
+    plan: ArcSwap<Plan>,
+    cleared: ArcSwap<BTreeSet<IpAddr>>,
+    bound: ArcSwap<BTreeSet<IpAddr>>,
+    unicast: ArcSwapOption<UnicastSocket>,
+    /// ARP requests and neighbour solicitations answered.
+    pub(crate) replies: AtomicU64,
+    /// Frames the kernel refused to send.
+    pub(crate) send_errors: AtomicU64,
+    /// Gratuitous ARP and unsolicited neighbour advertisements sent.
+    pub(crate) announcements: AtomicU64,
+}
+
+/// What there is to hold. Replaced when the configuration or the interface changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) addresses: Arc<[IpAddr]>,
+    pub(crate) hold: Hold,
+    pub(crate) accept: bool,
+    pub(crate) probe: Option<Duration>,
+    /// Addresses that no peer is known to have claimed, whoever was Active.
+    pub(crate) unproven: Arc<BTreeSet<IpAddr>>,
+    /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
+    pub(crate) unicast_source: Option<IpAddr>,
+    /// The interface's sockets; `None` while it cannot be used.
+    pub(crate) link: Option<Arc<LinkSockets>>,
+}
+
+/// A takeover as a helper thread sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ActiveState {
+    /// Whether this node acts as Active.
+    pub(crate) active: bool,
+    /// Which takeover it is; another number is another takeover.
+    pub(crate) takeover: u64,
+    /// How often it was contested since it was created.
+    pub(crate) contentions: u64,
+    /// From whom it is.
+    pub(crate) predecessor: Predecessor,
+}
+
+impl RouterHandle {
+    pub(crate) fn new(key: RouterKey, plan: Plan) -> Self {
+        Self {
+            key,
+            active_until: AtomicU64::new(0),
+            lingers_until: AtomicU64::new(0),
+            takeovers: AtomicU64::new(0),
+            contentions: AtomicU64::new(0),
+            predecessor: AtomicUsize::new(0),
+            plan: ArcSwap::from_pointee(plan),
+            cleared: ArcSwap::default(),
+            bound: ArcSwap::default(),
+            unicast: ArcSwapOption::empty(),
+            replies: AtomicU64::new(0),
+            send_errors: AtomicU64::new(0),
+            announcements: AtomicU64::new(0),
+        }
+    }
+
+    /// The router has become Active. Timer thread.
+    pub(crate) fn take_over(&self, predecessor: Predecessor, until: Time) {
+        let index = PREDECESSORS.iter().position(|one| *one == predecessor).unwrap_or(0);
+        self.predecessor.store(index, Ordering::Relaxed);
+        self.takeovers.fetch_add(1, Ordering::Relaxed);
+        self.active_until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// It stays Active until then. Whether it had lapsed meanwhile, so that another thread may have found it not to hold,
+    /// and must be told to look again. Timer thread.
+    pub(crate) fn extend(&self, until: Time, clock: impl FnOnce() -> Time) -> bool {
+        let before = self.active_until.swap(until.nanos(), Ordering::AcqRel);
+        // Read after the exchange: who looked before it, at whatever time, is included.
+        clock().nanos() >= before
+    }
+
+    /// It is no longer Active. Timer thread.
+    pub(crate) fn end_active(&self) {
+        self.active_until.store(0, Ordering::Release);
+    }
+
+    /// It is about to resign: what is bound stays so until then. Timer thread.
+    pub(crate) fn linger(&self, until: Time) {
+        self.lingers_until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// A peer has taken over: what is bound stays so no longer than until then. Neighbour thread.
+    pub(crate) fn limit_linger(&self, by: Time) {
+        self.lingers_until.fetch_min(by.nanos(), Ordering::AcqRel);
+    }
+
+    /// Whether it has resigned and nobody has taken over yet.
+    pub(crate) fn is_lingering(&self, now: Time) -> bool {
+        !self.is_active(now) && now.nanos() < self.lingers_until.load(Ordering::Acquire)
+    }
+
+    /// It was contested and won. Timer thread.
+    pub(crate) fn note_contention(&self) {
+        self.contentions.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether it has become Active, however long ago the last advert was. Timer thread.
+    pub(crate) fn is_promoted(&self) -> bool {
+        self.active_until.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether this node may act as Active at this instant.
+    pub(crate) fn is_active(&self, now: Time) -> bool {
+        now.nanos() < self.active_until.load(Ordering::Acquire)
+    }
+
+    /// All that the timer thread has said.
+    pub(crate) fn active_state(&self, now: Time) -> ActiveState {
+        ActiveState {
+            active: self.is_active(now),
+            takeover: self.takeovers.load(Ordering::Acquire),
+            contentions: self.contentions.load(Ordering::Acquire),
+            predecessor: PREDECESSORS
+                .get(self.predecessor.load(Ordering::Relaxed))
+                .copied()
+                .unwrap_or(Predecessor::Nobody),
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.plan.load_full()
+    }
+
+    pub(crate) fn set_plan(&self, plan: Plan) {
+        self.plan.store(Arc::new(plan));
+    }
+
+    /// Addresses that may be claimed: nobody else answers for them. Set by the neighbour thread.
+    pub(crate) fn cleared(&self) -> Arc<BTreeSet<IpAddr>> {
+        self.cleared.load_full()
+    }
+
+    pub(crate) fn set_cleared(&self, addresses: BTreeSet<IpAddr>) {
+        self.cleared.store(Arc::new(addresses));
+    }
+
+    /// Addresses that are bound. Set by the hold thread.
+    pub(crate) fn bound(&self) -> Arc<BTreeSet<IpAddr>> {
+        self.bound.load_full()
+    }
+
+    pub(crate) fn set_bound(&self, addresses: BTreeSet<IpAddr>) {
+        self.bound.store(Arc::new(addresses));
+    }
+
+    /// What hears who asks the virtual router MAC address, where a device has it. Set by the hold thread.
+    pub(crate) fn unicast(&self) -> Option<Arc<UnicastSocket>> {
+        self.unicast.load_full()
+    }
+
+    /// Whether it is another than before.
+    pub(crate) fn set_unicast(&self, socket: Option<Arc<UnicastSocket>>) -> bool {
+        let new = socket.as_ref().map(Arc::as_ptr);
+        self.unicast.swap(socket).as_ref().map(Arc::as_ptr) != new
+    }
+}
+
+/// All router handles of the node, and the wakers of the threads that follow them.
+#[derive(Debug)]
+pub(crate) struct SharedState {
+    handles: ArcSwap<Vec<Arc<RouterHandle>>>,
+    links: ArcSwap<Vec<Arc<LinkSockets>>>,
+    restrictions: ArcSwap<Restrictions>,
+    guard_status: ArcSwap<GuardStatus>,
+    stopping: AtomicBool,
+    neighbour: Waker,
+    hold: Waker,
+}
+
+impl SharedState {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            handles: ArcSwap::default(),
+            links: ArcSwap::default(),
+            restrictions: ArcSwap::default(),
+            guard_status: ArcSwap::default(),
+            stopping: AtomicBool::new(false),
+            neighbour: Waker::new()?,
+            hold: Waker::new()?,
+        })
+    }
+
+    pub(crate) fn handles(&self) -> Arc<Vec<Arc<RouterHandle>>> {
+        self.handles.load_full()
+    }
+
+    /// Replaces all router handles, and wakes.
+    pub(crate) fn publish(&self, handles: Vec<Arc<RouterHandle>>) {
+        self.handles.store(Arc::new(handles));
+        self.wake();
+    }
+
+    /// All interfaces that can be used, with or without routers.
+    pub(crate) fn links(&self) -> Arc<Vec<Arc<LinkSockets>>> {
+        self.links.load_full()
+    }
+
+    /// Replaces all interfaces, and wakes.
+    pub(crate) fn publish_links(&self, links: Vec<Arc<LinkSockets>>) {
+        self.links.store(Arc::new(links));
+        self.wake();
+    }
+
+    /// Who may send to which ports of VIPs.
+    pub(crate) fn restrictions(&self) -> Arc<Restrictions> {
+        self.restrictions.load_full()
+    }
+
+    /// Replaces the restrictions, and wakes the hold thread. Called by the engine's user.
+    pub(crate) fn restrict(&self, restrictions: Arc<Restrictions>) {
+        self.restrictions.store(restrictions);
+        self.hold.wake();
+    }
+
+    /// Which restrictions are in force.
+    pub(crate) fn guard_status(&self) -> Arc<GuardStatus> {
+        self.guard_status.load_full()
+    }
+
+    /// Set by the hold thread.
+    pub(crate) fn set_guard_status(&self, status: GuardStatus) {
+        self.guard_status.store(Arc::new(status));
+    }
+
+    /// Ends the threads that follow it, after the last router has stopped.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether the threads are to let go of everything and end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Tells both threads to look.
+    pub(crate) fn wake(&self) {
+        self.neighbour.wake();
+        self.hold.wake();
+    }
+
+    /// Wakes the neighbour thread alone.
+    pub(crate) fn wake_neighbour(&self) {
+        self.neighbour.wake();
+    }
+
+    /// Wakes the hold thread alone.
+    pub(crate) fn wake_hold(&self) {
+        self.hold.wake();
+    }
+
+    pub(crate) fn neighbour_waker(&self) -> &Waker {
+        &self.neighbour
+    }
+
+    pub(crate) fn hold_waker(&self) -> &Waker {
+        &self.hold
+    }
+}
+
+/// Wakes a thread that waits for descriptors.
+#[derive(Debug)]
+pub(crate) struct Waker(EventFd);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?))
+    }
+
+    pub(crate) fn wake(&self) {
+        // Fails only when the counter is at its maximum, and then the thread is woken already.
+        let _ = self.0.write(1);
+    }
+
+    /// Resets it, before looking at what it was woken for.
+    pub(crate) fn drain(&self) {
+        let _ = self.0.read();
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

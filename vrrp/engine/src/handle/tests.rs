@@ -1,0 +1,34 @@
+use windlass_vrrp::Vrid;
+
+use super::*;
+use crate::config::RouterConfig;
+
+fn handle() -> RouterHandle {
+    let config = RouterConfig::new("eth0", Vrid::new(1).unwrap(), "192.0.2.1".parse().unwrap());
+    let plan = Plan {
+        addresses: Arc::from([]),
+        hold: config.hold,
+        accept: false,
+        probe: None,
+        unproven: Arc::default(),
+        unicast_source: None,
+        link: None,
+    };
+    RouterHandle::new(config.key(), plan)
+}
+
+fn at(nanos: u64) -> Time {
+    Time::from_nanos(nanos)
+}
+
+#[test]
+fn an_active_period_that_lapsed_before_it_was_extended_is_told() {
+    let handle = handle();
+    handle.take_over(Predecessor::Nobody, at(100));
+    assert!(!handle.extend(at(200), || at(99)), "in time");
+    // A thread that looked at 200 found that it did not hold, and would not look again.
+    assert!(!handle.is_active(at(200)));
+    assert!(handle.extend(at(300), || at(200)), "too late");
+    assert!(handle.is_active(at(299)));
+    assert!(!handle.extend(at(400), || at(299)), "in time again");
+}

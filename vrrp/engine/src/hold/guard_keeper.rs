@@ -1,0 +1,210 @@
+//! Keeps the guard at what the routers' bindings and the restrictions say.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_vrrp::Time;
+
+use super::request::BindingRequest;
+use crate::guard::{Checked, Guard, GuardError, Guarded};
+use crate::handle::Plan;
+use crate::restriction::{GuardStatus, Restrictions};
+
+/// Time between two looks at whether somebody has removed the table.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time between two looks, where somebody removes it again and again.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Looks of which one is thorough.
+const FULL_CHECK_EVERY: u32 = 5;
+/// Time until the next try after the guard was refused.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The guard and when it is to be looked at.
+pub(super) struct GuardKeeper {
+    table: String,
+    guard: Option<Guard>,
+    installed: Guarded,
+    /// What was last acted on: as long as it is the same, nothing is looked at that may have thousands of addresses.
+    last_inputs: Option<LastInputs>,
+    /// When there is something to do without a cause.
+    due: Time,
+    /// Looks since the last thorough one.
+    quick_checks: u32,
+    /// Time until the next look.
+    pause: Duration,
+    /// What was said to be wrong: each thing is said once.
+    reported_error: Option<String>,
+}
+
+impl GuardKeeper {
+    /// Nothing yet: the table is made when there is something to guard, or soon. What a killed engine left guards until then.
+    pub(super) fn new(table: String, now: Time) -> Self {
+        Self {
+            table,
+            guard: None,
+            installed: Guarded::default(),
+            last_inputs: None,
+            due: now + CHECK_INTERVAL * FULL_CHECK_EVERY,
+            quick_checks: 0,
+            pause: CHECK_INTERVAL,
+            reported_error: None,
+        }
+    }
+
+    /// Before addresses are bound: guards what is new, so that no socket of the host is ever open on it. Who may send to
+    /// what is changed now.
+    pub(super) fn before_binding(
+        &mut self,
+        requests: &[BindingRequest],
+        restrictions: &Arc<Restrictions>,
+        now: Time,
+    ) {
+        if self.is_unchanged(requests, restrictions, now) {
+            return;
+        }
+        let wanted = guarded(requests, restrictions);
+        let vips = self.installed.vips.union(&wanted.vips).copied().collect();
+        let held = self.installed.held.clone();
+        self.act(Guarded { vips, held, ..wanted }, now);
+    }
+
+    /// After they are bound or unbound. Changes of nftables wait for all processors of the node, so they come after what is
+    /// urgent.
+    pub(super) fn after_binding(
+        &mut self,
+        requests: &[BindingRequest],
+        restrictions: &Arc<Restrictions>,
+        now: Time,
+    ) {
+        if self.is_unchanged(requests, restrictions, now) {
+            return;
+        }
+        self.act(guarded(requests, restrictions), now);
+        self.last_inputs = Some(LastInputs::of(requests, restrictions));
+    }
+
+    /// Whether there is nothing to do for what was acted on before.
+    fn is_unchanged(&self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>, now: Time) -> bool {
+        now < self.due
+            && self.last_inputs.as_ref().is_some_and(|last_inputs| last_inputs.is_of(requests, restrictions))
+    }
+
+    /// Which restrictions are in force, and what is in the way of others.
+    pub(super) fn status(&self) -> GuardStatus {
+        let enforced = self.guard.as_ref().map(Guard::restrictions).unwrap_or_default();
+        GuardStatus { enforced, error: self.reported_error.clone() }
+    }
+
+    /// Removes the table.
+    pub(super) fn end(&mut self) {
+        if let Some(Err(error)) = self.guard.take().map(Guard::remove) {
+            tracing::warn!(%error, "the nftables table of the VIPs stays");
+        }
+    }
+
+    /// When there is something to do without a cause.
+    pub(super) fn due(&self) -> Time {
+        self.due
+    }
+
+    fn act(&mut self, wanted: Guarded, now: Time) {
+        if now < self.due && (self.installed == wanted || self.reported_error.is_some()) {
+            return;
+        }
+        match self.apply(&wanted, now) {
+            Ok(()) => {
+                self.installed = wanted;
+                if self.reported_error.take().is_some() {
+                    tracing::info!(table = self.table, "VIPs are guarded");
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if self.reported_error.as_ref() != Some(&error) {
+                    tracing::warn!(
+                        error,
+                        "VIPs are not guarded: ping and ports of no Service are not answered, and sockets of the host are \
+                         open on VIPs that are on an interface; trying again"
+                    );
+                    self.reported_error = Some(error);
+                }
+                self.due = now + RETRY;
+            }
+        }
+    }
+
+    fn apply(&mut self, wanted: &Guarded, now: Time) -> Result<(), GuardError> {
+        let guard = if let Some(guard) = self.guard.take() {
+            guard
+        } else {
+            self.due = now + CHECK_INTERVAL;
+            Guard::install(&self.table, wanted)?
+        };
+        let guard = self.guard.insert(guard);
+        if self.due <= now {
+            self.quick_checks = (self.quick_checks + 1) % FULL_CHECK_EVERY;
+            let checked = if self.quick_checks == 0 { guard.full_check()? } else { guard.quick_check()? };
+            match checked {
+                Checked::Intact => self.pause = CHECK_INTERVAL,
+                Checked::Restored { found } => {
+                    if self.pause == CHECK_INTERVAL {
+                        tracing::warn!(
+                            table = self.table,
+                            found,
+                            "the nftables table of the VIPs was made anew; if that is needed again and again it is not said each \
+                             time, but something on this node (another engine with this table's name, a firewall that flushes \
+                             all tables) works against it"
+                        );
+                    }
+                    self.pause = (self.pause * 2).min(MAX_CHECK_INTERVAL);
+                }
+            }
+            self.due = now + self.pause;
+        }
+        guard.update(wanted)
+    }
+}
+
+/// What the binding requests and restrictions were.
+struct LastInputs {
+    requests: Vec<(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool)>,
+    restrictions: Arc<Restrictions>,
+}
+
+impl LastInputs {
+    fn of(requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> Self {
+        let requests = requests
+            .iter()
+            .map(|request| (Arc::clone(&request.plan), Arc::clone(&request.cleared), request.active));
+        Self { requests: requests.collect(), restrictions: Arc::clone(restrictions) }
+    }
+
+    /// Whether they are the very same.
+    fn is_of(&self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> bool {
+        let is_same = |(plan, cleared, active): &(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool),
+                       request: &BindingRequest| {
+            Arc::ptr_eq(plan, &request.plan)
+                && Arc::ptr_eq(cleared, &request.cleared)
+                && *active == request.active
+        };
+        Arc::ptr_eq(&self.restrictions, restrictions)
+            && self.requests.len() == requests.len()
+            && self.requests.iter().zip(requests).all(|(last_inputs, request)| is_same(last_inputs, request))
+    }
+}
+
+/// What is to be guarded: all VIPs on which no socket of the host may be reached, those of them that are held, and who may
+/// send to which ports.
+fn guarded(requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> Guarded {
+    let closed = || requests.iter().filter(|request| !request.plan.accept);
+    let accepting = requests.iter().filter(|request| request.plan.accept);
+    let open: BTreeSet<IpAddr> = accepting.flat_map(BindingRequest::addresses).collect();
+    let but_open = |address: &IpAddr| !open.contains(address);
+    Guarded {
+        vips: closed().flat_map(BindingRequest::addresses).filter(but_open).collect(),
+        held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
+        restrictions: Arc::clone(restrictions),
+    }
+}

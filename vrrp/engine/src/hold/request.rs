@@ -1,0 +1,80 @@
+//! What a virtual router wants bound.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::bindings::Binding;
+use crate::clock;
+use crate::config::Hold;
+use crate::handle::{Plan, RouterHandle};
+
+/// A virtual router as it is at the beginning of a round.
+pub(super) struct BindingRequest {
+    pub(super) handle: Arc<RouterHandle>,
+    pub(super) plan: Arc<Plan>,
+    /// Whether this node acts as Active, or has resigned and leaves bound what is bound.
+    pub(super) active: bool,
+    /// What it may claim.
+    pub(super) cleared: Arc<BTreeSet<IpAddr>>,
+    /// Index of the router's own device, if it has one.
+    pub(super) device: Option<u32>,
+    /// Whether that is up.
+    pub(super) device_up: bool,
+}
+
+impl BindingRequest {
+    pub(super) fn of(handle: Arc<RouterHandle>) -> Self {
+        let (plan, cleared) = (handle.plan(), handle.cleared());
+        let now = clock::now();
+        let active = handle.is_active(now) || handle.is_lingering(now);
+        Self { handle, plan, active, cleared, device: None, device_up: false }
+    }
+
+    /// Whether it binds its addresses to something.
+    pub(super) fn binds(&self) -> bool {
+        match self.plan.hold {
+            Hold::Respond => false,
+            Hold::Address | Hold::Vmac => true,
+        }
+    }
+
+    /// All its addresses.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.plan.addresses.iter().copied()
+    }
+
+    /// Those that this node serves now: it is Active and may claim them.
+    pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses().filter(|address| self.active && self.cleared.contains(address))
+    }
+
+    /// The interface on which its addresses are bound.
+    pub(super) fn interface(&self) -> Option<u32> {
+        match self.plan.hold {
+            Hold::Address => self.plan.link.as_ref().map(|link| link.index),
+            Hold::Vmac => self.device.filter(|_| self.device_up),
+            Hold::Respond => None,
+        }
+    }
+
+    /// All its addresses where they would be bound.
+    pub(super) fn bindings(&self) -> impl Iterator<Item = Binding> {
+        let interface = self.interface();
+        let binding =
+            move |address: &IpAddr| interface.map(|interface| Binding { interface, address: *address });
+        self.plan.addresses.iter().filter_map(binding)
+    }
+
+    /// Where somebody else's equal address is in the way, wherever ours would be bound.
+    pub(super) fn on_parent(&self) -> impl Iterator<Item = Binding> {
+        let link = self.plan.link.as_ref().filter(|_| self.binds()).map(|link| link.index);
+        let binding = move |address: &IpAddr| link.map(|interface| Binding { interface, address: *address });
+        self.plan.addresses.iter().filter_map(binding)
+    }
+
+    /// Those to be bound now: this node is Active and may claim them.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = Binding> {
+        self.bindings().filter(|binding| self.active && self.cleared.contains(&binding.address))
+    }
+}

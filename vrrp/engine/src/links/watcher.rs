@@ -1,0 +1,138 @@
+//! What the wanted interfaces can do, and their sockets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::{Groups, LinkState, Sources};
+use crate::interfaces::{InterfaceInfo, Interfaces};
+use crate::sockets::{LinkSockets, Memberships, interface_error};
+
+/// What the watcher knows.
+#[derive(Default)]
+pub(super) struct LinkWatcher {
+    links: BTreeMap<String, WatchedLink>,
+    /// Sockets that are no longer used, until the timer thread has let go of them: closing may wait, so it is done here.
+    retired: Vec<Arc<LinkSockets>>,
+}
+
+#[derive(Default)]
+struct WatchedLink {
+    sockets: Option<Arc<LinkSockets>>,
+    /// The kernel refused something that may work later.
+    refused: bool,
+    /// What was reported last: the source addresses or the reason.
+    reported: Option<Result<Sources, String>>,
+}
+
+impl LinkWatcher {
+    /// Looks at the interfaces of these names; those whose state is another than before, with their state.
+    pub(super) fn update(&mut self, wanted: &Groups, table: &Interfaces) -> Vec<(String, LinkState)> {
+        let mut changed = Vec::new();
+        let memberships = Memberships::read();
+        let unwanted: Vec<String> =
+            self.links.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for name in unwanted {
+            if let Some(known) = self.links.remove(&name) {
+                self.retired.extend(known.sockets);
+            }
+            changed.push((name, LinkState::Unwanted));
+        }
+        for old in &self.retired {
+            old.leave_lost(&memberships);
+        }
+        // The kernel's list is read in pieces, and what others leave meanwhile may hide an entry: looked at twice.
+        let is_deaf =
+            |sockets: &LinkSockets| sockets.is_deaf(&memberships) && sockets.is_deaf(&Memberships::read());
+        for (name, groups) in wanted {
+            let known = self.links.entry(name.clone()).or_default();
+            let found = table.get(name);
+            // Sockets are bound to an index: an interface made anew under the old name needs new ones.
+            let replaced = known.sockets.take_if(|sockets| {
+                found.as_ref().is_none_or(|info| (info.index, info.mac) != (sockets.index, sockets.mac))
+                    || is_deaf(sockets)
+            });
+            let sockets_replaced = replaced.is_some();
+            if let Some(old) = &replaced {
+                old.leave_lost(&memberships);
+            }
+            self.retired.extend(replaced);
+            if let Some(state) = known.update(name, found.as_ref(), groups, sockets_replaced) {
+                changed.push((name.clone(), state));
+            }
+        }
+        self.retired.retain(|sockets| Arc::strong_count(sockets) > 1);
+        changed
+    }
+
+    /// Whether there is something to look at even if nothing changes.
+    pub(super) fn needs_retry(&self) -> bool {
+        !self.retired.is_empty() || self.links.values().any(|known| known.refused)
+    }
+}
+
+impl WatchedLink {
+    /// Opens what is missing and returns the new state if it is another than was reported, or if the sockets were replaced.
+    fn update(
+        &mut self,
+        name: &str,
+        found: Option<&InterfaceInfo>,
+        groups: &BTreeSet<IpAddr>,
+        sockets_replaced: bool,
+    ) -> Option<LinkState> {
+        self.refused = false;
+        let (reported, state) = match (interface_error(name, found), found) {
+            (None, Some(info)) => self.usable(name, info),
+            (Some(reason), _) => (Err(reason.clone()), LinkState::Unusable(reason)),
+            // `interface_error` tells a missing interface.
+            (None, None) => return None,
+        };
+        let adjusted = match (&self.sockets, found) {
+            (Some(sockets), Some(info)) => {
+                let completed = sockets.complete();
+                let joined = sockets.listen_to(groups);
+                self.refused = sockets.is_incomplete();
+                sockets.set_mtu(mtu(info)) || joined || completed
+            }
+            (Some(_), None) | (None, Some(_) | None) => false,
+        };
+        if !sockets_replaced && !adjusted && self.reported.as_ref() == Some(&reported) {
+            return None;
+        }
+        self.reported = Some(reported);
+        Some(state)
+    }
+
+    fn usable(&mut self, name: &str, info: &InterfaceInfo) -> (Result<Sources, String>, LinkState) {
+        let opened = match self.sockets.take() {
+            Some(sockets) => Ok(sockets),
+            None => open(name, info),
+        };
+        match opened {
+            Ok(sockets) => {
+                let sources = sources(info);
+                self.sockets = Some(Arc::clone(&sockets));
+                (Ok(sources.clone()), LinkState::Usable { sockets, sources })
+            }
+            Err(reason) => {
+                self.refused = true;
+                (Err(reason.clone()), LinkState::Unusable(reason))
+            }
+        }
+    }
+}
+
+fn open(name: &str, info: &InterfaceInfo) -> Result<Arc<LinkSockets>, String> {
+    let opened = LinkSockets::open(name, info.index, info.mac, mtu(info));
+    opened.map(Arc::new).map_err(|error| format!("interface {name}: {error}"))
+}
+
+fn mtu(info: &InterfaceInfo) -> usize {
+    usize::try_from(info.mtu).unwrap_or(usize::MAX)
+}
+
+fn sources(info: &InterfaceInfo) -> Sources {
+    let v4 = info.ipv4.iter().map(|(address, _)| IpAddr::V4(*address));
+    let v6 = info.ipv6.iter().map(|(address, _)| IpAddr::V6(*address));
+    Sources { usable: v4.chain(v6).collect(), unusable: info.ipv6_unusable.clone() }
+}

@@ -1,0 +1,267 @@
+//! Which of a virtual router's addresses may be claimed, decided without clock or socket.
+//!
+//! ```text
+//!              takeover from a peer that can have served it, or no probe configured
+//! Unproven ─────────────────────────────────────────────────► Clear (for good; of a doubtful address: until demoted)
+//!    │ ▲ demoted                                                ▲
+//!    ▼ │                                nobody answered         │
+//! Probing ──────────────────────────────────────────────────────┘
+//!    │ ▲ a second later, for the first ten seconds, then a minute later
+//!    ▼ │
+//!  Taken (another station answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
+//! ```
+//!
+//! Doubtful is what no peer is known to have claimed ([`crate::RouterConfig::unproven`]) and what this node has just found
+//! to be another station's: a peer that was Active before may have announced it no more than this node did. It is asked for
+//! at every takeover. The peer's own answers are no conflict: it hears the advert of who takes over first, and the question
+//! waits until it has. What nobody asked for yet is no answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_vrrp::Time;
+
+use super::TRANSIT_TIME;
+use crate::core::predecessor::Predecessor;
+
+#[cfg(test)]
+mod tests;
+
+/// Probes sent for an address, spread over the time it is probed for. More would cost the first claim time; a packet lost
+/// twice on a LAN is rare, and a conflict that is seen later is reported all the same.
+const PROBES: u32 = 2;
+/// Time until an address that is taken is asked for again, and is told of again.
+const RETRY: Duration = Duration::from_mins(1);
+/// How long it is asked for sooner: a VIP that moves from one virtual router to another is held by the old one's Active
+/// until that has learnt of it too.
+const EARLY_RETRY_PERIOD: Duration = Duration::from_secs(10);
+const EARLY_RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ProbeState {
+    /// Not asked for yet, or the answer was not waited for.
+    Unprobed,
+    /// Likewise, and when this node was Active last it found another station to have it.
+    Suspect {
+        since: Time,
+    },
+    /// Asked for `sent` times; at `due` comes the next question or, after the last, the claim.
+    Probing {
+        sent: u32,
+        due: Time,
+        /// Another station had it when it was asked for before.
+        station: Option<ConflictingStation>,
+    },
+    Clear,
+    /// Another station has it.
+    Taken {
+        retry: Time,
+        station: ConflictingStation,
+    },
+}
+
+/// When another station was found to have an address, first and last, and when that was told last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ConflictingStation {
+    found: Time,
+    seen: Time,
+    reported: Time,
+}
+
+/// The addresses of one virtual router.
+#[derive(Debug, Default)]
+pub(super) struct AddressProbe {
+    states: BTreeMap<IpAddr, ProbeState>,
+    /// Those that no peer is known to have claimed.
+    unproven: Arc<BTreeSet<IpAddr>>,
+    /// How long to ask; `None` while it does not act as Active or need not ask.
+    probe: Option<Duration>,
+    /// Addresses that are [`ProbeState::Probing`] or [`ProbeState::Taken`]: of thousands few, and only they are waited for.
+    open: BTreeSet<IpAddr>,
+    changed: bool,
+}
+
+/// What a claim of another station means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ClaimOutcome {
+    /// Nothing: the address is not asked for, or that it is taken was told less than a minute ago.
+    Irrelevant,
+    /// The address was asked for, and it is taken.
+    Taken,
+    /// The address is cleared, so there are two that claim it.
+    Conflict,
+}
+
+impl AddressProbe {
+    /// The router's addresses are exactly these. Call [`Self::activate`] after it while it is Active.
+    pub(super) fn set_addresses(&mut self, addresses: &[IpAddr]) {
+        let old = std::mem::take(&mut self.states);
+        self.states = addresses
+            .iter()
+            .map(|address| (*address, old.get(address).copied().unwrap_or(ProbeState::Unprobed)))
+            .collect();
+        self.changed = true;
+        self.update_open();
+    }
+
+    /// Of its addresses these are not known to have been claimed by a peer; whether they are others than before.
+    pub(super) fn set_unproven(&mut self, unproven: &Arc<BTreeSet<IpAddr>>) -> bool {
+        let before = std::mem::replace(&mut self.unproven, Arc::clone(unproven));
+        !Arc::ptr_eq(&before, unproven)
+    }
+
+    /// The router is Active and wants to claim what is not cleared: what may be another station's after it has asked for
+    /// this long, all else at once.
+    pub(super) fn activate(&mut self, probe: Option<Duration>, predecessor: Predecessor, now: Time) {
+        self.probe = probe;
+        let due = match predecessor {
+            Predecessor::Nobody => now,
+            Predecessor::Recent | Predecessor::Established => now + TRANSIT_TIME,
+        };
+        for (address, state) in &mut self.states {
+            let is_recent = match *state {
+                ProbeState::Suspect { since } => now.since(since) < RETRY,
+                ProbeState::Unprobed
+                | ProbeState::Probing { .. }
+                | ProbeState::Clear
+                | ProbeState::Taken { .. } => false,
+            };
+            let asks = match predecessor {
+                Predecessor::Nobody | Predecessor::Recent => true,
+                Predecessor::Established => is_recent || self.unproven.contains(address),
+            };
+            let next = match (*state, probe.filter(|_| asks)) {
+                (ProbeState::Clear, _) | (ProbeState::Probing { .. } | ProbeState::Taken { .. }, Some(_)) => {
+                    continue;
+                }
+                (ProbeState::Unprobed | ProbeState::Suspect { .. }, Some(_)) => {
+                    ProbeState::Probing { sent: 0, due, station: None }
+                }
+                (
+                    ProbeState::Unprobed
+                    | ProbeState::Suspect { .. }
+                    | ProbeState::Probing { .. }
+                    | ProbeState::Taken { .. },
+                    None,
+                ) => ProbeState::Clear,
+            };
+            *state = next;
+            self.changed = true;
+        }
+        self.update_open();
+    }
+
+    /// The router is not Active. What was cleared stays so, unless no peer is known to have claimed it.
+    pub(super) fn deactivate(&mut self) {
+        self.probe = None;
+        for (address, state) in &mut self.states {
+            let next = match *state {
+                ProbeState::Probing { station: Some(station), .. } | ProbeState::Taken { station, .. } => {
+                    ProbeState::Suspect { since: station.seen }
+                }
+                ProbeState::Probing { station: None, .. } => ProbeState::Unprobed,
+                ProbeState::Clear if self.unproven.contains(address) => ProbeState::Unprobed,
+                ProbeState::Unprobed | ProbeState::Suspect { .. } | ProbeState::Clear => continue,
+            };
+            self.changed |= *state == ProbeState::Clear;
+            *state = next;
+        }
+        self.update_open();
+    }
+
+    /// Up to `limit` addresses to ask for now; clears those that nobody answered for. Until `heard` all that came in was read:
+    /// an answer that this process, frozen or late, has not read yet counts.
+    pub(super) fn due(&mut self, now: Time, read_until: Time, limit: usize) -> Vec<IpAddr> {
+        let Some(probe) = self.probe.filter(|_| !self.open.is_empty()) else { return Vec::new() };
+        let (mut ask, mut closed) = (Vec::new(), Vec::new());
+        for address in &self.open {
+            let Some(state) = self.states.get_mut(address) else { continue };
+            let (sent, station) = match *state {
+                ProbeState::Probing { sent: PROBES, due, .. } if due > read_until => continue,
+                ProbeState::Probing { sent, due, station } if due <= now => (sent, station),
+                ProbeState::Taken { retry, station } if retry <= now => (0, Some(station)),
+                ProbeState::Unprobed
+                | ProbeState::Suspect { .. }
+                | ProbeState::Clear
+                | ProbeState::Probing { .. }
+                | ProbeState::Taken { .. } => continue,
+            };
+            if sent == PROBES {
+                *state = ProbeState::Clear;
+                closed.push(*address);
+            } else if ask.len() < limit {
+                *state = ProbeState::Probing { sent: sent + 1, due: now + probe / PROBES, station };
+                ask.push(*address);
+            }
+        }
+        self.changed |= !closed.is_empty();
+        for address in closed {
+            self.open.remove(&address);
+        }
+        ask
+    }
+
+    /// Another station claims an address.
+    pub(super) fn note_claim(&mut self, address: IpAddr, now: Time) -> ClaimOutcome {
+        let Some(state) = self.states.get_mut(&address) else { return ClaimOutcome::Irrelevant };
+        match state {
+            ProbeState::Probing { sent: 0, .. }
+            | ProbeState::Unprobed
+            | ProbeState::Suspect { .. }
+            | ProbeState::Taken { .. } => ClaimOutcome::Irrelevant,
+            ProbeState::Probing { station, .. } => {
+                let is_due = |station: &ConflictingStation| now.since(station.reported) >= RETRY;
+                let report = station.as_ref().is_none_or(is_due);
+                let found = station.map_or(now, |station| station.found);
+                let reported = station.filter(|_| !report).map_or(now, |station| station.reported);
+                let pause = if now.since(found) < EARLY_RETRY_PERIOD { EARLY_RETRY } else { RETRY };
+                *state = ProbeState::Taken {
+                    retry: now + pause,
+                    station: ConflictingStation { found, seen: now, reported },
+                };
+                if report { ClaimOutcome::Taken } else { ClaimOutcome::Irrelevant }
+            }
+            ProbeState::Clear => ClaimOutcome::Conflict,
+        }
+    }
+
+    /// Whether this address may be claimed.
+    pub(super) fn is_clear(&self, address: IpAddr) -> bool {
+        self.states.get(&address) == Some(&ProbeState::Clear)
+    }
+
+    /// Addresses that may be claimed.
+    pub(super) fn cleared(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.states.iter().filter(|(_, state)| **state == ProbeState::Clear).map(|(address, _)| *address)
+    }
+
+    /// Whether [`Self::cleared`] may be another, as [`Self::take_changed`] says it, which it leaves untaken.
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether [`Self::cleared`] may be another than when this was asked last.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// When [`Self::due`] has something to do.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let open = self.open.iter().filter_map(|address| self.states.get(address));
+        let deadlines = open.filter_map(|state| match state {
+            ProbeState::Probing { due, .. } => Some(*due),
+            ProbeState::Taken { retry, .. } => Some(*retry),
+            ProbeState::Unprobed | ProbeState::Suspect { .. } | ProbeState::Clear => None,
+        });
+        deadlines.min()
+    }
+
+    fn update_open(&mut self) {
+        let open =
+            |state: &&ProbeState| matches!(state, ProbeState::Probing { .. } | ProbeState::Taken { .. });
+        self.open =
+            self.states.iter().filter(|(_, state)| open(state)).map(|(address, _)| *address).collect();
+    }
+}

@@ -1,0 +1,207 @@
+use std::net::Ipv4Addr;
+
+use super::*;
+
+const PROBE: Duration = Duration::from_millis(400);
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn addresses(range: std::ops::Range<u32>) -> Arc<[IpAddr]> {
+    range.map(|n| Ipv4Addr::from(0xcb00_7100 + n).into()).collect()
+}
+
+/// A router: Active in its first takeover, from a peer, two addresses.
+struct Scene {
+    active_state: ActiveState,
+    addresses: Arc<[IpAddr]>,
+    bound: Arc<BTreeSet<IpAddr>>,
+    hold: Hold,
+    probe: Option<Duration>,
+    unproven: Arc<BTreeSet<IpAddr>>,
+    link: Option<SocketsId>,
+    tracker: RouterTracker,
+}
+
+impl Scene {
+    fn new(hold: Hold) -> Self {
+        Self {
+            active_state: ActiveState {
+                active: true,
+                takeover: 1,
+                contentions: 0,
+                predecessor: Predecessor::Established,
+            },
+            addresses: addresses(0..2),
+            bound: Arc::default(),
+            hold,
+            probe: Some(PROBE),
+            unproven: Arc::default(),
+            link: Some(1),
+            tracker: RouterTracker::default(),
+        }
+    }
+
+    fn follow(&mut self, millis: u64) -> Vec<AnnouncementChange> {
+        let Self { active_state, addresses, bound, hold, probe, unproven, link, tracker } = self;
+        let view = RouterView {
+            active_state: *active_state,
+            addresses,
+            bound,
+            hold: *hold,
+            probe: *probe,
+            unproven,
+            link: *link,
+        };
+        let changes = tracker.follow(&view, at(millis));
+        tracker.take_cleared();
+        changes
+    }
+}
+
+#[test]
+fn a_takeover_from_a_peer_announces_everything_without_a_question() {
+    let mut scene = Scene::new(Hold::Respond);
+    assert_eq!(scene.follow(0), [AnnouncementChange::All(addresses(0..2))]);
+    assert_eq!(scene.tracker.deadline(), None);
+    assert!(scene.tracker.answers(addresses(0..1)[0]));
+    assert_eq!(scene.follow(1), [], "rung again for nothing");
+}
+
+#[test]
+fn a_backup_neither_answers_nor_announces() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.active_state.active = false;
+    assert_eq!(scene.follow(0), []);
+    assert!(!scene.tracker.answers(addresses(0..1)[0]));
+    assert_eq!(scene.tracker.note_claim(addresses(0..1)[0], at(0)), ClaimOutcome::Irrelevant);
+}
+
+#[test]
+fn a_demotion_withdraws_and_the_next_takeover_announces_again() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.active_state.active = false;
+    assert_eq!(scene.follow(1), [AnnouncementChange::Withdraw]);
+    assert!(!scene.tracker.answers(addresses(0..1)[0]));
+    assert_eq!(scene.follow(2), []);
+    scene.active_state = ActiveState { active: true, takeover: 2, ..scene.active_state };
+    assert_eq!(scene.follow(3), [AnnouncementChange::All(addresses(0..2))]);
+}
+
+#[test]
+fn a_demotion_that_was_slept_through_is_a_takeover_all_the_same() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.active_state.takeover = 2;
+    assert_eq!(scene.follow(1), [AnnouncementChange::All(addresses(0..2))]);
+}
+
+#[test]
+fn a_first_claim_answers_and_announces_only_what_nobody_else_has() {
+    let mut scene = Scene::new(Hold::Respond);
+    let [free, taken] = [addresses(0..2)[0], addresses(0..2)[1]];
+    scene.active_state.predecessor = Predecessor::Nobody;
+    assert_eq!(scene.follow(0), [AnnouncementChange::All([].into())]);
+    assert!(!scene.tracker.answers(free));
+    assert_eq!(scene.tracker.probes(at(0), at(0), 10).len(), 2);
+    assert_eq!(scene.tracker.note_claim(taken, at(100)), ClaimOutcome::Taken);
+    assert_eq!(scene.tracker.probes(at(200), at(200), 10), [free]);
+    assert!(scene.tracker.probes(at(400), at(400), 10).is_empty());
+    let all: Arc<[IpAddr]> = [free].into();
+    assert_eq!(scene.follow(400), [AnnouncementChange::Changed { all, added: vec![free] }]);
+    assert!(scene.tracker.answers(free));
+    assert!(!scene.tracker.answers(taken));
+}
+
+#[test]
+fn a_takeover_from_a_peer_announces_what_is_proven_at_once_and_all_else_when_nobody_answers() {
+    let mut scene = Scene::new(Hold::Respond);
+    let [proven, unproven] = [addresses(0..2)[0], addresses(0..2)[1]];
+    scene.unproven = Arc::new([unproven].into());
+    assert_eq!(scene.follow(0), [AnnouncementChange::All([proven].into())]);
+    assert!(scene.tracker.probes(at(19), at(19), 10).is_empty(), "the peer has not heard of it yet");
+    assert_eq!(scene.tracker.probes(at(20), at(20), 10), [unproven]);
+    assert_eq!(scene.tracker.probes(at(220), at(220), 10), [unproven]);
+    scene.tracker.probes(at(420), at(420), 10);
+    assert_eq!(
+        scene.follow(420),
+        [AnnouncementChange::Changed { all: addresses(0..2), added: vec![unproven] }]
+    );
+}
+
+#[test]
+fn what_is_doubted_in_backup_is_not_cleared_any_more_before_the_next_takeover() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.active_state.active = false;
+    scene.follow(1);
+    scene.unproven = Arc::new(addresses(0..1).iter().copied().collect());
+    assert_eq!(scene.follow(2), []);
+    assert_eq!(scene.tracker.address_probe.cleared().collect::<Vec<_>>(), [addresses(0..2)[1]]);
+}
+
+#[test]
+fn without_a_probe_even_a_first_claim_is_at_once() {
+    let mut scene = Scene::new(Hold::Respond);
+    (scene.active_state.predecessor, scene.probe) = (Predecessor::Nobody, None);
+    assert_eq!(scene.follow(0), [AnnouncementChange::All(addresses(0..2))]);
+}
+
+#[test]
+fn an_address_added_while_active_is_asked_for_even_after_a_takeover_from_a_peer() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.addresses = addresses(0..3);
+    assert_eq!(scene.follow(10), [], "nothing to announce yet");
+    assert_eq!(scene.tracker.probes(at(10), at(10), 10), [addresses(0..3)[2]]);
+    scene.tracker.probes(at(210), at(210), 10);
+    scene.tracker.probes(at(410), at(410), 10);
+    let added = vec![addresses(0..3)[2]];
+    assert_eq!(scene.follow(410), [AnnouncementChange::Changed { all: addresses(0..3), added }]);
+}
+
+#[test]
+fn a_removed_address_is_let_go_at_once() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.addresses = addresses(1..2);
+    assert_eq!(scene.follow(1), [AnnouncementChange::Changed { all: addresses(1..2), added: Vec::new() }]);
+    assert!(!scene.tracker.answers(addresses(0..1)[0]));
+}
+
+#[test]
+fn a_bound_address_is_announced_when_it_is_in_place_and_answered_by_the_kernel() {
+    for hold in [Hold::Address, Hold::Vmac] {
+        let mut scene = Scene::new(hold);
+        let both = addresses(0..2);
+        assert_eq!(scene.follow(0), [AnnouncementChange::All([].into())]);
+        scene.bound = Arc::new([both[0]].into());
+        let first: Arc<[IpAddr]> = [both[0]].into();
+        assert_eq!(scene.follow(1), [AnnouncementChange::Changed { all: first, added: vec![both[0]] }]);
+        scene.bound = Arc::new(both.iter().copied().collect());
+        assert_eq!(
+            scene.follow(2),
+            [AnnouncementChange::Changed { all: Arc::clone(&both), added: vec![both[1]] }]
+        );
+        assert_eq!(scene.tracker.answers(both[0]), hold == Hold::Vmac);
+        assert!(scene.tracker.claims(both[0]));
+        scene.bound = Arc::default();
+        scene.follow(3);
+        assert!(!scene.tracker.answers(both[0]), "not in place");
+    }
+}
+
+#[test]
+fn a_contention_and_another_interface_announce_everything_again() {
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.active_state.contentions = 3;
+    assert_eq!(scene.follow(1), [AnnouncementChange::Again]);
+    assert_eq!(scene.follow(2), []);
+    scene.link = Some(2);
+    assert_eq!(scene.follow(3), [AnnouncementChange::All(addresses(0..2))]);
+    scene.link = None;
+    assert_eq!(scene.follow(4), [AnnouncementChange::Withdraw]);
+}

@@ -1,0 +1,281 @@
+//! The invariants, looked at after every step.
+//!
+//! | | always |
+//! |---|---|
+//! | takeover | a running Backup that has obeyed no advert for its Active_Down_Interval (after a resignation: Skew_Time) is Active. No fault excuses it. So a segment with a running router has an Active within 3·A + skew |
+//! | one Active | two Actives of one segment are one again as soon as an advert of the superior reaches the inferior: within its interval and the longest transit, counted from the last of these: both run, are Active and know their configuration; the last advert of the superior to the inferior was lost. Only lost adverts excuse more, each for one interval. So one-way faults excuse two Actives only if it is the inferior that does not hear |
+//! | active period | a node that was frozen does not trust its active period at the instant it runs again, if another took over because it was silent. Excused only if its last advert to that one was lost, or if its clock has stood still since: it cannot know |
+//! | silence | nor is it Active or has it advertised when it has read what waited and looked at its timers |
+//! | obedience | a Backup that is to preempt obeys no advert of lower priority |
+//! | storm | one input makes a router send one advert at most |
+//! | order | a router leaves the state it is in, for another |
+//! | stuck | time moves on: what is due is dealt with |
+//!
+//! "Lost" is every advert that was not handed to the receiver's router: lost by the medium, sent to a segment or a node
+//! that cannot hear, refused for its version or interval. Of an advert in both versions the version 3 copy counts if the
+//! receiver takes it. A process that is stopped loses nothing: it reads when it runs again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::router::{AdvertOutcome, Config, ReceivedAdvert, State, TransitionReason};
+use crate::units::{Interval, Priority, Time, Versions};
+
+/// Clocks of different rates agree only so far.
+const ROUNDING: Duration = Duration::from_nanos(10);
+
+/// An invariant that was broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Violation {
+    /// When it was noticed.
+    pub at: Time,
+    /// The virtual router: its index on the nodes.
+    pub router: usize,
+    /// What is wrong.
+    pub broken: BrokenInvariant,
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BrokenInvariant {
+    /// This Backup ought to be Active.
+    NoTakeover(usize),
+    /// The first ought to have made the second yield.
+    TwoActives(usize, usize),
+    /// The first, frozen for long, would still answer; the second took over because it was silent.
+    ActiveAfterTakeover(usize, usize),
+    /// The first, frozen for long, spoke before it had listened; the second took over because it was silent.
+    SpokeBeforeListening(usize, usize),
+    /// This Backup obeyed a router that it ought to preempt.
+    ObeyedInferior(usize),
+    /// This router sent several adverts at once.
+    AdvertStorm(usize),
+    /// This router left a state that it was not in, or for the same.
+    TransitionOrder(usize),
+    /// Time does not move on: a timer that is due is not dealt with, or adverts provoke each other without end.
+    Stuck,
+    /// These running nodes of one segment have not exactly one Active, but these.
+    Unsettled {
+        /// The segment's running nodes.
+        nodes: Vec<usize>,
+        /// Those of them that are Active.
+        active: Vec<usize>,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.at.since(Time::default()).as_millis();
+        write!(f, "at {millis} ms, virtual router {}: ", self.router)?;
+        match &self.broken {
+            BrokenInvariant::NoTakeover(node) => {
+                write!(f, "node {node} hears no Active and does not become one")
+            }
+            BrokenInvariant::TwoActives(superior, inferior) => {
+                write!(f, "node {inferior} stays Active although it hears the superior node {superior}")
+            }
+            BrokenInvariant::ActiveAfterTakeover(frozen, other) => {
+                write!(
+                    f,
+                    "node {frozen}, frozen until now, still counts itself Active although node {other} took over"
+                )
+            }
+            BrokenInvariant::SpokeBeforeListening(frozen, other) => {
+                write!(
+                    f,
+                    "node {frozen}, frozen until now, speaks before it listens, and node {other} took over"
+                )
+            }
+            BrokenInvariant::ObeyedInferior(node) => {
+                write!(f, "node {node} obeys an Active that it ought to preempt")
+            }
+            BrokenInvariant::AdvertStorm(node) => {
+                write!(f, "node {node} answers one input with several adverts")
+            }
+            BrokenInvariant::TransitionOrder(node) => {
+                write!(f, "node {node} left a state that it was not in, or for the same")
+            }
+            BrokenInvariant::Stuck => f.write_str("time does not move on"),
+            BrokenInvariant::Unsettled { nodes, active } => {
+                write!(f, "nodes {active:?} are Active among {nodes:?}")
+            }
+        }
+    }
+}
+
+/// What is known of one router of one node. Times of a Backup are by the node's own clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RouterRecord {
+    state: State,
+    /// Since when it runs, is Active and has its configuration; `None` if it is not Active.
+    active_since: Option<Time>,
+    /// Why it became Active, whose advert it had obeyed last, and when it became Active.
+    promoted: Option<(TransitionReason, Option<IpAddr>, Time)>,
+    /// When it last advertised.
+    advertised: Time,
+    /// Its clock has stood still since.
+    unaware: bool,
+    /// Since when it waits as Backup.
+    listening_since: Time,
+    learned: Option<Interval>,
+    resigned: Option<Time>,
+    obeyed: Option<IpAddr>,
+}
+
+impl RouterRecord {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Initialize,
+            active_since: None,
+            promoted: None,
+            advertised: Time::default(),
+            unaware: false,
+            listening_since: Time::default(),
+            learned: None,
+            resigned: None,
+            obeyed: None,
+        }
+    }
+
+    /// It runs again after a stop, and has done what was due. `now` by the simulation's time, `clock_time` by its clock.
+    pub(super) fn resumed(&mut self, now: Time, clock_time: Time) {
+        self.active_since = self.active_since.map(|_| now);
+        (self.listening_since, self.resigned) = (clock_time, None);
+    }
+
+    pub(super) fn reconfigured(&mut self, now: Time) {
+        self.active_since = self.active_since.map(|_| now);
+    }
+
+    pub(super) fn advertised(&mut self, now: Time) {
+        (self.advertised, self.unaware) = (now, false);
+    }
+
+    /// Its clock stood still.
+    pub(super) fn suspended(&mut self) {
+        self.unaware = true;
+    }
+
+    /// Whether it cannot know how long ago it advertised.
+    pub(super) fn is_unaware(&self) -> bool {
+        self.unaware
+    }
+
+    /// Its state changed; whether that was in order.
+    pub(super) fn became(
+        &mut self,
+        from: State,
+        to: State,
+        reason: TransitionReason,
+        now: Time,
+        clock_time: Time,
+    ) -> bool {
+        let in_order = from == self.state && from != to;
+        self.state = to;
+        match to {
+            State::Active => {
+                self.active_since = Some(now);
+                self.promoted = Some((reason, self.obeyed, now));
+            }
+            State::Backup | State::Initialize => {
+                self.active_since = None;
+                (self.listening_since, self.learned, self.resigned, self.obeyed) =
+                    (clock_time, None, None, None);
+            }
+        }
+        in_order
+    }
+
+    /// It dealt with an advert; whether a Backup was right to obey.
+    pub(super) fn heard(
+        &mut self,
+        heard: &ReceivedAdvert,
+        outcome: AdvertOutcome,
+        config: &Config,
+        clock_time: Time,
+    ) -> bool {
+        match (self.state, outcome) {
+            (State::Backup, AdvertOutcome::Obeyed) => {}
+            (State::Initialize | State::Active, _)
+            | (
+                State::Backup,
+                AdvertOutcome::Inferior
+                | AdvertOutcome::IntervalMismatch
+                | AdvertOutcome::Superseded
+                | AdvertOutcome::NotAPeer
+                | AdvertOutcome::OwnAddress
+                | AdvertOutcome::NotRunning,
+            ) => return true,
+        }
+        let Some(priority) = heard.priority else {
+            self.resigned = Some(clock_time);
+            return true;
+        };
+        (self.listening_since, self.resigned, self.obeyed) = (clock_time, None, Some(heard.source));
+        self.learned = match config.versions {
+            Versions::V2 => None,
+            Versions::V3 | Versions::V2AndV3 => Some(heard.interval),
+        };
+        let preempts =
+            config.priority == Priority::OWNER || (config.preempt && config.preempt_delay == Duration::ZERO);
+        priority >= config.priority || !preempts
+    }
+
+    /// Whether it is a Backup that ought to be Active at `clock_time` by its clock.
+    pub(super) fn must_take_over(&self, config: &Config, clock_time: Time) -> bool {
+        let interval = self.learned.unwrap_or(config.interval);
+        let due = match self.resigned {
+            Some(resigned) => resigned + config.versions.skew(interval, config.priority),
+            None => self.listening_since + config.versions.active_down(interval, config.priority),
+        };
+        match self.state {
+            State::Backup => clock_time > due,
+            State::Initialize | State::Active => false,
+        }
+    }
+
+    /// Whether it is Active because the router at `source` was silent after its last advert.
+    pub(super) fn replaced(&self, source: IpAddr, other: &Self) -> bool {
+        self.active_since.is_some()
+            && self.promoted.is_some_and(|(reason, obeyed, at)| {
+                reason == TransitionReason::ActiveSilent && obeyed == Some(source) && at > other.advertised
+            })
+    }
+
+    /// Whether it advertised at this instant.
+    pub(super) fn spoke_at(&self, now: Time) -> bool {
+        self.advertised == now
+    }
+}
+
+/// When an advert to a node was last lost, by virtual router, sender and receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LostAdverts(BTreeMap<(usize, usize, usize), Time>);
+
+impl LostAdverts {
+    pub(super) fn note(&mut self, router: usize, from: usize, to: usize, now: Time) {
+        self.0.insert((router, from, to), now);
+    }
+
+    /// Until when `superior` and `inferior` may both be Active, if adverts come every `interval` and take `slowest`.
+    pub(super) fn excuse(
+        &self,
+        (router, superior, inferior): (usize, usize, usize),
+        record: [&RouterRecord; 2],
+        interval: Duration,
+        slowest: Duration,
+    ) -> Time {
+        let together = record.iter().filter_map(|record| record.active_since).max().unwrap_or_default();
+        let lost = self.0.get(&(router, superior, inferior)).copied().unwrap_or_default();
+        together.max(lost) + interval + slowest + ROUNDING
+    }
+
+    /// Whether the last advert of `from`, as `record`, was lost on the way to `to`.
+    pub(super) fn lost_last(&self, router: usize, from: usize, to: usize, record: &RouterRecord) -> bool {
+        self.0.get(&(router, from, to)).is_some_and(|lost| *lost >= record.advertised)
+    }
+}
