@@ -20,6 +20,10 @@ pub(crate) const DELETE_FAILED_MESSAGE: &str = "Error deleting load balancer:";
 pub(crate) const UPDATE_FAILED: &str = "UpdateLoadBalancerFailed";
 pub(crate) const UPDATE_FAILED_MESSAGE: &str = "Error updating load balancer with new hosts";
 
+/// Reasons of the events on Services, as upstream's service controller has them.
+pub const EVENT_REASONS: [&str; 9] =
+    [ENSURING, ENSURED, DELETING, DELETED, UNAVAILABLE, UPDATED, SYNC_FAILED, DELETE_FAILED, UPDATE_FAILED];
+
 /// What failed (service-contract S-12, S-13, S-15).
 pub(crate) const CHECK_EXISTS: &str = "failed to check if load balancer exists before cleanup";
 pub(crate) const DELETE: &str = "failed to delete load balancer";

@@ -42,6 +42,7 @@ use std::sync::Arc;
 use kube::Client;
 
 pub use helpers::{default_load_balancer_name, keeps_traffic_local, needs_health_check};
+pub use messages::EVENT_REASONS;
 pub use nodes::{LABEL_EXCLUDE, TAINT_TO_BE_DELETED, is_excluded, is_stable, stable_node_set};
 pub use select::is_reconciled;
 pub use source_ranges::{ANNOTATION_SOURCE_RANGES, RangesPlace, SourceRanges, SourceRangesError};

@@ -1,6 +1,5 @@
 //! The committed custom resource definitions against the Rust types.
 
-mod documents;
 #[path = "../../examples/crds/render.rs"]
 mod render;
 

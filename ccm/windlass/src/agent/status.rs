@@ -6,10 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_api::{
-    CONDITION_ANNOUNCED, REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED,
-    REASON_UNGUARDED, VirtualIP, VirtualRouter,
-};
+use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualRouter, announced};
 use windlass_ccm::conditions::DesiredCondition;
 use windlass_engine::RouterKey;
 
@@ -20,11 +17,6 @@ use super::network::mac;
 
 #[cfg(test)]
 mod tests;
-
-/// Reason of the condition `Announced` while it is true.
-const REASON_ACTIVE: &str = "Active";
-/// Reason of the condition `Announced` after the address was put into quarantine.
-const REASON_QUARANTINED: &str = "Quarantined";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -317,12 +309,12 @@ enum Finding<'a> {
 impl Finding<'_> {
     const fn reason(self) -> &'static str {
         match self {
-            Self::Announced(_) => REASON_ACTIVE,
-            Self::Taken { .. } => REASON_ADDRESS_TAKEN,
-            Self::Unguarded { .. } => REASON_UNGUARDED,
-            Self::Refused { .. } => REASON_ADDRESS_REFUSED,
-            Self::Stopped => REASON_AGENT_STOPPED,
-            Self::Quarantined => REASON_QUARANTINED,
+            Self::Announced(_) => announced::ACTIVE,
+            Self::Taken { .. } => announced::ADDRESS_TAKEN,
+            Self::Unguarded { .. } => announced::UNGUARDED,
+            Self::Refused { .. } => announced::ADDRESS_REFUSED,
+            Self::Stopped => announced::AGENT_STOPPED,
+            Self::Quarantined => announced::QUARANTINED,
         }
     }
 

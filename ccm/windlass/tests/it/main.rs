@@ -7,6 +7,8 @@ mod agent;
 #[cfg(test)]
 mod convert;
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod image;
 #[cfg(test)]
 mod refusals;

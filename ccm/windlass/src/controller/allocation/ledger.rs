@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use windlass_api::{Quarantine, QuarantineReason, REASON_AGENT_STOPPED, ServiceRef, VirtualIP};
+use windlass_api::{Quarantine, QuarantineReason, ServiceRef, VirtualIP, announced};
 use windlass_ipam::{
     Adopted, AllocateError, Allocator, Counts, Family, Plan, Pool, QuarantineCause, Quarantined, Request,
     Terms,
@@ -354,7 +354,7 @@ impl Ledger {
         self.edit(vip.spec.address, now, terms, |entry| {
             entry.observe(new, keep);
             let was_announced = |condition: &Condition| {
-                condition.status == "True" || condition.reason == REASON_AGENT_STOPPED
+                condition.status == "True" || condition.reason == announced::AGENT_STOPPED
             };
             let is_used = vip.announced().is_some_and(was_announced);
             entry.was_in_use |= is_used && vip.spec.quarantine.is_none();

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use windlass_api::VirtualIPPool;
+use windlass_api::{VirtualIPPool, pool_ready};
 use windlass_ipam::{AddressSet, Pool, PoolRefusal, Requester};
 
 pub(crate) use announceability::{Announceability, announceability};
@@ -52,17 +52,17 @@ impl Reason {
     /// As conditions have it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Self::InvalidAddresses => "InvalidAddresses",
-            Self::InvalidExclusion => "InvalidExclusion",
-            Self::InvalidSelector => "InvalidSelector",
-            Self::Overlap => "Overlap",
-            Self::NodeAddress => "NodeAddress",
-            Self::SubnetAddress => "SubnetAddress",
-            Self::PodCidr => "PodCIDR",
-            Self::ServiceCidr => "ServiceCIDR",
-            Self::ExternalIp => "ExternalIP",
-            Self::UnknownValue => "UnknownValue",
-            Self::DuplicateAddresses => "DuplicateAddresses",
+            Self::InvalidAddresses => pool_ready::INVALID_ADDRESSES,
+            Self::InvalidExclusion => pool_ready::INVALID_EXCLUSION,
+            Self::InvalidSelector => pool_ready::INVALID_SELECTOR,
+            Self::Overlap => pool_ready::OVERLAP,
+            Self::NodeAddress => pool_ready::NODE_ADDRESS,
+            Self::SubnetAddress => pool_ready::SUBNET_ADDRESS,
+            Self::PodCidr => pool_ready::POD_CIDR,
+            Self::ServiceCidr => pool_ready::SERVICE_CIDR,
+            Self::ExternalIp => pool_ready::EXTERNAL_IP,
+            Self::UnknownValue => pool_ready::UNKNOWN_VALUE,
+            Self::DuplicateAddresses => pool_ready::DUPLICATE_ADDRESSES,
         }
     }
 

@@ -14,7 +14,7 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Node, Service};
 use kube::api::Api;
 use kube::{Client, Resource as _};
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_allocated};
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, ServiceRef, VirtualIP, address_allocated, event};
 use windlass_ccm::events::{EventSink, EventType};
 use windlass_ccm::lenient::Lenient;
 use windlass_ccm::{Ensured, LoadBalancer, ProviderError, ServiceKey};
@@ -32,9 +32,6 @@ use crate::controller::state::shared::SharedState;
 const NOT_READY: Duration = Duration::from_millis(200);
 /// Steps of one call for one Service: more than two controllers that race for all its addresses ever need.
 pub(crate) const MAX_STEPS: usize = 64;
-/// Reasons of the events for an address that moves.
-const MOVING: &str = "AddressMoving";
-const MOVED: &str = "AddressMoved";
 
 /// Load balancers and machines without a cloud.
 pub(crate) struct Provider {
@@ -294,7 +291,7 @@ impl Provider {
                 if let Some((old, why)) = replaces.filter(|_| makes) {
                     let message =
                         format!("{why}: moving to {address}; {old} is withdrawn once {address} is announced");
-                    self.send_event(service, MOVING, message);
+                    self.send_event(service, event::ADDRESS_MOVING, message);
                 }
                 Ok(None)
             }
@@ -313,7 +310,7 @@ impl Provider {
                     self.withdraw(holder, address).await?;
                 }
                 if let Some(message) = moved {
-                    self.send_event(service, MOVED, message);
+                    self.send_event(service, event::ADDRESS_MOVED, message);
                 }
                 result.map(Some)
             }

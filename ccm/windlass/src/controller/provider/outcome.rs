@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
-use windlass_api::{
-    REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_AGENT_STOPPED, REASON_UNGUARDED, VirtualIP,
-    address_allocated,
-};
+use windlass_api::{VirtualIP, address_allocated, announced};
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 
@@ -64,10 +61,12 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
     }
     let condition = vip.announced().filter(|_| vip.spec.quarantine.is_none());
     match condition.map(|known| (known.reason.as_str(), known.message.clone())) {
-        Some((REASON_ADDRESS_TAKEN, message)) if !used => Announcement::Taken { message },
-        Some((REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED, message)) => blocked(message),
+        Some((announced::ADDRESS_TAKEN, message)) if !used => Announcement::Taken { message },
+        Some((announced::ADDRESS_TAKEN | announced::ADDRESS_REFUSED | announced::UNGUARDED, message)) => {
+            blocked(message)
+        }
         // An update of the agent, most of the time.
-        Some((REASON_AGENT_STOPPED, message)) => pending(message),
+        Some((announced::AGENT_STOPPED, message)) => pending(message),
         Some(_) | None => pending(match &vip.spec.virtual_router {
             Some(router) => format!("waiting for a node of virtual router {router} to announce {address}"),
             None => format!("waiting for a virtual router for {address}"),

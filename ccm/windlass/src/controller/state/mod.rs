@@ -13,9 +13,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use windlass_api::{
-    REASON_ADDRESS_REFUSED, REASON_ADDRESS_TAKEN, REASON_UNGUARDED, ServiceRef, VirtualIP, virtual_ip_name,
-};
+use windlass_api::{ServiceRef, VirtualIP, announced, virtual_ip_name};
 use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
@@ -170,7 +168,10 @@ impl VipSummary {
 
     fn of(vip: &VirtualIP) -> Self {
         let is_blocking = |one: &&Condition| {
-            matches!(one.reason.as_str(), REASON_ADDRESS_TAKEN | REASON_ADDRESS_REFUSED | REASON_UNGUARDED)
+            matches!(
+                one.reason.as_str(),
+                announced::ADDRESS_TAKEN | announced::ADDRESS_REFUSED | announced::UNGUARDED
+            )
         };
         Self {
             announced: vip.is_announced(),

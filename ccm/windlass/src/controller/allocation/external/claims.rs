@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
-use windlass_api::ServiceRef;
+use windlass_api::{ServiceRef, event};
 use windlass_ccm::events::EventType;
 use windlass_ipam::{Acquisition, PlannedAddress, QuarantineCause};
 
-use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, REFUSED, decide};
+use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, decide};
 use super::external_ips;
 use crate::controller::allocation::ledger::ClaimAction;
 
@@ -37,7 +37,13 @@ impl Provider {
             state.external_ip_steps()
         };
         for (service, message, may_be_reported) in steps.rejected {
-            self.events.send_once(service, EventType::Warning, REFUSED, message, may_be_reported);
+            self.events.send_once(
+                service,
+                EventType::Warning,
+                event::EXTERNAL_IP_REFUSED,
+                message,
+                may_be_reported,
+            );
         }
         steps.claims
     }

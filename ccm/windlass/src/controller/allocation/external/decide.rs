@@ -10,9 +10,6 @@ use windlass_ipam::{Requester, Terms};
 use super::external_ips;
 use crate::controller::allocation::pools::ReviewedPool;
 
-/// Reason of the event for a rejected external IP.
-pub(super) const REFUSED: &str = "ExternalIPRefused";
-
 /// Whether the Service wants `address` as an external IP and may have it: what it holds for this reason it keeps as long as
 /// this is so.
 pub(crate) fn wants_external(

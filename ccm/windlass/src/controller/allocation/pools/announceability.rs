@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
+use windlass_api::pool_announceable;
 use windlass_ipam::{AddressSet, Family};
 
-use super::status::{
-    REASON_ALL_ANNOUNCEABLE, REASON_NO_INTERFACE, REASON_NO_SEGMENT, REASON_PARTLY_ANNOUNCEABLE,
-};
 use super::{NAMED, ReviewedPool, list, shortened};
 use crate::controller::placement::plan::Segments;
 
@@ -47,14 +45,15 @@ pub(crate) fn announceability(reviewed: &ReviewedPool, segments: &Segments) -> A
     let nodes = named(at.iter().flat_map(|net| segments.candidates(*net, interface)).map(|one| &*one.node));
     let missing: Vec<_> = families.filter(|family| found.count(*family) < given.count(*family)).collect();
     let (reason, why) = match (missing.as_slice(), interface) {
-        ([], _) => (REASON_ALL_ANNOUNCEABLE, String::new()),
+        ([], _) => (pool_announceable::ALL, String::new()),
         (missing, Some(interface))
             if !missing.iter().any(|family| has_subnet(segments, *family, interface)) =>
         {
-            (REASON_NO_INTERFACE, on_no_interface(missing, interface))
+            (pool_announceable::NO_INTERFACE, on_no_interface(missing, interface))
         }
         (missing, _) => {
-            let reason = if found.is_empty() { REASON_NO_SEGMENT } else { REASON_PARTLY_ANNOUNCEABLE };
+            let reason =
+                if found.is_empty() { pool_announceable::NO_SEGMENT } else { pool_announceable::PARTLY };
             (reason, in_no_subnet(missing, segments, interface, &given, &found))
         }
     };

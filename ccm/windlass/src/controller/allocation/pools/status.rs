@@ -6,7 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
-    CONDITION_READY, NodeNetwork, QuarantineReason, REASON_ADDRESS_TAKEN, VirtualIP, VirtualIPPoolStatus,
+    CONDITION_READY, NodeNetwork, QuarantineReason, REASON_OUTSIDE_POOLS, VirtualIP, VirtualIPPoolStatus,
+    announced, pool_ready,
 };
 use windlass_ccm::conditions::DesiredCondition;
 use windlass_ipam::{Counts, Family};
@@ -14,18 +15,6 @@ use windlass_ipam::{Counts, Family};
 use super::{Announceability, NAMED, ReviewedPool, list};
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::stores::Stores;
-
-/// Reasons of `Ready` besides those of [`Reason`](super::Reason).
-const REASON_USABLE: &str = "Usable";
-const REASON_DISABLED: &str = "Disabled";
-const REASON_NO_ADDRESSES: &str = "NoAddresses";
-/// Reasons of the condition `Announceable`.
-pub(super) const REASON_ALL_ANNOUNCEABLE: &str = "AllAnnounceable";
-pub(super) const REASON_PARTLY_ANNOUNCEABLE: &str = "PartlyAnnounceable";
-pub(super) const REASON_NO_SEGMENT: &str = "NoSegment";
-pub(super) const REASON_NO_INTERFACE: &str = "NoInterface";
-/// Reason of the condition `AddressesKept`.
-const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 
 /// What VIPs and nodes show of one pool's addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -139,7 +128,7 @@ pub(crate) fn status(
             "another station of the LAN has {}: take it off the address, or exclude the address from the pool",
             some(&findings.conflicts)
         );
-        (true, REASON_ADDRESS_TAKEN, message)
+        (true, announced::ADDRESS_TAKEN, message)
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
     VirtualIPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
@@ -157,15 +146,15 @@ fn ready(reviewed: &ReviewedPool) -> (bool, &'static str, String) {
         Some(first) => (false, first.reason.as_str(), messages.join("; ")),
         None if reviewed.pool.policy.disabled => (
             true,
-            REASON_DISABLED,
+            pool_ready::DISABLED,
             "spec.disabled: it gives nothing new, and its Services keep their addresses".to_owned(),
         ),
         None if reviewed.pool.addresses.is_empty() => (
             false,
-            REASON_NO_ADDRESSES,
+            pool_ready::NO_ADDRESSES,
             "spec.exclude leaves out every address of spec.addresses: add addresses, or exclude fewer"
                 .to_owned(),
         ),
-        None => (true, REASON_USABLE, "every address can be given".to_owned()),
+        None => (true, pool_ready::USABLE, "every address can be given".to_owned()),
     }
 }

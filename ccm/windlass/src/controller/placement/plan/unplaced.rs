@@ -4,13 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use windlass_api::VirtualIP;
-
-const REASON_SEGMENT: &str = "NoSegment";
-const REASON_INTERFACE: &str = "NoInterface";
-const REASON_SUBNET: &str = "NoSubnet";
-const REASON_LINK_LOCAL: &str = "NoLinkLocalAddress";
-const REASON_VRID: &str = "NoVRID";
+use windlass_api::{VirtualIP, announced};
 
 /// What a VIP lacks for a virtual router to carry it, in words for its condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,17 +42,22 @@ pub(crate) enum Unplaced {
 
 impl Unplaced {
     /// Every reason that it gives.
-    pub(crate) const REASONS: [&str; 5] =
-        [REASON_SEGMENT, REASON_INTERFACE, REASON_SUBNET, REASON_LINK_LOCAL, REASON_VRID];
+    pub(crate) const REASONS: [&str; 5] = [
+        announced::NO_SEGMENT,
+        announced::NO_INTERFACE,
+        announced::NO_SUBNET,
+        announced::NO_LINK_LOCAL_ADDRESS,
+        announced::NO_VRID,
+    ];
 
     /// Reason for a condition.
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
-            Self::Segment { .. } => REASON_SEGMENT,
-            Self::Interface { .. } => REASON_INTERFACE,
-            Self::HostRoutes { .. } => REASON_SUBNET,
-            Self::LinkLocal { .. } => REASON_LINK_LOCAL,
-            Self::Vrid { .. } => REASON_VRID,
+            Self::Segment { .. } => announced::NO_SEGMENT,
+            Self::Interface { .. } => announced::NO_INTERFACE,
+            Self::HostRoutes { .. } => announced::NO_SUBNET,
+            Self::LinkLocal { .. } => announced::NO_LINK_LOCAL_ADDRESS,
+            Self::Vrid { .. } => announced::NO_VRID,
         }
     }
 }

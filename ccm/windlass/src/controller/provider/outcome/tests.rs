@@ -43,7 +43,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
         || [Announcement::Blocked { message: told() }, Announcement::ShownBlocked { message: told() }];
     let mut silent = vip(on, "False", "Active");
     silent.status = None;
-    let mut resting = vip(on, "False", REASON_UNGUARDED);
+    let mut resting = vip(on, "False", announced::UNGUARDED);
     resting.spec.quarantine =
         serde_json::from_value(json!({ "reason": "Released", "until": "2026-01-01T00:00:00Z" }))
             .expect("a quarantine");
@@ -54,14 +54,14 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
         ("released, and back", Some(vip(on, "False", "Quarantined")), on_its_way(waits())),
         ("still in quarantine", Some(resting), on_its_way(waits())),
         ("placed again", Some(vip(on, "False", "NoSegment")), on_its_way(waits())),
-        ("of a stopped agent", Some(vip(on, "False", REASON_AGENT_STOPPED)), on_its_way(told())),
+        ("of a stopped agent", Some(vip(on, "False", announced::AGENT_STOPPED)), on_its_way(told())),
         (
             "announced until its router was taken away",
             Some(vip(None, "True", "Active")),
             on_its_way(format!("waiting for a virtual router for {V4}")),
         ),
-        ("that nobody can guard", Some(vip(on, "False", REASON_UNGUARDED)), blocked()),
-        ("of a node's kernel", Some(vip(on, "False", REASON_ADDRESS_REFUSED)), blocked()),
+        ("that nobody can guard", Some(vip(on, "False", announced::UNGUARDED)), blocked()),
+        ("of a node's kernel", Some(vip(on, "False", announced::ADDRESS_REFUSED)), blocked()),
         ("in no subnet", Some(vip(None, "False", "NoSegment")), blocked()),
         ("on no interface", Some(vip(None, "False", "NoInterface")), blocked()),
         ("of single addresses", Some(vip(None, "False", "NoSubnet")), blocked()),
@@ -69,7 +69,7 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
         ("without a VRID", Some(vip(None, "False", "NoVRID")), blocked()),
         (
             "of another station",
-            Some(vip(on, "False", REASON_ADDRESS_TAKEN)),
+            Some(vip(on, "False", announced::ADDRESS_TAKEN)),
             [Announcement::Taken { message: told() }, Announcement::ShownBlocked { message: told() }],
         ),
     ];

@@ -15,16 +15,13 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 use kube::{Resource as _, ResourceExt as _};
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, ServiceRef};
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, ServiceRef, event};
 use windlass_ccm::events::EventType;
 use windlass_ccm::{Ensured, ProviderError, conditions};
 
 use super::writer::Writer;
 use crate::controller::provider::load_balancer::Provider;
 use crate::controller::provider::outcome::foreign;
-
-/// Reason of the event for removed entries.
-const REMOVED: &str = "ForeignIngressRemoved";
 
 /// Whether the Service is of our class: no other controller has a say.
 pub(super) fn is_ours_alone(service: &Service) -> bool {
@@ -111,7 +108,12 @@ impl Provider {
         if !is_conflict_ongoing {
             let message = removal_message(&entries, writer.as_ref(), ours_alone);
             tracing::info!(service = %holder, message, "status");
-            self.events.send(service.object_ref(&()), EventType::Normal, REMOVED, message);
+            self.events.send(
+                service.object_ref(&()),
+                EventType::Normal,
+                event::FOREIGN_INGRESS_REMOVED,
+                message,
+            );
         }
         Ok(answer)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use kube::{Resource as _, ResourceExt as _};
-use windlass_api::ServiceRef;
+use windlass_api::{ServiceRef, event};
 use windlass_ccm::events::EventType;
 use windlass_ccm::lenient::{Lenient, read};
 
@@ -15,9 +15,6 @@ use super::writer::Writer;
 use crate::controller::allocation::request::owner;
 use crate::controller::provider::load_balancer::Provider;
 use crate::controller::stores::call::{CallFailed, call};
-
-/// Reason of the event.
-const CONTESTED: &str = "StatusContested";
 
 impl Provider {
     /// After what time the Service's status is to be corrected, because somebody else has written it. `None`: nobody has, or a
@@ -55,7 +52,7 @@ impl Provider {
              5 minutes. Stop that controller, or let one of them serve the Service by spec.loadBalancerClass"
         );
         tracing::warn!(service = %holder, %who, "the status is written by two controllers");
-        self.events.send(service.object_ref(&()), EventType::Warning, CONTESTED, message);
+        self.events.send(service.object_ref(&()), EventType::Warning, event::STATUS_CONTESTED, message);
     }
 
     /// The Service as the API server has it, with what is not kept here: who wrote it.

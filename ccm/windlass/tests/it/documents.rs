@@ -7,7 +7,12 @@ use std::path::{Path, PathBuf};
 
 use kube::CustomResourceExt as _;
 use serde_json::Value;
-use windlass_api::VirtualIPPool;
+use windlass_api::{
+    CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS,
+    SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VirtualIPPool,
+    address_allocated, announced, event, pool_announceable, pool_ready,
+};
+use windlass_ccm::service::EVENT_REASONS;
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
@@ -19,27 +24,9 @@ fn set(words: impl IntoIterator<Item = impl Into<String>>) -> BTreeSet<String> {
     words.into_iter().map(Into::into).collect()
 }
 
-/// The text constants of a Rust file whose names satisfy `is_meant`.
-fn constants(source: &str, is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let lines = source.lines().filter_map(|line| line.trim_start().split_once("const "));
-    let named = lines.filter_map(|(_, rest)| rest.split_once(": &str = \""));
-    set(named.filter(|(name, _)| is_meant(name)).filter_map(|(_, value)| value.strip_suffix("\";")))
-}
-
-/// Texts that the arms of a `match` give: `Self::Overlap => "Overlap",`.
-fn arms(source: &str) -> BTreeSet<String> {
-    let values = source.lines().filter_map(|line| line.trim().strip_prefix("Self::")?.split_once("=> \""));
-    set(values.filter_map(|(_, value)| value.strip_suffix("\",")))
-}
-
-/// The texts of a Rust file that look like the reason of a condition: one word in CamelCase.
-fn reasons_in(source: &str) -> BTreeSet<String> {
-    let is_reason = |text: &&str| {
-        text.starts_with(|c: char| c.is_ascii_uppercase())
-            && text.len() > 2
-            && text.chars().all(|c| c.is_ascii_alphanumeric())
-    };
-    set(source.split('"').skip(1).step_by(2).filter(is_reason))
+/// All of these lists.
+fn all(lists: &[&[&str]]) -> BTreeSet<String> {
+    set(lists.iter().copied().flatten().copied())
 }
 
 /// What is between backquotes, outside of fenced blocks.
@@ -127,76 +114,36 @@ fn the_example_of_a_pool_with_a_policy_has_every_field_but_those_that_need_a_rea
 
 #[test]
 fn every_annotation_and_condition_of_ours_is_on_the_pages_and_those_on_the_pages_exist() {
-    let source = read("ccm/api/src/lib.rs");
-    let mut known = constants(&source, |name| {
-        name.starts_with("ANNOTATION_")
-            || name == "CONDITION_ADDRESS_ALLOCATED"
-            || name == "LOAD_BALANCER_CLASS"
-    });
-    assert!(known.len() >= 8, "{known:?}");
     let pages = ["docs/pools.md", "docs/services.md", "docs/external-ips.md", "README.md"].map(read);
-    known.insert("windlass.dev/v1alpha1".to_owned());
+    let others = [CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, "windlass.dev/v1alpha1"];
+    let known = all(&[SERVICE_ANNOTATIONS, VIRTUAL_IP_ANNOTATIONS, &others]);
     assert_eq!(ours(&pages.each_ref().map(String::as_str)), known);
-    let services =
-        constants(&source, |name| name.starts_with("ANNOTATION_") && name != "ANNOTATION_ALLOW_MOVE");
-    assert_eq!(column(&read("docs/services.md"), "annotation", 1), services);
+    assert_eq!(column(&read("docs/services.md"), "annotation", 1), set(SERVICE_ANNOTATIONS.iter().copied()));
 }
 
 #[test]
 fn the_pages_have_every_reason_of_every_condition_and_no_other() {
-    let services = read("docs/services.md");
-    let reasons = constants(&read("ccm/api/src/address_allocated.rs"), |_| true);
-    assert_eq!(column(&services, "status", 2), reasons);
+    let (services, pools) = (read("docs/services.md"), read("docs/pools.md"));
+    assert_eq!(column(&services, "status", 2), all(&[address_allocated::ALL]));
 
-    let page = read("docs/pools.md");
-    let review = read("ccm/windlass/src/controller/allocation/pools.rs");
-    let ready =
-        review.split("fn as_str(").nth(1).and_then(|rest| rest.split("\n    }\n").next()).expect("as_str");
-    // What the review does not know of is among the words of the status, all of them constants.
-    let status = read("ccm/windlass/src/controller/allocation/pools/status.rs");
-    let words = constants(&status, |name| name.starts_with("REASON_"));
-    assert_eq!(reasons_in(&status), words);
-    let mut known = arms(ready);
-    known.extend(words);
-    known.insert("AddressTaken".to_owned());
-    let mut written = set(["Usable", "Disabled", "AllAnnounceable"]);
-    assert!(spans(&page).is_superset(&written));
-    written.append(&mut column(&page, "reason of `Ready` = `False`", 1));
-    written.append(&mut column(&page, "condition", 2));
-    assert_eq!(written, known);
-    let conditions = constants(&read("ccm/api/src/lib.rs"), |name| name.starts_with("CONDITION_"));
-    for condition in conditions {
-        assert!(spans(&page).contains(&condition) || spans(&services).contains(&condition), "{condition}");
-    }
+    assert_eq!(column(&pools, "reason of `Ready` = `False`", 1), all(&[pool_ready::FAULTS]));
+    let of_others = [REASON_OUTSIDE_POOLS, announced::ADDRESS_TAKEN];
+    assert_eq!(column(&pools, "condition", 2), all(&[pool_announceable::FAULTS, &of_others]));
+    let of_announced = all(&[announced::FAULTS, &[announced::QUARANTINED]]);
+    assert_eq!(column(&pools, "reason", 1), of_announced);
+    let of_true =
+        all(&[&[pool_ready::USABLE, pool_ready::DISABLED, pool_announceable::ALL, announced::ACTIVE]]);
+    assert!(spans(&pools).is_superset(&of_true));
 
-    let reasons = |path| constants(&read(path), |name| name.starts_with("REASON_"));
-    let agent = reasons("ccm/windlass/src/agent/status.rs");
-    let mut announced = reasons("ccm/windlass/src/controller/placement/plan/unplaced.rs");
-    announced.extend(agent.into_iter().filter(|reason| reason != "Active"));
-    announced.extend(reasons("ccm/api/src/lib.rs"));
-    assert_eq!(column(&page, "reason", 1), announced);
+    let spans: BTreeSet<String> = spans(&pools).union(&spans(&services)).cloned().collect();
+    assert!(spans.is_superset(&all(&[SERVICE_CONDITIONS, VIRTUAL_IP_CONDITIONS, POOL_CONDITIONS])));
 }
 
 #[test]
 fn the_page_has_every_event_of_a_service_and_no_other() {
+    let mut events = all(&[&EVENT_REASONS, event::ALL]);
     // Windlass' load balancers do not depend on the nodes, so that it never tells of an update to them.
-    let is_reason = |name: &str| !name.ends_with("_MESSAGE") && !["UPDATED", "UPDATE_FAILED"].contains(&name);
-    let words = read("ccm/src/service/messages.rs");
-    let mut events = constants(&words, is_reason);
-    events.retain(|event| !event.contains(' '));
-    let provider = read("ccm/windlass/src/controller/provider/load_balancer.rs");
-    events.extend(constants(&provider, |name| ["MOVING", "MOVED"].contains(&name)));
-    events.extend(constants(&read("ccm/windlass/src/controller/allocation/external/decide.rs"), |name| {
-        name == "REFUSED"
-    }));
-    events
-        .extend(constants(&read("ccm/windlass/src/controller/provider/status_conflict/report.rs"), |name| {
-            name == "CONTESTED"
-        }));
-    events.extend(constants(
-        &read("ccm/windlass/src/controller/provider/status_conflict/leftovers.rs"),
-        |name| name == "REMOVED",
-    ));
+    events.retain(|event| !["UpdatedLoadBalancer", "UpdateLoadBalancerFailed"].contains(&event.as_str()));
     assert_eq!(column(&read("docs/services.md"), "event", 1), events);
 }
 
@@ -220,44 +167,6 @@ fn every_resource_that_the_roles_name_is_on_the_page() {
             .collect::<BTreeSet<_>>(),
         resources
     );
-}
-
-/// The Rust files in a folder of the repository, tests left out, as one text.
-fn sources(folder: &str) -> String {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)];
-    let mut text = String::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("readable").path();
-            let is_test = path.file_stem().is_some_and(|stem| stem == "tests");
-            if path.is_dir() && !is_test {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
-                text += &fs::read_to_string(path).expect("Rust is text");
-            }
-        }
-    }
-    text
-}
-
-#[test]
-fn every_metric_is_on_the_page_and_every_metric_on_the_page_exists() {
-    let sources = sources("ccm/src") + &sources("ccm/windlass/src");
-    let is_metric = |text: &&str| {
-        let prefixes = [
-            "windlass_",
-            "workqueue_",
-            "service_controller_",
-            "node_controller_",
-            "leader_election_",
-            "rest_client_",
-            "running_managed_",
-        ];
-        prefixes.iter().any(|one| text.starts_with(one))
-            && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-    };
-    let known = set(sources.split('"').filter(is_metric));
-    assert_eq!(column(&read("docs/metrics.md"), "metric", 1), known);
 }
 
 /// Targets of the links of a page that are files.
@@ -312,8 +221,5 @@ fn what_is_missing_is_noticed() {
         ours(&["a `windlass.dev/pool: x`, windlass.dev/b."]),
         set(["windlass.dev/pool", "windlass.dev/b"])
     );
-    assert_eq!(constants("pub const A: &str = \"x\";\n    const B: u8 = 1;", |_| true), set(["x"]));
-    assert_eq!(arms("Self::A { .. } => \"x\",\n Self::B => y,"), set(["x"]));
-    assert_eq!(reasons_in("(true, \"Some\", x) \"two words\" Not \"a\""), set(["Some"]));
     assert_eq!(anchor("## Why a `VirtualIP`, now"), "why-a-virtualip-now");
 }

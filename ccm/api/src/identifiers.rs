@@ -1,0 +1,208 @@
+//! Texts that users, their scripts and their alerts depend on: annotations, conditions, reasons and events. Each list names
+//! all of its kind, so that no page of `docs/` can miss one.
+
+/// Declares text constants, and the list of all of them.
+macro_rules! identifiers {
+    ($(#[$about:meta])* $all:ident: $($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
+        $($(#[$doc])* pub const $name: &str = $text;)+
+        $(#[$about])*
+        pub const $all: &[&str] = &[$($name),+];
+    };
+}
+
+/// `spec.loadBalancerClass` of Services that Windlass always serves.
+pub const LOAD_BALANCER_CLASS: &str = "windlass.dev/windlass";
+
+identifiers! {
+    /// Annotations of a Service.
+    SERVICE_ANNOTATIONS:
+    /// The addresses that the Service wants, as `192.0.2.10` or `192.0.2.10, 2001:db8::10`. As `spec.loadBalancerIP`, which
+    /// Kubernetes has deprecated; both may be set if they agree.
+    ANNOTATION_ADDRESSES = "windlass.dev/addresses";
+    /// The `VirtualIPPool` that the Service's addresses must come from.
+    ANNOTATION_POOL = "windlass.dev/pool";
+    /// How many addresses of each of its families the Service wants, `"1"` to `"8"`. They are kept on different nodes as
+    /// far as there are nodes.
+    ANNOTATION_ADDRESS_COUNT = "windlass.dev/address-count";
+    /// The Service may share its address with Services that have the same key and other ports.
+    ANNOTATION_SHARING_KEY = "windlass.dev/sharing-key";
+    /// Other namespaces, as `a, b`, whose Services may share the Service's address. Both sides must name each other.
+    ANNOTATION_SHARE_WITH = "windlass.dev/share-with";
+}
+
+identifiers! {
+    /// Annotations of a `VirtualIP`.
+    VIRTUAL_IP_ANNOTATIONS:
+    /// With the value `"true"`: its Services may be given another address although its pool does not say
+    /// `onRemoval: Move`, once no pool holds it any more.
+    ANNOTATION_ALLOW_MOVE = "windlass.dev/allow-move";
+}
+
+identifiers! {
+    /// Conditions of a Service.
+    SERVICE_CONDITIONS:
+    /// `True` while clients reach the Service at every address that its status shows, as far as the controller knows; with
+    /// a reason of [`address_allocated`].
+    CONDITION_ADDRESS_ALLOCATED = "windlass.dev/AddressAllocated";
+}
+
+identifiers! {
+    /// Conditions of a [`VirtualIP`](crate::VirtualIP).
+    VIRTUAL_IP_CONDITIONS:
+    /// `True` while some node answers for the address; with a reason of [`announced`].
+    CONDITION_ANNOUNCED = "Announced";
+}
+
+identifiers! {
+    /// Conditions of a [`VirtualIPPool`](crate::VirtualIPPool).
+    POOL_CONDITIONS:
+    /// `False` when part of it is not used; with a reason of [`pool_ready`].
+    CONDITION_READY = "Ready";
+    /// Whether some node can announce each address that it gives, with the share, the nodes and, if not, the remedy; with a
+    /// reason of [`pool_announceable`]. There is none before an agent has reported its node's network.
+    CONDITION_ANNOUNCEABLE = "Announceable";
+    /// `True` while Services keep addresses that were given from it and that no pool holds any more.
+    CONDITION_ADDRESSES_KEPT = "AddressesKept";
+    /// `True` while another station of the LAN has addresses of it.
+    CONDITION_ADDRESS_CONFLICT = "AddressConflict";
+}
+
+/// Reasons of a Service's [`CONDITION_ADDRESS_ALLOCATED`].
+///
+/// `True`: its status shows one address or more, and each is announced as far as the controller knows; it may want more.
+/// `False`: none is shown, or one that is shown is not announced, or the Service asks for what it cannot have.
+pub mod address_allocated {
+    identifiers! {
+        /// All of them.
+        ALL:
+        /// `True`: it has every address it asks for.
+        ALLOCATED = "Allocated";
+        /// `False`: no address is announced, or one that the status shows is not. `True`: all that are shown are, and a further one
+        /// that it asks for is not.
+        NOT_ANNOUNCED = "NotAnnounced";
+        /// `True`: it keeps an address that no pool holds any more.
+        ADDRESS_OUTSIDE_POOLS = "AddressOutsidePools";
+        /// `True`: it keeps an address that the pool which it names had when it was given, and has no more.
+        ADDRESS_IN_OTHER_POOL = "AddressInOtherPool";
+        /// `True`: it prefers both families, and no pool can give the second one.
+        FAMILY_MISSING = "FamilyMissing";
+        /// `False`: no pool that it may use has an address left, or there is no pool.
+        NO_FREE_ADDRESS = "NoFreeAddress";
+        /// `False`: the pool it names does not exist.
+        NO_SUCH_POOL = "NoSuchPool";
+        /// `False`: a field or annotation of it is malformed or contradicts another.
+        INVALID_REQUEST = "InvalidRequest";
+        /// `False`: the address it names is held by another Service or station.
+        ADDRESS_IN_USE = "AddressInUse";
+        /// `False`: the Service whose address it is to share does not let it.
+        SHARING_REFUSED = "SharingRefused";
+        /// `False`: it may not use the pool it names, or any.
+        POOL_NOT_ALLOWED = "PoolNotAllowed";
+    }
+}
+
+/// Reasons of a VirtualIP's [`CONDITION_ANNOUNCED`].
+pub mod announced {
+    /// `True`: a node is Active for it and answers.
+    pub const ACTIVE: &str = "Active";
+    /// `False`, for the moment until its object goes: the address is in quarantine. No Service has it.
+    pub const QUARANTINED: &str = "Quarantined";
+
+    identifiers! {
+        /// Those of `False` that somebody has to do something about.
+        FAULTS:
+        /// Another station of the LAN has the address.
+        ADDRESS_TAKEN = "AddressTaken";
+        /// A node's kernel answers for the address, or no host can have it.
+        ADDRESS_REFUSED = "AddressRefused";
+        /// Not everybody may use the address, and the node that would announce it cannot keep the others out.
+        UNGUARDED = "Unguarded";
+        /// The agent of the only node that may announce it was stopped.
+        AGENT_STOPPED = "AgentStopped";
+        /// No node has a subnet that holds the address.
+        NO_SEGMENT = "NoSegment";
+        /// No node has the interface that its pool names.
+        NO_INTERFACE = "NoInterface";
+        /// Where the nodes have the address they have it without a subnet.
+        NO_SUBNET = "NoSubnet";
+        /// The nodes cannot send IPv6 adverts there.
+        NO_LINK_LOCAL_ADDRESS = "NoLinkLocalAddress";
+        /// The segment has no VRID left.
+        NO_VRID = "NoVRID";
+    }
+}
+
+/// Reasons of a pool's [`CONDITION_READY`].
+pub mod pool_ready {
+    /// `True`: every address can be given.
+    pub const USABLE: &str = "Usable";
+    /// `True`: it gives nothing new, as `spec.disabled` says.
+    pub const DISABLED: &str = "Disabled";
+
+    identifiers! {
+        /// Those of `False`.
+        FAULTS:
+        /// A range of `spec.addresses` cannot be read.
+        INVALID_ADDRESSES = "InvalidAddresses";
+        /// A range of `spec.exclude` cannot be read.
+        INVALID_EXCLUSION = "InvalidExclusion";
+        /// A selector cannot be read.
+        INVALID_SELECTOR = "InvalidSelector";
+        /// An older pool has the addresses.
+        OVERLAP = "Overlap";
+        /// Addresses of nodes.
+        NODE_ADDRESS = "NodeAddress";
+        /// Network, broadcast and anycast addresses of subnets.
+        SUBNET_ADDRESS = "SubnetAddress";
+        /// Addresses of pods.
+        POD_CIDR = "PodCIDR";
+        /// Addresses of ClusterIPs.
+        SERVICE_CIDR = "ServiceCIDR";
+        /// Services' external IPs.
+        EXTERNAL_IP = "ExternalIP";
+        /// A value that this version does not know.
+        UNKNOWN_VALUE = "UnknownValue";
+        /// Stations with addresses of it.
+        DUPLICATE_ADDRESSES = "DuplicateAddresses";
+        /// Nothing is left of it.
+        NO_ADDRESSES = "NoAddresses";
+    }
+}
+
+/// Reasons of a pool's [`CONDITION_ANNOUNCEABLE`].
+pub mod pool_announceable {
+    /// `True`: each address, by some node.
+    pub const ALL: &str = "AllAnnounceable";
+
+    identifiers! {
+        /// Those of `False`.
+        FAULTS:
+        /// Some addresses.
+        PARTLY = "PartlyAnnounceable";
+        /// None: no node has a subnet that holds one.
+        NO_SEGMENT = "NoSegment";
+        /// None: no node has the interface that the pool names.
+        NO_INTERFACE = "NoInterface";
+    }
+}
+
+/// Reason of a pool's [`CONDITION_ADDRESSES_KEPT`].
+pub const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
+
+/// Events on Services that Windlass writes besides those of the cloud-provider contract.
+pub mod event {
+    identifiers! {
+        /// All of them.
+        ALL:
+        /// The Service's new address works, and the old one is about to go.
+        ADDRESS_MOVING = "AddressMoving";
+        /// The Service has another address, as its pool or the admin allows.
+        ADDRESS_MOVED = "AddressMoved";
+        /// An external IP of the Service lies in a pool that does not allow it.
+        EXTERNAL_IP_REFUSED = "ExternalIPRefused";
+        /// Another controller writes the Service's status, too.
+        STATUS_CONTESTED = "StatusContested";
+        /// An entry of the status that another controller left behind was taken out.
+        FOREIGN_INGRESS_REMOVED = "ForeignIngressRemoved";
+    }
+}
