@@ -7,7 +7,7 @@ use std::time::Duration;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use windlass_vrrp::auth::{
-    AntiReplay, Key, KeyId, Keyring, Signer, SignedData, TRAILER_LENGTH, Trailer, Verifier, WallTime, Window,
+    AntiReplay, Key, KeyId, Keyring, SignedData, Signer, TRAILER_LENGTH, Trailer, Verifier, WallTime, Window,
 };
 use windlass_vrrp::units::Vrid;
 

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use windlass_vrrp::units::{Interval, Priority, Time, Version, Versions, Vrid};
-use windlass_vrrp::{Action, Announce, Config, ReceivedAdvert, TransitionReason, Router, State, AdvertOutcome};
+use windlass_vrrp::{
+    Action, AdvertOutcome, Announce, Config, ReceivedAdvert, Router, State, TransitionReason,
+};
 
 use crate::input::Input;
 
@@ -116,7 +118,8 @@ impl Driver {
         let [flags, priority] = input.bytes()?;
         let version = if flags & 0x04 == 0 { Version::V3 } else { Version::V2 };
         let interval = interval(input, version)?;
-        let heard = ReceivedAdvert { source: host(flags), priority: Priority::new(priority).ok(), interval, version };
+        let heard =
+            ReceivedAdvert { source: host(flags), priority: Priority::new(priority).ok(), interval, version };
         let before = (self.router.state(), self.router.poll_timeout());
         let outcome = self.router.handle_advert(heard, self.now);
         let own = self.router.config();
@@ -201,9 +204,16 @@ fn must_fit(from: State, to: State, reason: TransitionReason) {
         (State::Initialize, State::Backup) => matches!(reason, TransitionReason::Startup),
         (State::Initialize, State::Active) => matches!(reason, TransitionReason::Owner),
         (State::Backup, State::Active) => {
-            matches!(reason, TransitionReason::ActiveSilent | TransitionReason::ActiveResigned | TransitionReason::Preempted)
+            matches!(
+                reason,
+                TransitionReason::ActiveSilent
+                    | TransitionReason::ActiveResigned
+                    | TransitionReason::Preempted
+            )
         }
-        (State::Active, State::Backup) => matches!(reason, TransitionReason::SuperiorActive { .. } | TransitionReason::Stalled),
+        (State::Active, State::Backup) => {
+            matches!(reason, TransitionReason::SuperiorActive { .. } | TransitionReason::Stalled)
+        }
         (State::Backup | State::Active, State::Initialize) => {
             matches!(reason, TransitionReason::Shutdown | TransitionReason::InterfaceLost)
         }

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use windlass_vrrp::auth::TRAILER_LENGTH;
 use windlass_vrrp::units::{Family, Version, Versions};
 use windlass_vrrp::wire::{
-    self, AddressList, Advert, Checksum, Datagram, ExpectedAdvert, Packet, Path, Addressing, parse, foreign_router,
+    self, AddressList, Addressing, Advert, Checksum, Datagram, ExpectedAdvert, Packet, Path, foreign_router,
+    parse,
 };
 
 use crate::input::Input;

@@ -11,7 +11,7 @@ use crate::announcements::Announcements;
 use crate::case::Case;
 use crate::cost::Used;
 use crate::flooder::Flooder;
-use crate::interop::process::{Daemon, Scratch};
+use crate::interop::process::{Daemon, TempDir};
 use crate::measure::{WITNESS, adverts_sent, fail_over, median, settle, start};
 use crate::shared::adverts::Adverts;
 use crate::shared::site::{Site, ipv4};
@@ -104,7 +104,7 @@ pub(crate) fn all() -> Vec<Value> {
 
 fn measure(case: Case, kind: Kind) -> Value {
     let site = Site::new(3, 1);
-    let scratch = Scratch::new();
+    let scratch = TempDir::new();
     let announcements = Announcements::on(&site.hosts[WITNESS], case.family);
     let adverts = Adverts::on(&site.hosts[WITNESS], case.family);
     let mut nodes = [0, 1].map(|number| start(&site.hosts[number], &scratch, case, number));
@@ -169,7 +169,7 @@ struct Log {
     others: usize,
 }
 
-fn log(scratch: &Scratch) -> Log {
+fn log(scratch: &TempDir) -> Log {
     let text = fs::read_to_string(scratch.path("node1.log")).expect("what the node printed");
     let (changes, others): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.starts_with("StateChanged"));

@@ -11,7 +11,7 @@ use crate::announcements::Announcements;
 use crate::case::Case;
 use crate::cost::{Used, memory_mb};
 use crate::flood;
-use crate::interop::process::{Daemon, Scratch};
+use crate::interop::process::{Daemon, TempDir};
 use crate::lab::Host;
 use crate::report::line;
 use crate::routers::arguments;
@@ -52,7 +52,7 @@ pub(crate) fn all() -> Vec<Value> {
 
 fn measure(case: Case) -> Value {
     let site = Site::new(3, case.segments());
-    let scratch = Scratch::new();
+    let scratch = TempDir::new();
     let announcements = Announcements::on(&site.hosts[WITNESS], case.family);
     let adverts = Adverts::on(&site.hosts[WITNESS], case.family);
     let mut nodes = [0, 1].map(|number| start(&site.hosts[number], &scratch, case, number));
@@ -123,7 +123,7 @@ pub(crate) fn fail_over(
     (first, last, case.all_vips() - heard.len())
 }
 
-pub(crate) fn start(host: &Host, scratch: &Scratch, case: Case, node: usize) -> Daemon {
+pub(crate) fn start(host: &Host, scratch: &TempDir, case: Case, node: usize) -> Daemon {
     let program = own_path();
     let arguments = arguments(case, node);
     let mut command = vec!["chrt", "-o", "0", program.as_str()];
@@ -176,7 +176,7 @@ pub(crate) fn adverts_sent(host: &Host) -> u64 {
 /// One process with nobody to hear it.
 fn flat_out(case: Case) -> Value {
     let site = Site::new(2, case.segments());
-    let scratch = Scratch::new();
+    let scratch = TempDir::new();
     let node = start(&site.hosts[0], &scratch, case, 0);
     std::thread::sleep(Duration::from_secs(8));
     let seconds = 5;

@@ -7,7 +7,7 @@ use std::process::Command;
 use nix::sys::signal::{Signal, killpg};
 use windlass_engine::Family;
 
-use crate::interop::process::{Daemon, Scratch, await_listener};
+use crate::interop::process::{Daemon, TempDir, await_listener};
 use crate::lab::{Host, await_some};
 use crate::setup::{Group, PRIORITIES, ROUTER, System, VRID, family_name};
 use crate::shared::site::{link_local, source, vip};
@@ -35,13 +35,13 @@ pub(crate) struct Node {
     /// The router first: what is signalled first.
     router: Vec<Daemon>,
     echo: Daemon,
-    _scratch: Scratch,
+    _scratch: TempDir,
 }
 
 impl Node {
     /// Starts the node with this number (0 of higher priority) on its host.
     pub(crate) fn start(host: &Host, group: Group, number: usize) -> Self {
-        let scratch = Scratch::new();
+        let scratch = TempDir::new();
         let address = vip(group.family, 0, 1).to_string();
         let id = number.to_string();
         let echo = ["chrt", "-f", OBSERVER, &own_path(), echo::ROLE, &address, &id];
@@ -71,7 +71,7 @@ impl Node {
 
 // `chrt -o 0`: at ordinary priority at first, not at the observer's, which starts them.
 
-fn windlass(host: &Host, scratch: &Scratch, group: Group, number: usize) -> Daemon {
+fn windlass(host: &Host, scratch: &TempDir, group: Group, number: usize) -> Daemon {
     let words = [
         "chrt".to_owned(),
         "-o".to_owned(),
@@ -87,7 +87,7 @@ fn windlass(host: &Host, scratch: &Scratch, group: Group, number: usize) -> Daem
     Daemon::start(host, scratch, "windlass", &words.each_ref().map(String::as_str))
 }
 
-fn keepalived(host: &Host, scratch: &Scratch, group: Group, number: usize) -> Daemon {
+fn keepalived(host: &Host, scratch: &TempDir, group: Group, number: usize) -> Daemon {
     let configuration = format!(
         "global_defs {{\nrouter_id bench\nvrrp_version 3\nvrrp_rt_priority {ROUTER}\n}}
          vrrp_instance bench {{
@@ -125,7 +125,7 @@ fn keepalived(host: &Host, scratch: &Scratch, group: Group, number: usize) -> Da
     Daemon::start(host, scratch, "keepalived", &command)
 }
 
-fn frr(host: &Host, scratch: &Scratch, group: Group, number: usize) -> Vec<Daemon> {
+fn frr(host: &Host, scratch: &TempDir, group: Group, number: usize) -> Vec<Daemon> {
     make_macvlan(host, group.family, number);
     scratch.give_to(FRR_USER);
     let (directory, zserv) = (scratch.path(""), scratch.path("zserv.api"));

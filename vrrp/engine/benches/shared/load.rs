@@ -1,6 +1,6 @@
 //! Both cores loaded: as many busy processes as there are cores, at ordinary priority.
 
-use crate::interop::process::{Daemon, Scratch};
+use crate::interop::process::{Daemon, TempDir};
 use crate::lab::Host;
 use crate::shared::own_path;
 
@@ -10,12 +10,12 @@ pub(crate) const ROLE: &str = "spin";
 /// Processes that never sleep, until it is dropped.
 pub(crate) struct Load {
     _busy: Vec<Daemon>,
-    _scratch: Scratch,
+    _scratch: TempDir,
 }
 
 impl Load {
     pub(crate) fn start() -> Self {
-        let (host, scratch) = (Host::new(), Scratch::new());
+        let (host, scratch) = (Host::new(), TempDir::new());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let start = |n: usize| Daemon::start(&host, &scratch, &format!("spin{n}"), &[&own_path(), ROLE]);
         Self { _busy: (0..cores).map(start).collect(), _scratch: scratch }

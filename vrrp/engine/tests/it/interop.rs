@@ -7,10 +7,10 @@ mod foreign;
 mod frr;
 mod keepalived;
 mod mismatches;
-mod places;
 mod preemption;
 mod process;
 mod router;
+mod semaphore;
 mod setup;
 pub(crate) mod site;
 mod trios;
@@ -22,7 +22,7 @@ mod wire;
 use std::fmt::Debug;
 
 use crate::lab::require_root;
-use places::Places;
+use semaphore::Semaphore;
 
 /// Whether the test can run here: as root, with the peers installed. A skipped test says so, and fails where CI=true.
 fn require_peers() -> bool {
@@ -43,7 +43,7 @@ fn require_peers() -> bool {
 }
 
 /// Most LANs at a time, of all tests: with many more, the peers' daemons get in each other's way.
-static FREE_LANS: Places = Places::new(16);
+static FREE_LANS: Semaphore = Semaphore::new(16);
 
 /// Runs the cases beside each other, each on a LAN of its own, and names those that failed.
 fn each<C: Debug + Send>(cases: impl IntoIterator<Item = C>, run: impl Fn(&str, C) + Sync) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::interop::wire::Wire;
+use crate::interop::wire::PacketTap;
 use crate::lab::{Host, LIMIT};
 
 /// After the first answer, so long for a second one.
@@ -32,7 +32,7 @@ pub(crate) fn await_answers<const N: usize>(case: &str, client: &Host, vip: IpAd
 
 /// The stations that answer when the host's kernel asks who has the VIP.
 fn who_answers(client: &Host, vip: IpAddr) -> BTreeSet<[u8; 6]> {
-    let wire = Wire::tap(client);
+    let packet_tap = PacketTap::on(client);
     client.ip("neigh flush dev eth0");
     client.run(move || {
         let any = if vip.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
@@ -41,7 +41,7 @@ fn who_answers(client: &Host, vip: IpAddr) -> BTreeSet<[u8; 6]> {
     });
     let mut answers = BTreeSet::new();
     let mut deadline = Instant::now() + Duration::from_secs(1);
-    while let Some(frame) = wire.frame(deadline) {
+    while let Some(frame) = packet_tap.frame(deadline) {
         if let Some(mac) = answer(&frame, vip) {
             if answers.is_empty() {
                 deadline = Instant::now() + SECOND_ANSWER;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::interop::dialect::VRID;
-use crate::interop::process::{Daemon, Scratch, await_listener};
-use crate::interop::setup::{Cast, Setup};
+use crate::interop::process::{Daemon, TempDir, await_listener};
+use crate::interop::setup::{AdvertDelivery, Setup};
 use crate::interop::site::{macvlan_link_local, sysctl};
 use crate::lab::{Host, await_some};
 
@@ -18,13 +18,13 @@ const USER: &str = "frr";
 pub(crate) struct Frr {
     vrrpd: Daemon,
     zebra: Daemon,
-    _scratch: Scratch,
+    _scratch: TempDir,
 }
 
 impl Frr {
     pub(crate) fn start(host: &Host, setup: &Setup) -> Self {
         make_device(host, setup);
-        let scratch = Scratch::new();
+        let scratch = TempDir::new();
         scratch.give_to(USER);
         let directory = scratch.path("");
         let zserv = scratch.path("zserv.api");
@@ -77,7 +77,7 @@ fn make_device(host: &Host, setup: &Setup) {
 }
 
 fn configuration(setup: &Setup) -> String {
-    assert_eq!(setup.cast, Cast::Multicast, "FRR's vrrpd speaks to the group only");
+    assert_eq!(setup.delivery, AdvertDelivery::Multicast, "FRR's vrrpd speaks to the group only");
     let no = if setup.preempt { "" } else { "no " };
     format!(
         "log stdout informational

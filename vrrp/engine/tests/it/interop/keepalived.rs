@@ -1,8 +1,8 @@
 //! Debian's keepalived as a peer.
 
 use crate::interop::dialect::VRID;
-use crate::interop::process::{Daemon, Scratch, await_listener};
-use crate::interop::setup::{Cast, Setup};
+use crate::interop::process::{Daemon, TempDir, await_listener};
+use crate::interop::setup::{AdvertDelivery, Setup};
 use crate::lab::Host;
 
 pub(crate) const PROGRAM: &str = "/usr/sbin/keepalived";
@@ -10,12 +10,12 @@ pub(crate) const PROGRAM: &str = "/usr/sbin/keepalived";
 /// One instance in one namespace.
 pub(crate) struct Keepalived {
     daemon: Daemon,
-    _scratch: Scratch,
+    _scratch: TempDir,
 }
 
 impl Keepalived {
     pub(crate) fn start(host: &Host, setup: &Setup) -> Self {
-        let scratch = Scratch::new();
+        let scratch = TempDir::new();
         let file = scratch.write("keepalived.conf", &configuration(setup));
         let (pid, vrrp_pid) = (scratch.path("keepalived.pid"), scratch.path("vrrp.pid"));
         let command = [
@@ -49,9 +49,9 @@ impl Keepalived {
 fn configuration(setup: &Setup) -> String {
     let nopreempt = if setup.preempt { "" } else { "nopreempt" };
     let virtual_mac = if setup.virtual_mac { "use_vmac" } else { "" };
-    let unicast = match setup.cast {
-        Cast::Multicast => String::new(),
-        Cast::Unicast { keepalived_ttl, .. } => {
+    let unicast = match setup.delivery {
+        AdvertDelivery::Multicast => String::new(),
+        AdvertDelivery::Unicast { keepalived_ttl, .. } => {
             let peers: Vec<_> = setup.peers.iter().map(ToString::to_string).collect();
             let ttl = keepalived_ttl.map(|ttl| format!("unicast_ttl {ttl}\n")).unwrap_or_default();
             format!("{ttl}unicast_src_ip {}\nunicast_peer {{\n{}\n}}", setup.source(), peers.join("\n"))

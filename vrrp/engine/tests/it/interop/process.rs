@@ -13,9 +13,9 @@ use nix::unistd::{Pid, User, chown};
 use crate::lab::{Host, await_some};
 
 /// A directory that goes with its owner.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct TempDir(PathBuf);
 
-impl Scratch {
+impl TempDir {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -58,7 +58,7 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts it on the host; what it prints goes to the file `name.log`.
-    pub(crate) fn start(host: &Host, scratch: &Scratch, name: &str, command: &[&str]) -> Self {
+    pub(crate) fn start(host: &Host, scratch: &TempDir, name: &str, command: &[&str]) -> Self {
         let log = PathBuf::from(scratch.path(&format!("{name}.log")));
         let output = File::create(&log).unwrap();
         let words: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
@@ -111,8 +111,8 @@ impl Daemon {
     /// What `ip` says with these arguments where the daemon is.
     pub(crate) fn ip(&self, arguments: &[&str]) -> String {
         let pid = self.child.id().to_string();
-        let said = Command::new("nsenter").args(["-t", &pid, "-n", "ip"]).args(arguments).output();
-        said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+        let output = Command::new("nsenter").args(["-t", &pid, "-n", "ip"]).args(arguments).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
     }
 
     /// The first and the last lines it printed, each once: they tell of the start and of the end.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::interop::frr::Frr;
 use crate::interop::keepalived::Keepalived;
-use crate::interop::setup::{Maker, Setup};
+use crate::interop::setup::{Implementation, Setup};
 use crate::interop::windlass;
 use crate::lab::{Lan, Node, mac};
 
@@ -25,12 +25,12 @@ pub(crate) struct Router {
 impl Router {
     pub(crate) fn start(lan: &Lan, setup: &Setup) -> Self {
         let host = &lan.hosts[setup.host];
-        let program = match setup.maker {
-            Maker::Windlass => Program::Windlass(windlass::start(host, setup)),
-            Maker::Keepalived => Program::Keepalived(Keepalived::start(host, setup)),
-            Maker::Frr => Program::Frr(Frr::start(host, setup)),
+        let program = match setup.implementation {
+            Implementation::Windlass => Program::Windlass(windlass::start(host, setup)),
+            Implementation::Keepalived => Program::Keepalived(Keepalived::start(host, setup)),
+            Implementation::Frr => Program::Frr(Frr::start(host, setup)),
         };
-        let virtual_mac = setup.maker == Maker::Frr || setup.virtual_mac;
+        let virtual_mac = setup.implementation == Implementation::Frr || setup.virtual_mac;
         let answers = if virtual_mac { setup.dialect.virtual_mac() } else { mac(host).try_into().unwrap() };
         Self { program, source: setup.source(), answers }
     }

@@ -9,13 +9,13 @@ use crate::interop::site::macvlan_link_local;
 
 /// Who made a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Maker {
+pub(crate) enum Implementation {
     Windlass,
     Keepalived,
     Frr,
 }
 
-impl Maker {
+impl Implementation {
     /// The peers.
     pub(crate) const FOREIGN: [Self; 2] = [Self::Keepalived, Self::Frr];
     /// One of each in a group: each is best, second and last once.
@@ -36,7 +36,7 @@ impl Maker {
 
 /// Whom a router speaks to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cast {
+pub(crate) enum AdvertDelivery {
     /// The group.
     Multicast,
     /// Each peer. FRR cannot.
@@ -51,7 +51,7 @@ pub(crate) enum Cast {
 /// What a router is told.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    pub(crate) maker: Maker,
+    pub(crate) implementation: Implementation,
     /// Index of its host on the LAN.
     pub(crate) host: usize,
     pub(crate) dialect: Dialect,
@@ -60,7 +60,7 @@ pub(crate) struct Setup {
     pub(crate) preempt: bool,
     /// Sources of the others' adverts.
     pub(crate) peers: Vec<IpAddr>,
-    pub(crate) cast: Cast,
+    pub(crate) delivery: AdvertDelivery,
     /// Whether it answers with the virtual router's MAC address. FRR always does.
     pub(crate) virtual_mac: bool,
     /// Whether Windlass serves a second VIP, which no peer is told of.
@@ -71,24 +71,24 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn source(&self) -> IpAddr {
-        self.maker.source(self.dialect, self.host)
+        self.implementation.source(self.dialect, self.host)
     }
 }
 
 /// A group of these makers and priorities, on the LAN's first hosts.
-pub(crate) fn group<const N: usize>(dialect: Dialect, seats: [(Maker, u8); N]) -> [Setup; N] {
+pub(crate) fn group<const N: usize>(dialect: Dialect, seats: [(Implementation, u8); N]) -> [Setup; N] {
     std::array::from_fn(|host| {
-        let (maker, priority) = seats[host];
+        let (implementation, priority) = seats[host];
         let others = seats.iter().enumerate().filter(|(n, _)| *n != host);
         Setup {
-            maker,
+            implementation,
             host,
             dialect,
             priority,
             interval_ms: dialect.interval_ms(),
             preempt: true,
             peers: others.map(|(n, (other, _))| other.source(dialect, n)).collect(),
-            cast: Cast::Multicast,
+            delivery: AdvertDelivery::Multicast,
             virtual_mac: false,
             second_vip: false,
             checksum: Checksum::Rfc5798,

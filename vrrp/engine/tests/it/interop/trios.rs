@@ -3,20 +3,20 @@
 use crate::interop::claims::await_sole_answer;
 use crate::interop::dialect::Dialect;
 use crate::interop::router::Router;
-use crate::interop::setup::{Maker, group};
-use crate::interop::wire::Wire;
+use crate::interop::setup::{Implementation, group};
+use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
 #[test]
 fn of_one_router_of_each_maker_the_best_that_lives_is_active() {
-    each(pairs(&Dialect::ALL, &Maker::ORDERS), |case, (dialect, [first, second, third])| {
+    each(pairs(&Dialect::ALL, &Implementation::ORDERS), |case, (dialect, [first, second, third])| {
         let lan = site::lan(4);
         let client = &lan.hosts[3];
         let setups = group(dialect, [(first, 200), (second, 150), (third, 100)]);
         let routers = setups.map(|setup| Router::start(&lan, &setup));
         let await_active = |what: &str, router: &Router| {
             let case = format!("{case}, {what}");
-            Wire::tap(client).sole_speaker(&case, dialect, router.source);
+            PacketTap::on(client).sole_speaker(&case, dialect, router.source);
             await_sole_answer(&case, client, dialect.vip(), router.answers);
         };
         await_active("all alive", &routers[0]);

@@ -3,20 +3,24 @@
 use crate::interop::claims::await_sole_answer;
 use crate::interop::dialect::Dialect;
 use crate::interop::router::Router;
-use crate::interop::setup::{Maker, group};
-use crate::interop::wire::Wire;
+use crate::interop::setup::{Implementation, group};
+use crate::interop::wire::PacketTap;
 use crate::interop::{each, pairs, site};
 
 #[test]
 fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
     let orders = [true, false];
     each(
-        pairs(&pairs(&Dialect::ALL, &Maker::FOREIGN), &orders),
-        |case, ((dialect, maker), windlass_is_first)| {
+        pairs(&pairs(&Dialect::ALL, &Implementation::FOREIGN), &orders),
+        |case, ((dialect, implementation), windlass_is_first)| {
             let lan = site::lan(3);
             let client = &lan.hosts[2];
-            let makers = if windlass_is_first { (Maker::Windlass, maker) } else { (maker, Maker::Windlass) };
-            let group = group(dialect, [(makers.0, 200), (makers.1, 120)]);
+            let implementations = if windlass_is_first {
+                (Implementation::Windlass, implementation)
+            } else {
+                (implementation, Implementation::Windlass)
+            };
+            let group = group(dialect, [(implementations.0, 200), (implementations.1, 120)]);
             let [mut active, backup] = group.map(|mut setup| {
                 setup.virtual_mac = true;
                 Router::start(&lan, &setup)
@@ -24,12 +28,12 @@ fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
             for router in [&active, &backup] {
                 assert_eq!(router.answers, dialect.virtual_mac(), "{case}");
             }
-            let said = Wire::tap(client).sole_speaker(case, dialect, active.source);
-            assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
+            let seen = PacketTap::on(client).sole_speaker(case, dialect, active.source);
+            assert_eq!(seen.mac, dialect.virtual_mac(), "{case}");
             await_sole_answer(case, client, dialect.vip(), dialect.virtual_mac());
             active.stop();
-            let said = Wire::tap(client).sole_speaker(case, dialect, backup.source);
-            assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
+            let seen = PacketTap::on(client).sole_speaker(case, dialect, backup.source);
+            assert_eq!(seen.mac, dialect.virtual_mac(), "{case}");
             await_sole_answer(case, client, dialect.vip(), dialect.virtual_mac());
         },
     );
@@ -38,7 +42,7 @@ fn the_virtual_mac_address_moves_between_windlass_and_the_peer() {
 #[test]
 fn of_one_router_of_each_maker_the_best_that_lives_has_the_virtual_mac_address() {
     each(
-        pairs(&[Dialect::V3Ipv4, Dialect::V3Ipv6], &Maker::ORDERS),
+        pairs(&[Dialect::V3Ipv4, Dialect::V3Ipv6], &Implementation::ORDERS),
         |case, (dialect, [first, second, third])| {
             let lan = site::lan(4);
             let client = &lan.hosts[3];
@@ -49,8 +53,8 @@ fn of_one_router_of_each_maker_the_best_that_lives_has_the_virtual_mac_address()
             });
             let await_active = |what: &str, router: &Router| {
                 let case = format!("{case}, {what}");
-                let said = Wire::tap(client).sole_speaker(&case, dialect, router.source);
-                assert_eq!(said.mac, dialect.virtual_mac(), "{case}");
+                let seen = PacketTap::on(client).sole_speaker(&case, dialect, router.source);
+                assert_eq!(seen.mac, dialect.virtual_mac(), "{case}");
                 await_sole_answer(&case, client, dialect.vip(), dialect.virtual_mac());
             };
             await_active("all alive", &routers[0]);

@@ -3,7 +3,7 @@
 use windlass_engine::{Hold, Interval, Priority, RouterConfig, Transport, Vrid};
 
 use crate::interop::dialect::VRID;
-use crate::interop::setup::{Cast, Setup};
+use crate::interop::setup::{AdvertDelivery, Setup};
 use crate::lab::{Host, Node};
 
 pub(crate) fn start(host: &Host, setup: &Setup) -> Node {
@@ -13,9 +13,11 @@ pub(crate) fn start(host: &Host, setup: &Setup) -> Node {
 }
 
 fn configuration(setup: &Setup) -> RouterConfig {
-    let transport = match setup.cast {
-        Cast::Multicast => Transport::default(),
-        Cast::Unicast { accept_ttl, .. } => Transport::Unicast { ttl: 255, accept_ttl: accept_ttl..=255 },
+    let transport = match setup.delivery {
+        AdvertDelivery::Multicast => Transport::default(),
+        AdvertDelivery::Unicast { accept_ttl, .. } => {
+            Transport::Unicast { ttl: 255, accept_ttl: accept_ttl..=255 }
+        }
     };
     let dialect = setup.dialect;
     let addresses = [Some(dialect.vip()), setup.second_vip.then(|| dialect.second_vip())];

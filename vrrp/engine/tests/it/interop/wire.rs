@@ -22,7 +22,7 @@ pub(crate) enum Covers {
 
 /// An advert as a third host sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Said {
+pub(crate) struct SeenAdvert {
     pub(crate) mac: [u8; 6],
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
@@ -35,10 +35,10 @@ pub(crate) struct Said {
 }
 
 /// Every frame that reaches a host.
-pub(crate) struct Wire(Socket);
+pub(crate) struct PacketTap(Socket);
 
-impl Wire {
-    pub(crate) fn tap(host: &Host) -> Self {
+impl PacketTap {
+    pub(crate) fn on(host: &Host) -> Self {
         Self(host.run(|| {
             let every = i32::from(u16::try_from(libc::ETH_P_ALL).unwrap().to_be());
             Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(every))).expect("packet socket")
@@ -63,17 +63,17 @@ impl Wire {
     }
 
     /// Waits until the router of this source says that it resigns.
-    pub(crate) fn resignation(&self, case: &str, dialect: Dialect, source: IpAddr) -> Said {
-        self.await_advert(case, &format!("resignation of {source}"), dialect, |said| {
-            said.source == source && said.priority == 0
+    pub(crate) fn resignation(&self, case: &str, dialect: Dialect, source: IpAddr) -> SeenAdvert {
+        self.await_advert(case, &format!("resignation of {source}"), dialect, |seen| {
+            seen.source == source && seen.priority == 0
         })
     }
 
     /// Waits until the routers of both sources speak at a time: each in turn, and the first again.
     pub(crate) fn both_speak(&self, case: &str, dialect: Dialect, sources: [IpAddr; 2]) {
         let mut turn = 0;
-        self.await_advert(case, &format!("adverts of {sources:?} by turns"), dialect, |said| {
-            if said.source == sources[turn % 2] && said.priority > 0 {
+        self.await_advert(case, &format!("adverts of {sources:?} by turns"), dialect, |seen| {
+            if seen.source == sources[turn % 2] && seen.priority > 0 {
                 turn += 1;
             }
             turn == 6
@@ -81,10 +81,10 @@ impl Wire {
     }
 
     /// Waits until the router of this source is the only one that speaks.
-    pub(crate) fn sole_speaker(&self, case: &str, dialect: Dialect, source: IpAddr) -> Said {
+    pub(crate) fn sole_speaker(&self, case: &str, dialect: Dialect, source: IpAddr) -> SeenAdvert {
         let mut row = 0;
-        self.await_advert(case, &format!("advert of {source} alone"), dialect, |said| {
-            row = if said.source == source && said.priority > 0 { row + 1 } else { 0 };
+        self.await_advert(case, &format!("advert of {source} alone"), dialect, |seen| {
+            row = if seen.source == source && seen.priority > 0 { row + 1 } else { 0 };
             row == IN_A_ROW
         })
     }
@@ -94,16 +94,16 @@ impl Wire {
         case: &str,
         what: &str,
         dialect: Dialect,
-        mut accept: impl FnMut(&Said) -> bool,
-    ) -> Said {
+        mut accept: impl FnMut(&SeenAdvert) -> bool,
+    ) -> SeenAdvert {
         let deadline = Instant::now() + LIMIT;
-        let mut heard: Vec<Said> = Vec::new();
+        let mut heard: Vec<SeenAdvert> = Vec::new();
         while let Some(frame) = self.frame(deadline) {
-            let Some(said) = parse(&frame, dialect) else { continue };
-            if accept(&said) {
-                return said;
+            let Some(seen) = parse(&frame, dialect) else { continue };
+            if accept(&seen) {
+                return seen;
             }
-            heard.push(said);
+            heard.push(seen);
         }
         let tail = &heard[heard.len().saturating_sub(8)..];
         panic!("{case}: no {what} within {LIMIT:?}; {} adverts heard, last: {tail:?}", heard.len());
@@ -111,7 +111,7 @@ impl Wire {
 }
 
 /// The advert of [`VRID`] in a frame, if it is one of this dialect.
-fn parse(frame: &[u8], dialect: Dialect) -> Option<Said> {
+fn parse(frame: &[u8], dialect: Dialect) -> Option<SeenAdvert> {
     let mac = frame.get(6..12)?.try_into().ok()?;
     let ethertype = frame.get(12..14)?;
     let packet = frame.get(14..)?;
@@ -144,7 +144,7 @@ fn parse(frame: &[u8], dialect: Dialect) -> Option<Said> {
     });
     let addresses = addresses.collect();
     let covers = covers(source, destination, payload);
-    Some(Said { mac, source, destination, hops, version, priority, interval_ms, covers, addresses })
+    Some(SeenAdvert { mac, source, destination, hops, version, priority, interval_ms, covers, addresses })
 }
 
 /// What the checksum covers, if it holds at all.
