@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, NodeAddress};
 use super::NodeError;
 use crate::provider::InstanceMetadata;
 
-/// Annotation in which kubelet hands over `--node-ip` (service-contract K-03).
+/// Annotation in which kubelet hands over `--node-ip` to the cloud-controller-manager.
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 const HOSTNAME: &str = "Hostname";

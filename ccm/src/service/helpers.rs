@@ -17,7 +17,7 @@ pub fn keeps_traffic_local(service: &Service) -> bool {
 }
 
 /// Whether a load balancer has to ask each node's `spec.healthCheckNodePort` whether it has endpoints of the Service
-/// (service-contract S-36, P-11).
+/// (service-contract S-36).
 pub fn needs_health_check(service: &Service) -> bool {
     let load_balancer =
         service.spec.as_ref().is_some_and(|spec| spec.type_.as_deref() == Some("LoadBalancer"));

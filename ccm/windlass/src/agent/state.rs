@@ -1,4 +1,4 @@
-//! The last known state on disk, from which a node announces while the API server is away (design: static stability).
+//! The last known state on disk, from which a node announces while the API server is away (static stability).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -142,8 +142,12 @@ impl Body {
         Ok(Self { routers: serde_json::to_vec(routers)?, restricted })
     }
 
+    /// It is there to notice damage, not malice.
     fn sum(&self) -> u32 {
-        crc32(&[self.routers.as_slice(), &self.restricted].concat())
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&self.routers);
+        sum.update(&self.restricted);
+        sum.finalize()
     }
 }
 
@@ -173,24 +177,3 @@ fn decode(bytes: &[u8], node: &str) -> Result<Desired, Unusable> {
     let Envelope { routers, restricted, .. } = envelope;
     Ok(Desired { assignments: routers, restricted, ..Desired::default() })
 }
-
-/// CRC-32 as in IEEE 802.3: it is there to notice damage, not malice.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ CRC_OF_BYTE[usize::from(crc.to_le_bytes()[0] ^ byte)])
-}
-
-const CRC_OF_BYTE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0_u32;
-    while byte < 256 {
-        let mut crc = byte;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
-            bit += 1;
-        }
-        table[byte as usize] = crc;
-        byte += 1;
-    }
-    table
-};

@@ -67,11 +67,6 @@ fn a_file_of_an_agent_that_knew_ipv4_alone_is_read_and_would_be_written_alike() 
 }
 
 #[test]
-fn crc32_gives_the_check_value_of_its_specification() {
-    assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-}
-
-#[test]
 fn what_was_stored_is_loaded_and_replaced_whole() {
     let folder = Folder::new("roundtrip");
     let file = StateFile::open(&folder.0.join("made/on/demand"), "n1").unwrap();

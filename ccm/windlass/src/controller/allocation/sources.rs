@@ -19,7 +19,7 @@ use windlass_ccm::store::Change;
 #[cfg(test)]
 mod tests;
 
-/// kube-proxy leaves a Service with this label to another one (service-contract P-09).
+/// kube-proxy leaves a Service with this label to another one.
 const LABEL_OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
 
 /// The source ranges of the Service's ports at an address of this family. `None`: no restriction, or no load balancer of ours.

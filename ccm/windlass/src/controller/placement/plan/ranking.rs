@@ -15,7 +15,7 @@ use super::segment::{Candidate, Segments};
 /// Priority of the first: the highest that is not an owner's, because the higher a Backup's, the sooner it takes over.
 const TOP: u8 = 254;
 /// Distance between the first few: at adverts of 100 ms it makes their skew times differ by 6 ms, more than what
-/// scheduling jitter and the wire add (`vrrp.md` §5.1).
+/// scheduling jitter and the wire add (docs/architecture.md, "Decisions").
 const STEP: u8 = 16;
 /// How many of the first have that distance.
 const SPACED: u8 = 8;
