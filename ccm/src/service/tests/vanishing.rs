@@ -71,6 +71,25 @@ async fn a_service_that_goes_before_it_has_a_finalizer_is_no_failure_s_08() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_to_a_service_that_is_gone_before_the_watch_says_so_is_no_failure_s_15() {
+    let rig = Rig::new([]);
+    rig.api.fail("patch", WEB, 404);
+    rig.api.put(lb("web"));
+    // As it is there all the same, the finalizer is tried again.
+    rig.until_served(WEB, "192.0.2.1").await;
+    assert!(!rig.api.events().iter().any(|event| event.contains("Failed")), "{:?}", rig.api.events());
+
+    let provider = FakeProvider::default();
+    provider.delay_on(Method::Ensure, "web", Duration::from_secs(10));
+    let rig = Rig::with_provider(provider, [lb("web")]);
+    rig.api.until("the finalizer is there", |api| finalizers(api, WEB) == json!([FINALIZER])).await;
+    rig.api.fail("patch", WEB, 404);
+    rig.idle().await;
+    assert_eq!(rig.provider.calls().len(), 1, "what is gone needs no status");
+    assert_eq!(rig.api.events(), [ENSURING, ENSURED]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_finalizer_refused_to_a_service_that_stays_is_a_failure() {
     let rig = Rig::new([]);
     rig.api.fail("patch", WEB, 422);
