@@ -123,6 +123,11 @@ impl ElectionMetrics {
     }
 
     #[cfg(test)]
+    pub(crate) fn is_master(&self) -> bool {
+        self.master.get() == 1
+    }
+
+    #[cfg(test)]
     pub(crate) fn slow_paths(&self) -> u64 {
         self.slow_paths.get()
     }

@@ -79,7 +79,7 @@ fn a_record_is_as_old_as_its_last_change_was_seen_here() {
 
 #[test]
 fn options_that_contradict_each_other_are_refused() {
-    let seconds = Duration::from_secs;
+    let (seconds, millis) = (Duration::from_secs, Duration::from_millis);
     let rows = [
         ("", seconds(15), seconds(10), seconds(2), "the identity is empty"),
         (
@@ -98,6 +98,7 @@ fn options_that_contradict_each_other_are_refused() {
         ),
         ("me", seconds(15), seconds(10), seconds(0), "retry period 0ns"),
         ("me", seconds(4000), seconds(3600), seconds(2), "renew deadline 3600s is not shorter than an hour"),
+        ("me", millis(999), millis(600), millis(200), "lease duration 999ms is shorter than one second"),
     ];
     for (identity, lease_duration, renew_deadline, retry_period, reason) in rows {
         let options = ElectionOptions {
@@ -110,6 +111,13 @@ fn options_that_contradict_each_other_are_refused() {
         assert!(error.contains(reason), "{error}");
     }
     assert!(ElectionOptions::new("me").check().is_ok());
+    let shortest = ElectionOptions {
+        lease_duration: seconds(1),
+        renew_deadline: millis(600),
+        retry_period: millis(200),
+        ..ElectionOptions::new("me")
+    };
+    assert!(shortest.check().is_ok());
 }
 
 struct Run {
@@ -362,13 +370,22 @@ async fn a_renewal_that_had_to_read_the_lease_is_counted_s_51() {
     let metrics = Metrics::unregistered("cloud-controller-manager").election;
     let options = ElectionOptions::new("one");
     let elector = Elector::new(api.client(), options).with_metrics(metrics.clone());
-    let run = tokio::spawn(async move { elector.run(CancellationToken::new(), |_| pending::<()>()).await });
+    assert!(!metrics.is_master());
+    let token = CancellationToken::new();
+    let run = {
+        let token = token.clone();
+        tokio::spawn(async move { elector.run(token, |ended| async move { ended.cancelled().await }).await })
+    };
     sleep(Duration::from_secs(30)).await;
     assert_eq!(metrics.slow_paths(), 0, "to get it is no renewal");
+    assert!(metrics.is_master());
     api.fail("update", LEASE, 500);
     sleep(Duration::from_secs(30)).await;
     assert_eq!(metrics.slow_paths(), 1);
     assert!(!run.is_finished());
+    token.cancel();
+    run.await.expect("no panic").expect("it let the lease go");
+    assert!(!metrics.is_master());
 }
 
 #[tokio::test(start_paused = true)]
