@@ -109,7 +109,7 @@ pub mod announced {
     pub const QUARANTINED: &str = "Quarantined";
 
     identifiers! {
-        /// Those of `False` that somebody has to do something about.
+        /// Those of `False` that an agent gives, and somebody has to do something about.
         FAULTS:
         /// Another station of the LAN has the address.
         ADDRESS_TAKEN = "AddressTaken";
@@ -119,6 +119,11 @@ pub mod announced {
         UNGUARDED = "Unguarded";
         /// The agent of the only node that may announce it was stopped.
         AGENT_STOPPED = "AgentStopped";
+    }
+
+    identifiers! {
+        /// Those of `False` that say why no virtual router carries the address.
+        UNPLACED:
         /// No node has a subnet that holds the address.
         NO_SEGMENT = "NoSegment";
         /// No node has the interface that its pool names.

@@ -9,7 +9,7 @@
 //!
 //! The YAML under `manifests/crds` is generated from these types by `make crds`.
 
-pub mod identifiers;
+mod identifiers;
 mod node_network;
 mod validation;
 mod virtual_ip;

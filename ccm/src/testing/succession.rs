@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use super::apiserver::ApiServer;
+use super::faults::Disconnect;
 
 /// Runs `work` to its end. Once the client of this number is cut off, calls `successor`, once; returns what that made.
 pub async fn with_successor<H>(
@@ -24,4 +25,16 @@ pub async fn with_successor<H>(
             }
         }
     }
+}
+
+/// Has `dies_at` try what becomes of a death at each write, one after the other, before and after the write is carried out;
+/// it says whether there was such a write. Returns how many there were.
+pub async fn at_every_write(dies_at: impl AsyncFn(usize, Disconnect) -> bool) -> [usize; 2] {
+    let mut writes = [0; 2];
+    for (cut, at) in [Disconnect::Before, Disconnect::After].into_iter().zip(&mut writes) {
+        while dies_at(*at, cut).await {
+            *at += 1;
+        }
+    }
+    writes
 }

@@ -19,6 +19,7 @@ use crate::provider::ProviderError;
 use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::faults::{Disconnect, Fault, Random};
+use crate::testing::succession::at_every_write;
 use crate::testing::with;
 
 const N1: &str = "nodes//n1";
@@ -155,11 +156,7 @@ async fn dies_at(at: usize, cut: Disconnect) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn it_may_die_at_every_write() {
-    for cut in [Disconnect::Before, Disconnect::After] {
-        let mut at = 0;
-        while dies_at(at, cut).await {
-            at += 1;
-        }
+    for at in at_every_write(dies_at).await {
         assert!(at >= 7, "only {at} writes in the whole life");
     }
 }

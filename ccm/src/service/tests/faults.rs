@@ -9,7 +9,7 @@ use serde_json::json;
 use super::rig::{DELETED, FINALIZER, Rig, WEB, finalizers, ingress};
 use crate::fake::{Call, Method};
 use crate::testing::faults::{Disconnect, Fault, Random};
-use crate::testing::succession::with_successor;
+use crate::testing::succession::{at_every_write, with_successor};
 use crate::testing::{lb, node};
 
 const OTHER: &str = "services/default/other";
@@ -109,11 +109,7 @@ async fn dies_at(at: usize, cut: Disconnect) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn it_may_die_at_every_write() {
-    for cut in [Disconnect::Before, Disconnect::After] {
-        let mut at = 0;
-        while dies_at(at, cut).await {
-            at += 1;
-        }
+    for at in at_every_write(dies_at).await {
         assert!(at >= 5, "only {at} writes in the whole life");
     }
 }

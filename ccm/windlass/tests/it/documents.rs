@@ -129,7 +129,7 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     assert_eq!(column(&pools, "reason of `Ready` = `False`", 1), all(&[pool_ready::FAULTS]));
     let of_others = [REASON_OUTSIDE_POOLS, announced::ADDRESS_TAKEN];
     assert_eq!(column(&pools, "condition", 2), all(&[pool_announceable::FAULTS, &of_others]));
-    let of_announced = all(&[announced::FAULTS, &[announced::QUARANTINED]]);
+    let of_announced = all(&[announced::FAULTS, announced::UNPLACED, &[announced::QUARANTINED]]);
     assert_eq!(column(&pools, "reason", 1), of_announced);
     let of_true =
         all(&[&[pool_ready::USABLE, pool_ready::DISABLED, pool_announceable::ALL, announced::ACTIVE]]);

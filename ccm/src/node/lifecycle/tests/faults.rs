@@ -19,6 +19,7 @@ use crate::provider::ProviderError;
 use crate::store::with_informers;
 use crate::testing::apiserver::ApiServer;
 use crate::testing::faults::{Disconnect, Executed, Fault, Random};
+use crate::testing::succession::at_every_write;
 use crate::testing::with;
 
 const OTHER: &str = "nodes//other";
@@ -161,11 +162,7 @@ async fn dies_at(at: usize, cut: Disconnect) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn it_may_die_at_every_write() {
-    for cut in [Disconnect::Before, Disconnect::After] {
-        let mut at = 0;
-        while dies_at(at, cut).await {
-            at += 1;
-        }
+    for at in at_every_write(dies_at).await {
         assert_eq!(at, 4, "a taint, no taint, two deletions");
     }
 }

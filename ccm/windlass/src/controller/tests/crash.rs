@@ -2,6 +2,7 @@
 //! what the cluster shows.
 
 use windlass_ccm::testing::faults::Disconnect;
+use windlass_ccm::testing::succession::at_every_write;
 
 use super::rig::Rig;
 use super::scenarios::{Scenario, all};
@@ -36,12 +37,11 @@ async fn dies_at(scenario: &Scenario, at: usize, cut: Disconnect) -> bool {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_doubled_leaked_or_lost_whenever_the_controller_dies() {
     for scenario in all() {
-        for cut in [Disconnect::Before, Disconnect::After] {
-            let mut at = 0;
-            while dies_at(&scenario, at, cut).await {
-                at += 1;
-                assert!(at < MOST_WRITES, "{}: it never ends", scenario.name);
-            }
+        let writes = at_every_write(async |at, cut| {
+            assert!(at < MOST_WRITES, "{}: it never ends", scenario.name);
+            dies_at(&scenario, at, cut).await
+        });
+        for at in writes.await {
             assert!(at > 0, "{}: nothing was written", scenario.name);
         }
     }

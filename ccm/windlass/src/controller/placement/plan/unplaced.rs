@@ -41,16 +41,7 @@ pub(crate) enum Unplaced {
 }
 
 impl Unplaced {
-    /// Every reason that it gives.
-    pub(crate) const REASONS: [&str; 5] = [
-        announced::NO_SEGMENT,
-        announced::NO_INTERFACE,
-        announced::NO_SUBNET,
-        announced::NO_LINK_LOCAL_ADDRESS,
-        announced::NO_VRID,
-    ];
-
-    /// Reason for a condition.
+    /// Reason for a condition: one of [`announced::UNPLACED`].
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
             Self::Segment { .. } => announced::NO_SEGMENT,
@@ -82,6 +73,6 @@ pub(crate) fn why_unplaced(vip: &VirtualIP) -> Option<&str> {
     if vip.spec.virtual_router.is_some() {
         return None;
     }
-    let of_planner = |one: &&Condition| Unplaced::REASONS.contains(&one.reason.as_str());
+    let of_planner = |one: &&Condition| announced::UNPLACED.contains(&one.reason.as_str());
     vip.announced().filter(of_planner).map(|one| one.message.as_str())
 }
