@@ -68,6 +68,7 @@ pub use cable::Hand;
 pub use forward::HostPort;
 pub use invariants::{Picture, shown};
 pub use lab::Lab;
+pub use light::EndpointState;
 pub use nix::sys::signal::Signal;
 pub use node::{Direction, Node};
 pub use probe::{Outcome, Probe, Protocol};

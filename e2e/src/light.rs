@@ -129,16 +129,53 @@ impl Lab {
     /// Light only: writes the EndpointSlices of a Service, one of each family, for its ports as they are now.
     /// (kube-proxy uses those of the families that it has.)
     pub async fn write_endpoint_slices(&self, service: &Service) -> anyhow::Result<()> {
+        self.write_endpoints(service, |_| Some(EndpointState::Ready)).await
+    }
+
+    /// The same with the state of each server's pod, by its node; `None`: it has none.
+    pub async fn write_endpoints(
+        &self,
+        service: &Service,
+        state: impl Fn(&str) -> Option<EndpointState>,
+    ) -> anyhow::Result<()> {
         let name = service.name_any();
         let servers = self.servers().get(&name).cloned().unwrap_or_default();
-        let v4 = servers.iter().map(|server| (&*server.node, server.v4.into()));
-        let v6 = servers.iter().map(|server| (&*server.node, server.v6.into()));
         let ports = endpoint_ports(service);
+        let endpoints = |address: fn(&LightServer) -> IpAddr| {
+            let endpoint = |server: &LightServer| {
+                let conditions = state(&server.node)?.conditions();
+                Some(
+                    json!({"addresses": [address(server)], "nodeName": server.node, "conditions": conditions}),
+                )
+            };
+            servers.iter().filter_map(endpoint).collect::<Vec<Value>>()
+        };
         try_join!(
-            apply(self.client(), &name, "IPv4", v4.collect(), &ports),
-            apply(self.client(), &name, "IPv6", v6.collect(), &ports),
+            apply(self.client(), &name, "IPv4", endpoints(|server| server.v4.into()), &ports),
+            apply(self.client(), &name, "IPv6", endpoints(|server| server.v6.into()), &ports),
         )?;
         Ok(())
+    }
+}
+
+/// What a pod behind a Service does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointState {
+    /// It serves.
+    Ready,
+    /// It runs, and does not serve yet.
+    Starting,
+    /// It ends, and still serves.
+    Terminating,
+}
+
+impl EndpointState {
+    fn conditions(self) -> Value {
+        match self {
+            Self::Ready => json!({"ready": true, "serving": true, "terminating": false}),
+            Self::Starting => json!({"ready": false, "serving": false, "terminating": false}),
+            Self::Terminating => json!({"ready": false, "serving": true, "terminating": true}),
+        }
     }
 }
 
@@ -163,19 +200,9 @@ async fn apply(
     client: Client,
     service: &str,
     family: &str,
-    servers: Vec<(&str, IpAddr)>,
+    endpoints: Vec<Value>,
     ports: &[Value],
 ) -> anyhow::Result<()> {
-    let endpoints: Vec<_> = servers
-        .into_iter()
-        .map(|(node, address)| {
-            json!({
-                "addresses": [address],
-                "nodeName": node,
-                "conditions": {"ready": true, "serving": true, "terminating": false},
-            })
-        })
-        .collect();
     let name = format!("{service}-{}", family.to_lowercase());
     let slice: EndpointSlice = serde_json::from_value(json!({
         "apiVersion": "discovery.k8s.io/v1",

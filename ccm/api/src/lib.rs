@@ -26,7 +26,9 @@ pub use virtual_ip_pool::{
     AddressCounts, AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPool, VirtualIPPoolSpec,
     VirtualIPPoolStatus,
 };
-pub use virtual_router::{RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus};
+pub use virtual_router::{
+    ExternalTrafficPolicy, RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus,
+};
 
 /// Default time between two VRRP adverts of a virtual router, in milliseconds.
 pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;

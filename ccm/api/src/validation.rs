@@ -128,6 +128,11 @@ pub(crate) fn port(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 65535 })
 }
 
+/// A port of each owner of an address.
+pub(crate) fn ports_of_owners(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 64, "items": port(generator) })
+}
+
 /// VRID of a virtual router, which never changes: another VRID is another router (RFC 9568 §5.2.3).
 pub(crate) fn vrid(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

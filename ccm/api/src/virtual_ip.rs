@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED};
+use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED, ExternalTrafficPolicy};
 
 /// One address, the Services that own it and the virtual router that carries it.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -59,6 +59,13 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub sources: Vec<PortSources>,
+    /// `Local` if its Services have that, whose traffic only nodes with an endpoint of theirs serve.
+    #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
+    pub external_traffic_policy: ExternalTrafficPolicy,
+    /// With `Local`, the Services' `healthCheckNodePort`: what a node answers there says whether it has a ready endpoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::ports_of_owners")]
+    pub health_check_node_ports: Vec<u16>,
     /// Set while nobody has the address and nobody may be given it: no agent announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,

@@ -42,6 +42,27 @@ pub struct VirtualRouterSpec {
     /// preferred now: a node that is being drained keeps its place here.
     #[schemars(length(max = 254))]
     pub nodes: Vec<RankedNode>,
+    /// That of the Services whose addresses it carries. With `Local` a node without an endpoint of theirs ranks below all that have
+    /// one.
+    #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
+    pub external_traffic_policy: ExternalTrafficPolicy,
+}
+
+/// `Service.spec.externalTrafficPolicy`: which endpoints a node sends the traffic to that it gets for an address.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ExternalTrafficPolicy {
+    /// Those of all nodes: every node can serve the address.
+    #[default]
+    Cluster,
+    /// Its own: a node without an endpoint drops the traffic.
+    Local,
+}
+
+impl ExternalTrafficPolicy {
+    /// Whether every node can serve.
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster)
+    }
 }
 
 /// A candidate for a virtual router.

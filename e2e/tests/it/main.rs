@@ -12,6 +12,7 @@ mod guard;
 mod hostile;
 mod kubelets;
 mod light;
+mod local;
 mod metrics;
 mod migration;
 mod node_changes;

@@ -108,6 +108,7 @@ impl CloudProvider for Windlass {
         watch!(windlass_api::VirtualRouter);
         watch!(windlass_api::NodeNetwork);
         watch!(k8s_openapi::api::core::v1::Namespace);
+        watch!(k8s_openapi::api::discovery::v1::EndpointSlice);
         tasks.spawn(follow(service_changes, Arc::clone(&shared)));
         tasks.spawn(follow(node_changes, Arc::clone(&shared)));
         tokio::select! {

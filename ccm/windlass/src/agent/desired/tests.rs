@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
-    Quarantine, QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
+    ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec,
+    VirtualRouterSpec, virtual_ip_name,
 };
 
 use super::*;
@@ -21,6 +22,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             segment: "192.0.2.0/24".to_owned(),
             advertisement_interval_milliseconds: 100,
             nodes: nodes.iter().map(ranked).collect(),
+            external_traffic_policy: ExternalTrafficPolicy::Cluster,
         },
     ))
 }
@@ -35,6 +37,8 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
         owners: vec![owner],
         virtual_router: router.map(str::to_owned),
         sources: Vec::new(),
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        health_check_node_ports: Vec::new(),
         quarantine: None,
     };
     Arc::new(VirtualIP::new(&virtual_ip_name(address), spec))

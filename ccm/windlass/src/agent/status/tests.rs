@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use windlass_api::{
-    Quarantine, QuarantineReason, ServiceRef, VirtualIPSpec, VirtualIPStatus, VirtualRouterSpec,
-    VirtualRouterStatus,
+    ExternalTrafficPolicy, Quarantine, QuarantineReason, ServiceRef, VirtualIPSpec, VirtualIPStatus,
+    VirtualRouterSpec, VirtualRouterStatus,
 };
 
 use super::super::activity::CONFIRM_AFTER;
@@ -45,6 +45,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         segment: "192.0.2.0/24".into(),
         advertisement_interval_milliseconds: 100,
         nodes: vec![],
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());
@@ -74,6 +75,8 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
         owners: vec![ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() }],
         virtual_router: Some("a".into()),
         sources: Vec::new(),
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        health_check_node_ports: Vec::new(),
         quarantine: None,
     };
     let mut vip = VirtualIP::new("192.0.2.200", spec);

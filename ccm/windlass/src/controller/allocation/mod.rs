@@ -15,4 +15,5 @@ pub(crate) mod rebuild;
 pub(crate) mod request;
 pub(crate) mod settings;
 pub(crate) mod sources;
+pub(crate) mod traffic;
 pub(crate) mod waiting;

@@ -44,14 +44,25 @@ impl ClusterState {
     /// Builds the ledger once every list is complete: first from the objects, which are claims, then from Services that show an
     /// address without owning it, and only then for Services that wait.
     pub(crate) fn rebuild_when_complete(&mut self) -> bool {
-        let Stores { pools, vips, routers, networks, services, nodes, namespaces, .. } = &self.stores;
+        let Stores {
+            pools,
+            vips,
+            routers,
+            networks,
+            services,
+            nodes,
+            namespaces,
+            endpoint_slices,
+            service_cidrs: _,
+        } = &self.stores;
         let complete = pools.is_synced()
             && vips.is_synced()
             && routers.is_synced()
             && networks.is_synced()
             && services.is_synced()
             && nodes.is_synced()
-            && namespaces.is_synced();
+            && namespaces.is_synced()
+            && endpoint_slices.is_synced();
         if self.ready || !complete {
             return false;
         }

@@ -1,19 +1,16 @@
 //! The source ranges of an address' ports, as its Services name them (service-contract S-37).
 //!
-//! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant. What an owner
-//! that is not known here may have said stays as it is.
+//! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kube::ResourceExt as _;
-use windlass_api::{PortProtocol, PortSources, RestrictedPort, ServiceRef};
+use windlass_api::{PortProtocol, PortSources, RestrictedPort};
 use windlass_ccm::service::SourceRanges;
 
 use super::request::{sources, wants_address};
 use super::settings::Settings;
-use crate::controller::state::ClusterState;
 use windlass_ccm::store::Change;
 
 #[cfg(test)]
@@ -64,25 +61,5 @@ pub(crate) fn may_differ(change: &Change<Service>) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => source_ranges(old) != source_ranges(new),
         (None, _) | (_, None) => false,
-    }
-}
-
-impl ClusterState {
-    /// The source ranges of `address` if these Services own it.
-    pub(crate) fn sources_of(&self, address: IpAddr, owners: &[ServiceRef]) -> Vec<PortSources> {
-        let mut all = Vec::new();
-        let mut unknown_owner = false;
-        for owner in owners {
-            match self.stores.live(owner) {
-                Some(service) => all.extend(of_service(&service, address.is_ipv4(), self.settings)),
-                None => unknown_owner = true,
-            }
-        }
-        if unknown_owner {
-            let known = self.vip(address).into_iter().flat_map(|vip| &vip.spec.sources);
-            let kept: Vec<PortSources> = known.filter(|one| !all.contains(one)).cloned().collect();
-            all.extend(kept);
-        }
-        all
     }
 }

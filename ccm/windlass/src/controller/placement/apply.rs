@@ -46,6 +46,10 @@ impl Reconciler for Applier {
         if let Some(due) = writes.defer(&mut self.throttle, Instant::now()) {
             self.shared.planner_wakeup.request_at(due);
         }
+        let next_settled = self.shared.state().endpoints.next_settled(began);
+        if let Some(at) = next_settled {
+            self.shared.planner_wakeup.request_at(at);
+        }
         let mut failures = Vec::new();
         // Routers before the VIPs that name them; those that carry nothing any more go last.
         for stage in writes.stages() {

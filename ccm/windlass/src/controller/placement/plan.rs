@@ -9,8 +9,10 @@
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
 //!   and where a healthy node is first in none while a Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
+//! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
+mod local;
 mod ranking;
 mod ready_routers;
 mod router_draft;
@@ -21,18 +23,24 @@ mod unplaced;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
-use windlass_api::{DEFAULT_ADVERTISEMENT_INTERVAL_MS, VirtualIP, VirtualRouter, VirtualRouterSpec};
+use windlass_api::{
+    DEFAULT_ADVERTISEMENT_INTERVAL_MS, ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec,
+};
 
+use ranking::Preferences;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 use router_draft::{FeasibleRouters, RouterChoice, RouterDraft, router_name};
 pub(crate) use segment::Segments;
 use spread::Spread;
 pub(crate) use topology::Topology;
 pub(crate) use unplaced::{Unplaced, why_unplaced};
+
+use super::endpoints::ServingNodes;
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
@@ -54,6 +62,8 @@ pub(crate) struct PlanInput {
     /// Pools by name.
     pub(crate) pools: BTreeMap<String, PoolPlacement>,
     pub(crate) vips: Vec<Arc<VirtualIP>>,
+    /// Nodes with endpoints of the Services of each VIP with `externalTrafficPolicy: Local`.
+    pub(crate) serving: BTreeMap<IpAddr, ServingNodes>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
 }
@@ -114,12 +124,14 @@ impl<'a> Planner<'a> {
         let (mut to_place, mut placed) = (Vec::new(), Vec::new());
         for vip in vips {
             let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
-            match vip.spec.virtual_router.as_ref() {
-                Some(router) if self.stays(vip, pool, router) => {
+            let stay = vip.spec.virtual_router.as_ref().map(|router| (router, self.stays(vip, pool, router)));
+            match stay {
+                Some((router, Stay::Yes)) => {
                     self.put(vip, pool, router.clone(), &mut plan);
                     placed.push((vip, router));
                 }
-                Some(_) | None => to_place.push((vip, pool)),
+                Some((router, Stay::IfNoOther)) => to_place.push((vip, pool, Some(router))),
+                Some((_, Stay::No)) | None => to_place.push((vip, pool, None)),
             }
         }
         // The VIPs that stay matter one by one only if others are to be placed.
@@ -128,8 +140,8 @@ impl<'a> Planner<'a> {
                 self.spread.add(vip, router);
             }
         }
-        for (vip, pool) in to_place {
-            match self.place(vip, pool) {
+        for (vip, pool, old) in to_place {
+            match self.place(vip, pool, old).or_else(|why| old.cloned().ok_or(why)) {
                 Ok(router) => {
                     self.spread.add(vip, &router);
                     self.put(vip, pool, router, &mut plan);
@@ -150,7 +162,10 @@ impl<'a> Planner<'a> {
             let candidates = candidates_by_segment
                 .entry((segment, router.interface.clone()))
                 .or_insert_with(|| segments.by_node(segment, interface));
-            if let Some(nodes) = ranking::refreshed(&router.spec, candidates, segments, nodes) {
+            let serving = (!router.policy().is_cluster()).then(|| router.serving.together());
+            if let Some(nodes) =
+                ranking::refreshed(&router.spec, candidates, segments, nodes, serving.as_ref())
+            {
                 router.spec.to_mut().nodes = nodes;
             }
         }
@@ -159,17 +174,33 @@ impl<'a> Planner<'a> {
         plan
     }
 
-    /// A VIP stays while its router has a candidate, or no other segment would take it.
-    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlacement, router: &str) -> bool {
-        let Some(segment) = self.routers.get(router).and_then(|router| router.segment) else { return false };
+    /// A VIP stays while its router has a candidate, or no other segment would take it. One whose router is for the other policy, or
+    /// serves it worse than another would, stays only if there is no VRID for another.
+    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlacement, router: &str) -> Stay {
+        let Some(draft) = self.routers.get(router) else { return Stay::No };
+        let Some(segment) = draft.segment else { return Stay::No };
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
-            return false;
+            return Stay::No;
         }
         if self.topology.segments.has_candidates(segment, pool.interface.as_deref()) {
-            return true;
+            let fits = draft.policy() == vip.spec.external_traffic_policy
+                && self.serving(vip).is_none_or(|nodes| draft.serving.fits(nodes));
+            return if fits { Stay::Yes } else { Stay::IfNoOther };
         }
-        let other = self.segment(vip, pool);
-        other.map_err(|why| self.without_candidates.insert(vip.name_any(), why)).is_err()
+        match self.segment(vip, pool) {
+            Ok(_) => Stay::No,
+            Err(why) => {
+                self.without_candidates.insert(vip.name_any(), why);
+                Stay::Yes
+            }
+        }
+    }
+
+    /// The nodes that serve the VIP, if not each does.
+    fn serving(&self, vip: &VirtualIP) -> Option<&'a ServingNodes> {
+        let input = self.input;
+        let is_local = !vip.spec.external_traffic_policy.is_cluster();
+        is_local.then(|| input.serving.get(&vip.spec.address)).flatten()
     }
 
     fn put(
@@ -179,8 +210,12 @@ impl<'a> Planner<'a> {
         router: String,
         plan: &mut PlacementPlan<'a>,
     ) {
+        let serving = self.serving(vip);
         if let Some(draft) = self.routers.get_mut(&router) {
             draft.vips += 1;
+            if let Some(nodes) = serving {
+                draft.serving.add(nodes);
+            }
             if draft.interface.is_none() {
                 draft.interface.clone_from(&pool.interface);
             }
@@ -212,12 +247,22 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// The router for a VIP without one; made if need be.
-    fn place(&mut self, vip: &'a VirtualIP, pool: &'a PoolPlacement) -> Result<String, Unplaced> {
+    /// The router for a VIP without one, or whose `old` one is not right for it; made if need be.
+    fn place(
+        &mut self,
+        vip: &'a VirtualIP,
+        pool: &'a PoolPlacement,
+        old: Option<&String>,
+    ) -> Result<String, Unplaced> {
         let segment = self.segment(vip, pool)?;
-        let class = PlacementClass::new(segment, pool);
-        let mut feasible = self.feasible.remove(&class).unwrap_or_else(|| self.feasible(segment, pool));
-        let choice = self.choose(vip, pool, &mut feasible);
+        let policy = vip.spec.external_traffic_policy;
+        let class = PlacementClass::new(segment, pool, policy);
+        let mut feasible =
+            self.feasible.remove(&class).unwrap_or_else(|| self.feasible(segment, pool, policy));
+        let choice = match policy {
+            ExternalTrafficPolicy::Cluster => self.choose(vip, pool, &mut feasible),
+            ExternalTrafficPolicy::Local => self.choose_local(vip, pool, &mut feasible, old),
+        };
         self.feasible.insert(class, feasible);
         match choice {
             RouterChoice::Router(name) => Ok(name),
@@ -232,9 +277,14 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn feasible(&self, segment: IpNet, pool: &PoolPlacement) -> FeasibleRouters<'a> {
+    fn feasible(
+        &self,
+        segment: IpNet,
+        pool: &PoolPlacement,
+        policy: ExternalTrafficPolicy,
+    ) -> FeasibleRouters<'a> {
         let candidates = self.topology.segments.candidates(segment, pool.interface.as_deref());
-        FeasibleRouters::new(segment, candidates, pool.interval_ms, &self.routers)
+        FeasibleRouters::new(segment, policy, candidates, pool.interval_ms, &self.routers)
     }
 
     fn choose(
@@ -275,10 +325,44 @@ impl<'a> Planner<'a> {
         }
         let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
-        match (self.add(feasible, pool, &siblings), least) {
+        let wanted = NewRouter { siblings: &siblings, preferences: Preferences::default() };
+        match (self.add(feasible, pool, &wanted), least) {
             (Some(made), _) => RouterChoice::Made(made),
             (None, Some(name)) => RouterChoice::Router(name),
             (None, None) => RouterChoice::NoVrid,
+        }
+    }
+
+    /// The same for a VIP that not every node serves.
+    fn choose_local(
+        &mut self,
+        vip: &'a VirtualIP,
+        pool: &PoolPlacement,
+        feasible: &mut FeasibleRouters<'a>,
+        old: Option<&String>,
+    ) -> RouterChoice {
+        let none = ServingNodes::new();
+        let serving = self.serving(vip).unwrap_or(&none);
+        let shares = feasible.used_vrids(&self.routers, &self.topology.networks).len() >= local::SHARED_FROM;
+        let fitting = feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
+        let fitting =
+            fitting.filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(serving)));
+        if let Some((_, name)) = fitting.map(|(name, router)| (router.vips, name)).min() {
+            return RouterChoice::Router(name.clone());
+        }
+        let routers = self.spread.siblings(vip).into_iter();
+        let mut siblings = BTreeMap::new();
+        for (router, count) in routers {
+            if let Some(node) = self.routers.get(router).and_then(RouterDraft::first) {
+                *siblings.entry(node.to_owned()).or_insert(0) += count;
+            }
+        }
+        let old = old.and_then(|old| self.routers.get(old)?.first_healthy(&self.topology.nodes));
+        let incumbent = old.map(str::to_owned);
+        let preferences = Preferences { serving: Some(serving), incumbent: incumbent.as_deref() };
+        match self.add(feasible, pool, &NewRouter { siblings: &siblings, preferences }) {
+            Some(made) => RouterChoice::Made(made),
+            None => RouterChoice::NoVrid,
         }
     }
 
@@ -287,21 +371,21 @@ impl<'a> Planner<'a> {
         &mut self,
         feasible: &mut FeasibleRouters<'a>,
         pool: &PoolPlacement,
-        siblings: &BTreeMap<String, usize>,
+        wanted: &NewRouter<'_>,
     ) -> Option<String> {
         let vrid = self.free_vrid(feasible)?;
-        let others: Vec<&VirtualRouterSpec> = self
-            .routers
-            .values()
-            .filter(|router| router.vips > 0 && router.segment == Some(feasible.segment))
-            .map(|router| &*router.spec)
-            .collect();
-        let segment = feasible.segment.to_string();
+        let is_beside = |router: &&RouterDraft<'_>| {
+            router.vips > 0 && router.segment == Some(feasible.segment) && router.policy() == feasible.policy
+        };
+        let others: Vec<&VirtualRouterSpec> =
+            self.routers.values().filter(is_beside).map(|router| &*router.spec).collect();
+        let NewRouter { siblings, preferences } = wanted;
         let spec = VirtualRouterSpec {
             vrid,
+            segment: feasible.segment.to_string(),
             advertisement_interval_milliseconds: pool.interval_ms,
-            nodes: ranking::new(vrid, &feasible.candidates, &others, siblings),
-            segment,
+            nodes: ranking::new(vrid, &feasible.candidates, &others, siblings, *preferences),
+            external_traffic_policy: feasible.policy,
         };
         let name = router_name(feasible.segment, vrid);
         let interface = pool.interface.clone();
@@ -320,6 +404,21 @@ impl<'a> Planner<'a> {
         let used = feasible.used_vrids(&self.routers, &self.topology.networks);
         (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
     }
+}
+
+/// Whether a VIP stays on its router.
+enum Stay {
+    Yes,
+    /// If no other can be had.
+    IfNoOther,
+    No,
+}
+
+/// What the ranking of a new router is made by.
+struct NewRouter<'a> {
+    /// How many VIPs of the Services that it is made for are where each node is first.
+    siblings: &'a BTreeMap<String, usize>,
+    preferences: Preferences<'a>,
 }
 
 /// The routers that count. Of several with one VRID on one segment, which only manual edits make, agents take part in the oldest

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool};
+use tokio::time::Instant;
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool, VirtualIPSpec};
 
 use super::plan::{PlacementClass, PlanInput, PoolPlacement, ReadyRouters, Topology};
 use crate::controller::state::ClusterState;
@@ -17,16 +18,21 @@ mod tests;
 /// The input of a plan.
 pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     let topology = state.topology_cache.topology(&state.stores);
-    PlanInput {
-        vips: state.stores.vips.iter().cloned().collect(),
-        ..input_without_vips(&state.stores, topology)
-    }
+    let vips: Vec<_> = state.stores.vips.iter().cloned().collect();
+    let now = Instant::now();
+    let local = vips.iter().filter(|vip| !vip.spec.external_traffic_policy.is_cluster());
+    let serving = local.map(|vip| {
+        let VirtualIPSpec { address, owners, .. } = &vip.spec;
+        (*address, state.endpoints.serving(&state.stores.endpoint_slices, owners, address.is_ipv4(), now))
+    });
+    let serving = serving.collect();
+    PlanInput { vips, serving, ..input_without_vips(&state.stores, topology) }
 }
 
 /// The input without the VIPs.
 fn input_without_vips(stores: &Stores, topology: Arc<Topology>) -> PlanInput {
     let routers = stores.routers.iter().cloned().collect();
-    PlanInput { pools: pools(stores), vips: Vec::new(), routers, topology }
+    PlanInput { pools: pools(stores), routers, topology, ..PlanInput::default() }
 }
 
 /// The pools' settings for placement, by their names.
@@ -45,7 +51,10 @@ impl ClusterState {
     /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write.
     /// `None`: the planner decides when the object exists.
     pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
-        let address = vip.spec.address;
+        let VirtualIPSpec { address, external_traffic_policy: policy, .. } = vip.spec;
+        if !policy.is_cluster() {
+            return None;
+        }
         let is_sibling = |other: &IpAddr| *other != address && other.is_ipv4() == address.is_ipv4();
         if self.ledger.held_by(holder).iter().any(is_sibling) {
             return None;
@@ -54,7 +63,7 @@ impl ClusterState {
         let pool = pool_placement(stores.pools.get(&vip.spec.pool)?);
         let topology = topology_cache.topology(stores);
         let segment = topology.segment(address, &pool)?;
-        let ready = topology_cache.ready_routers(PlacementClass::new(segment, &pool), || {
+        let ready = topology_cache.ready_routers(PlacementClass::new(segment, &pool, policy), || {
             ReadyRouters::new(&input_without_vips(stores, topology), segment, &pool)
         });
         let router = ready.next(|router| loads.of(router))?.to_owned();

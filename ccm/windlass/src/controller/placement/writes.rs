@@ -15,7 +15,6 @@ use super::plan::{self, PlacementPlan, PlanInput, Unplaced};
 use super::plan_input;
 use super::pool_status_throttle::PoolStatusThrottle;
 use crate::controller::allocation::pools::{self, Announceability, PoolFindings, ReviewedPool};
-use crate::controller::provider::claim::sources_patch;
 use crate::controller::state::ClusterState;
 use crate::controller::state::shared::SharedState;
 use crate::controller::stores::Stores;
@@ -175,10 +174,7 @@ impl PlannedWrites {
             spec.insert("virtualRouter".to_owned(), Value::Null);
         }
         if vip.spec.quarantine.is_none() {
-            let sources = state.sources_of(vip.spec.address, &vip.spec.owners);
-            if vip.spec.sources != sources {
-                spec.insert("sources".to_owned(), sources_patch(&sources));
-            }
+            state.traffic_of(vip.spec.address, &vip.spec.owners).patch(Some(&vip.spec), &mut spec);
         }
         let name = vip.name_any();
         if !spec.is_empty() {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
-use windlass_api::{PortSources, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_api::{ExternalTrafficPolicy, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::ProviderError;
 use windlass_ccm::lenient::{Lenient, read, read_opt};
 use windlass_ipam::PlannedAddress;
@@ -29,13 +29,13 @@ impl Provider {
             ClaimAction::Owned => Ok(()),
             ClaimAction::Create => self.create(holder, planned).await,
             ClaimAction::Join { object, owners } => {
-                let spec = self.with_sources(json!({ "owners": owners }), address, &owners);
+                let spec = self.with_traffic(json!({ "owners": owners }), address, &owners);
                 self.patch(holder, address, &object, spec).await
             }
             ClaimAction::LiftQuarantine(object) if object.owners.contains(holder) => {
                 let owners = std::slice::from_ref(holder);
                 let spec = json!({ "owners": owners, "quarantine": null });
-                let spec = self.with_sources(spec, address, owners);
+                let spec = self.with_traffic(spec, address, owners);
                 self.patch(holder, address, &object, spec).await
             }
             // One owner of an object must stay (its CRD says so): for a Service that was made anew the object is deleted and
@@ -44,13 +44,11 @@ impl Provider {
         }
     }
 
-    /// A patch of the spec, with who may use the address if that is to be said or to be unsaid.
-    fn with_sources(&self, mut spec: Value, address: IpAddr, owners: &[ServiceRef]) -> Value {
+    /// A patch of the spec, with what is to be said or unsaid of the traffic to the address.
+    fn with_traffic(&self, mut spec: Value, address: IpAddr, owners: &[ServiceRef]) -> Value {
         let state = self.shared.state();
-        let wanted = state.sources_of(address, owners);
-        let known = state.vip(address).map_or(&[][..], |vip| &vip.spec.sources);
-        if wanted != known {
-            spec["sources"] = sources_patch(&wanted);
+        if let Some(patch) = spec.as_object_mut() {
+            state.traffic_of(address, owners).patch(state.vip(address).map(|vip| &vip.spec), patch);
         }
         spec
     }
@@ -62,7 +60,7 @@ impl Provider {
         {
             let mut state = self.shared.state();
             let owners = std::slice::from_ref(holder);
-            object.spec.sources = state.sources_of(*address, owners);
+            state.traffic_of(*address, owners).set(&mut object.spec);
             object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
             object.spec.virtual_router = state.router_for_new_vip(holder, &object);
         }
@@ -156,13 +154,10 @@ fn new_claim(holder: &ServiceRef, planned: &PlannedAddress) -> VirtualIPSpec {
         owners: vec![holder.clone()],
         virtual_router: None,
         sources: Vec::new(),
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        health_check_node_ports: Vec::new(),
         quarantine: None,
     }
-}
-
-/// What a merge patch says of these.
-pub(crate) fn sources_patch(sources: &[PortSources]) -> Value {
-    if sources.is_empty() { Value::Null } else { json!(sources) }
 }
 
 /// The object in the very version that was seen.

@@ -142,6 +142,7 @@ impl SharedState {
             keys.extend(K::on_change(&mut state, one));
         }
         let rebuilt = state.rebuild_when_complete();
+        let urgency = notify.iter().map(|change| K::urgency(&state, change)).max();
         let nodes = std::mem::take(&mut state.readdressed_nodes);
         drop(state);
         if !nodes.is_empty() {
@@ -155,7 +156,7 @@ impl SharedState {
         if !keys.is_empty() {
             self.services_to_sync.push(keys);
         }
-        let urgency = if rebuilt { Some(Urgency::Now) } else { notify.iter().map(K::urgency).max() };
+        let urgency = if rebuilt { Some(Urgency::Now) } else { urgency };
         self.request_reconcile(urgency.unwrap_or(Urgency::Never));
     }
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Namespace, Node};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
@@ -69,6 +70,7 @@ fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Servic
     shared.list::<NodeNetwork>(vec![]);
     shared.list::<Node>(vec![]);
     shared.list::<Namespace>(vec![]);
+    shared.list::<EndpointSlice>(vec![]);
     assert!(!shared.state().ready, "nobody is given anything before every list is complete");
     shared.list(pools);
     assert!(shared.state().ready);
@@ -407,10 +409,19 @@ fn only_what_the_planner_looks_at_of_a_node_calls_for_a_pass() {
             Urgency::Now,
         ),
     ];
+    let state = ClusterState::default();
     for (what, path, value, expected) in rows {
         let news = Change { old: Some(node(1, &[])), new: Some(node(2, &[(path, value)])) };
-        assert_eq!(Node::urgency(&news), expected, "{what}");
+        assert_eq!(Node::urgency(&state, &news), expected, "{what}");
     }
-    assert_eq!(Node::urgency(&Change { old: None, new: Some(node(1, &[])) }), Urgency::Now, "it joins");
-    assert_eq!(Node::urgency(&Change { old: Some(node(1, &[])), new: None }), Urgency::Now, "it leaves");
+    assert_eq!(
+        Node::urgency(&state, &Change { old: None, new: Some(node(1, &[])) }),
+        Urgency::Now,
+        "it joins"
+    );
+    assert_eq!(
+        Node::urgency(&state, &Change { old: Some(node(1, &[])), new: None }),
+        Urgency::Now,
+        "it leaves"
+    );
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
+use tokio::time::Instant;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::service::is_stable;
@@ -12,7 +14,8 @@ use windlass_ccm::store::Change;
 
 use super::ClusterState;
 use crate::controller::allocation::pools::UnusableAddresses;
-use crate::controller::allocation::sources;
+use crate::controller::allocation::traffic;
+use crate::controller::placement::endpoints;
 use crate::controller::state::wakeup::Urgency;
 use crate::controller::stores::{ObjectStore, Stores};
 
@@ -33,7 +36,7 @@ pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
     }
 
     /// How soon the planner is to run after a change.
-    fn urgency(_change: &Change<Self>) -> Urgency {
+    fn urgency(_state: &ClusterState, _change: &Change<Self>) -> Urgency {
         Urgency::Now
     }
 }
@@ -62,7 +65,7 @@ impl WatchedKind for VirtualIPPool {
     }
 
     /// Its status is what the planner itself wrote last.
-    fn urgency(change: &Change<Self>) -> Urgency {
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         if same(change, |pool| &pool.spec) { Urgency::Soon } else { Urgency::Now }
     }
 }
@@ -87,7 +90,7 @@ impl WatchedKind for VirtualIP {
     }
 
     /// A VIP without a virtual router waits for one. A changed status does not affect the plan.
-    fn urgency(change: &Change<Self>) -> Urgency {
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         match &change.new {
             Some(new) if new.spec.virtual_router.is_none() && !same(change, |vip| &vip.spec) => Urgency::Now,
             Some(_) | None => Urgency::Soon,
@@ -106,7 +109,7 @@ impl WatchedKind for VirtualRouter {
     }
 
     /// Agents write the status for people to read.
-    fn urgency(change: &Change<Self>) -> Urgency {
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         if same(change, |router| &router.spec) { Urgency::Never } else { Urgency::Now }
     }
 }
@@ -131,7 +134,7 @@ impl WatchedKind for NodeNetwork {
     }
 
     /// Its metadata does not matter here.
-    fn urgency(change: &Change<Self>) -> Urgency {
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         if same(change, |network| &network.spec) { Urgency::Never } else { Urgency::Now }
     }
 }
@@ -146,9 +149,9 @@ impl WatchedKind for Service {
         state.on_service_change(change)
     }
 
-    /// An address that the Service left is not urgent; source ranges are.
-    fn urgency(change: &Change<Self>) -> Urgency {
-        if sources::may_differ(change) { Urgency::Now } else { Urgency::Soon }
+    /// An address that the Service left is not urgent; who may send to it is, and where it is served.
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
+        if traffic::may_differ(change) { Urgency::Now } else { Urgency::Soon }
     }
 }
 
@@ -162,7 +165,7 @@ impl WatchedKind for Namespace {
     }
 
     /// Its labels only matter to pools, for new addresses.
-    fn urgency(_: &Change<Self>) -> Urgency {
+    fn urgency(_: &ClusterState, _: &Change<Self>) -> Urgency {
         Urgency::Soon
     }
 }
@@ -179,7 +182,7 @@ impl WatchedKind for Node {
 
     /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
     /// looks at whether they are stable, the pools at their addresses and those of their pods.
-    fn urgency(change: &Change<Self>) -> Urgency {
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
         match (&change.old, &change.new) {
             (Some(old), Some(new)) if is_stable(old) == is_stable(new) && unusable(old) == unusable(new) => {
@@ -193,5 +196,28 @@ impl WatchedKind for Node {
 impl WatchedKind for ServiceCIDR {
     fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
         &mut stores.service_cidrs
+    }
+}
+
+impl WatchedKind for EndpointSlice {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.endpoint_slices
+    }
+
+    fn slimmed(self) -> Self {
+        endpoints::slimmed(self)
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        let ClusterState { endpoints, stores, ready, .. } = state;
+        let is_new = |service: &str| *ready && stores.is_local(service);
+        endpoints.on_change(&stores.endpoint_slices, change, is_new, Instant::now());
+        Vec::new()
+    }
+
+    /// Pods come and go all the time; where they are matters to few Services.
+    fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
+        let is_local = || endpoints::services(change).any(|service| state.stores.is_local(&service));
+        if endpoints::may_differ(change) && is_local() { Urgency::Now } else { Urgency::Never }
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::Resource;
 use windlass_api::{NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
@@ -30,6 +31,7 @@ pub(crate) struct Stores {
     pub(crate) nodes: Informer<Node>,
     pub(crate) namespaces: Store<Namespace>,
     pub(crate) service_cidrs: Store<ServiceCIDR>,
+    pub(crate) endpoint_slices: Store<EndpointSlice>,
 }
 
 /// A store of one kind, shared with the controllers of `windlass-ccm` or not.
@@ -65,6 +67,12 @@ impl Stores {
     /// The Service of that name, whatever its UID.
     pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
         self.services.get(&key(Some(&owner.namespace), &owner.name))
+    }
+
+    /// Whether the Service of this key sends its traffic to endpoints of the node only that gets it.
+    pub(crate) fn is_local(&self, service: &str) -> bool {
+        let policy = |service: &Service| service.spec.as_ref()?.external_traffic_policy.clone();
+        self.services.get(service).is_some_and(|service| policy(&service).as_deref() == Some("Local"))
     }
 
     /// The Service, if it is the same and not just one of that name.

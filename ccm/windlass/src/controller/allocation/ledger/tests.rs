@@ -1,5 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use windlass_api::VirtualIPSpec;
+use windlass_api::{ExternalTrafficPolicy, VirtualIPSpec};
 use windlass_ipam::{Families, Sharing, TrafficPolicy};
 
 use super::*;
@@ -26,6 +26,8 @@ fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
         former_pools: Vec::new(),
         virtual_router: None,
         sources: Vec::new(),
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        health_check_node_ports: Vec::new(),
         quarantine: None,
     };
     let mut vip = VirtualIP::new(&windlass_api::virtual_ip_name(spec.address), spec);

@@ -4,13 +4,18 @@
 //! end, so that no two survivors ever change places and a new node takes no VIP from a working one. A node that is
 //! drained or excluded keeps its place in the order but has a priority below every healthy one: it serves only if it is
 //! the last, and when it comes back it is what it was.
+//!
+//! The VIPs of a router with `externalTrafficPolicy: Local` follow the endpoints of their Services: a node without one has a low
+//! priority, too. Among equals the node that is preferred stays so, then comes who has the most ready endpoints.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
-use windlass_api::{RankedNode, VirtualRouterSpec};
+use windlass_api::{ExternalTrafficPolicy, RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
+use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 
 /// Priority of the first: the highest that is not an owner's, because the higher a Backup's, the sooner it takes over.
 const TOP: u8 = 254;
@@ -19,42 +24,100 @@ const TOP: u8 = 254;
 const STEP: u8 = 16;
 /// How many of the first have that distance.
 const SPACED: u8 = 8;
-/// Highest priority of a node that is drained or excluded.
+/// Highest priority of a node that is drained or excluded, or has no endpoint that the VIPs need.
 const LOW: u8 = 30;
-/// The most that one router can rank: healthy from 254 down to 31, the others from 30 down to 1.
-const MOST_HEALTHY: usize = 119;
+/// The most that one router can rank: good ones from 254 down to 31, the others from 30 down to 1.
+const MOST_GOOD: usize = 119;
 const MOST_OTHERS: usize = LOW as usize;
 
-/// The ranking of a new router beside `others` of its segment.
+/// How well a node can serve a router's VIPs: the less, the better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Preference {
+    /// What it has to serve them with, and whether it is drained or excluded.
+    class: (Reverse<EndpointState>, bool),
+    /// It is not the one that is preferred already: with `Local` a node that comes back takes nothing away.
+    is_challenger: bool,
+    ready: Reverse<usize>,
+}
+
+impl Preference {
+    /// Whether nothing is wrong with the node.
+    const fn is_good(&self) -> bool {
+        matches!(self.class, (Reverse(EndpointState::Ready), false))
+    }
+}
+
+/// What makes nodes preferred for a router.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Preferences<'a> {
+    /// Nodes with endpoints of the VIPs' Services; `None`: each can serve them.
+    pub(super) serving: Option<&'a ServingNodes>,
+    /// With `Local`, the node that is to stay preferred as long as no other one serves better.
+    pub(super) incumbent: Option<&'a str>,
+}
+
+impl Preferences<'_> {
+    fn of(&self, node: &str, healthy: bool) -> Preference {
+        let Some(serving) = self.serving else {
+            let class = (Reverse(EndpointState::Ready), !healthy);
+            return Preference { class, is_challenger: true, ready: Reverse(0) };
+        };
+        let NodeEndpoints { state, ready } = serving.get(node).copied().unwrap_or_default();
+        let is_challenger = self.incumbent != Some(node);
+        Preference { class: (Reverse(state), !healthy), is_challenger, ready: Reverse(ready) }
+    }
+}
+
+/// The ranking of a new router beside `others` of its segment and kind.
 ///
-/// First is who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these who is first in the
-/// fewest of the others; second, who in the fewest follows that first, so that a dead node's share spreads; then a fixed
-/// order of the VRID's own.
-pub(crate) fn new(
+/// First is who can serve it, of these who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these
+/// who is first in the fewest of the others; second, who in the fewest follows that first, so that a dead node's share spreads;
+/// then a fixed order of the VRID's own.
+pub(super) fn new(
     vrid: u8,
     candidates: &[&Candidate],
     others: &[&VirtualRouterSpec],
     siblings: &BTreeMap<String, usize>,
+    preferences: Preferences<'_>,
 ) -> Vec<RankedNode> {
-    let mut order: Vec<&Candidate> = candidates.to_vec();
-    order.sort_by_cached_key(|one| (!one.healthy, weight(vrid, &one.node)));
+    let mut order: Vec<(&Candidate, Preference)> =
+        candidates.iter().map(|one| (*one, preferences.of(&one.node, one.healthy))).collect();
+    order.sort_by_cached_key(|(one, preference)| (preference.class, weight(vrid, &one.node)));
     let firsts = at(others, 0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
-    raise(&mut order, 0, |one| (!one.healthy, siblings(one), count(&firsts, one)));
-    let first = order.first().map(|one| one.node.as_str());
+    raise(&mut order, 0, |(one, preference)| {
+        (preference.class, siblings(one), *preference, count(&firsts, one))
+    });
+    let first = order.first().map(|(one, _)| one.node.as_str());
     let same_first: Vec<&VirtualRouterSpec> =
         others.iter().copied().filter(|router| name_at(router, 0) == first).collect();
     let (seconds, seconds_of_first) = (at(others, 1), at(&same_first, 1));
-    raise(&mut order, 1, |one| {
-        (usize::from(!one.healthy), count(&seconds_of_first, one) * 1000 + count(&seconds, one))
+    raise(&mut order, 1, |(one, preference)| {
+        (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
-    let ranked = with_priorities(order.into_iter().map(|one| (RankCandidate::of(one), one.healthy)));
+    let preferences = Preferences { incumbent: first, ..preferences };
+    let order = order.into_iter().map(|(one, _)| (RankCandidate::of(one), one.healthy));
+    let ranked =
+        with_priorities(order.map(|(one, healthy)| (one, preferences.of(one.node, healthy))).collect());
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
 
-/// The node at that place of a router's ranking.
+/// The node at that place: of the list, or, where endpoints decide, by priority.
 fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
-    router.nodes.get(place).map(|node| node.name.as_str())
+    let node = match router.external_traffic_policy {
+        ExternalTrafficPolicy::Cluster => router.nodes.get(place),
+        ExternalTrafficPolicy::Local => {
+            let mut nodes: Vec<&RankedNode> = router.nodes.iter().collect();
+            nodes.sort_by_key(|node| Reverse(node.priority));
+            nodes.get(place).copied()
+        }
+    };
+    node.map(|node| node.name.as_str())
+}
+
+/// The node with the highest priority.
+pub(super) fn preferred(router: &VirtualRouterSpec) -> Option<&str> {
+    router.nodes.iter().max_by_key(|node| node.priority).map(|node| node.name.as_str())
 }
 
 /// In how many routers each node has that place.
@@ -81,31 +144,40 @@ fn raise<T, K: Ord>(order: &mut [T], place: usize, key: impl Fn(&T) -> K) {
 
 /// The ranking of an existing router, brought up to date; its candidates are given by their nodes' names. `None`: it is, or
 /// nobody is left.
-pub(crate) fn refreshed(
+pub(super) fn refreshed(
     router: &VirtualRouterSpec,
     candidates: &BTreeMap<&str, &Candidate>,
     segments: &Segments,
     nodes: &BTreeMap<String, bool>,
+    serving: Option<&ServingNodes>,
 ) -> Option<Vec<RankedNode>> {
+    let preferences = Preferences { serving, incumbent: preferred(router) };
     let mut order = Vec::new();
     for old in &router.nodes {
         let Some(&healthy) = nodes.get(&old.name) else { continue };
+        let preference = preferences.of(&old.name, healthy);
         if let Some(now) = candidates.get(old.name.as_str()) {
-            order.push((RankCandidate::of(now), healthy));
+            order.push((RankCandidate::of(now), preference));
         } else if !segments.is_reported(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
-            order.push((RankCandidate::as_was(old), healthy));
+            order.push((RankCandidate::as_was(old), preference));
         }
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
-    let healthy = order.iter().filter(|(_, healthy)| *healthy).count();
-    let others = order.len() - healthy;
+    let good = order.iter().filter(|(_, preference)| preference.is_good()).count();
+    let others = order.len() - good;
     // Of hundreds of candidates most find no place: they need no order.
-    let has_room = |one: &Candidate| if one.healthy { healthy < MOST_HEALTHY } else { others < MOST_OTHERS };
+    let has_room = |one: &Candidate| {
+        let preference = preferences.of(&one.node, one.healthy);
+        let serves = serving.is_some_and(|serving| serving.contains_key(&one.node));
+        if preference.is_good() { good < MOST_GOOD } else { others < MOST_OTHERS || serves }
+    };
     let mut newcomers: Vec<_> =
-        candidates.values().filter(|one| has_room(one) && !known.contains(one.node.as_str())).collect();
+        candidates.values().filter(|one| !known.contains(one.node.as_str()) && has_room(one)).collect();
     newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
-    order.extend(newcomers.into_iter().map(|one| (RankCandidate::of(one), one.healthy)));
+    order.extend(
+        newcomers.into_iter().map(|one| (RankCandidate::of(one), preferences.of(&one.node, one.healthy))),
+    );
     let ranked = with_priorities(order);
     let stands = ranked.len() == router.nodes.len()
         && ranked.iter().zip(&router.nodes).all(|((place, priority), old)| {
@@ -140,28 +212,34 @@ impl<'a> RankCandidate<'a> {
     }
 }
 
-/// Gives priorities by place, the healthy above the others. More nodes than there are priorities for are left out: 119
-/// healthy ones are more than a segment loses at once.
-fn with_priorities<'a>(
-    order: impl IntoIterator<Item = (RankCandidate<'a>, bool)>,
-) -> Vec<(RankCandidate<'a>, u8)> {
-    let (mut healthy_before, mut others_before) = (0, 0);
-    let mut nodes = Vec::new();
-    for (node, healthy) in order {
+/// Gives priorities by preference, and to equals by place; the list keeps its order. More nodes than there are priorities for are
+/// left out: 119 good ones are more than a segment loses at once.
+fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(RankCandidate<'_>, u8)> {
+    // Who was preferred is so before its equals only: once it is not, the next plan does not know that it was.
+    let best = order.iter().map(|(_, preference)| preference.class).min();
+    for (_, preference) in &mut order {
+        preference.is_challenger |= Some(preference.class) != best;
+    }
+    let mut by_preference: Vec<usize> = (0..order.len()).collect();
+    by_preference.sort_by_key(|index| order[*index].1);
+    let (mut good_before, mut others_before) = (0, 0);
+    let mut priorities = vec![None; order.len()];
+    for index in by_preference {
+        let is_good = order[index].1.is_good();
         let (before, most) =
-            if healthy { (&mut healthy_before, MOST_HEALTHY) } else { (&mut others_before, MOST_OTHERS) };
+            if is_good { (&mut good_before, MOST_GOOD) } else { (&mut others_before, MOST_OTHERS) };
         if *before < most {
-            nodes.push((node, priority(*before, healthy)));
+            priorities[index] = Some(priority(*before, is_good));
             *before += 1;
         }
     }
-    nodes
+    order.into_iter().zip(priorities).filter_map(|((node, _), priority)| Some((node, priority?))).collect()
 }
 
 /// Priority of the node with `before` nodes of its kind before it. Never 255, never 0 (RFC 9568 §5.2.4).
-fn priority(before: usize, healthy: bool) -> u8 {
+fn priority(before: usize, is_good: bool) -> u8 {
     let before = u8::try_from(before).unwrap_or(u8::MAX);
-    if !healthy {
+    if !is_good {
         return LOW.saturating_sub(before).max(1);
     }
     let spaced = TOP - STEP * before.min(SPACED - 1);
@@ -186,11 +264,11 @@ mod tests {
 
     #[test]
     fn priorities_fall_strictly_and_stay_between_254_and_1() {
-        let healthy: Vec<_> = (0..MOST_HEALTHY).map(|before| priority(before, true)).collect();
+        let healthy: Vec<_> = (0..MOST_GOOD).map(|before| priority(before, true)).collect();
         let others: Vec<_> = (0..MOST_OTHERS).map(|before| priority(before, false)).collect();
         assert_eq!(healthy[..9], [254, 238, 222, 206, 190, 174, 158, 142, 141]);
         let all: Vec<_> = healthy.into_iter().chain(others).collect();
         assert!(all.windows(2).all(|pair| pair[0] > pair[1]), "{all:?}");
-        assert_eq!((all[MOST_HEALTHY - 1], all.last()), (LOW + 1, Some(&1)));
+        assert_eq!((all[MOST_GOOD - 1], all.last()), (LOW + 1, Some(&1)));
     }
 }

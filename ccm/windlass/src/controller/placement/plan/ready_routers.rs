@@ -1,6 +1,7 @@
 //! The virtual router that a VIP can name from the moment it is made, so that it is not written a second time to name it.
 
 use ipnet::IpNet;
+use windlass_api::ExternalTrafficPolicy;
 
 use super::{PlanInput, Planner, PoolPlacement};
 
@@ -10,16 +11,18 @@ pub(crate) struct PlacementClass {
     segment: IpNet,
     interface: Option<String>,
     interval_ms: u32,
+    policy: ExternalTrafficPolicy,
 }
 
 impl PlacementClass {
-    /// VIPs of this pool on this segment.
-    pub(crate) fn new(segment: IpNet, pool: &PoolPlacement) -> Self {
-        Self { segment, interface: pool.interface.clone(), interval_ms: pool.interval_ms }
+    /// VIPs of this pool on this segment, of Services with this policy.
+    pub(crate) fn new(segment: IpNet, pool: &PoolPlacement, policy: ExternalTrafficPolicy) -> Self {
+        Self { segment, interface: pool.interface.clone(), interval_ms: pool.interval_ms, policy }
     }
 }
 
-/// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family. Good until
+/// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family and the policy
+/// `Cluster`. Good until
 /// the topology, a pool or a virtual router changes.
 #[derive(Debug)]
 pub(crate) struct ReadyRouters {
@@ -32,7 +35,7 @@ impl ReadyRouters {
     /// The routers for VIPs of `pool` on `segment`. The VIPs of `input` do not matter.
     pub(crate) fn new(input: &PlanInput, segment: IpNet, pool: &PoolPlacement) -> Self {
         let planner = Planner::new(input);
-        let mut feasible = planner.feasible(segment, pool);
+        let mut feasible = planner.feasible(segment, pool, ExternalTrafficPolicy::Cluster);
         let complete =
             feasible.routers.len() >= feasible.healthy.max(1) || planner.free_vrid(&mut feasible).is_none();
         Self { routers: feasible.routers, complete }

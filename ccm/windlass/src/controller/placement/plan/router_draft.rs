@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use windlass_api::{NodeNetwork, VirtualRouterSpec};
+use windlass_api::{ExternalTrafficPolicy, NodeNetwork, RankedNode, VirtualRouterSpec};
 
+use super::local::Serving;
+use super::ranking;
 use super::segment::Candidate;
 
 /// A router while the plan is made.
@@ -18,33 +20,50 @@ pub(super) struct RouterDraft<'a> {
     pub(super) interface: Option<String>,
     pub(super) interval_ms: Option<u32>,
     pub(super) vips: usize,
+    /// Where its VIPs can be served, if it follows that.
+    pub(super) serving: Serving<'a>,
 }
 
 impl<'a> RouterDraft<'a> {
     pub(super) fn new(spec: Cow<'a, VirtualRouterSpec>) -> Self {
         let segment = spec.segment.parse().ok();
-        Self { spec, segment, interface: None, interval_ms: None, vips: 0 }
+        Self { spec, segment, interface: None, interval_ms: None, vips: 0, serving: Serving::default() }
     }
 
     pub(super) fn interval_ms(&self) -> u32 {
         self.interval_ms.unwrap_or(self.spec.advertisement_interval_milliseconds)
     }
 
+    /// The policy of the Services whose VIPs it carries.
+    pub(super) fn policy(&self) -> ExternalTrafficPolicy {
+        self.spec.external_traffic_policy
+    }
+
     /// The first node of its ranking.
     pub(super) fn first(&self) -> Option<&str> {
-        self.spec.nodes.first().map(|node| node.name.as_str())
+        match self.policy() {
+            ExternalTrafficPolicy::Cluster => self.spec.nodes.first().map(|node| node.name.as_str()),
+            ExternalTrafficPolicy::Local => ranking::preferred(&self.spec),
+        }
     }
 
     /// The first node of its ranking that is healthy now.
     pub(super) fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
-        let healthy = self.spec.nodes.iter().find(|node| nodes.get(&node.name) == Some(&true));
-        healthy.map_or_else(|| self.first(), |node| Some(&node.name))
+        let is_healthy = |node: &&RankedNode| nodes.get(&node.name) == Some(&true);
+        match self.policy() {
+            ExternalTrafficPolicy::Cluster => {
+                let healthy = self.spec.nodes.iter().find(is_healthy);
+                healthy.map_or_else(|| self.first(), |node| Some(&node.name))
+            }
+            ExternalTrafficPolicy::Local => self.first(),
+        }
     }
 }
 
 /// Where VIPs of one kind can go. It is kept while VIPs are placed, and learns of the routers that are made meanwhile.
 pub(super) struct FeasibleRouters<'a> {
     pub(super) segment: IpNet,
+    pub(super) policy: ExternalTrafficPolicy,
     pub(super) candidates: Vec<&'a Candidate>,
     /// How many of the candidates are healthy.
     pub(super) healthy: usize,
@@ -58,9 +77,10 @@ pub(super) struct FeasibleRouters<'a> {
 }
 
 impl<'a> FeasibleRouters<'a> {
-    /// Of these candidates and these routers, for pools with this interval.
+    /// Of these candidates and these routers, for pools with this interval and Services with this policy.
     pub(super) fn new(
         segment: IpNet,
+        policy: ExternalTrafficPolicy,
         candidates: Vec<&'a Candidate>,
         interval_ms: u32,
         routers: &BTreeMap<String, RouterDraft<'_>>,
@@ -70,6 +90,7 @@ impl<'a> FeasibleRouters<'a> {
         let (routers_that_fit, used_vrids) = (Vec::new(), None);
         let mut feasible = Self {
             segment,
+            policy,
             candidates,
             healthy,
             routers: routers_that_fit,
@@ -84,6 +105,7 @@ impl<'a> FeasibleRouters<'a> {
 
     fn fits(&self, router: &RouterDraft<'_>) -> bool {
         router.segment == Some(self.segment)
+            && router.policy() == self.policy
             && router.interval_ms() == self.interval_ms
             && router.spec.nodes.iter().all(|node| {
                 self.interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)

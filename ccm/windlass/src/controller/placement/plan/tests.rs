@@ -1,6 +1,7 @@
 //! Plans for small clusters, and properties over histories of clusters.
 
 mod families;
+mod local;
 mod properties;
 mod segments;
 mod spread;
@@ -12,6 +13,7 @@ use windlass_api::{
 };
 
 use super::*;
+use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints};
 
 /// A cluster that is changed and planned in turn, the plan being carried out each time.
 #[derive(Default)]
@@ -104,6 +106,8 @@ impl Cluster {
             former_pools: Vec::new(),
             virtual_router: None,
             sources: Vec::new(),
+            external_traffic_policy: ExternalTrafficPolicy::Cluster,
+            health_check_node_ports: Vec::new(),
             quarantine: None,
         };
         self.input.vips.push(Arc::new(VirtualIP::new(&virtual_ip_name(spec.address), spec)));
@@ -111,6 +115,24 @@ impl Cluster {
 
     fn remove_vip(&mut self, address: &str) {
         self.input.vips.retain(|vip| vip.spec.address.to_string() != address);
+        self.input.serving.remove(&address.parse().expect(address));
+    }
+
+    /// The Services of the VIP get this policy.
+    fn policy(&mut self, address: &str, policy: ExternalTrafficPolicy) {
+        for vip in self.input.vips.iter_mut().filter(|vip| vip.spec.address.to_string() == address) {
+            Arc::make_mut(vip).spec.external_traffic_policy = policy;
+        }
+    }
+
+    /// These nodes have endpoints of the VIP's Services, whose policy is `Local`.
+    fn endpoints(&mut self, address: &str, nodes: &[(&str, EndpointState)]) {
+        self.policy(address, ExternalTrafficPolicy::Local);
+        let ready = |state| usize::from(state == EndpointState::Ready);
+        let node = |(name, state): &(&str, _)| {
+            ((*name).to_owned(), NodeEndpoints { state: *state, ready: ready(*state) })
+        };
+        self.input.serving.insert(address.parse().expect(address), nodes.iter().map(node).collect());
     }
 
     fn quarantine(&mut self, address: &str) {
@@ -163,6 +185,12 @@ impl Cluster {
         let name = virtual_ip_name(address.parse().expect(address));
         self.plan().routers_by_vip.get(&name).cloned()
     }
+}
+
+/// The node that is preferred for the VIP.
+fn preferred<'a>(plan: &'a PlacementPlan<'_>, address: &str) -> &'a str {
+    let name = virtual_ip_name(address.parse().expect(address));
+    ranking::preferred(&plan.routers[&plan.routers_by_vip[&name]]).expect("a node")
 }
 
 /// Names and priorities, in order.

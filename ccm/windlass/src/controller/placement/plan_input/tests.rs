@@ -1,6 +1,7 @@
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
-use windlass_api::{NodeNetwork, VirtualIPSpec, VirtualRouter, virtual_ip_name};
+use windlass_api::{ExternalTrafficPolicy, NodeNetwork, VirtualIPSpec, VirtualRouter, virtual_ip_name};
 
 use super::*;
 use crate::controller::state::shared::SharedState;
@@ -29,6 +30,8 @@ fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
         owners: vec![holder(owner)],
         virtual_router: router.map(str::to_owned),
         sources: Vec::new(),
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        health_check_node_ports: Vec::new(),
         quarantine: None,
     };
     let mut vip = VirtualIP::new(&virtual_ip_name(address), spec);
@@ -70,6 +73,7 @@ fn shared(vips: Vec<VirtualIP>) -> SharedState {
     shared.list::<Service>(Vec::new());
     shared.list(vec![node("n1"), node("n2")]);
     shared.list::<Namespace>(Vec::new());
+    shared.list::<EndpointSlice>(Vec::new());
     assert!(shared.state().ready, "every list is complete");
     shared
 }

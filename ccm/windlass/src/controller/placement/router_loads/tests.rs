@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use windlass_api::{VirtualIPSpec, virtual_ip_name};
+use windlass_api::{ExternalTrafficPolicy, VirtualIPSpec, virtual_ip_name};
 
 use super::*;
 
@@ -17,6 +17,8 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
         owners: Vec::new(),
         virtual_router: router.map(str::to_owned),
         sources: Vec::new(),
+        external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        health_check_node_ports: Vec::new(),
         quarantine: None,
     };
     VirtualIP::new(&virtual_ip_name(address), spec)

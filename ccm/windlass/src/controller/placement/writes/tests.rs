@@ -1,6 +1,7 @@
 mod random;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::json;
 use windlass_api::{NodeNetwork, VirtualIPPool};
 
@@ -51,6 +52,7 @@ fn shared(pool: &str, vips: &[Value]) -> SharedState {
     list::<Node>(&shared, &[json!({ "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "4" } })]);
     list::<Service>(&shared, &[]);
     list::<Namespace>(&shared, &[]);
+    list::<EndpointSlice>(&shared, &[]);
     shared
 }
 

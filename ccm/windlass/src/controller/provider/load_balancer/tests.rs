@@ -2,6 +2,7 @@
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
@@ -42,6 +43,7 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Provider {
     shared.list::<NodeNetwork>(vec![]);
     shared.list::<Node>(vec![]);
     shared.list::<Namespace>(vec![]);
+    shared.list::<EndpointSlice>(vec![]);
     shared.list::<Service>(vec![]);
     over(api, shared)
 }

@@ -13,6 +13,8 @@ enum Step {
     RemoveNode(u8),
     Network { number: u8, subnet: u8 },
     Stranger { number: u8, vrid: u8 },
+    Cluster { last: u8, family: Family },
+    Local { last: u8, family: Family, nodes: Vec<(u8, EndpointState)> },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +39,12 @@ fn family() -> impl Strategy<Value = Family> {
 fn step() -> impl Strategy<Value = Step> {
     let vip = || (100..130u8, family());
     let services = prop::collection::vec(0..6u8, 1..3);
+    let state = prop_oneof![
+        Just(EndpointState::JustReady),
+        Just(EndpointState::Terminating),
+        Just(EndpointState::Ready)
+    ];
+    let nodes = prop::collection::vec((1..7u8, state), 0..4);
     prop_oneof![
         5 => (vip(), services).prop_map(|((last, family), services)| Step::Vip { last, family, services }),
         2 => vip().prop_map(|(last, family)| Step::RemoveVip { last, family }),
@@ -45,6 +53,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..7u8).prop_map(Step::RemoveNode),
         3 => (1..7u8, 0..2u8).prop_map(|(number, subnet)| Step::Network { number, subnet }),
         1 => (1..7u8, 62..68u8).prop_map(|(number, vrid)| Step::Stranger { number, vrid }),
+        1 => vip().prop_map(|(last, family)| Step::Cluster { last, family }),
+        4 => (vip(), nodes).prop_map(|((last, family), nodes)| Step::Local { last, family, nodes }),
     ]
 }
 
@@ -73,13 +83,23 @@ fn take(cluster: &mut Cluster, step: &Step) {
             let [v4, v6] = subnets(0, number);
             cluster.networks(&format!("n{number}"), &[("eth0", &[&v4, &v6])], &[("eth0", vrid)]);
         }
+        Step::Cluster { last, family } => cluster.policy(&family.vip(last), ExternalTrafficPolicy::Cluster),
+        Step::Local { last, family, ref nodes } => {
+            let nodes: Vec<_> = nodes.iter().map(|(number, state)| (format!("n{number}"), *state)).collect();
+            let nodes: Vec<_> = nodes.iter().map(|(name, state)| (name.as_str(), *state)).collect();
+            cluster.endpoints(&family.vip(last), &nodes);
+        }
     }
 }
 
 proptest! {
     #[test]
-    fn every_plan_is_sound_and_sticky(steps in prop::collection::vec(step(), 1..60)) {
+    fn every_plan_is_sound_and_sticky(strangers in prop_oneof![Just(0), Just(130u8)], steps in prop::collection::vec(step(), 1..60)) {
         let mut cluster = Cluster::of(3);
+        // Where VRIDs are short, `Local` VIPs share routers.
+        let short: Vec<_> = (100..100 + strangers).map(|vrid| ("eth0", vrid)).collect();
+        cluster.networks("n9", &[("eth0", &["192.0.2.9/24", "2001:db8:2::9/64"])], &short);
+        cluster.node("n9", false);
         let mut before = cluster.plan();
         for step in steps {
             take(&mut cluster, &step);
@@ -93,6 +113,14 @@ proptest! {
                 if let Some(router) = carried {
                     let of_family = |node: &RankedNode| node.address.is_ipv6() == vip.spec.address.is_ipv6();
                     prop_assert!(after.routers[router].nodes.iter().all(of_family), "{} in {}", name, router);
+                    let policy = vip.spec.external_traffic_policy;
+                    prop_assert_eq!(after.routers[router].external_traffic_policy, policy, "{} in {}", name, router);
+                    if let Some(serving) = cluster.input.serving.get(&vip.spec.address).filter(|_| !policy.is_cluster()) {
+                        let state = |node: &str| serving.get(node).map_or(EndpointState::None, |one| one.state);
+                        let best = after.routers[router].nodes.iter().map(|node| state(&node.name)).max();
+                        let preferred = ranking::preferred(&after.routers[router]).expect("a node");
+                        prop_assert_eq!(Some(state(preferred)), best, "{} on {}", name, preferred);
+                    }
                 }
             }
             let mut vrids = BTreeSet::new();
@@ -109,7 +137,8 @@ proptest! {
                     let of_kind = router.nodes.iter().filter(|n| cluster.nodes.get(&n.name) == Some(&healthy));
                     (of_kind.clone().map(|n| n.priority).min(), of_kind.map(|n| n.priority).max())
                 };
-                if let ((Some(least_healthy), _), (_, Some(best_other))) = (worst(true), worst(false)) {
+                let bounds = (worst(true), worst(false));
+                if let ((Some(least_healthy), _), (_, Some(best_other))) = bounds && router.external_traffic_policy.is_cluster() {
                     prop_assert!(least_healthy > best_other, "a drained node before a healthy one");
                 }
                 // Survivors keep their order.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use proptest::prelude::*;
-use windlass_api::{ServiceRef, VirtualIPSpec, virtual_ip_name};
+use windlass_api::{ExternalTrafficPolicy, ServiceRef, VirtualIPSpec, virtual_ip_name};
 
 use super::*;
 use crate::controller::placement::topology_cache::TopologyCache;
@@ -224,12 +224,14 @@ impl Cluster {
             former_pools: Vec::new(),
             virtual_router: None,
             sources: Vec::new(),
+            external_traffic_policy: ExternalTrafficPolicy::Cluster,
+            health_check_node_ports: Vec::new(),
             quarantine: None,
         };
         let mut vip = VirtualIP::new(&virtual_ip_name(spec.address), spec);
         {
             let mut state = self.shared.state();
-            vip.spec.sources = state.sources_of(vip.spec.address, &vip.spec.owners);
+            state.traffic_of(vip.spec.address, &vip.spec.owners).set(&mut vip.spec);
             if placed {
                 vip.spec.virtual_router = state.router_for_new_vip(&holder, &vip);
             }

@@ -1,0 +1,129 @@
+//! What a `VirtualIP` says of the traffic to its address: who may send it, and which nodes serve it.
+//!
+//! It follows from the Services that own the address. What an owner that is not known here may have said stays as it is.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Service;
+use serde_json::{Map, Value, json};
+use windlass_api::{ExternalTrafficPolicy, PortSources, ServiceRef, VirtualIPSpec};
+use windlass_ccm::store::Change;
+
+use super::request::wants_address;
+use super::settings::Settings;
+use super::sources;
+use crate::controller::state::ClusterState;
+
+#[cfg(test)]
+mod tests;
+
+/// The fields of a `VirtualIP` about its traffic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct VipTraffic {
+    sources: Vec<PortSources>,
+    external_traffic_policy: ExternalTrafficPolicy,
+    health_check_node_ports: Vec<u16>,
+}
+
+impl VipTraffic {
+    /// Puts it into an object that is about to be created.
+    pub(crate) fn set(self, spec: &mut VirtualIPSpec) {
+        let Self { sources, external_traffic_policy, health_check_node_ports } = self;
+        spec.sources = sources;
+        spec.external_traffic_policy = external_traffic_policy;
+        spec.health_check_node_ports = health_check_node_ports;
+    }
+
+    /// Adds to a merge patch of the spec what is another in `known`; `None`: an object that says nothing of all this.
+    pub(crate) fn patch(&self, known: Option<&VirtualIPSpec>, patch: &mut Map<String, Value>) {
+        let Self { sources, external_traffic_policy: policy, health_check_node_ports: ports } = self;
+        let mut put = |field: &str, is_absent: bool, value: Value| {
+            patch.insert(field.to_owned(), if is_absent { Value::Null } else { value });
+        };
+        if known.map_or(&[][..], |known| &known.sources) != sources {
+            put("sources", sources.is_empty(), json!(sources));
+        }
+        if known.map_or(ExternalTrafficPolicy::Cluster, |known| known.external_traffic_policy) != *policy {
+            put("externalTrafficPolicy", policy.is_cluster(), json!(policy));
+        }
+        if known.map_or(&[][..], |known| &known.health_check_node_ports) != ports {
+            put("healthCheckNodePorts", ports.is_empty(), json!(ports));
+        }
+    }
+}
+
+impl ClusterState {
+    /// What the object of `address` is to say if these Services own it. With several the policy is `Local` if it is that of all:
+    /// a node without an endpoint serves the others.
+    pub(crate) fn traffic_of(&self, address: IpAddr, owners: &[ServiceRef]) -> VipTraffic {
+        let mut traffic = VipTraffic::default();
+        let (mut policies, mut unknown_sources, mut unknown_policy) = (Vec::new(), false, false);
+        for owner in owners {
+            let Some(service) = self.stores.live(owner) else {
+                (unknown_sources, unknown_policy) = (true, true);
+                continue;
+            };
+            traffic.sources.extend(sources::of_service(&service, address.is_ipv4(), self.settings));
+            match policy(&service, self.settings) {
+                Some((policy, port)) => {
+                    policies.push(policy);
+                    traffic.health_check_node_ports.extend(port);
+                }
+                None => unknown_policy = true,
+            }
+        }
+        let known = self.vip(address).map(|vip| &vip.spec);
+        if unknown_sources {
+            let known = known.into_iter().flat_map(|known| &known.sources);
+            let kept: Vec<PortSources> =
+                known.filter(|one| !traffic.sources.contains(one)).cloned().collect();
+            traffic.sources.extend(kept);
+        }
+        traffic.external_traffic_policy = match policies.iter().all(|one| !one.is_cluster()) {
+            true if policies.is_empty() => {
+                known.map(|known| known.external_traffic_policy).unwrap_or_default()
+            }
+            true => ExternalTrafficPolicy::Local,
+            false => ExternalTrafficPolicy::Cluster,
+        };
+        if unknown_policy {
+            traffic
+                .health_check_node_ports
+                .extend(known.into_iter().flat_map(|one| &one.health_check_node_ports));
+        }
+        if traffic.external_traffic_policy.is_cluster() {
+            traffic.health_check_node_ports.clear();
+        }
+        traffic.health_check_node_ports.sort_unstable();
+        traffic.health_check_node_ports.dedup();
+        traffic
+    }
+}
+
+/// A Service's policy and, with `Local`, its health check port. `None` for one that gets no traffic at an address any more: the
+/// API server cleared its policy, and until it gives the address up that stays what it was.
+fn policy(service: &Service, settings: Settings) -> Option<(ExternalTrafficPolicy, Option<u16>)> {
+    let spec = service.spec.as_ref()?;
+    let has_external_ips = spec.external_ips.as_ref().is_some_and(|ips| !ips.is_empty());
+    if !wants_address(service, settings) && !has_external_ips {
+        return None;
+    }
+    if spec.external_traffic_policy.as_deref() != Some("Local") {
+        return Some((ExternalTrafficPolicy::Cluster, None));
+    }
+    let port = spec.health_check_node_port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+    Some((ExternalTrafficPolicy::Local, port))
+}
+
+/// Whether the change of a Service may change what objects say of its traffic: agents and planner are to hear of that soon.
+pub(crate) fn may_differ(change: &Change<Service>) -> bool {
+    let policy = |service: &Service| {
+        let spec = service.spec.as_ref();
+        spec.map(|spec| (spec.external_traffic_policy.clone(), spec.health_check_node_port))
+    };
+    let policies_differ = match (&change.old, &change.new) {
+        (Some(old), Some(new)) => policy(old) != policy(new),
+        (None, _) | (_, None) => false,
+    };
+    policies_differ || sources::may_differ(change)
+}
