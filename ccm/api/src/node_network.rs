@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Interface", "type": "string", "jsonPath": ".spec.interfaces[0].name"}"#,
     printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.interfaces[0].addresses"}"#,
     printcolumn = r#"{"name": "Foreign-VRID", "type": "integer", "jsonPath": ".spec.foreignRouters[0].vrid", "description": "A VRRP router heard that is not ours", "priority": 1}"#,
+    printcolumn = r#"{"name": "Failed", "type": "string", "jsonPath": ".spec.failedChecks[0]", "description": "What does not work on the node"}"#,
     printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentVersion"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
@@ -50,6 +51,10 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     pub duplicates: Vec<DuplicateAddress>,
+    /// What does not work on the node, and why: it ranks below all nodes on which nothing fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024), inner(length(max = 1024)))]
+    pub failed_checks: Vec<String>,
 }
 
 /// A virtual IP that somebody else uses.

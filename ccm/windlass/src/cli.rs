@@ -90,6 +90,17 @@ struct AgentArgs {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
     guard: bool,
+    /// Where kube-proxy says whether it is well, its --healthz-bind-address; empty: it is not asked
+    #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    kube_proxy_healthz_address: OptionalAddress,
+}
+
+/// An address and port, or nothing.
+#[derive(Debug, Clone, Copy)]
+struct OptionalAddress(Option<SocketAddr>);
+
+fn optional_address(value: &str) -> Result<OptionalAddress, std::net::AddrParseError> {
+    if value.is_empty() { Ok(OptionalAddress(None)) } else { value.parse().map(Some).map(OptionalAddress) }
 }
 
 fn log_filter(value: &str) -> Result<String, logging::LoggingError> {
@@ -166,9 +177,18 @@ fn run_agent(args: AgentArgs) -> Result<(), BoxError> {
 }
 
 async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {
-    let AgentArgs { log: _, kubeconfig, node_name, state_dir, http_address, realtime, guard } = args;
+    let AgentArgs {
+        log: _,
+        kubeconfig,
+        node_name,
+        state_dir,
+        http_address,
+        realtime,
+        guard,
+        kube_proxy_healthz_address: OptionalAddress(kube_proxy),
+    } = args;
     let (registry, calls) = http::registry()?;
     let client = ApiServerConfig::find(kubeconfig.as_deref(), None).await?.client(None, &calls)?;
-    let options = agent::Options { node_name, state_dir, http_address, realtime, guard };
+    let options = agent::Options { node_name, state_dir, http_address, realtime, guard, kube_proxy };
     agent::run(client, options, registry, token).await
 }

@@ -5,6 +5,7 @@ mod cli;
 mod controller;
 mod convert;
 mod http;
+mod priorities;
 mod samples;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use windlass_e2e::{
 use crate::setup::{LIMIT, lab, services};
 
 /// The node of each pod, and what the pod does.
-type Pods<'a> = &'a [(&'a str, EndpointState)];
+pub(crate) type Pods<'a> = &'a [(&'a str, EndpointState)];
 
 #[test]
 fn the_address_follows_a_pod_that_is_rolled_out_beside_kube_proxy_in_nftables_mode() -> anyhow::Result<()> {
@@ -107,7 +107,7 @@ fn the_address_moves_with_the_policy_of_its_service() -> anyhow::Result<()> {
 }
 
 /// Windlass on every node, and the Service `web` with a server on each, of which these are pods.
-async fn served_locally(lab: &Lab, pods: Pods<'_>) -> anyhow::Result<(Service, IpAddr)> {
+pub(crate) async fn served_locally(lab: &Lab, pods: Pods<'_>) -> anyhow::Result<(Service, IpAddr)> {
     lab.deploy_windlass(&["n1", "n2", "n3"]).await?;
     lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
     lab.backend("web", &["n1", "n2", "n3"]).await?;
@@ -119,13 +119,13 @@ async fn served_locally(lab: &Lab, pods: Pods<'_>) -> anyhow::Result<(Service, I
     Ok((service, lab.ingress("web", LIMIT).await?))
 }
 
-async fn write(lab: &Lab, service: &Service, pods: Pods<'_>) -> anyhow::Result<()> {
+pub(crate) async fn write(lab: &Lab, service: &Service, pods: Pods<'_>) -> anyhow::Result<()> {
     let state = |node: &str| pods.iter().find(|(on, _)| *on == node).map(|(_, state)| *state);
     lab.write_endpoints(service, state).await
 }
 
 /// Waits until the node has the address, and its pod answers there.
-async fn await_served_by(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
+pub(crate) async fn await_served_by(lab: &Lab, vip: IpAddr, node: &str) -> anyhow::Result<()> {
     await_that(&format!("{node} serves {vip}"), LIMIT, async || {
         let owner = lab.await_owner("c1", vip).await?;
         ensure!(owner == node, "{owner} has it");

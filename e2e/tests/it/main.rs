@@ -9,6 +9,7 @@ mod examples;
 mod failover;
 mod full;
 mod guard;
+mod health;
 mod hostile;
 mod kubelets;
 mod light;

@@ -43,6 +43,17 @@ pub(crate) struct Assignment {
     /// Left out where there are none. An agent that does not know it sets the file aside.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unproven: BTreeSet<IpAddr>,
+    /// How many nodes are preferred to this one: what its priority is if a check of its own fails follows from that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) before: u8,
+    /// The health checks' node ports of the Services with `externalTrafficPolicy: Local` whose addresses are among these.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) health_check_node_ports: BTreeSet<u16>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+const fn is_zero(number: &u8) -> bool {
+    *number == 0
 }
 
 impl Assignment {
@@ -52,7 +63,7 @@ impl Assignment {
         Ok(RouterKey { interface: self.interface.clone(), family: Family::of(self.source), vrid })
     }
 
-    /// As the engine wants it, or why it cannot be had.
+    /// As the engine wants it while no check fails, or why it cannot be had.
     pub(crate) fn config(&self) -> Result<RouterConfig, String> {
         let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
         if self.priority == 255 {
@@ -155,7 +166,7 @@ where
         let source = own.address;
         let candidates: BTreeSet<IpAddr> =
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
-        let (mut addresses, mut unproven) = (BTreeSet::new(), BTreeSet::new());
+        let (mut addresses, mut unproven, mut ports) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut refused: Vec<(IpAddr, Refusal)> = Vec::new();
         for vip in by_router.get(name.as_str()).into_iter().flatten() {
             let address = vip.spec.address;
@@ -164,6 +175,7 @@ where
             match checked {
                 Ok(()) => {
                     addresses.insert(address);
+                    ports.extend(&vip.spec.health_check_node_ports);
                     if !vip.is_announced() {
                         unproven.insert(address);
                     }
@@ -184,6 +196,7 @@ where
         if addresses.is_empty() {
             continue;
         }
+        let before = router.spec.nodes.iter().filter(|candidate| candidate.priority > own.priority);
         let assignment = Assignment {
             virtual_router: name,
             interface: own.interface.clone(),
@@ -194,6 +207,8 @@ where
             peers: candidates.into_iter().filter(|address| is_peer(*address, source)).collect(),
             addresses,
             unproven,
+            before: u8::try_from(before.count()).unwrap_or(u8::MAX),
+            health_check_node_ports: ports,
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),

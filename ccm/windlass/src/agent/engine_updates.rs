@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey};
+use windlass_vrrp::Priority;
 
 use super::admission::{admit, admitted, restrictions};
 use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
+use super::health::FailedChecks;
 use super::index::{Part, Update};
 
 /// What the engine was told, and what it may be told.
@@ -19,11 +21,26 @@ pub(super) struct EngineUpdates {
     guard: bool,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
+    /// What does not work on this node: it lowers its priority.
+    failed: FailedChecks,
 }
 
 impl EngineUpdates {
-    pub(super) fn new(engine: Arc<Engine>, engine_state: Arc<EngineState>, guard: bool) -> Self {
-        Self { engine, engine_state, guard, wanted: Arc::default(), given: Vec::new() }
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        engine_state: Arc<EngineState>,
+        guard: bool,
+        failed: FailedChecks,
+    ) -> Self {
+        Self { engine, engine_state, guard, wanted: Arc::default(), given: Vec::new(), failed }
+    }
+
+    /// Other checks fail.
+    pub(super) fn set_failed(&mut self, failed: FailedChecks) {
+        if self.failed != failed {
+            self.failed = failed;
+            self.apply();
+        }
     }
 
     /// How many addresses the engine has.
@@ -105,9 +122,13 @@ impl EngineUpdates {
     }
 
     fn apply(&self) {
-        // `desired` and the state file let only valid ones through.
-        let configs: Vec<RouterConfig> = self.given.iter().filter_map(|one| one.config().ok()).collect();
-        self.engine.apply(configs);
+        self.engine.apply(self.given.iter().filter_map(|one| self.config(one)).collect());
+    }
+
+    /// `desired` and the state file let only valid ones through.
+    fn config(&self, assignment: &Assignment) -> Option<RouterConfig> {
+        let priority = Priority::new(self.failed.priority(assignment)).ok()?;
+        assignment.config().ok().map(|config| RouterConfig { priority, ..config })
     }
 }
 

@@ -59,6 +59,7 @@ struct Known {
     router: Option<String>,
     announced: bool,
     restricted: Option<Restricted>,
+    health_check_node_ports: Vec<u16>,
     misnamed: bool,
 }
 
@@ -70,6 +71,7 @@ impl Known {
             router: vip.spec.virtual_router.clone().filter(|_| is_wanted(vip)),
             announced: vip.is_announced(),
             restricted: Restricted::of(vip),
+            health_check_node_ports: vip.spec.health_check_node_ports.clone(),
             misnamed: name != virtual_ip_name(address),
         }
     }
@@ -142,6 +144,12 @@ impl Index {
         let of = |known: &Option<Known>| usize::from(known.as_ref().is_some_and(|known| known.misnamed));
         self.misnamed = self.misnamed + of(&new) - of(&old);
         if self.misnamed + of(&old) > 0 {
+            return false;
+        }
+        // They are those of all its virtual router's addresses together; few Services have one.
+        let has_ports =
+            |known: &Option<Known>| known.as_ref().is_some_and(|one| !one.health_check_node_ports.is_empty());
+        if has_ports(&old) || has_ports(&new) {
             return false;
         }
         // Copied only while it is being written to disk.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use prometheus::Registry;
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
+use tokio::sync::watch;
 use windlass_engine::{Engine, Family, Lateness, LinkStatus, RouterStatus, State};
 
 use super::engine_state::EngineState;
+use super::health::FailedChecks;
 use crate::samples::{self, counters, family, gauges};
 
 #[cfg(test)]
@@ -23,6 +25,7 @@ pub(crate) fn register(
     registry: &Registry,
     engine: &Arc<Engine>,
     engine_state: &Arc<EngineState>,
+    failed: watch::Receiver<FailedChecks>,
 ) -> prometheus::Result<()> {
     let (engine, engine_state) = (Arc::downgrade(engine), Arc::clone(engine_state));
     samples::register(registry, move || {
@@ -33,8 +36,17 @@ pub(crate) fn register(
             ["interface"],
             engine_state.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
         );
+        let failed = failed.borrow().clone();
+        let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
+        let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
+        let checks = gauges(
+            "windlass_agent_check_failed",
+            "1 while a check of this node fails, which ranks below all that pass: kube-proxy, or of a health check's node port",
+            ["check", "port"],
+            endpoints.chain([kube_proxy]),
+        );
         let families = [routers(&engine.snapshot()), links(&engine.links()), lateness(&engine.lateness())];
-        families.into_iter().flatten().chain([conflicts]).collect()
+        families.into_iter().flatten().chain([conflicts, checks]).collect()
     })
 }
 

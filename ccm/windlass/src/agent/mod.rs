@@ -4,11 +4,12 @@
 //! |---|---|---|
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
 //! | [`index`] | keeps that true by what changed: one virtual IP costs work for itself (pure) | |
-//! | [`news`], [`decide`] | which objects changed; what that makes of the desired state | |
-//! | [`admission`], [`orders`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
-//! | [`state`], [`keep`] | the last desired state on disk; it is in force before anything else is tried | no |
+//! | [`changes`], [`decide`] | which objects changed; what that makes of the desired state | |
+//! | [`admission`], [`engine_updates`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
+//! | [`state`], [`state_writer`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`engine_state`], [`activity`], [`duplicates`] | what the engine last said | no |
+//! | [`health`] | whether this node can serve, by kube-proxy's word; what fails lowers its priority | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
 //! | [`throttle`] | lets a burst of news be looked at a few times | |
@@ -25,6 +26,7 @@ mod desired;
 mod duplicates;
 mod engine_state;
 mod engine_updates;
+mod health;
 mod index;
 mod metrics;
 mod network;
@@ -56,6 +58,7 @@ use self::decide::Decider;
 use self::desired::Desired;
 use self::engine_state::EngineState;
 use self::engine_updates::EngineUpdates;
+use self::health::HealthMonitor;
 use self::index::Update;
 use self::state::StateFile;
 use self::throttle::Throttle;
@@ -82,6 +85,8 @@ pub(crate) struct Options {
     pub(crate) realtime: bool,
     /// Whether nftables answers ping to virtual IPs and refuses what no Service takes.
     pub(crate) guard: bool,
+    /// Where kube-proxy says whether it is well; `None`: it is not asked.
+    pub(crate) kube_proxy: Option<SocketAddr>,
 }
 
 /// Runs until `token` is cancelled; then resigns everything and returns. Adds its metrics to `registry` and serves that.
@@ -91,7 +96,7 @@ pub(crate) async fn run(
     registry: Registry,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Options { node_name: node, state_dir, http_address, realtime, guard } = options;
+    let Options { node_name: node, state_dir, http_address, realtime, guard, kube_proxy } = options;
     let file = StateFile::open(&state_dir, &node)?;
     let server = http::Server::bind(http_address).await?;
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
@@ -114,11 +119,13 @@ pub(crate) async fn run(
     // Before anything is decided; from then on the publisher looks.
     let machine = Engine::host_addresses().context("cannot list the interfaces")?;
     engine_state.set_answered(addresses::answered(&machine));
-    metrics::register(&registry, &engine, &engine_state)?;
 
     // First of all what was in force before: it may be long until the API server answers.
     let (desired_sender, desired_receiver) = tokio::sync::watch::channel(None);
-    let mut engine_updates = EngineUpdates::new(Arc::clone(&engine), Arc::clone(&engine_state), guard);
+    let (monitor, mut failed) = HealthMonitor::new(kube_proxy, &state_dir, Instant::now());
+    metrics::register(&registry, &engine, &engine_state, failed.clone())?;
+    let known = failed.borrow_and_update().clone();
+    let mut engine_updates = EngineUpdates::new(Arc::clone(&engine), Arc::clone(&engine_state), guard, known);
     if let Some(restored) = restore(&file) {
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
         engine_updates.update(&restored, &Update::Whole);
@@ -158,9 +165,11 @@ pub(crate) async fn run(
         vips: vips.clone(),
         networks,
         engine: Arc::clone(&engine),
+        failed: failed.clone(),
         changes: Arc::clone(&queue),
     };
     tasks.spawn(publisher.run(token.clone()));
+    tasks.spawn(monitor.run(reporter.desired.clone(), token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
 
     let mut decider =
@@ -181,6 +190,10 @@ pub(crate) async fn run(
                 if matches!(event, Event::GuardChanged) {
                     engine_updates.refresh(desired_sender.borrow().as_deref());
                 }
+            }
+            Ok(()) = failed.changed() => {
+                let known = failed.borrow_and_update().clone();
+                engine_updates.set_failed(known);
             }
             () = queue.changed(), if !is_stale => is_stale = true,
             () = throttle.ready(), if is_stale => {

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
 use windlass_ccm::apiserver::call_within;
@@ -17,6 +18,7 @@ use windlass_engine::Engine;
 use super::backoff::backoff;
 use super::changes::{ChangeQueue, Changed};
 use super::engine_state::EngineState;
+use super::health::FailedChecks;
 use super::{FIELD_MANAGER, addresses, network};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
@@ -37,6 +39,7 @@ pub(crate) struct Publisher {
     /// This node's alone.
     pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) failed: watch::Receiver<FailedChecks>,
     /// This node may have to announce something else.
     pub(crate) changes: Arc<ChangeQueue>,
 }
@@ -112,6 +115,7 @@ impl Publisher {
             further_addresses: addresses::further(&machine),
             foreign_routers,
             duplicates: self.engine_state.duplicates(now, is_vip),
+            failed_checks: self.failed.borrow().sentences().collect(),
         })
     }
 

@@ -29,6 +29,8 @@ fn desired(sources: Option<PortSources>) -> Desired {
         peers: [address("192.0.2.12")].into(),
         addresses: [address(A), address(B)].into(),
         unproven: [].into(),
+        before: 0,
+        health_check_node_ports: BTreeSet::new(),
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired {

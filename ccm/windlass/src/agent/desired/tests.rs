@@ -69,6 +69,8 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         peers: set(&["192.0.2.11", "192.0.2.13"]),
         addresses: set(&["192.0.2.200", "192.0.2.201"]),
         unproven: set(&["192.0.2.200", "192.0.2.201"]),
+        before: 1,
+        health_check_node_ports: BTreeSet::new(),
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);

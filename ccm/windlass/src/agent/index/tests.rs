@@ -22,7 +22,7 @@ const ADDRESSES: [&str; 9] = [
 ];
 const ROUTERS: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A virtual IP: its router, whether it is announced, in quarantine, being deleted, restricted and how, its name.
+/// A virtual IP: its router, whether it is announced, in quarantine, being deleted, restricted or checked and how, its name.
 fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: bool) -> Arc<VirtualIP> {
     let text = ADDRESSES[address];
     let name = if misnamed { format!("wrong-{address}") } else { virtual_ip_name(text.parse().unwrap()) };
@@ -36,7 +36,8 @@ fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: 
             "pool": "lan",
             "owners": [{ "namespace": "default", "name": "web", "uid": "1" }],
             "virtualRouter": router.map(|router| ROUTERS[router]),
-            "sources": match sources { 0 => json!([]), 1 => allowed("10.0.0.0/8"), _ => allowed("10.1.0.0/16") },
+            "sources": match sources { 1 => allowed("10.0.0.0/8"), 2 => allowed("10.1.0.0/16"), _ => json!([]) },
+            "healthCheckNodePorts": match sources { 3 => json!([30000]), 4 => json!([30000, 30001]), _ => json!([]) },
         },
     });
     match state {
@@ -98,7 +99,7 @@ enum Event {
 fn a_vip() -> impl Strategy<Value = Arc<VirtualIP>> {
     let router = prop_oneof![1 => Just(None), 8 => (0..ROUTERS.len()).prop_map(Some)];
     let misnamed = prop_oneof![30 => Just(false), 1 => Just(true)];
-    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..3_u8];
+    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..5_u8];
     (0..ADDRESSES.len(), router, 0..6_u8, sources, misnamed).prop_map(
         |(address, router, state, sources, misnamed)| vip(address, router, state, sources, misnamed),
     )

@@ -14,6 +14,8 @@ fn desired(vrid: u8) -> Arc<Desired> {
         peers: [].into(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
         unproven: [].into(),
+        before: 0,
+        health_check_node_ports: [].into(),
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

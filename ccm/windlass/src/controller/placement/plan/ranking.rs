@@ -16,19 +16,7 @@ use windlass_api::{ExternalTrafficPolicy, RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
-
-/// Priority of the first: the highest that is not an owner's, because the higher a Backup's, the sooner it takes over.
-const TOP: u8 = 254;
-/// Distance between the first few: at adverts of 100 ms it makes their skew times differ by 6 ms, more than what
-/// scheduling jitter and the wire add (docs/architecture.md, "Decisions").
-const STEP: u8 = 16;
-/// How many of the first have that distance.
-const SPACED: u8 = 8;
-/// Highest priority of a node that is drained or excluded, or has no endpoint that the VIPs need.
-const LOW: u8 = 30;
-/// The most that one router can rank: good ones from 254 down to 31, the others from 30 down to 1.
-const MOST_GOOD: usize = 119;
-const MOST_OTHERS: usize = LOW as usize;
+use crate::priorities::{self, MOST_FAIR, MOST_GOOD, UNFIT_PLACES};
 
 /// How well a node can serve a router's VIPs: the less, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,10 +29,22 @@ struct Preference {
 }
 
 impl Preference {
-    /// Whether nothing is wrong with the node.
-    const fn is_good(&self) -> bool {
-        matches!(self.class, (Reverse(EndpointState::Ready), false))
+    const fn fitness(&self) -> Fitness {
+        match self.class {
+            (Reverse(EndpointState::Ready), false) => Fitness::Good,
+            (Reverse(EndpointState::Ready | EndpointState::Terminating | EndpointState::JustReady), _) => {
+                Fitness::Fair
+            }
+            (Reverse(EndpointState::None), _) => Fitness::Unfit,
+        }
     }
+}
+
+/// Which of the priorities a node has; see [`priorities`].
+enum Fitness {
+    Good,
+    Fair,
+    Unfit,
 }
 
 /// What makes nodes preferred for a router.
@@ -164,13 +164,14 @@ pub(super) fn refreshed(
         }
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
-    let good = order.iter().filter(|(_, preference)| preference.is_good()).count();
+    let good = order.iter().filter(|(_, preference)| matches!(preference.fitness(), Fitness::Good)).count();
     let others = order.len() - good;
     // Of hundreds of candidates most find no place: they need no order.
-    let has_room = |one: &Candidate| {
-        let preference = preferences.of(&one.node, one.healthy);
-        let serves = serving.is_some_and(|serving| serving.contains_key(&one.node));
-        if preference.is_good() { good < MOST_GOOD } else { others < MOST_OTHERS || serves }
+    let has_room = |one: &Candidate| match preferences.of(&one.node, one.healthy).fitness() {
+        Fitness::Good => good < MOST_GOOD,
+        // One that can serve takes the place of one that cannot.
+        Fitness::Fair => others < MOST_FAIR || serving.is_some(),
+        Fitness::Unfit => order.len() < UNFIT_PLACES,
     };
     let mut newcomers: Vec<_> =
         candidates.values().filter(|one| !known.contains(one.node.as_str()) && has_room(one)).collect();
@@ -213,7 +214,7 @@ impl<'a> RankCandidate<'a> {
 }
 
 /// Gives priorities by preference, and to equals by place; the list keeps its order. More nodes than there are priorities for are
-/// left out: 119 good ones are more than a segment loses at once.
+/// left out.
 fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(RankCandidate<'_>, u8)> {
     // Who was preferred is so before its equals only: once it is not, the next plan does not know that it was.
     let best = order.iter().map(|(_, preference)| preference.class).min();
@@ -222,28 +223,24 @@ fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(Rank
     }
     let mut by_preference: Vec<usize> = (0..order.len()).collect();
     by_preference.sort_by_key(|index| order[*index].1);
-    let (mut good_before, mut others_before) = (0, 0);
-    let mut priorities = vec![None; order.len()];
+    let (mut good, mut fair, mut all) = (0, 0, 0);
+    let mut given = vec![None; order.len()];
     for index in by_preference {
-        let is_good = order[index].1.is_good();
-        let (before, most) =
-            if is_good { (&mut good_before, MOST_GOOD) } else { (&mut others_before, MOST_OTHERS) };
-        if *before < most {
-            priorities[index] = Some(priority(*before, is_good));
-            *before += 1;
+        let priority = match order[index].1.fitness() {
+            Fitness::Good => (good < MOST_GOOD).then(|| priorities::good(good)),
+            Fitness::Fair => (fair < MOST_FAIR).then(|| priorities::fair(fair)),
+            Fitness::Unfit => (all < UNFIT_PLACES).then(|| priorities::unfit(all)),
+        };
+        let Some(priority) = priority else { continue };
+        given[index] = Some(priority);
+        match order[index].1.fitness() {
+            Fitness::Good => good += 1,
+            Fitness::Fair => fair += 1,
+            Fitness::Unfit => {}
         }
+        all += 1;
     }
-    order.into_iter().zip(priorities).filter_map(|((node, _), priority)| Some((node, priority?))).collect()
-}
-
-/// Priority of the node with `before` nodes of its kind before it. Never 255, never 0 (RFC 9568 §5.2.4).
-fn priority(before: usize, is_good: bool) -> u8 {
-    let before = u8::try_from(before).unwrap_or(u8::MAX);
-    if !is_good {
-        return LOW.saturating_sub(before).max(1);
-    }
-    let spaced = TOP - STEP * before.min(SPACED - 1);
-    spaced.saturating_sub(before.saturating_sub(SPACED - 1)).max(LOW + 1)
+    order.into_iter().zip(given).filter_map(|((node, _), priority)| Some((node, priority?))).collect()
 }
 
 /// A fixed number for a node under a VRID, well mixed (FNV-1a, then the finalizer of SplitMix64): the same on every
@@ -256,19 +253,4 @@ fn weight(vrid: u8, node: &str) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn priorities_fall_strictly_and_stay_between_254_and_1() {
-        let healthy: Vec<_> = (0..MOST_GOOD).map(|before| priority(before, true)).collect();
-        let others: Vec<_> = (0..MOST_OTHERS).map(|before| priority(before, false)).collect();
-        assert_eq!(healthy[..9], [254, 238, 222, 206, 190, 174, 158, 142, 141]);
-        let all: Vec<_> = healthy.into_iter().chain(others).collect();
-        assert!(all.windows(2).all(|pair| pair[0] > pair[1]), "{all:?}");
-        assert_eq!((all[MOST_GOOD - 1], all.last()), (LOW + 1, Some(&1)));
-    }
 }

@@ -441,7 +441,7 @@ fn a_drained_node_ranks_below_every_healthy_one_and_comes_back_to_its_place() {
     let before = ranking(&cluster.plan(), router);
     cluster.node(&before[0].0, false);
     let drained = ranking(&cluster.plan(), router);
-    let expected = [(before[0].0.clone(), 30), (before[1].0.clone(), 254), (before[2].0.clone(), 238)];
+    let expected = [(before[0].0.clone(), 60), (before[1].0.clone(), 254), (before[2].0.clone(), 238)];
     assert_eq!(drained, expected);
     cluster.node(&before[0].0, true);
     assert_eq!(ranking(&cluster.plan(), router), before);
@@ -450,7 +450,7 @@ fn a_drained_node_ranks_below_every_healthy_one_and_comes_back_to_its_place() {
         cluster.node(name, false);
     }
     let all: Vec<_> = ranking(&cluster.plan(), router).into_iter().map(|(_, priority)| priority).collect();
-    assert_eq!(all, [30, 29, 28]);
+    assert_eq!(all, [60, 59, 58]);
 }
 
 #[test]

@@ -1,0 +1,217 @@
+use std::fs;
+
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+
+fn passed() -> Finding {
+    Finding::Passed
+}
+
+fn failed() -> Finding {
+    Finding::Failed("503".to_owned())
+}
+
+fn silent() -> Finding {
+    Finding::Silent("refused".to_owned())
+}
+
+/// A folder of its own, empty, removed in the end.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("windlass-health-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// What was found for so many seconds, once a second, and whether the check fails then.
+type Spans<'a> = &'a [(Finding, u64, bool)];
+
+#[test]
+fn a_check_fails_after_its_patience_and_passes_again_when_it_has_done_so_for_a_while() {
+    let rows: [(&str, Check, Spans<'_>); 9] = [
+        (
+            "its own word is believed at once",
+            Check::new(KUBE_PROXY),
+            &[(passed(), 5, false), (failed(), 1, true)],
+        ),
+        ("also the first", Check::new(KUBE_PROXY), &[(failed(), 1, true)]),
+        (
+            "a restart is no failure",
+            Check::new(KUBE_PROXY),
+            &[(passed(), 1, false), (silent(), 15, false), (passed(), 9, false), (silent(), 15, false)],
+        ),
+        ("silence is, in the end", Check::new(KUBE_PROXY), &[(passed(), 1, false), (silent(), 16, true)]),
+        ("where nobody ever answered, there is nobody", Check::new(KUBE_PROXY), &[(silent(), 500, false)]),
+        ("where somebody answered before, there is", Check::passing(KUBE_PROXY), &[(silent(), 16, true)]),
+        (
+            "it comes back after a minute at least",
+            Check::passing(KUBE_PROXY),
+            &[(failed(), 1, true), (passed(), 59, true), (passed(), 1, false)],
+        ),
+        (
+            "and only if it has passed for ten seconds",
+            Check::passing(KUBE_PROXY),
+            &[
+                (failed(), 60, true),
+                (passed(), 10, true),
+                (failed(), 1, true),
+                (passed(), 10, true),
+                (passed(), 1, false),
+            ],
+        ),
+        (
+            "endpoints: the controller goes first",
+            Check::new(ENDPOINTS),
+            &[(passed(), 1, false), (failed(), 5, false), (failed(), 1, true)],
+        ),
+    ];
+    let begin = Instant::now();
+    for (what, mut check, spans) in rows {
+        let mut seconds = 0;
+        for (nth, (finding, length, fails)) in spans.iter().enumerate() {
+            for _ in 0..*length {
+                check.note(finding.clone(), begin + Duration::from_secs(seconds));
+                seconds += 1;
+            }
+            assert_eq!(check.failure().is_some(), *fails, "{what}: span {nth}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_found_a_check_fails_at_most_once_a_minute(
+        findings in prop::collection::vec((prop_oneof![Just(passed()), Just(failed()), Just(silent())], 1..20u64), 1..200),
+    ) {
+        let (begin, mut check) = (Instant::now(), Check::passing(KUBE_PROXY));
+        let (mut seconds, mut falls) = (0, Vec::new());
+        for (finding, length) in findings {
+            for _ in 0..length {
+                let before = check.failure().is_some();
+                check.note(finding.clone(), begin + Duration::from_secs(seconds));
+                if !before && check.failure().is_some() {
+                    falls.push(seconds);
+                }
+                seconds += 1;
+            }
+        }
+        prop_assert!(falls.windows(2).all(|pair| pair[1] - pair[0] >= 60), "{falls:?}");
+    }
+}
+
+#[test]
+fn kube_proxy_is_waited_for_after_a_reboot_and_only_then() {
+    let folder = Folder::new("memory");
+    let now = Instant::now();
+    let open = |boot: &str| KubeProxyMemory::of_boot(&folder.0, boot.to_owned());
+    assert_eq!(open("one").check(KUBE_PROXY, now), Check::new(KUBE_PROXY), "nothing is known of it");
+    open("one").note_answer();
+    assert_eq!(open("one").check(KUBE_PROXY, now), Check::passing(KUBE_PROXY), "the agent was restarted");
+    let mut rebooted = open("two").check(KUBE_PROXY, now);
+    assert!(rebooted.failure().is_some_and(|why| why.contains("since this machine was started")));
+    for second in 0..11 {
+        assert!(rebooted.failure().is_some(), "its rules take a moment");
+        rebooted.note(passed(), now + Duration::from_secs(second));
+    }
+    assert_eq!(rebooted, Check::passing(KUBE_PROXY));
+    // What is in the way of the file is no reason to stop.
+    fs::remove_dir_all(&folder.0).expect("removed");
+    open("three").note_answer();
+}
+
+fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
+    Assignment {
+        virtual_router: "r".into(),
+        interface: "eth0".into(),
+        vrid: 64,
+        priority,
+        interval_milliseconds: 100,
+        source: "192.0.2.1".parse().expect("an address"),
+        peers: BTreeSet::new(),
+        addresses: BTreeSet::new(),
+        unproven: BTreeSet::new(),
+        before,
+        health_check_node_ports: ports.iter().copied().collect(),
+    }
+}
+
+#[test]
+fn a_node_that_fails_ranks_below_all_that_pass_and_all_that_fail_rank_as_before() {
+    let kube_proxy = FailedChecks { kube_proxy: Some("dead".into()), ..FailedChecks::default() };
+    let endpoints = FailedChecks { endpoints: [(30000, "503".to_owned())].into(), ..FailedChecks::default() };
+    let ranking: Vec<Assignment> =
+        (0..5).map(|before| assignment(priorities::good(before.into()), before, &[30000, 30001])).collect();
+    for failing in [&kube_proxy, &endpoints] {
+        let lowered: Vec<u8> = ranking.iter().map(|one| failing.priority(one)).collect();
+        assert_eq!(lowered, [30, 29, 28, 27, 26]);
+    }
+    assert_eq!(endpoints.priority(&assignment(254, 0, &[30001])), 254, "another Service");
+    assert_eq!(FailedChecks::default().priority(&ranking[0]), 254);
+    assert_eq!(kube_proxy.priority(&assignment(25, 3, &[])), 25, "never higher");
+}
+
+#[test]
+fn checks_are_made_where_the_node_is_believed_to_serve_and_forgotten_with_their_service() {
+    let now = Instant::now();
+    let (mut monitor, failed) = HealthMonitor::new(None, Path::new("/nonexistent"), now);
+    let mut desired = Desired {
+        assignments: vec![assignment(254, 0, &[1, 2]), assignment(60, 3, &[3]), assignment(29, 1, &[4])],
+        ..Desired::default()
+    };
+    assert_eq!(ports(&desired), [1, 2].into());
+    let mut judge = |findings: &[(u16, Finding)], second: u64| {
+        let endpoints = findings.iter().map(|(port, finding)| (*port, (finding.clone(), None))).collect();
+        monitor.judge(Answers { kube_proxy: None, endpoints }, now + Duration::from_secs(second));
+        failed.borrow().endpoints.keys().copied().collect::<Vec<_>>()
+    };
+    for second in 0..5 {
+        assert!(judge(&[(1, self::failed()), (2, passed())], second).is_empty());
+    }
+    assert_eq!(judge(&[(1, self::failed()), (2, passed())], 5), [1]);
+    desired.assignments.clear();
+    assert!(ports(&desired).is_empty());
+    assert!(judge(&[], 6).is_empty());
+    assert!(judge(&[(1, self::failed())], 7).is_empty(), "it begins anew");
+}
+
+#[tokio::test]
+async fn who_answers_is_asked_and_who_does_not_is_silent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = tokio::spawn(async move {
+        for answer in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"[..],
+            b"HTTP/1.1 503 X\r\n\r\n",
+            b"\0\0\0",
+            b"",
+        ] {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let mut request = [0; 1024];
+            let length = stream.read(&mut request).await.expect("a request");
+            assert!(request[..length].starts_with(b"GET /healthz HTTP/1.1\r\n"), "{request:?}");
+            stream.write_all(answer).await.expect("written");
+        }
+        listener
+    });
+    assert_eq!(request::health(address).await, Finding::Passed);
+    let said = format!("it answers 503 Service Unavailable at http://{address}/healthz");
+    assert_eq!(request::health(address).await, Finding::Failed(said));
+    for _ in 0..2 {
+        assert!(matches!(request::health(address).await, Finding::Silent(_)), "no HTTP");
+    }
+    drop(server.await.expect("a server"));
+    let nobody = request::first_answer(&[address.ip()], address.port()).await;
+    assert!(matches!(&nobody, (Finding::Silent(why), None) if why.contains("refused")), "{nobody:?}");
+}

@@ -1,0 +1,100 @@
+//! A node that cannot serve gives its addresses up by itself: without the controller, and where it can without the API server.
+
+use std::net::IpAddr;
+
+use anyhow::ensure;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use windlass_api::NodeNetwork;
+use windlass_e2e::{EndpointState::Ready, Lab, Signal, await_that, scenario};
+
+use crate::{
+    local::{await_served_by, served_locally, write},
+    setup::{LIMIT, await_answer, lab, other, served},
+};
+
+#[test]
+fn a_node_whose_kube_proxy_is_dead_gives_its_addresses_up_without_the_api_server() -> anyhow::Result<()> {
+    scenario("health-dead", lab(), async |lab| {
+        let vip = served(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        lab.stop_api_server().await?;
+        lab.node(&owner)?.kill("kube-proxy").await?;
+        let heir = lab.await_owner_other_than("c1", vip, &owner).await?;
+        ensure!(heir == other(&owner), "{heir} has the address");
+        await_answer(lab, vip).await?;
+        // Of two that are not well the one that has the address keeps it.
+        lab.node(&heir)?.kill("kube-proxy").await?;
+        lab.start_api_server().await?;
+        await_told(lab, &heir, Some("kube-proxy: no answer at http://127.0.0.1:10256/healthz")).await?;
+        await_answer(lab, vip).await?;
+        lab.node(&owner)?.start_again("kube-proxy")?;
+        await_told(lab, &owner, None).await?;
+        ensure!(lab.await_owner("c1", vip).await? == owner, "{owner} is well, and has not got {vip}");
+        await_answer(lab, vip).await
+    })
+}
+
+#[test]
+fn a_node_that_kube_proxy_calls_ineligible_gives_its_addresses_up_at_once() -> anyhow::Result<()> {
+    scenario("health-taint", lab(), async |lab| {
+        let vip = served(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        lab.stop_controller("controller", Signal::SIGKILL).await?;
+        let taint = json!([{"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"}]);
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(lab.client());
+        let change = Patch::Merge(json!({"spec": {"taints": taint}}));
+        nodes.patch(&owner, &PatchParams::default(), &change).await?;
+        lab.await_owner_other_than("c1", vip, &owner).await?;
+        await_told(lab, &owner, Some("kube-proxy: it answers 503")).await?;
+        await_answer(lab, vip).await
+    })
+}
+
+#[test]
+fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_controller()
+-> anyhow::Result<()> {
+    scenario("health-pod", lab(), async |lab| {
+        let (service, vip) = served_locally(lab, &[("n1", Ready), ("n3", Ready)]).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        let other = if owner == "n1" { "n3" } else { "n1" };
+        await_served_by(lab, vip, &owner).await?;
+        await_ranked(lab, vip).await?;
+        lab.stop_controller("controller", Signal::SIGKILL).await?;
+        write(lab, &service, &[(other, Ready)]).await?;
+        await_served_by(lab, vip, other).await?;
+        await_told(lab, &owner, Some("the health check on node port ")).await
+    })
+}
+
+/// Waits until the virtual router of `vip` has two nodes that can serve it.
+async fn await_ranked(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
+    await_that(&format!("two nodes are good for {vip}"), LIMIT, async || {
+        let path = "jsonpath={.items[*].spec.nodes[*].priority}";
+        let priorities = lab.kubectl(&["get", "virtualrouters", "-o", path]).await?;
+        ensure!(
+            priorities.split(' ').filter(|one| one.parse::<u8>().is_ok_and(|one| one > 60)).count() == 2,
+            "{priorities}"
+        );
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Waits until the node's `NodeNetwork` begins to tell so, or tells of nothing that fails.
+async fn await_told(lab: &Lab, node: &str, words: Option<&str>) -> anyhow::Result<()> {
+    let networks: Api<NodeNetwork> = Api::all(lab.client());
+    // A check that failed counts for a minute.
+    await_that(&format!("{node} tells of {words:?}"), 2 * LIMIT, async || {
+        let network = networks.get(node).await?;
+        let said = &network.spec.failed_checks;
+        let is_told = match words {
+            Some(words) => said.iter().any(|one| one.starts_with(words)),
+            None => said.is_empty(),
+        };
+        ensure!(is_told, "{} says {said:?}", network.name_any());
+        Ok(Some(()))
+    })
+    .await
+}
