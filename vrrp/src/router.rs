@@ -136,6 +136,16 @@ impl Router {
         }
     }
 
+    /// Startup event of a router all of whose addresses this node has served as Active of other virtual routers until now: it
+    /// does not wait for an Active, of which there can be none better founded. A peer of higher priority preempts it, as it
+    /// would any Active. Not in the RFC, where an address never changes its virtual router. No effect on a running router.
+    pub fn startup_in_service(&mut self, now: Time) {
+        match self.state_data {
+            StateData::Initialize => self.promote(TransitionReason::InService, now),
+            StateData::Backup(_) | StateData::Active(_) => {}
+        }
+    }
+
     /// Shutdown event: an Active resigns with priority 0 (T9), a Backup leaves silently (T3).
     pub fn shutdown(&mut self, now: Time) {
         self.yield_if_stalled(now);

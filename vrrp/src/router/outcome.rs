@@ -43,6 +43,8 @@ pub enum TransitionReason {
     Startup,
     /// Started with priority 255: the owner of the addresses need not wait.
     Owner,
+    /// Started with addresses that this node served in other virtual routers until then.
+    InService,
     /// No advert within the Active_Down_Interval.
     ActiveSilent,
     /// The Active said that it resigns (priority 0).
@@ -69,6 +71,9 @@ impl fmt::Display for TransitionReason {
         match self {
             Self::Startup => f.write_str("started"),
             Self::Owner => f.write_str("started as owner of the addresses"),
+            Self::InService => {
+                f.write_str("started with addresses that this node served in another virtual router")
+            }
             Self::ActiveSilent => f.write_str("the Active is silent"),
             Self::ActiveResigned => f.write_str("the Active resigned"),
             Self::Preempted => f.write_str("the Active has a lower priority"),

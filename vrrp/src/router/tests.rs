@@ -114,6 +114,24 @@ fn an_owner_is_active_as_soon_as_it_starts() {
 }
 
 #[test]
+fn who_serves_the_addresses_already_is_active_as_soon_as_it_starts_and_gives_way_as_any_active() {
+    let now = Time::default();
+    let mut router = router(State::Initialize, config(), now);
+    router.startup_in_service(now);
+    let expected = [
+        "advert 100",
+        "initialize -> active: started with addresses that this node served in another virtual router",
+        "announce",
+    ];
+    assert_eq!(actions(&mut router), expected.map(String::from));
+    router.startup_in_service(now);
+    assert_eq!(actions(&mut router), [""; 0], "it runs already");
+    assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), now), AdvertOutcome::Inferior);
+    assert_eq!(router.handle_advert(advert(LOWER, 200, 1000), now), AdvertOutcome::Obeyed);
+    assert_eq!(router.state(), State::Backup);
+}
+
+#[test]
 fn without_preempt_a_backup_obeys_an_active_of_lower_priority() {
     let now = Time::default();
     let mut router = router(State::Backup, Config { preempt: false, ..config() }, now);

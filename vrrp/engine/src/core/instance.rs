@@ -56,12 +56,15 @@ pub(super) struct Instance {
     prepared_for: Option<(Arc<LinkSockets>, usize)>,
     handle: Arc<RouterHandle>,
     predecessor: PredecessorTracker,
+    /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
+    in_service: bool,
     /// Its timer.
     timer_id: TimerId,
 }
 
 impl Instance {
-    pub(super) fn new(config: RouterConfig, timer_id: TimerId) -> Self {
+    /// One that is to be started. `in_service`: this node has served all its addresses in other routers until now.
+    pub(super) fn new(config: RouterConfig, timer_id: TimerId, in_service: bool) -> Self {
         let key = config.key();
         Self {
             router: Router::new(config.vrid, config.state_machine_config()),
@@ -76,6 +79,7 @@ impl Instance {
             prepared_for: None,
             handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, None))),
             predecessor: PredecessorTracker::default(),
+            in_service,
             timer_id,
             key,
             config,
@@ -156,6 +160,7 @@ impl Instance {
                 self.start(out);
             }
             (Err(error), previous) => {
+                self.in_service = false;
                 self.router.interrupt();
                 self.carry_out(out);
                 if previous.as_ref() != Some(&error) {
@@ -192,8 +197,13 @@ impl Instance {
     fn start(&mut self, out: &mut InstanceContext<'_>) {
         match self.router.state() {
             State::Initialize => {
-                self.predecessor = PredecessorTracker::started(out.now);
-                self.router.startup(out.now);
+                if std::mem::take(&mut self.in_service) {
+                    self.predecessor = PredecessorTracker::in_service(out.now);
+                    self.router.startup_in_service(out.now);
+                } else {
+                    self.predecessor = PredecessorTracker::started(out.now);
+                    self.router.startup(out.now);
+                }
             }
             State::Backup | State::Active => {}
         }
@@ -286,7 +296,8 @@ impl Instance {
         }
     }
 
-    fn claimed(&self) -> BTreeSet<IpAddr> {
+    /// The VIPs that it answers for now.
+    pub(super) fn claimed(&self) -> BTreeSet<IpAddr> {
         if !self.is_active() {
             return BTreeSet::new();
         }

@@ -1,6 +1,6 @@
 //! One interface: demultiplexes adverts to its routers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{AdvertOutcome, Family, Time};
 
 use crate::clock::{self, Clocks};
-use crate::config::RouterConfig;
+use crate::config::{Hold, RouterConfig};
 use crate::event::Event;
 use crate::handle::RouterHandle;
 use crate::links::LinkState;
@@ -77,6 +77,7 @@ impl Link {
         overlaps: BTreeMap<RouterId, String>,
         context: &mut Context<'_>,
     ) {
+        let in_service = self.in_service(&desired);
         let (name, state) = (&self.name, self.state.as_ref());
         let net_admin = context.net_admin;
         self.routers.retain(|id, instance| {
@@ -97,12 +98,29 @@ impl Link {
             true
         });
         for (id, config) in desired {
-            self.routers.insert(id, Instance::new(config, context.deadlines.add((self.id, id))));
+            let timer = context.deadlines.add((self.id, id));
+            self.routers.insert(id, Instance::new(config, timer, in_service.contains(&id)));
         }
         self.overlaps = overlaps;
         *context.wake_helpers = true;
         self.update_filters();
         self.update_readiness(context);
+    }
+
+    /// Those of the routers to be started whose VIPs are all answered for here now, by routers that lose them. What is bound to an
+    /// interface is handed over by the peers' adverts instead.
+    fn in_service(&self, desired: &BTreeMap<RouterId, RouterConfig>) -> BTreeSet<RouterId> {
+        let is_new = |(id, config): &(&RouterId, &RouterConfig)| {
+            !self.routers.contains_key(id) && !config.addresses.is_empty() && config.hold == Hold::Respond
+        };
+        let new: Vec<_> = desired.iter().filter(is_new).collect();
+        if new.is_empty() {
+            return BTreeSet::new();
+        }
+        let responds = |instance: &&Instance| instance.config().hold == Hold::Respond;
+        let served: BTreeSet<IpAddr> =
+            self.routers.values().filter(responds).flat_map(Instance::claimed).collect();
+        new.into_iter().filter(|(_, config)| config.addresses.is_subset(&served)).map(|(id, _)| *id).collect()
     }
 
     pub(super) fn change_state(&mut self, state: LinkState, context: &mut Context<'_>) {

@@ -40,7 +40,7 @@ enum PeerActive {
     Never,
     /// The first was silent until then, for longer than an Active is.
     Since(Time),
-    /// It was there when the router was started.
+    /// It, or this node in another router, was there when the router was started.
     BeforeStart,
 }
 
@@ -48,6 +48,11 @@ impl PredecessorTracker {
     /// Of a router that is started now.
     pub(crate) fn started(now: Time) -> Self {
         Self { started: now, peer_active: PeerActive::Never }
+    }
+
+    /// Of a router whose addresses this node served in another until now: they are no strangers'.
+    pub(crate) fn in_service(now: Time) -> Self {
+        Self { started: now, peer_active: PeerActive::BeforeStart }
     }
 
     /// A peer's advert has come, with this interval in it.

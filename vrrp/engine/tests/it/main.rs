@@ -32,6 +32,7 @@ mod lab6;
 mod link_changes;
 mod ndp;
 mod probe;
+mod renumbering;
 mod scale;
 mod transports;
 mod versions;

@@ -9,12 +9,14 @@
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
 //!   and where a healthy node is first in none while a Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
+//! - A router whose VRID a stranger uses on its links is replaced by one that has another VRID and is its like in all else.
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
 mod local;
 mod ranking;
 mod ready_routers;
+mod renumbering;
 mod router_draft;
 mod segment;
 mod spread;
@@ -66,6 +68,8 @@ pub(crate) struct PlanInput {
     pub(crate) serving: BTreeMap<IpAddr, ServingNodes>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
+    /// What no other cluster has: two that leave a VRID to each other do not take the same one next.
+    pub(crate) cluster: String,
 }
 
 /// What the cluster should look like.
@@ -91,6 +95,8 @@ struct Planner<'a> {
     topology: &'a Topology,
     routers: BTreeMap<String, RouterDraft<'a>>,
     spread: Spread<'a>,
+    /// Routers that take the place of others, by the others' names.
+    successors: BTreeMap<String, String>,
     /// VIPs of one kind have one in common.
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     without_candidates: BTreeMap<String, Unplaced>,
@@ -101,14 +107,17 @@ impl<'a> Planner<'a> {
         let routers = distinct(&input.routers).into_iter();
         let draft =
             |router: &'a VirtualRouter| (router.name_any(), RouterDraft::new(Cow::Borrowed(&router.spec)));
-        Self {
+        let mut planner = Self {
             input,
             topology: &input.topology,
             routers: routers.map(|router| draft(router)).collect(),
             spread: Spread::default(),
+            successors: BTreeMap::new(),
             feasible: HashMap::new(),
             without_candidates: BTreeMap::new(),
-        }
+        };
+        planner.renumber();
+        planner
     }
 
     fn run(mut self) -> PlacementPlan<'a> {
@@ -124,24 +133,26 @@ impl<'a> Planner<'a> {
         let (mut to_place, mut placed) = (Vec::new(), Vec::new());
         for vip in vips {
             let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
-            let stay = vip.spec.virtual_router.as_ref().map(|router| (router, self.stays(vip, pool, router)));
+            let router = vip.spec.virtual_router.as_ref();
+            let router = router.map(|router| self.successors.get(router).unwrap_or(router).clone());
+            let stay = router.map(|router| (self.stays(vip, pool, &router), router));
             match stay {
-                Some((router, Stay::Yes)) => {
+                Some((Stay::Yes, router)) => {
                     self.put(vip, pool, router.clone(), &mut plan);
                     placed.push((vip, router));
                 }
-                Some((router, Stay::IfNoOther)) => to_place.push((vip, pool, Some(router))),
-                Some((_, Stay::No)) | None => to_place.push((vip, pool, None)),
+                Some((Stay::IfNoOther, router)) => to_place.push((vip, pool, Some(router))),
+                Some((Stay::No, _)) | None => to_place.push((vip, pool, None)),
             }
         }
         // The VIPs that stay matter one by one only if others are to be placed.
         if !to_place.is_empty() {
             for (vip, router) in placed {
-                self.spread.add(vip, router);
+                self.spread.add(vip, &router);
             }
         }
         for (vip, pool, old) in to_place {
-            match self.place(vip, pool, old).or_else(|why| old.cloned().ok_or(why)) {
+            match self.place(vip, pool, old.as_ref()).or_else(|why| old.ok_or(why)) {
                 Ok(router) => {
                     self.spread.add(vip, &router);
                     self.put(vip, pool, router, &mut plan);
@@ -184,7 +195,7 @@ impl<'a> Planner<'a> {
         }
         if self.topology.segments.has_candidates(segment, pool.interface.as_deref()) {
             let fits = draft.policy() == vip.spec.external_traffic_policy
-                && self.serving(vip).is_none_or(|nodes| draft.serving.fits(nodes));
+                && self.serving(vip).is_none_or(|nodes| draft.serving.fits(&self.best(segment, nodes)));
             return if fits { Stay::Yes } else { Stay::IfNoOther };
         }
         match self.segment(vip, pool) {
@@ -203,6 +214,11 @@ impl<'a> Planner<'a> {
         is_local.then(|| input.serving.get(&vip.spec.address)).flatten()
     }
 
+    /// Those of the nodes that serve a VIP best, as far as they are on the segment.
+    fn best(&self, segment: IpNet, nodes: &'a ServingNodes) -> BTreeSet<&'a str> {
+        local::best(nodes, |node| self.topology.segments.has_candidate(segment, node))
+    }
+
     fn put(
         &mut self,
         vip: &'a VirtualIP,
@@ -210,11 +226,13 @@ impl<'a> Planner<'a> {
         router: String,
         plan: &mut PlacementPlan<'a>,
     ) {
-        let serving = self.serving(vip);
+        let segment = self.routers.get(&router).and_then(|draft| draft.segment);
+        let serving =
+            self.serving(vip).zip(segment).map(|(nodes, segment)| (nodes, self.best(segment, nodes)));
         if let Some(draft) = self.routers.get_mut(&router) {
             draft.vips += 1;
-            if let Some(nodes) = serving {
-                draft.serving.add(nodes);
+            if let Some((nodes, best)) = serving {
+                draft.serving.add(nodes, best);
             }
             if draft.interface.is_none() {
                 draft.interface.clone_from(&pool.interface);
@@ -341,12 +359,13 @@ impl<'a> Planner<'a> {
         feasible: &mut FeasibleRouters<'a>,
         old: Option<&String>,
     ) -> RouterChoice {
-        let none = ServingNodes::new();
-        let serving = self.serving(vip).unwrap_or(&none);
+        static NONE: ServingNodes = ServingNodes::new();
+        let serving = self.serving(vip).unwrap_or(&NONE);
+        let best = self.best(feasible.segment, serving);
         let shares = feasible.used_vrids(&self.routers, &self.topology.networks).len() >= local::SHARED_FROM;
         let fitting = feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let fitting =
-            fitting.filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(serving)));
+            fitting.filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(&best)));
         if let Some((_, name)) = fitting.map(|(name, router)| (router.vips, name)).min() {
             return RouterChoice::Router(name.clone());
         }

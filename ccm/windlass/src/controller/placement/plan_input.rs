@@ -15,6 +15,9 @@ use crate::controller::stores::Stores;
 #[cfg(test)]
 mod tests;
 
+/// Every cluster has it from its beginning to its end, with a UID of its own.
+const NAMESPACE_OF_THE_CLUSTER: &str = "kube-system";
+
 /// The input of a plan.
 pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     let topology = state.topology_cache.topology(&state.stores);
@@ -32,7 +35,9 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
 /// The input without the VIPs.
 fn input_without_vips(stores: &Stores, topology: Arc<Topology>) -> PlanInput {
     let routers = stores.routers.iter().cloned().collect();
-    PlanInput { pools: pools(stores), routers, topology, ..PlanInput::default() }
+    let cluster = stores.namespaces.get(NAMESPACE_OF_THE_CLUSTER).and_then(|namespace| namespace.uid());
+    let cluster = cluster.unwrap_or_default();
+    PlanInput { pools: pools(stores), routers, topology, cluster, ..PlanInput::default() }
 }
 
 /// The pools' settings for placement, by their names.

@@ -20,19 +20,19 @@ pub(super) struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    /// The router carries a VIP that these nodes serve.
-    pub(super) fn add(&mut self, nodes: &'a ServingNodes) {
-        if nodes.is_empty() {
+    /// The router carries a VIP that these nodes serve, `best` of them best.
+    pub(super) fn add(&mut self, nodes: &'a ServingNodes, best: BTreeSet<&'a str>) {
+        if best.is_empty() {
             return;
         }
-        let best = best(nodes);
         self.best = if self.of_vips.is_empty() { best } else { &self.best & &best };
         self.of_vips.push(nodes);
     }
 
-    /// Whether some node would serve another VIP as well as those that are there. One that nobody serves is served nowhere better.
-    pub(super) fn fits(&self, nodes: &ServingNodes) -> bool {
-        nodes.is_empty() || self.of_vips.is_empty() || best(nodes).iter().any(|node| self.best.contains(node))
+    /// Whether a node that serves another VIP best, one of `best`, does so with those that are there. A VIP that nobody serves is
+    /// served nowhere better.
+    pub(super) fn fits(&self, best: &BTreeSet<&str>) -> bool {
+        best.is_empty() || self.of_vips.is_empty() || best.iter().any(|node| self.best.contains(node))
     }
 
     /// The nodes that serve all of them, each by what it does worst.
@@ -43,8 +43,10 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Those that serve it best.
-fn best(nodes: &ServingNodes) -> BTreeSet<&str> {
-    let most = nodes.values().map(|node| node.state).max();
-    nodes.iter().filter(|(_, node)| Some(node.state) == most).map(|(name, _)| name.as_str()).collect()
+/// Those of the nodes that are candidates and serve it best.
+pub(super) fn best(nodes: &ServingNodes, is_candidate: impl Fn(&str) -> bool) -> BTreeSet<&str> {
+    let candidates: Vec<_> = nodes.iter().filter(|(name, _)| is_candidate(name)).collect();
+    let most = candidates.iter().map(|(_, node)| node.state).max();
+    let best = candidates.into_iter().filter(|(_, node)| Some(node.state) == most);
+    best.map(|(name, _)| name.as_str()).collect()
 }

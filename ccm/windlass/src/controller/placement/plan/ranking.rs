@@ -243,11 +243,11 @@ fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(Rank
     order.into_iter().zip(given).filter_map(|((node, _), priority)| Some((node, priority?))).collect()
 }
 
-/// A fixed number for a node under a VRID, well mixed (FNV-1a, then the finalizer of SplitMix64): the same on every
+/// A fixed number for a name under a VRID, well mixed (FNV-1a, then the finalizer of SplitMix64): the same on every
 /// controller, for ever.
-fn weight(vrid: u8, node: &str) -> u64 {
+pub(super) fn weight(vrid: u8, name: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in std::iter::once(vrid).chain(node.bytes()) {
+    for byte in std::iter::once(vrid).chain(name.bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

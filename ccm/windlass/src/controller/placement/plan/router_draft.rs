@@ -20,6 +20,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) interface: Option<String>,
     pub(super) interval_ms: Option<u32>,
     pub(super) vips: usize,
+    /// Another one takes its place.
+    pub(super) is_replaced: bool,
     /// Where its VIPs can be served, if it follows that.
     pub(super) serving: Serving<'a>,
 }
@@ -27,7 +29,15 @@ pub(super) struct RouterDraft<'a> {
 impl<'a> RouterDraft<'a> {
     pub(super) fn new(spec: Cow<'a, VirtualRouterSpec>) -> Self {
         let segment = spec.segment.parse().ok();
-        Self { spec, segment, interface: None, interval_ms: None, vips: 0, serving: Serving::default() }
+        Self {
+            spec,
+            segment,
+            interface: None,
+            interval_ms: None,
+            vips: 0,
+            is_replaced: false,
+            serving: Serving::default(),
+        }
     }
 
     pub(super) fn interval_ms(&self) -> u32 {
@@ -104,7 +114,8 @@ impl<'a> FeasibleRouters<'a> {
     }
 
     fn fits(&self, router: &RouterDraft<'_>) -> bool {
-        router.segment == Some(self.segment)
+        !router.is_replaced
+            && router.segment == Some(self.segment)
             && router.policy() == self.policy
             && router.interval_ms() == self.interval_ms
             && router.spec.nodes.iter().all(|node| {

@@ -140,6 +140,11 @@ impl Segments {
         self.places(segment, interface).next().is_some()
     }
 
+    /// Whether `node` is a candidate of `segment`.
+    pub(crate) fn has_candidate(&self, segment: IpNet, node: &str) -> bool {
+        self.places(segment, None).any(|one| one.node == node)
+    }
+
     fn places<'a, 'i>(
         &'a self,
         segment: IpNet,

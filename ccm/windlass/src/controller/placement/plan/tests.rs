@@ -3,6 +3,7 @@
 mod families;
 mod local;
 mod properties;
+mod renumbering;
 mod segments;
 mod spread;
 

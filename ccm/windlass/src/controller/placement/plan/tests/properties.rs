@@ -125,6 +125,14 @@ proptest! {
             }
             let mut vrids = BTreeSet::new();
             for (name, router) in &after.routers {
+                for network in cluster.networks.iter().filter(|_| strangers == 0) {
+                    let on_it = router.nodes.iter().find(|node| node.name == network.name_any());
+                    let shares = |one: &ForeignRouter| {
+                        on_it.is_some_and(|node| node.address.is_ipv4() == one.source.is_ipv4() && node.interface == one.interface)
+                    };
+                    let taken = network.spec.foreign_routers.iter().any(|one| shares(one) && one.vrid == router.vrid);
+                    prop_assert!(!taken, "{} has a stranger's VRID", name);
+                }
                 prop_assert!(after.routers_by_vip.values().any(|router| router == name), "{} carries nothing", name);
                 prop_assert!(vrids.insert((router.segment.clone(), router.vrid)), "{} twice", name);
                 prop_assert!(!router.nodes.is_empty());

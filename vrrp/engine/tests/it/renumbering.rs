@@ -1,0 +1,82 @@
+//! A VIP that changes its virtual router, as when a stranger takes the VRID.
+
+use std::collections::BTreeSet;
+
+use windlass_engine::{Priority, RouterConfig, State, TransitionReason, Vrid};
+
+use crate::lab::{Capture, Lan, Node, VIP, arp_about, mac, one_at_a_time, require_root, router};
+
+/// The same router with another VRID.
+fn renumbered(host: usize) -> RouterConfig {
+    RouterConfig { vrid: Vrid::new(8).unwrap(), ..router(host, 2) }
+}
+
+fn apply(node: &Node, config: RouterConfig) {
+    node.forget_events();
+    node.engine.apply(vec![config]);
+}
+
+#[test]
+fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    let capture = Capture::on(&lan.hosts[1]);
+    let active = lan.hosts[0].active(router(0, 2));
+    let backup = lan.hosts[1].engine();
+    backup.engine.apply(vec![router(1, 2)]);
+    backup.await_status("the Active's adverts", |status| status.counters.adverts_received > 1);
+    for node in [&active, &backup] {
+        node.forget_events();
+    }
+
+    // The other hears of it later. Meanwhile the VIP is where it was.
+    let probing = RouterConfig { probe: Some(std::time::Duration::from_secs(60)), ..renumbered(0) };
+    apply(&active, probing);
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    let claimed = active.await_status("the VIP is answered for", |status| !status.claimed.is_empty());
+    assert_eq!(claimed.claimed, BTreeSet::from([VIP.into()]));
+    let announcement = arp_about(VIP, 1);
+    let own = mac(&lan.hosts[0]);
+    capture.await_frame("an announcement by the same host", |frame| {
+        announcement(frame).filter(|(_, source)| *source == own).map(drop)
+    });
+    apply(&backup, renumbered(1));
+    assert_eq!(backup.await_state(State::Backup), TransitionReason::Startup);
+    backup.await_status("adverts of the new VRID", |status| status.counters.adverts_received > 1);
+    assert_eq!(backup.status().counters.became_active, 0);
+}
+
+#[test]
+fn who_was_preferred_to_it_in_the_new_router_preempts_it() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    let active = lan.hosts[0].active(router(0, 2));
+    let backup = lan.hosts[1].engine();
+    backup.engine.apply(vec![router(1, 2)]);
+    backup.await_status("the Active's adverts", |status| status.counters.adverts_received > 1);
+    let first = RouterConfig { priority: Priority::new(250).unwrap(), ..renumbered(1) };
+    apply(&active, renumbered(0));
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    apply(&backup, first);
+    assert_eq!(backup.await_state(State::Active), TransitionReason::Preempted);
+    assert!(matches!(active.await_state(State::Backup), TransitionReason::SuperiorActive { .. }));
+}
+
+#[test]
+fn a_router_with_one_vip_that_was_not_served_waits_as_any_other() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    let node = lan.hosts[0].active(router(0, 2));
+    let other = "192.0.2.51".parse().unwrap();
+    apply(&node, RouterConfig { addresses: [VIP.into(), other].into(), ..renumbered(0) });
+    assert_eq!(node.await_state(State::Active), TransitionReason::ActiveSilent);
+}
