@@ -68,6 +68,11 @@ bench-ccm: ## What a Service, an idle cluster and a change of a node cost, in ti
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-ccm) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-spread
+bench-spread: ## How evenly addresses are spread over 3, 7 and 50 nodes, and what moves when one leaves: target/bench/spread.json
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-spread) && exec e2e/tools/as-root "$$program"
+
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
 	@e2e/tools/prepare

@@ -171,7 +171,8 @@ fn requests_that_cannot_be_met_are_explained_and_served_once_they_can() -> anyho
 }
 
 #[test]
-fn stranger_with_our_vrid_and_the_highest_priority_is_reported_never_obeyed_and_left_the_vrid() -> anyhow::Result<()> {
+fn stranger_with_our_vrid_and_the_highest_priority_is_reported_never_obeyed_and_left_the_vrid()
+-> anyhow::Result<()> {
     scenario("stranger", lab(), async |lab| {
         let vip = served(lab).await?;
         let owner = lab.await_owner("c1", vip).await?;

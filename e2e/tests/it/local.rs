@@ -1,5 +1,7 @@
 //! `externalTrafficPolicy: Local`: the address is where the pods are.
 
+mod pods;
+
 use std::{net::IpAddr, time::Duration};
 
 use anyhow::ensure;

@@ -33,7 +33,7 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     }
 
     // The other hears of it later. Meanwhile the VIP is where it was.
-    let probing = RouterConfig { probe: Some(std::time::Duration::from_secs(60)), ..renumbered(0) };
+    let probing = RouterConfig { probe: Some(std::time::Duration::from_mins(1)), ..renumbered(0) };
     apply(&active, probing);
     assert_eq!(active.await_state(State::Active), TransitionReason::InService);
     let claimed = active.await_status("the VIP is answered for", |status| !status.claimed.is_empty());

@@ -3,11 +3,12 @@
 //!
 //! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
 //!   family by itself.
-//! - A VIP goes to a segment that holds its address (or to the interface its pool names), there to the virtual router
-//!   whose first node has the fewest VIPs of the same Service, of those to the one with the fewest VIPs, and stays for as
-//!   long as that router has candidates.
-//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than healthy nodes,
-//!   and where a healthy node is first in none while a Service has VIPs on all the others.
+//! - A VIP goes to a segment that holds its address (or to the interface its pool names), there to a virtual router whose
+//!   first node has the fewest VIPs of the same Service, of those the fewest VIPs, and stays for as long as that router has
+//!   candidates.
+//! - A segment gets another router while every one it has carries a VIP and there are fewer of them than two for each healthy
+//!   node, so that the share of a node that dies goes to two others, and where a healthy node is first in none while a
+//!   Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
 //! - A router whose VRID a stranger uses on its links is replaced by one that has another VRID and is its like in all else.
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
@@ -46,6 +47,17 @@ use super::endpoints::ServingNodes;
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
 const FIRST_VRID: u8 = 64;
+
+/// Routers that are first on one node, so that what it carries goes to as many others when it dies.
+const ROUTERS_OF_A_NODE: usize = 2;
+/// The most routers of one kind of VIP that every node can serve: half of the VRIDs.
+const MOST_ROUTERS: usize = 128;
+
+/// How many routers VIPs of one kind are spread over: as many for each healthy node, and no more than it has others to follow it.
+fn wanted_routers(healthy: usize) -> usize {
+    let all = healthy * ROUTERS_OF_A_NODE.min(healthy.saturating_sub(1));
+    if all <= MOST_ROUTERS { all.max(1) } else { healthy.min(MOST_ROUTERS) }
+}
 
 /// The settings of a pool that matter to placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,9 +238,10 @@ impl<'a> Planner<'a> {
         router: String,
         plan: &mut PlacementPlan<'a>,
     ) {
-        let segment = self.routers.get(&router).and_then(|draft| draft.segment);
-        let serving =
-            self.serving(vip).zip(segment).map(|(nodes, segment)| (nodes, self.best(segment, nodes)));
+        let serving = self.serving(vip).and_then(|nodes| {
+            let segment = self.routers.get(&router)?.segment?;
+            Some((nodes, self.best(segment, nodes)))
+        });
         if let Some(draft) = self.routers.get_mut(&router) {
             draft.vips += 1;
             if let Some((nodes, best)) = serving {
@@ -332,15 +345,24 @@ impl<'a> Planner<'a> {
             (at(&now, router.first_healthy(&self.topology.nodes)), at(&when_healthy, router.first()))
         };
         let fitting = || feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
-        let least = fitting().map(|(name, router)| (siblings(router), router.vips, name)).min();
-        if let Some(((siblings, _), vips, name)) = least {
-            let enough = vips == 0
-                || fitting().filter(|(_, router)| router.vips > 0).count() >= feasible.healthy.max(1);
-            let mut healthy = feasible.candidates.iter().filter(|one| one.healthy);
-            if enough && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node)))) {
-                return RouterChoice::Router(name.clone());
-            }
+        let mut loads: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+        for (_, router) in fitting() {
+            *loads.entry(router.first()).or_default() += router.vips;
         }
+        let is_spread =
+            fitting().filter(|(_, router)| router.vips > 0).count() >= wanted_routers(feasible.healthy);
+        // One that carries nothing is as good as a new one.
+        let least = fitting().filter(|(_, router)| is_spread || router.vips == 0);
+        let key = |router: &RouterDraft<'_>| (loads.get(&router.first()).copied().unwrap_or(0), router.vips);
+        let least = least.map(|(name, router)| (siblings(router), key(router), name)).min();
+        let or_any = || fitting().map(|(name, router)| (siblings(router), key(router), name)).min();
+        let mut healthy = feasible.candidates.iter().filter(|one| one.healthy);
+        if let Some(((siblings, _), _, name)) = least
+            && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node))))
+        {
+            return RouterChoice::Router(name.clone());
+        }
+        let least = least.or_else(or_any);
         let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
         let wanted = NewRouter { siblings: &siblings, preferences: Preferences::default() };

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::controller::placement::endpoints::{ServingNodes, worst};
 
-/// From so many VRIDs in use on, VIPs share virtual routers: half of them stay for what comes, and for VIPs that every node serves.
-pub(super) const SHARED_FROM: usize = 128;
+/// From so many VRIDs in use on, VIPs share virtual routers: a quarter of them stay for what comes.
+pub(super) const SHARED_FROM: usize = 192;
 
 /// The nodes that serve the VIPs of a virtual router.
 #[derive(Debug, Default)]

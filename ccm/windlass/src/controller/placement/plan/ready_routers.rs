@@ -1,9 +1,11 @@
 //! The virtual router that a VIP can name from the moment it is made, so that it is not written a second time to name it.
 
+use std::collections::BTreeMap;
+
 use ipnet::IpNet;
 use windlass_api::ExternalTrafficPolicy;
 
-use super::{PlanInput, Planner, PoolPlacement};
+use super::{PlanInput, Planner, PoolPlacement, wanted_routers};
 
 /// What VIPs without siblings have to have in common for the plan to treat them alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,11 +24,11 @@ impl PlacementClass {
 }
 
 /// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family and the policy
-/// `Cluster`. Good until
-/// the topology, a pool or a virtual router changes.
+/// `Cluster`. Good until the topology, a pool or a virtual router changes.
 #[derive(Debug)]
 pub(crate) struct ReadyRouters {
-    routers: Vec<String>,
+    /// Their names, by the node that is first in them.
+    routers: BTreeMap<Option<String>, Vec<String>>,
     /// None would be made beside them, as long as each carries something.
     complete: bool,
 }
@@ -36,16 +38,27 @@ impl ReadyRouters {
     pub(crate) fn new(input: &PlanInput, segment: IpNet, pool: &PoolPlacement) -> Self {
         let planner = Planner::new(input);
         let mut feasible = planner.feasible(segment, pool, ExternalTrafficPolicy::Cluster);
-        let complete =
-            feasible.routers.len() >= feasible.healthy.max(1) || planner.free_vrid(&mut feasible).is_none();
-        Self { routers: feasible.routers, complete }
+        let complete = feasible.routers.len() >= wanted_routers(feasible.healthy)
+            || planner.free_vrid(&mut feasible).is_none();
+        let mut routers: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for name in feasible.routers {
+            let first = planner.routers.get(&name).and_then(|draft| draft.first()).map(str::to_owned);
+            routers.entry(first).or_default().push(name);
+        }
+        Self { routers, complete }
     }
 
     /// The virtual router that the plan would give to another VIP; `vips` says how many each carries. `None` where one would
     /// have to be made, or would change by it: that is the planner's work.
     pub(crate) fn next(&self, vips: impl Fn(&str) -> usize) -> Option<&str> {
-        let least = self.routers.iter().map(|name| (vips(name), name)).min();
-        // One that carries nothing is about to be removed.
-        least.filter(|(vips, _)| self.complete && *vips > 0).map(|(_, name)| name.as_str())
+        let of_node = self.routers.values().flat_map(|names| {
+            let each: Vec<_> = names.iter().map(|name| (vips(name), name)).collect();
+            let load: usize = each.iter().map(|(vips, _)| vips).sum();
+            each.into_iter().map(move |(vips, name)| ((load, vips), name))
+        });
+        let all: Vec<_> = of_node.collect();
+        // One that carries nothing is about to be removed, or taken for the next.
+        let is_settled = self.complete && all.iter().all(|((_, vips), _)| *vips > 0);
+        all.into_iter().min().filter(|_| is_settled).map(|(_, name)| name.as_str())
     }
 }

@@ -115,7 +115,7 @@ fn hundreds_of_local_vips_with_all_sorts_of_nodes_fit_into_the_vrids() {
     }
     let plan = cluster.plan();
     assert!(plan.unplaced.is_empty(), "{:?}", plan.unplaced);
-    assert!(plan.routers.len() <= 140, "{}", plan.routers.len());
+    assert!(plan.routers.len() <= 200, "{}", plan.routers.len());
     for vip in &cluster.input.vips {
         let address = vip.spec.address;
         let node = preferred(&plan, &address.to_string());

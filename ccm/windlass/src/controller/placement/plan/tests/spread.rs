@@ -20,7 +20,7 @@ fn vips_of_one_service_are_on_different_nodes_as_far_as_there_are() {
         *firsts.entry(names(&plan, router)[0].clone()).or_default() += 1;
     }
     assert_eq!(firsts.into_values().collect::<Vec<_>>(), [2, 2, 2]);
-    assert_eq!(plan.routers.len(), 3);
+    assert_eq!(plan.routers.len(), 6);
 }
 
 #[test]
