@@ -12,6 +12,7 @@
 //! | [`health`] | whether this node can serve, by kube-proxy's word; what fails lowers its priority | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
+//! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
 //! | [`throttle`] | lets a burst of news be looked at a few times | |
 //!
 //! None of the tasks can hold up the engine, which runs in threads of its own.
@@ -32,6 +33,7 @@ mod metrics;
 mod network;
 mod publish;
 mod report;
+mod settling;
 mod state;
 mod state_writer;
 mod status;
@@ -130,7 +132,6 @@ pub(crate) async fn run(
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
         engine_updates.update(&restored, &Update::Whole);
         desired_sender.send_replace(Some(Arc::new(restored)));
-        ready.send_if_modified(become_ready);
     }
 
     tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
@@ -169,6 +170,7 @@ pub(crate) async fn run(
         changes: Arc::clone(&queue),
     };
     tasks.spawn(publisher.run(token.clone()));
+    tasks.spawn(settling::run(Arc::clone(&engine), reporter.desired.clone(), ready, token.clone()));
     tasks.spawn(monitor.run(reporter.desired.clone(), token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
 
@@ -220,9 +222,6 @@ pub(crate) async fn run(
                         Update::Part(_) => Changed::default(),
                     });
                 }
-                if desired_sender.borrow().is_some() {
-                    ready.send_if_modified(become_ready);
-                }
                 // Status may have to be written also where this node's part did not change.
                 engine_state.to_report.add(looked_at);
             }
@@ -259,8 +258,4 @@ fn restore(file: &StateFile) -> Option<Desired> {
             None
         }
     }
-}
-
-fn become_ready(health: &mut Result<(), String>) -> bool {
-    std::mem::replace(health, Ok(())).is_err()
 }
