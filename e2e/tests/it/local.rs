@@ -72,6 +72,28 @@ fn a_node_with_a_pod_takes_over_from_a_dead_one_without_the_api_server() -> anyh
     })
 }
 
+/// Connection tracking keeps a UDP flow for as long as packets come: one that it knows without a pod would never get one.
+#[test]
+fn a_udp_flow_that_began_while_there_was_no_pod_is_answered_once_there_is_one() -> anyhow::Result<()> {
+    scenario("local-udp", lab(), async |lab| {
+        let (service, vip) = served_locally(lab, &[("n3", Ready)]).await?;
+        await_served_by(lab, vip, "n3").await?;
+        write(lab, &service, &[]).await?;
+        await_that("nobody answers", LIMIT, async || {
+            Ok(lab.curl("c1", vip, SERVICE_PORT).await.is_err().then_some(()))
+        })
+        .await?;
+        let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(5))?;
+        // A few hundred packets of the flow.
+        ensure!(lab.curl("c1", vip, SERVICE_PORT).await.is_err(), "somebody answers");
+        write(lab, &service, &[("n1", Ready)]).await?;
+        await_served_by(lab, vip, "n1").await?;
+        let outcome = probe.stop()?;
+        ensure!(outcome.last_server.as_deref() == Some("web-n1"), "the flow was never answered: {outcome:?}");
+        Ok(())
+    })
+}
+
 #[test]
 fn the_address_moves_with_the_policy_of_its_service() -> anyhow::Result<()> {
     scenario("local-policy", lab(), async |lab| {

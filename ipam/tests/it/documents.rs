@@ -1,4 +1,4 @@
-//! `docs/allocation.md` names tests that are there, and has a row for each scenario.
+//! `docs/allocation.md` names tests that are there, and has a row for each scenario; `docs/field-reports.md` names such tests, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,7 +69,10 @@ fn scenarios(document: &str) -> BTreeSet<u32> {
 #[test]
 fn the_page_names_tests_that_exist_and_has_every_scenario() {
     let document = fs::read_to_string(root().join("docs/allocation.md")).unwrap();
-    assert_eq!(missing(&document, &sources()), Vec::<String>::new());
+    let sources = sources();
+    assert_eq!(missing(&document, &sources), Vec::<String>::new());
+    let reports = fs::read_to_string(root().join("docs/field-reports.md")).unwrap();
+    assert_eq!(missing(&reports, &sources), Vec::<String>::new());
     let expected: BTreeSet<u32> = (1..=LAST).collect();
     assert_eq!(scenarios(&document), expected);
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use windlass_api::ExternalTrafficPolicy;
 
-use super::{PlanInput, Planner, PoolPlacement, wanted_routers};
+use super::choice::wanted_routers;
+use super::{PlanInput, Planner, PoolPlacement};
 
 /// What VIPs without siblings have to have in common for the plan to treat them alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -171,16 +171,6 @@ impl<'a> FeasibleRouters<'a> {
     }
 }
 
-/// The router chosen for a VIP.
-pub(super) enum RouterChoice {
-    /// A router that was there.
-    Router(String),
-    /// A new one.
-    Made(String),
-    /// There is none, and none can be made.
-    NoVrid,
-}
-
 /// Name of a router: `v4-192.0.2.0-24-64`, `v6-2001-db8---64-64`.
 pub(super) fn router_name(segment: IpNet, vrid: u8) -> String {
     let family = if segment.addr().is_ipv4() { "v4" } else { "v6" };
