@@ -125,17 +125,22 @@ impl EndpointIndex {
         service: &ServiceFamily,
         now: Instant,
     ) -> ServingNodes {
-        let settled_at = self.settled_at.get(service);
         let mut nodes = ServingNodes::new();
         for (node, state) in self.endpoints(slices, service) {
             let known = nodes.entry(node.to_owned()).or_default();
-            known.state = known.state.max(state);
-            known.ready += usize::from(state == EndpointState::Ready);
-        }
-        for (node, _) in settled_at.into_iter().flatten().filter(|(_, at)| **at > now) {
-            if let Some(known) = nodes.get_mut(node).filter(|known| known.state == EndpointState::Ready) {
-                known.state = EndpointState::JustReady;
+            match state {
+                EndpointState::Ready => known.ready += 1,
+                // What kube-proxy uses until it has a ready one.
+                EndpointState::None | EndpointState::JustReady | EndpointState::Terminating => {
+                    known.state = known.state.max(state);
+                }
             }
+        }
+        let settled_at = self.settled_at.get(service);
+        for (node, known) in nodes.iter_mut().filter(|(_, known)| known.ready > 0) {
+            let is_settled = settled_at.and_then(|nodes| nodes.get(node)).is_none_or(|at| *at <= now);
+            let state = if is_settled { EndpointState::Ready } else { EndpointState::JustReady };
+            known.state = known.state.max(state);
         }
         nodes
     }

@@ -122,6 +122,17 @@ fn one_that_comes_and_goes_begins_anew_each_time() {
 }
 
 #[test]
+fn a_new_pod_beside_one_that_ends_is_no_reason_to_leave_the_node() {
+    let mut cluster = Cluster::new();
+    cluster.put("a", &[ready("n1")], 0, false);
+    cluster.put("a", &[("n1", false, true, true)], 100, true);
+    assert_eq!(cluster.states(100), [("n1".into(), EndpointState::Terminating, 0)]);
+    cluster.put("a", &[("n1", false, true, true), ready("n1")], 200, true);
+    assert_eq!(cluster.states(200), [("n1".into(), EndpointState::Terminating, 1)]);
+    assert_eq!(cluster.states(2200), [("n1".into(), EndpointState::Ready, 1)]);
+}
+
+#[test]
 fn a_node_serves_an_address_of_two_services_as_it_serves_the_worse_of_them() {
     let mut cluster = Cluster::new();
     let four = |name: &str, version, pods: &[Pod<'_>]| Event::Apply(slice(name, name, version, "IPv4", pods));
