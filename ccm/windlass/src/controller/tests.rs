@@ -7,6 +7,7 @@ mod external;
 mod foreign_writers;
 mod leftovers;
 mod lives;
+mod local;
 mod manual_edits;
 mod memories;
 mod named_pools;
