@@ -11,7 +11,7 @@ use windlass_e2e::{EndpointState::Ready, Lab, Signal, await_that, scenario};
 
 use crate::{
     local::{await_served_by, served_locally, write},
-    setup::{LIMIT, await_answer, lab, other, served},
+    setup::{LIMIT, await_answer, lab, other, router_of, served},
 };
 
 #[test]
@@ -71,12 +71,8 @@ fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_c
 /// Waits until the virtual router of `vip` has two nodes that can serve it.
 async fn await_ranked(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     await_that(&format!("two nodes are good for {vip}"), LIMIT, async || {
-        let path = "jsonpath={.items[*].spec.nodes[*].priority}";
-        let priorities = lab.kubectl(&["get", "virtualrouters", "-o", path]).await?;
-        ensure!(
-            priorities.split(' ').filter(|one| one.parse::<u8>().is_ok_and(|one| one > 60)).count() == 2,
-            "{priorities}"
-        );
+        let nodes = router_of(lab, vip).await?.spec.nodes;
+        ensure!(nodes.iter().filter(|node| node.priority > 60).count() == 2, "{nodes:?}");
         Ok(Some(()))
     })
     .await

@@ -15,7 +15,7 @@ use windlass_api::{
 };
 use windlass_e2e::{ControllerOptions, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, await_answer, await_event, lab, other, served};
+use crate::setup::{LIMIT, await_answer, await_event, lab, other, router_of, served};
 
 /// Reason of the event when a Service cannot have what it asks for.
 const FAILED: &str = "SyncLoadBalancerFailed";
@@ -432,11 +432,4 @@ fn log(lab: &Lab, node: &str) -> anyhow::Result<String> {
 
 fn state_file(node: &str) -> String {
     format!("/run/lab/windlass/{node}/state.json")
-}
-
-/// The virtual router that carries an address.
-async fn router_of(lab: &Lab, vip: IpAddr) -> anyhow::Result<VirtualRouter> {
-    let name = lab.virtual_ip(vip).await?.and_then(|vip| vip.spec.virtual_router);
-    let routers: Api<VirtualRouter> = Api::all(lab.client());
-    Ok(routers.get(&name.with_context(|| format!("{vip} is on no virtual router"))?).await?)
 }

@@ -11,7 +11,7 @@ use windlass_e2e::{
     Lab, Protocol, ProxyMode, SERVICE_PORT, await_that, scenario,
 };
 
-use crate::setup::{LIMIT, lab, services};
+use crate::setup::{LIMIT, lab, router_of, services};
 
 /// The node of each pod, and what the pod does.
 pub(crate) type Pods<'a> = &'a [(&'a str, EndpointState)];
@@ -104,13 +104,8 @@ fn the_address_moves_with_the_policy_of_its_service() -> anyhow::Result<()> {
             let params = kube::api::PatchParams::default();
             services(lab, "default").patch("web", &params, &kube::api::Patch::Merge(change)).await?;
             await_that(&format!("the virtual router of {vip} is for {policy}"), LIMIT, async || {
-                let router = lab
-                    .kubectl(&["get", "virtualip", &vip.to_string(), "-o", "jsonpath={.spec.virtualRouter}"])
-                    .await?;
-                let path = "jsonpath={.spec.externalTrafficPolicy}";
-                let said = lab.kubectl(&["get", "virtualrouter", &router, "-o", path]).await?;
-                let expected = if policy == "Local" { "Local" } else { "" };
-                ensure!(said == expected, "it says {said:?}");
+                let said = router_of(lab, vip).await?.spec.external_traffic_policy;
+                ensure!(said.is_cluster() == (policy == "Cluster"), "it says {said:?}");
                 Ok(Some(()))
             })
             .await?;

@@ -5,7 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt as _};
-use windlass_api::CONDITION_ADDRESS_ALLOCATED;
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, VirtualRouter};
 use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that, workspace};
 
 /// How long something may take that takes a fraction of a second when all is well.
@@ -111,6 +111,13 @@ pub(crate) async fn await_answer(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
         Ok(Some(()))
     })
     .await
+}
+
+/// The virtual router that carries an address.
+pub(crate) async fn router_of(lab: &Lab, vip: IpAddr) -> anyhow::Result<VirtualRouter> {
+    let name = lab.virtual_ip(vip).await?.and_then(|vip| vip.spec.virtual_router);
+    let routers: Api<VirtualRouter> = Api::all(lab.client());
+    Ok(routers.get(&name.with_context(|| format!("{vip} is on no virtual router"))?).await?)
 }
 
 /// The other of the two nodes that have an agent.

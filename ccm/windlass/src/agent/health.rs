@@ -103,8 +103,8 @@ impl HealthMonitor {
                 _ = ticks.tick() => {}
                 () = token.cancelled() => return,
             }
-            let ports = desired.borrow().as_deref().map(ports).unwrap_or_default();
-            let own = desired.borrow().as_deref().map(sources).unwrap_or_default();
+            let known = desired.borrow().as_deref().map(|desired| (ports(desired), sources(desired)));
+            let (ports, own) = known.unwrap_or_default();
             let answers = tokio::select! {
                 answers = self.ask(&ports, &own) => answers,
                 () = token.cancelled() => return,

@@ -11,6 +11,15 @@ fn renumbered(host: usize) -> RouterConfig {
     RouterConfig { vrid: Vrid::new(8).unwrap(), ..router(host, 2) }
 }
 
+/// Two hosts of which the first is Active, and the other has heard it.
+fn active_and_backup(lan: &Lan) -> (Node, Node) {
+    let active = lan.hosts[0].active(router(0, 2));
+    let backup = lan.hosts[1].engine();
+    backup.engine.apply(vec![router(1, 2)]);
+    backup.await_status("the Active's adverts", |status| status.counters.adverts_received > 1);
+    (active, backup)
+}
+
 fn apply(node: &Node, config: RouterConfig) {
     node.forget_events();
     node.engine.apply(vec![config]);
@@ -24,10 +33,7 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     let _turn = one_at_a_time();
     let lan = Lan::new(2);
     let capture = Capture::on(&lan.hosts[1]);
-    let active = lan.hosts[0].active(router(0, 2));
-    let backup = lan.hosts[1].engine();
-    backup.engine.apply(vec![router(1, 2)]);
-    backup.await_status("the Active's adverts", |status| status.counters.adverts_received > 1);
+    let (active, backup) = active_and_backup(&lan);
     for node in [&active, &backup] {
         node.forget_events();
     }
@@ -56,10 +62,7 @@ fn who_was_preferred_to_it_in_the_new_router_preempts_it() {
     }
     let _turn = one_at_a_time();
     let lan = Lan::new(2);
-    let active = lan.hosts[0].active(router(0, 2));
-    let backup = lan.hosts[1].engine();
-    backup.engine.apply(vec![router(1, 2)]);
-    backup.await_status("the Active's adverts", |status| status.counters.adverts_received > 1);
+    let (active, backup) = active_and_backup(&lan);
     let first = RouterConfig { priority: Priority::new(250).unwrap(), ..renumbered(1) };
     apply(&active, renumbered(0));
     assert_eq!(active.await_state(State::Active), TransitionReason::InService);

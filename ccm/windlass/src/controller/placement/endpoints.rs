@@ -126,7 +126,7 @@ impl EndpointIndex {
         now: Instant,
     ) -> ServingNodes {
         let mut nodes = ServingNodes::new();
-        for (node, state) in self.endpoints(slices, service) {
+        for (node, state) in self.slices_of(slices, service).flat_map(serving_endpoints) {
             let known = nodes.entry(node.to_owned()).or_default();
             match state {
                 EndpointState::Ready => known.ready += 1,
@@ -159,23 +159,24 @@ impl EndpointIndex {
     ) -> BTreeSet<String> {
         let changed =
             undone.and_then(|change| change.old.as_ref().or(change.new.as_ref())).map(|one| key_of(one));
-        let keys = self.slices.get(&service.0).into_iter().flatten();
-        let others = keys.filter(|key| changed.as_ref() != Some(*key)).filter_map(|key| slices.get(key));
-        let old = undone.and_then(|change| change.old.as_ref());
-        let all = others.chain(old).filter(|slice| family_of(slice).as_ref() == Some(service));
-        let ready = all.flat_map(|slice| serving_endpoints(slice));
-        ready.filter(|(_, state)| *state == EndpointState::Ready).map(|(node, _)| node.to_owned()).collect()
+        let now = self.slices_of(slices, service);
+        let others = now.filter(|slice| changed.as_ref() != Some(&key_of(slice)));
+        let old = undone.and_then(|change| change.old.as_deref());
+        let all = others.chain(old.filter(|slice| family_of(slice).as_ref() == Some(service)));
+        let ready = all.flat_map(serving_endpoints).filter(|(_, state)| *state == EndpointState::Ready);
+        ready.map(|(node, _)| node.to_owned()).collect()
     }
 
-    fn endpoints<'a>(
-        &'a self,
+    /// The slices of a Service and family.
+    fn slices_of<'a>(
+        &self,
         slices: &'a Store<EndpointSlice>,
-        service: &'a ServiceFamily,
-    ) -> impl Iterator<Item = (&'a str, EndpointState)> {
+        service: &ServiceFamily,
+    ) -> impl Iterator<Item = &'a EndpointSlice> {
         let keys = self.slices.get(&service.0).into_iter().flatten();
-        let of_family =
-            keys.filter_map(|key| slices.get(key)).filter(|slice| is_ipv4(slice) == Some(service.1));
-        of_family.flat_map(|slice| serving_endpoints(slice))
+        keys.filter_map(|key| slices.get(key))
+            .map(AsRef::as_ref)
+            .filter(|slice| is_ipv4(slice) == Some(service.1))
     }
 }
 

@@ -130,11 +130,12 @@ impl<'a> Planner<'a> {
             (vip.metadata.creation_timestamp.as_ref().map(|time| time.0), vip.spec.address)
         });
         let (mut to_place, mut placed) = (Vec::new(), Vec::new());
+        let successors = std::mem::take(&mut self.successors);
         for vip in vips {
             let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
             let router = vip.spec.virtual_router.as_ref();
-            let router = router.map(|router| self.successors.get(router).unwrap_or(router).clone());
-            let stay = router.map(|router| (self.stays(vip, pool, &router), router));
+            let router = router.map(|router| successors.get(router).unwrap_or(router));
+            let stay = router.map(|router| (self.stays(vip, pool, router), router));
             match stay {
                 Some((Stay::Yes, router)) => {
                     self.put(vip, pool, router.clone(), &mut plan);
@@ -147,11 +148,11 @@ impl<'a> Planner<'a> {
         // The VIPs that stay matter one by one only if others are to be placed.
         if !to_place.is_empty() {
             for (vip, router) in placed {
-                self.spread.add(vip, &router);
+                self.spread.add(vip, router);
             }
         }
         for (vip, pool, old) in to_place {
-            match self.place(vip, pool, old.as_ref()).or_else(|why| old.ok_or(why)) {
+            match self.place(vip, pool, old).or_else(|why| old.cloned().ok_or(why)) {
                 Ok(router) => {
                     self.spread.add(vip, &router);
                     self.put(vip, pool, router, &mut plan);

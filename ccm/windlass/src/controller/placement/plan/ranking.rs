@@ -96,9 +96,9 @@ pub(super) fn new(
         (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
     let preferences = Preferences { incumbent: first, ..preferences };
-    let order = order.into_iter().map(|(one, _)| (RankCandidate::of(one), one.healthy));
-    let ranked =
-        with_priorities(order.map(|(one, healthy)| (one, preferences.of(one.node, healthy))).collect());
+    let order =
+        order.into_iter().map(|(one, _)| (RankCandidate::of(one), preferences.of(&one.node, one.healthy)));
+    let ranked = with_priorities(order.collect());
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
 
@@ -227,17 +227,18 @@ fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(Rank
     let mut given = vec![None; order.len()];
     for index in by_preference {
         let priority = match order[index].1.fitness() {
-            Fitness::Good => (good < MOST_GOOD).then(|| priorities::good(good)),
-            Fitness::Fair => (fair < MOST_FAIR).then(|| priorities::fair(fair)),
-            Fitness::Unfit => (all < UNFIT_PLACES).then(|| priorities::unfit(all)),
+            Fitness::Good if good < MOST_GOOD => {
+                good += 1;
+                priorities::good(good - 1)
+            }
+            Fitness::Fair if fair < MOST_FAIR => {
+                fair += 1;
+                priorities::fair(fair - 1)
+            }
+            Fitness::Unfit if all < UNFIT_PLACES => priorities::unfit(all),
+            Fitness::Good | Fitness::Fair | Fitness::Unfit => continue,
         };
-        let Some(priority) = priority else { continue };
         given[index] = Some(priority);
-        match order[index].1.fitness() {
-            Fitness::Good => good += 1,
-            Fitness::Fair => fair += 1,
-            Fitness::Unfit => {}
-        }
         all += 1;
     }
     order.into_iter().zip(given).filter_map(|((node, _), priority)| Some((node, priority?))).collect()

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use kube::ResourceExt as _;
 use windlass_api::VirtualRouterSpec;
 
-use super::router_draft::{RouterDraft, router_name};
+use super::router_draft::{RouterDraft, router_name, used_vrids};
 use super::{Planner, ranking};
 
 impl Planner<'_> {
@@ -78,31 +78,14 @@ impl Planner<'_> {
     fn make_successor(&mut self, old: &str) -> Option<String> {
         let draft = self.routers.get(old)?;
         let (spec, segment) = (VirtualRouterSpec::clone(&draft.spec), draft.segment?);
-        let used = self.used_vrids_beside(draft, segment);
+        let links = self.links(draft, segment);
+        let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
+        let used = used_vrids(segment, is_link, &self.routers, &self.topology.networks);
         let free = (1..=u8::MAX).filter(|vrid| !used.contains(vrid));
         let vrid = free.min_by_key(|vrid| ranking::weight(*vrid, &self.input.cluster))?;
         let name = router_name(segment, vrid);
         let new = RouterDraft::new(Cow::Owned(VirtualRouterSpec { vrid, ..spec }));
         self.routers.insert(name.clone(), new);
         Some(name)
-    }
-
-    /// VRIDs of the family that are in use on the links of a router.
-    fn used_vrids_beside(&self, draft: &RouterDraft<'_>, segment: IpNet) -> BTreeSet<u8> {
-        let (is_ipv4, links) = (segment.addr().is_ipv4(), self.links(draft, segment));
-        let shares = |other: &RouterDraft<'_>| {
-            other.segment.is_some_and(|segment| segment.addr().is_ipv4() == is_ipv4)
-                && (other.segment == draft.segment
-                    || other.spec.nodes.iter().any(|node| links.contains(&(&*node.name, &*node.interface))))
-        };
-        let ours = self.routers.values().filter(|other| shares(other)).map(|other| other.spec.vrid);
-        let strangers = self.topology.networks.iter().flat_map(|network| {
-            let node = network.metadata.name.as_deref().unwrap_or_default();
-            let heard = network.spec.foreign_routers.iter();
-            let here = heard
-                .filter(|one| one.source.is_ipv4() == is_ipv4 && links.contains(&(node, &*one.interface)));
-            here.map(|one| one.vrid).collect::<Vec<_>>()
-        });
-        ours.chain(strangers).collect()
     }
 }

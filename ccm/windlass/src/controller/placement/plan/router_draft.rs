@@ -137,14 +137,11 @@ impl<'a> FeasibleRouters<'a> {
 
     /// Whether a router of ours takes its VRID from those that are left here.
     fn competes_for_vrid(&self, router: &RouterDraft<'_>) -> bool {
-        let RouterDraft { spec, segment, .. } = router;
-        let other_family =
-            segment.is_some_and(|segment| segment.addr().is_ipv4() != self.segment.addr().is_ipv4());
-        let shares = || {
-            let mut nodes = spec.nodes.iter();
-            nodes.any(|node| self.interfaces.get(node.name.as_str()) == Some(&node.interface.as_str()))
-        };
-        !other_family && (*segment == Some(self.segment) || shares())
+        competes_for_vrid(router, self.segment, |node, interface| self.is_link(node, interface))
+    }
+
+    fn is_link(&self, node: &str, interface: &str) -> bool {
+        self.interfaces.get(node) == Some(&interface)
     }
 
     /// VRIDs that no new router can have here.
@@ -153,22 +150,38 @@ impl<'a> FeasibleRouters<'a> {
         routers: &BTreeMap<String, RouterDraft<'_>>,
         networks: &[Arc<NodeNetwork>],
     ) -> &BTreeSet<u8> {
-        let is_ipv4 = self.segment.addr().is_ipv4();
         let used = self.used_vrids.take().unwrap_or_else(|| {
-            let ours = routers.values().filter(|router| self.competes_for_vrid(router));
-            let mut used: BTreeSet<u8> = ours.map(|router| router.spec.vrid).collect();
-            for network in networks {
-                let Some(node) = network.metadata.name.as_deref() else { continue };
-                let Some(interface) = self.interfaces.get(node) else { continue };
-                let heard = network.spec.foreign_routers.iter();
-                let here = heard
-                    .filter(|router| router.source.is_ipv4() == is_ipv4 && router.interface == *interface);
-                used.extend(here.map(|router| router.vrid));
-            }
-            used
+            used_vrids(self.segment, |node, interface| self.is_link(node, interface), routers, networks)
         });
         self.used_vrids.insert(used)
     }
+}
+
+/// Whether a router has its VRID where one of `segment` on these links, each a node and its interface, would be.
+fn competes_for_vrid(router: &RouterDraft<'_>, segment: IpNet, is_link: impl Fn(&str, &str) -> bool) -> bool {
+    let other_family = router.segment.is_some_and(|other| other.addr().is_ipv4() != segment.addr().is_ipv4());
+    let shares = || router.spec.nodes.iter().any(|node| is_link(&node.name, &node.interface));
+    !other_family && (router.segment == Some(segment) || shares())
+}
+
+/// VRIDs that routers of the family, ours and strangers', use on these links.
+pub(super) fn used_vrids(
+    segment: IpNet,
+    is_link: impl Fn(&str, &str) -> bool,
+    routers: &BTreeMap<String, RouterDraft<'_>>,
+    networks: &[Arc<NodeNetwork>],
+) -> BTreeSet<u8> {
+    let ours = routers.values().filter(|router| competes_for_vrid(router, segment, &is_link));
+    let mut used: BTreeSet<u8> = ours.map(|router| router.spec.vrid).collect();
+    for network in networks {
+        let Some(node) = network.metadata.name.as_deref() else { continue };
+        let heard = network.spec.foreign_routers.iter();
+        let here = heard.filter(|router| {
+            router.source.is_ipv4() == segment.addr().is_ipv4() && is_link(node, &router.interface)
+        });
+        used.extend(here.map(|router| router.vrid));
+    }
+    used
 }
 
 /// Name of a router: `v4-192.0.2.0-24-64`, `v6-2001-db8---64-64`.
