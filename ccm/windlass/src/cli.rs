@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, logging};
+use windlass_engine::{ConnectionForwarding, MarkMask};
 
 use crate::{agent, controller, convert, http};
 
@@ -90,6 +92,13 @@ struct AgentArgs {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
     guard: bool,
+    /// How long after an address was handed over established connections that this node does not know are forwarded to the
+    /// node that had it; 0: never. Needs the guard
+    #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+    forwarding_window_seconds: u32,
+    /// Bits of packet and connection marks by which the nodes that handed addresses over are told apart
+    #[arg(long, default_value_t, value_name = "BITS", value_parser = mark_mask)]
+    forwarding_mark_mask: MarkMask,
     /// Where kube-proxy says whether it is well, its --healthz-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_healthz_address: OptionalAddress,
@@ -101,6 +110,15 @@ struct OptionalAddress(Option<SocketAddr>);
 
 fn optional_address(value: &str) -> Result<OptionalAddress, std::net::AddrParseError> {
     if value.is_empty() { Ok(OptionalAddress(None)) } else { value.parse().map(Some).map(OptionalAddress) }
+}
+
+fn mark_mask(value: &str) -> Result<MarkMask, String> {
+    let number = match value.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => value.parse(),
+    };
+    let mask = number.map_err(|_| format!("'{value}' is no number of 32 bits; use for example 0xf0"))?;
+    MarkMask::new(mask).map_err(|error| error.to_string())
 }
 
 fn log_filter(value: &str) -> Result<String, logging::LoggingError> {
@@ -185,10 +203,22 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         http_address,
         realtime,
         guard,
+        forwarding_window_seconds,
+        forwarding_mark_mask: marks,
         kube_proxy_healthz_address: OptionalAddress(kube_proxy),
     } = args;
+    let window = Duration::from_secs(forwarding_window_seconds.into());
+    let connection_forwarding = (!window.is_zero()).then_some(ConnectionForwarding { window, marks });
     let (registry, calls) = http::registry()?;
     let client = ApiServerConfig::find(kubeconfig.as_deref(), None).await?.client(None, &calls)?;
-    let options = agent::Options { node_name, state_dir, http_address, realtime, guard, kube_proxy };
+    let options = agent::Options {
+        node_name,
+        state_dir,
+        http_address,
+        realtime,
+        guard,
+        connection_forwarding,
+        kube_proxy,
+    };
     agent::run(client, options, registry, token).await
 }

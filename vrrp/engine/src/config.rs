@@ -97,6 +97,16 @@ pub enum Transport {
     },
 }
 
+impl Transport {
+    /// Whether the peers are on the same LAN for certain.
+    pub(crate) fn is_on_link(&self) -> bool {
+        match self {
+            Self::Multicast { .. } => true,
+            Self::Unicast { accept_ttl, .. } => *accept_ttl.start() == u8::MAX,
+        }
+    }
+}
+
 impl Default for Transport {
     fn default() -> Self {
         Self::Multicast { group: None }

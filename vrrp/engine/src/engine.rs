@@ -22,7 +22,7 @@ use crate::options::{Options, StartError};
 use crate::realtime;
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets;
-use crate::status::{LinkStatus, RouterStatus};
+use crate::status::{ForwardingStatus, LinkStatus, RouterStatus};
 
 /// Time between two looks at whether what is bound was handed over.
 const HAND_OVER_POLL: Duration = Duration::from_millis(1);
@@ -58,7 +58,7 @@ impl Engine {
             helpers: Vec::new(),
             event_thread: None,
         };
-        let Options { on_event, realtime, guard, table, tag, announcements } = options;
+        let Options { on_event, realtime, guard, table, connection_forwarding, tag, announcements } = options;
         let (event_sender, event_thread) = event_thread::start(on_event)
             .map_err(|source| StartError::Os { what: "start a thread", source })?;
         engine.event_thread = Some(event_thread);
@@ -74,7 +74,7 @@ impl Engine {
         })?);
         let (shared, inbox, events) =
             (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
-        let settings = hold::Settings { guard, table, net_admin, tag };
+        let settings = hold::Settings { guard, table, connection_forwarding, net_admin, tag };
         engine.helpers.push(spawn("windlass-hold", move || {
             let _stop_on_panic = StopOnPanic(Arc::clone(&inbox));
             if realtime {
@@ -126,6 +126,11 @@ impl Engine {
     /// Which restrictions are in force. [`Event::GuardChanged`] tells of a change.
     pub fn guard_status(&self) -> Arc<GuardStatus> {
         self.shared.guard_status()
+    }
+
+    /// How connections of VIPs that were handed over are forwarded.
+    pub fn forwarding_status(&self) -> Arc<ForwardingStatus> {
+        self.shared.forwarding_status()
     }
 
     /// The virtual routers as they are now, in the order of their keys.

@@ -19,6 +19,10 @@
 //!     type ipv6_addr . inet_proto . inet_service . ipv6_addr
 //!     flags interval
 //!   }
+//!   set moved4 { type ipv4_addr . mark; }  # VIPs that another node handed over, with the mark that sends packets to it
+//!   set moved6 { type ipv6_addr . mark; }
+//!   map window4 { type ipv4_addr : mark; } # those of them of which unknown connections are taken for that node's
+//!   map window6 { type ipv6_addr : mark; }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -72,6 +76,8 @@
 //!   }
 //!   chain forward {
 //!     type filter hook forward priority filter + 10; policy accept;
+//!     ip daddr . ct mark @moved4 accept
+//!     ip6 daddr . ct mark @moved6 accept
 //!     ip daddr @vips4 goto refuse
 //!     ip6 daddr @vips6 goto refuse
 //!   }
@@ -80,8 +86,31 @@
 //!     ip daddr @held4 meta nfproto @awake goto refuse
 //!     ip6 daddr @held6 meta nfproto @awake goto refuse
 //!   }
+//!   chain moved {
+//!     type filter hook prerouting priority mangle; policy accept;
+//!     ip daddr . ct mark @moved4 meta mark set ct mark counter accept
+//!     ip6 daddr . ct mark @moved6 meta mark set ct mark counter accept
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
+//!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
+//!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
+//!   }
+//!   chain moved-nat {
+//!     type nat hook prerouting priority dstnat - 5; policy accept;
+//!     ip daddr . ct mark @moved4 dnat ip to ip daddr        # as it is: kube-proxy leaves it alone
+//!     ip6 daddr . ct mark @moved6 dnat ip6 to ip6 daddr
+//!   }
+//!   chain redirects {
+//!     type filter hook output priority filter + 10; policy accept;
+//!     icmp type redirect @th,192,32 @vips4 counter drop     # about which address it is
+//!     icmpv6 type nd-redirect @th,192,128 @vips6 counter drop
+//!   }
 //! }
 //! ```
+//!
+//! The last three, with their sets, forward what a connection that began on the previous Active still says:
+//! [`ConnectionForwarding`](crate::ConnectionForwarding). A packet to which that is done is marked, and a rule of the
+//! routing leads what has the mark to that node.
 //!
 //! A packet that kube-proxy (in nftables or in iptables mode) translated has another destination by then.
 //!
@@ -105,7 +134,7 @@
 //! and guards on until [`Guard::install`] replaces it in one step. Only the node's own packets are let go soon after the
 //! crash: another node serves the VIPs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -189,6 +218,19 @@ pub struct Guarded {
     pub held: BTreeSet<IpAddr>,
     /// Who may send to which ports of which addresses.
     pub restrictions: Arc<Restrictions>,
+    /// VIPs that this node is Active for and that another node handed over.
+    pub moved: Arc<BTreeMap<IpAddr, Moved>>,
+}
+
+/// What becomes of packets to a VIP that belong to connections of the node that was Active before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the parts of an element")]
+pub struct Moved {
+    /// The mark of those connections and of their packets.
+    pub mark: u32,
+    /// Whether connections that this node does not know are taken for the other's. If not, only those are that have the
+    /// mark by now.
+    pub window_open: bool,
 }
 
 /// What [`Guard::check`] found.
@@ -220,6 +262,8 @@ pub struct Guard {
     identity: Option<Identity>,
     /// The kernel's count of ruleset changes, when the table was last found intact.
     generation: Option<u32>,
+    /// Whether the table has what forwards to the previous Active.
+    forwards: bool,
 }
 
 impl Guard {
@@ -233,9 +277,33 @@ impl Guard {
             installed: Guarded::default(),
             identity: None,
             generation: None,
+            forwards: true,
         };
-        guard.make(wanted.clone())?;
+        match guard.make(wanted.clone()) {
+            Err(GuardError::Unsupported { what, source }) => {
+                tracing::warn!(
+                    table,
+                    what,
+                    %source,
+                    "this kernel's nf_tables cannot forward connections to the previous Active: planned moves break them"
+                );
+                guard.forwards = false;
+                guard.make(wanted.clone())?;
+            }
+            answer => answer?,
+        }
         Ok(guard)
+    }
+
+    /// Packets that were marked for a previous Active since the table was made.
+    pub fn forwarded(&mut self) -> Result<u64, GuardError> {
+        let named = Attributes::new().text(1, &self.table);
+        let rules = self.ask(Operation::GetRules, &named)?.unwrap_or_default();
+        let of_chain = |rule: &&Vec<u8>| {
+            attributes::find(rule, 2).and_then(|name| name.split(|byte| *byte == 0).next())
+                == Some(ruleset::MOVED.as_bytes())
+        };
+        Ok(rules.iter().filter(of_chain).map(|rule| expression::counted(rule)).sum())
     }
 
     /// The restrictions that are in force, as far as is known.
@@ -325,7 +393,7 @@ impl Guard {
 
     fn make(&mut self, wanted: Guarded) -> Result<(), GuardError> {
         self.identity = None;
-        self.commit(&ruleset::install(&self.table, &wanted)).map_err(|error| match error {
+        self.commit(&ruleset::install(&self.table, &wanted, self.forwards)).map_err(|error| match error {
             // Everything that it refers to is in the same batch: only a kind of chain or expression can be missing.
             GuardError::Kernel { what, source } if source.raw_os_error() == Some(libc::ENOENT) => {
                 GuardError::Unsupported { what, source }
@@ -406,7 +474,7 @@ impl Guard {
         };
         let Some(rules) = self.ask(Operation::GetRules, &named)? else { return Ok(None) };
         let rules: Vec<_> = rules.iter().filter_map(|rule| attributes::find_long(rule, 3)).collect();
-        Ok((rules.len() == ruleset::rules()).then_some(Identity { table: handle, rules }))
+        Ok((rules.len() == ruleset::rules(self.forwards)).then_some(Identity { table: handle, rules }))
     }
 
     fn generation(&mut self) -> Result<Option<u32>, GuardError> {

@@ -23,15 +23,19 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::Time;
 
 use crate::config::{Hold, RouterKey};
-use crate::core::predecessor::Predecessor;
+use crate::core::predecessor::{HandedOverBy, Predecessor};
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets::{LinkSockets, UnicastSocket};
+use crate::status::ForwardingStatus;
 
 #[cfg(test)]
 mod tests;
 
 /// From whom a takeover can be, as a number has it.
 const PREDECESSORS: [Predecessor; 3] = [Predecessor::Nobody, Predecessor::Recent, Predecessor::Established];
+
+/// Takeovers of all virtual routers of the process: each has a number of its own.
+static TAKEOVERS: AtomicU64 = AtomicU64::new(0);
 
 /// The state of a virtual router, shared by the threads.
 #[derive(Debug)]
@@ -44,12 +48,17 @@ pub(crate) struct RouterHandle {
     /// Nanoseconds of the clock until which a router that has resigned leaves bound what is bound, for the peer that is about
     /// to take over.
     lingers_until: AtomicU64,
-    /// Times the router became Active.
+    /// The number of the router's present takeover, or its last one; 0: none yet.
     takeovers: AtomicU64,
     /// Times another Active was heard and beaten.
     contentions: AtomicU64,
     /// From whom the present takeover is: index into [`PREDECESSORS`].
     predecessor: AtomicUsize,
+    handed_over_by: ArcSwap<HandedOverBy>,
+    /// Nanoseconds of the clock until which a takeover waits for the hold thread; 0: it need not.
+    prepares_until: AtomicU64,
+    /// The takeover that the hold thread has prepared.
+    prepared: AtomicU64,
     plan: ArcSwap<Plan>,
     cleared: ArcSwap<BTreeSet<IpAddr>>,
     bound: ArcSwap<BTreeSet<IpAddr>>,
@@ -99,6 +108,9 @@ impl RouterHandle {
             takeovers: AtomicU64::new(0),
             contentions: AtomicU64::new(0),
             predecessor: AtomicUsize::new(0),
+            handed_over_by: ArcSwap::default(),
+            prepares_until: AtomicU64::new(0),
+            prepared: AtomicU64::new(0),
             plan: ArcSwap::from_pointee(plan),
             cleared: ArcSwap::default(),
             bound: ArcSwap::default(),
@@ -109,12 +121,48 @@ impl RouterHandle {
         }
     }
 
-    /// The router has become Active. Timer thread.
-    pub(crate) fn take_over(&self, predecessor: Predecessor, until: Time) {
+    /// The router has become Active. What was handed over waits for [`Self::set_prepared`] until `prepares_until`, so that
+    /// no packet comes before its connection's node is known. Timer thread.
+    pub(crate) fn take_over(
+        &self,
+        predecessor: Predecessor,
+        handed_over_by: HandedOverBy,
+        prepares_until: Time,
+        until: Time,
+    ) {
+        let prepares_until = match handed_over_by {
+            HandedOverBy::Peer(_) => prepares_until.nanos(),
+            HandedOverBy::Nobody | HandedOverBy::ThisNode => 0,
+        };
+        self.prepares_until.store(prepares_until, Ordering::Relaxed);
+        if **self.handed_over_by.load() != handed_over_by {
+            self.handed_over_by.store(Arc::new(handed_over_by));
+        }
         let index = PREDECESSORS.iter().position(|one| *one == predecessor).unwrap_or(0);
         self.predecessor.store(index, Ordering::Relaxed);
-        self.takeovers.fetch_add(1, Ordering::Relaxed);
+        self.takeovers.store(TAKEOVERS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.active_until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// Which takeover it is, and who handed over. Hold thread.
+    pub(crate) fn takeover(&self) -> (u64, HandedOverBy) {
+        let takeover = self.takeovers.load(Ordering::Acquire);
+        (takeover, **self.handed_over_by.load())
+    }
+
+    /// Packets of connections that were handed over with this takeover find their way. Whether somebody waits for that.
+    /// Hold thread.
+    pub(crate) fn set_prepared(&self, takeover: u64, now: Time) -> bool {
+        let waits = self.prepared.swap(takeover, Ordering::AcqRel) != takeover;
+        waits && now.nanos() < self.prepares_until.load(Ordering::Relaxed)
+    }
+
+    /// Until when the present takeover still waits for that. Neighbour thread.
+    pub(crate) fn prepares_until(&self, now: Time) -> Option<Time> {
+        let until = self.prepares_until.load(Ordering::Relaxed);
+        let waits = now.nanos() < until
+            && self.prepared.load(Ordering::Acquire) != self.takeovers.load(Ordering::Acquire);
+        waits.then(|| Time::from_nanos(until))
     }
 
     /// It stays Active until then. Whether it had lapsed meanwhile, so that another thread may have found it not to hold,
@@ -218,6 +266,7 @@ pub(crate) struct SharedState {
     links: ArcSwap<Vec<Arc<LinkSockets>>>,
     restrictions: ArcSwap<Restrictions>,
     guard_status: ArcSwap<GuardStatus>,
+    forwarding_status: ArcSwap<ForwardingStatus>,
     stopping: AtomicBool,
     neighbour: Waker,
     hold: Waker,
@@ -230,6 +279,7 @@ impl SharedState {
             links: ArcSwap::default(),
             restrictions: ArcSwap::default(),
             guard_status: ArcSwap::default(),
+            forwarding_status: ArcSwap::default(),
             stopping: AtomicBool::new(false),
             neighbour: Waker::new()?,
             hold: Waker::new()?,
@@ -276,6 +326,16 @@ impl SharedState {
     /// Set by the hold thread.
     pub(crate) fn set_guard_status(&self, status: GuardStatus) {
         self.guard_status.store(Arc::new(status));
+    }
+
+    /// How connections of VIPs that were handed over are forwarded.
+    pub(crate) fn forwarding_status(&self) -> Arc<ForwardingStatus> {
+        self.forwarding_status.load_full()
+    }
+
+    /// Set by the hold thread.
+    pub(crate) fn set_forwarding_status(&self, status: ForwardingStatus) {
+        self.forwarding_status.store(Arc::new(status));
     }
 
     /// Ends the threads that follow it, after the last router has stopped.

@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::event_thread::EventSender;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
+use crate::options::ConnectionForwarding;
 use crate::tag::AddressTag;
 
 mod address;
@@ -25,6 +26,7 @@ mod foreign_addresses;
 mod guard_keeper;
 mod holder;
 mod messages;
+mod moves;
 mod netlink;
 mod pause;
 mod report;
@@ -47,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) guard: bool,
     /// Name of its table.
     pub(crate) table: String,
+    /// Whether connections of VIPs that were handed over are forwarded.
+    pub(crate) connection_forwarding: Option<ConnectionForwarding>,
     /// Whether the process has CAP_NET_ADMIN.
     pub(crate) net_admin: bool,
     /// Mark of the engine's addresses.
@@ -63,9 +67,13 @@ pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, set
         let stopping = shared.is_stopping();
         let mut requests = if stopping { Vec::new() } else { requests(shared) };
         let restrictions = shared.restrictions();
-        let mut round = holder.round(&mut requests, &restrictions);
+        // First: what was handed over is announced when its connections find their way.
+        if holder.prepare(&requests, &restrictions) {
+            shared.wake_neighbour();
+        }
+        let mut round = holder.round(&mut requests);
         while stopping && round.more {
-            round = holder.round(&mut requests, &restrictions);
+            round = holder.round(&mut requests);
         }
         if round.changed {
             shared.wake_neighbour();
@@ -84,6 +92,10 @@ pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, set
 
 /// Tells which restrictions are in force, if that has changed.
 fn publish_guard_status(holder: &Holder<'_>, shared: &SharedState, events: &EventSender) {
+    let forwarding = holder.forwarding_status();
+    if *shared.forwarding_status() != forwarding {
+        shared.set_forwarding_status(forwarding);
+    }
     let status = holder.guard_status();
     if *shared.guard_status() != status {
         shared.set_guard_status(status);

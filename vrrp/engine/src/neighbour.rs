@@ -79,6 +79,8 @@ struct FollowedRouter {
     handle: Arc<RouterHandle>,
     plan: Arc<Plan>,
     tracker: RouterTracker,
+    /// Until then its takeover is not followed: the hold thread prepares for it.
+    waits_until: Option<Time>,
     /// Hears who asks its virtual router MAC address.
     unicast: Option<Arc<UnicastSocket>>,
 }
@@ -130,6 +132,7 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
             shared.neighbour_waker().drain();
             neighbour.follow_all();
         }
+        neighbour.end_waits();
         neighbour.announce();
         let read_until = clock::now();
         for link in links.iter() {
@@ -168,11 +171,13 @@ impl Neighbour<'_> {
     /// When there is something to do without being told.
     fn deadline(&self, now: Time) -> Option<Time> {
         let probes = self.followed.values().filter_map(|followed| followed.tracker.deadline());
+        let waits = self.followed.values().filter_map(|followed| followed.waits_until);
         let frames = probes.chain(self.schedule.deadline()).min();
         // What is due waits for its turn.
         let frames = frames.map(|due| due.max(self.token_bucket.next(now)));
         let foreign = Some(self.foreign_due).filter(|due| *due > now);
-        frames.into_iter().chain(self.conflicts.deadline()).chain(self.groups_deadline()).chain(foreign).min()
+        let frames = frames.into_iter().chain(waits);
+        frames.chain(self.conflicts.deadline()).chain(self.groups_deadline()).chain(foreign).min()
     }
 }
 

@@ -1,6 +1,8 @@
 //! How the engine is started, and why it may refuse.
 
+use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use crate::event::Event;
 use crate::tag::AddressTag;
@@ -19,10 +21,95 @@ pub struct Options {
     pub guard: bool,
     /// Name of that table, of family `inet`. Default: `windlass`.
     pub table: String,
+    /// Forward established connections to the node that handed a VIP over. Needs [`Self::guard`]. Default: no.
+    pub connection_forwarding: Option<ConnectionForwarding>,
     /// Mark of the addresses that the engine puts on interfaces: another for each engine on the host. Default: 0x57.
     pub tag: AddressTag,
     /// How fast VIPs are announced.
     pub announcements: Pacing,
+}
+
+/// Forwards what established TCP connections to a VIP say to the node that was Active when they began, if that node handed the VIP
+/// over: it resigned or was preempted, and its kernel still knows them. Its answers go to the client directly. New connections
+/// are this node's. For VIPs held by [`Hold::Respond`](crate::Hold::Respond), whose packets NAT rules take.
+///
+/// Needs a kernel that routes by marks (CONFIG_IP_MULTIPLE_TABLES) and `net.netfilter.nf_conntrack_tcp_loose` at its default, 1.
+/// An active firewall in between that forbids a node to send what has another's source address, as of virtual machines, drops it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "filled in by the user over its default")]
+pub struct ConnectionForwarding {
+    /// How long after a VIP came here a connection that this node does not know is taken for the other node's. One that was
+    /// heard of in that time is forwarded as long as it lasts, and all end when for so long none was heard. Default: 1 h.
+    pub window: Duration,
+    /// The bits of packet mark and connection mark that tell the nodes apart that handed VIPs over.
+    pub marks: MarkMask,
+}
+
+impl Default for ConnectionForwarding {
+    fn default() -> Self {
+        Self { window: Duration::from_hours(1), marks: MarkMask::default() }
+    }
+}
+
+/// Neighbouring bits of the packet mark: with n of them 2ⁿ − 1 nodes of each family are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MarkMask(u32);
+
+impl MarkMask {
+    /// More nodes than have a routing table of their own.
+    const MOST_BITS: u32 = 8;
+    /// kube-proxy's marks for packets that it masquerades or drops.
+    const KUBE_PROXY: u32 = 0xc000;
+
+    /// One to eight bits side by side, none of them kube-proxy's 0x4000 and 0x8000.
+    pub const fn new(mask: u32) -> Result<Self, InvalidMarkMask> {
+        let bits = mask.count_ones();
+        let side_by_side = bits != 0 && (mask >> mask.trailing_zeros()).trailing_ones() == bits;
+        if side_by_side && bits <= Self::MOST_BITS && mask & Self::KUBE_PROXY == 0 {
+            Ok(Self(mask))
+        } else {
+            Err(InvalidMarkMask { mask })
+        }
+    }
+
+    /// As a number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// How many marks there are.
+    pub(crate) const fn count(self) -> u32 {
+        self.0 >> self.0.trailing_zeros()
+    }
+
+    /// The mark with this number, from 1 to [`Self::count`].
+    pub(crate) const fn mark(self, number: u32) -> u32 {
+        number << self.0.trailing_zeros() & self.0
+    }
+}
+
+impl Default for MarkMask {
+    /// 0xf0: no bit of kube-proxy's (0xc000), Cilium's (0xffff0f00), Calico's (0xffff0000) or Tailscale's (0xff0000).
+    fn default() -> Self {
+        Self(0xf0)
+    }
+}
+
+impl fmt::Display for MarkMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Why bits are not taken for marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{mask:#x} is no mask of packet marks: use one to eight bits side by side, without kube-proxy's 0x4000 and 0x8000, as 0xf0"
+)]
+#[non_exhaustive]
+pub struct InvalidMarkMask {
+    /// What was given.
+    pub mask: u32,
 }
 
 /// How fast VIPs are announced.
@@ -48,6 +135,7 @@ impl Options {
             realtime: true,
             guard: false,
             table: "windlass".to_owned(),
+            connection_forwarding: None,
             tag: AddressTag::default(),
             announcements: Pacing::default(),
         }

@@ -68,6 +68,19 @@ pub struct RouterCounters {
     pub announcements: u64,
 }
 
+/// How connections of VIPs that were handed over are forwarded:
+/// [`Options::connection_forwarding`](crate::Options::connection_forwarding).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ForwardingStatus {
+    /// VIPs whose connections from before they came here are forwarded.
+    pub addresses: usize,
+    /// Packets forwarded since the start, as counted each second.
+    pub packets: u64,
+    /// Why nothing is forwarded, if so.
+    pub error: Option<String>,
+}
+
 /// An interface the engine listens on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prometheus::Registry;
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use tokio::sync::watch;
-use windlass_engine::{Engine, Family, Lateness, LinkStatus, RouterStatus, State};
+use windlass_engine::{Engine, Family, ForwardingStatus, Lateness, LinkStatus, RouterStatus, State};
 
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
@@ -45,7 +45,12 @@ pub(crate) fn register(
             ["check", "port"],
             endpoints.chain([kube_proxy]),
         );
-        let families = [routers(&engine.snapshot()), links(&engine.links()), lateness(&engine.lateness())];
+        let families = [
+            routers(&engine.snapshot()),
+            links(&engine.links()),
+            lateness(&engine.lateness()),
+            forwarding(&engine.forwarding_status()),
+        ];
         families.into_iter().flatten().chain([conflicts, checks]).collect()
     })
 }
@@ -134,6 +139,23 @@ fn links(links: &[LinkStatus]) -> Vec<MetricFamily> {
             "Adverts heard from VRRP and CARP routers that are no candidates",
             ["interface"],
             links.iter().map(|link| ([link.interface.clone()], link.foreign_adverts)),
+        ),
+    ]
+}
+
+fn forwarding(status: &ForwardingStatus) -> Vec<MetricFamily> {
+    vec![
+        gauges(
+            "windlass_forwarded_addresses",
+            "Virtual IPs whose older connections are forwarded to the node that handed them over",
+            [],
+            [([], i64::try_from(status.addresses).unwrap_or(i64::MAX))],
+        ),
+        counters(
+            "windlass_forwarded_packets_total",
+            "Packets forwarded to nodes that handed virtual IPs over",
+            [],
+            [([], status.packets)],
         ),
     ]
 }

@@ -53,7 +53,7 @@ use prometheus::Registry;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
-use windlass_engine::{Engine, Event};
+use windlass_engine::{ConnectionForwarding, Engine, Event};
 
 use self::changes::{ChangeQueue, Changed};
 use self::decide::Decider;
@@ -87,6 +87,8 @@ pub(crate) struct Options {
     pub(crate) realtime: bool,
     /// Whether nftables answers ping to virtual IPs and refuses what no Service takes.
     pub(crate) guard: bool,
+    /// How established connections are forwarded to the node that handed an address over; `None`: they are not.
+    pub(crate) connection_forwarding: Option<ConnectionForwarding>,
     /// Where kube-proxy says whether it is well; `None`: it is not asked.
     pub(crate) kube_proxy: Option<SocketAddr>,
 }
@@ -98,7 +100,15 @@ pub(crate) async fn run(
     registry: Registry,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Options { node_name: node, state_dir, http_address, realtime, guard, kube_proxy } = options;
+    let Options {
+        node_name: node,
+        state_dir,
+        http_address,
+        realtime,
+        guard,
+        connection_forwarding,
+        kube_proxy,
+    } = options;
     let file = StateFile::open(&state_dir, &node)?;
     let server = http::Server::bind(http_address).await?;
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
@@ -116,6 +126,7 @@ pub(crate) async fn run(
     let mut options = windlass_engine::Options::new(on_event);
     options.realtime = realtime;
     options.guard = guard;
+    options.connection_forwarding = connection_forwarding;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let engine_state = Arc::new(EngineState::default());
     // Before anything is decided; from then on the publisher looks.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use windlass_vrrp::auth::AuthError;
 use windlass_vrrp::wire::{Checksum, ExpectedAdvert, Packet};
-use windlass_vrrp::{Action, AdvertOutcome, Announce, Priority, ReceivedAdvert, Router, State, Time};
+use windlass_vrrp::{
+    Action, AdvertOutcome, Announce, Priority, ReceivedAdvert, Router, State, Time, TransitionReason,
+};
 
 use crate::clock;
 use crate::config::{Hold, RouterConfig, RouterKey, Transport};
@@ -20,12 +22,16 @@ use crate::status::{RouterCounters, RouterStatus};
 use super::deadlines::TimerId;
 use super::fault_reports::FaultReports;
 use super::peer_authentication::PeerAuthentication;
-use super::predecessor::PredecessorTracker;
+use super::predecessor::{HandedOverBy, PredecessorTracker};
 use super::prepared::PreparedAdverts;
 
 /// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
 /// and this, in which the peer binds it.
 const HAND_OVER: Duration = Duration::from_millis(100);
+
+/// Longest time that a VIP which a peer hands over is not announced because the connections that the peer still has find no way
+/// to it yet. The peer's kernel serves it meanwhile.
+const PREPARATION: Duration = Duration::from_millis(100);
 
 /// What carrying out actions needs.
 pub(super) struct InstanceContext<'a> {
@@ -56,6 +62,8 @@ pub(super) struct Instance {
     prepared_for: Option<(Arc<LinkSockets>, usize)>,
     handle: Arc<RouterHandle>,
     predecessor: PredecessorTracker,
+    /// The peer whose advert was heard last.
+    heard_from: Option<IpAddr>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
     /// Its timer.
@@ -79,6 +87,7 @@ impl Instance {
             prepared_for: None,
             handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, None))),
             predecessor: PredecessorTracker::default(),
+            heard_from: None,
             in_service,
             timer_id,
             key,
@@ -325,6 +334,7 @@ impl Instance {
             | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
+        self.heard_from = Some(packet.source);
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);
@@ -341,7 +351,12 @@ impl Instance {
                         State::Active => {
                             self.counters.became_active += 1;
                             let predecessor = self.predecessor.at_takeover(self.config.probe, out.now);
-                            self.handle.take_over(predecessor, self.active_until(out.now));
+                            self.handle.take_over(
+                                predecessor,
+                                self.handed_over_by(reason),
+                                out.now + PREPARATION,
+                                self.active_until(out.now),
+                            );
                         }
                         State::Initialize | State::Backup => self.handle.end_active(),
                     }
@@ -368,6 +383,20 @@ impl Instance {
         if self.handle.is_promoted() && self.is_active() {
             // This thread was held up between reading the clock and here: the others may have fallen silent.
             *out.wake_helpers |= self.handle.extend(self.active_until(out.now), clock::now);
+        }
+    }
+
+    /// Who has the connections of until now, if it became Active for this reason: a silent Active is presumed dead, and one beyond
+    /// a router cannot be sent a packet for a VIP.
+    fn handed_over_by(&self, reason: TransitionReason) -> HandedOverBy {
+        match (reason, self.heard_from) {
+            (TransitionReason::ActiveResigned | TransitionReason::Preempted, Some(peer))
+                if self.config.transport.is_on_link() =>
+            {
+                HandedOverBy::Peer(peer)
+            }
+            (TransitionReason::InService, _) => HandedOverBy::ThisNode,
+            _ => HandedOverBy::Nobody,
         }
     }
 

@@ -1,6 +1,7 @@
 //! From whom a router takes over: whether a peer can have served its addresses. If not, they may be another station's: a peer that
 //! became Active a moment ago is probing still.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use windlass_vrrp::{Interval, Time};
@@ -23,6 +24,18 @@ pub(crate) enum Predecessor {
     Recent,
     /// A peer that claimed what it was going to claim.
     Established,
+}
+
+/// Who had the addresses until a takeover and lives, so that it still has the connections of that time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum HandedOverBy {
+    /// Nobody: there was no Active, or it fell silent.
+    #[default]
+    Nobody,
+    /// This peer, which resigned or was preempted.
+    Peer(IpAddr),
+    /// This node itself, in another virtual router.
+    ThisNode,
 }
 
 /// What was heard of peers as Active since a router was started.

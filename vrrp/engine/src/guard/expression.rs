@@ -2,13 +2,15 @@
 //!
 //! Names and numbers: `linux/netfilter/nf_tables.h`.
 
-use super::attributes::Attributes;
+use super::attributes::{self, Attributes};
 
 #[cfg(test)]
 mod tests;
 
 const LIST_ELEMENT: u16 = 1;
 const REGISTER: u32 = 1;
+/// The packet's mark, among what the kernel knows about a packet.
+const PACKET_MARK: u32 = 3;
 /// The first word of the register, where words are counted.
 const FIRST_WORD: u32 = 8;
 const VERDICT_REGISTER: u32 = 0;
@@ -22,20 +24,31 @@ pub(super) enum Expression {
     Payload { base: Base, offset: u32, length: u32 },
     /// Loads as the other does, from this word of the register on: what comes before it stays.
     From(u32, &'static Self),
-    /// Loads the state that connection tracking gives the packet, in the machine's byte order.
-    ConnectionState,
-    /// Keeps these bits.
+    /// Loads what connection tracking knows about the packet's connection, in the machine's byte order.
+    Connection(Connection),
+    /// Marks the connection, as long as it is tracked, with what was loaded.
+    MarkConnection,
+    /// Marks the packet, for the routing of this node, with what was loaded.
+    MarkPacket,
+    /// Keeps these bits of four bytes.
     Mask([u8; 4]),
+    /// Keeps these bits of one byte.
+    MaskByte(u8),
     /// Compares what was loaded, as bytes from the left.
     Compare(Comparison, &'static [u8]),
     /// Holds if the set has what was loaded.
     In(&'static str),
     /// Holds if the set has not what was loaded.
     NotIn(&'static str),
+    /// Holds if the map has what was loaded, and loads what it has for it.
+    Map(&'static str),
     /// Counts packets and bytes.
     Counter,
     /// Translates the destination to the node itself: on input to the interface's first address, on output to loopback.
     Redirect,
+    /// Translates the destination to the address of this family (as the kernel numbers it) that was loaded. Where it is the
+    /// packet's own, nothing is translated, and later NAT chains leave the connection alone.
+    TranslateTo(u8),
     /// Drops the packet and tells its sender.
     Reject(Answer),
     /// Ends the rule.
@@ -49,6 +62,16 @@ pub(super) enum Meta {
     Family = 15,
     /// The protocol after IP and its extension headers, one byte.
     Protocol = 16,
+}
+
+/// What connection tracking knows about a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Connection {
+    /// One bit of several: new, invalid, and so on.
+    State = 0,
+    /// Bits of what has happened to it.
+    Status = 2,
+    Mark = 3,
 }
 
 /// Where an offset counts from.
@@ -87,15 +110,16 @@ pub(super) enum Verdict {
 impl Expression {
     fn name(self) -> &'static str {
         match self {
-            Self::Meta(_) => "meta",
+            Self::Meta(_) | Self::MarkPacket => "meta",
             Self::Payload { .. } => "payload",
             Self::From(_, load) => load.name(),
-            Self::ConnectionState => "ct",
-            Self::Mask(_) => "bitwise",
+            Self::Connection(_) | Self::MarkConnection => "ct",
+            Self::Mask(_) | Self::MaskByte(_) => "bitwise",
             Self::Compare(..) => "cmp",
-            Self::In(_) | Self::NotIn(_) => "lookup",
+            Self::In(_) | Self::NotIn(_) | Self::Map(_) => "lookup",
             Self::Counter => "counter",
             Self::Redirect => "redir",
+            Self::TranslateTo(_) => "nat",
             Self::Reject(_) => "reject",
             Self::Verdict(_) => "immediate",
         }
@@ -109,18 +133,19 @@ impl Expression {
                 data.number(1, register).number(2, base as u32).number(3, offset).number(4, length)
             }
             Self::From(word, load) => load.data(FIRST_WORD + word),
-            Self::ConnectionState => data.number(1, register).number(2, 0),
-            Self::Mask(mask) => data
-                .number(1, register)
-                .number(2, register)
-                .number(3, 4)
-                .nest(4, &value(&mask))
-                .nest(5, &value(&[0; 4])),
+            Self::Connection(key) => data.number(1, register).number(2, key as u32),
+            Self::MarkConnection => data.number(2, Connection::Mark as u32).number(4, register),
+            Self::MarkPacket => data.number(2, PACKET_MARK).number(3, register),
+            Self::Mask(mask) => masked(data, register, &mask),
+            Self::MaskByte(mask) => masked(data, register, &[mask]),
             Self::Compare(comparison, with) => {
                 data.number(1, register).number(2, comparison as u32).nest(3, &value(with))
             }
             Self::In(set) => data.text(1, set).number(2, register),
             Self::NotIn(set) => data.text(1, set).number(2, register).number(5, 1),
+            Self::Map(map) => data.text(1, map).number(2, register).number(3, register),
+            // Type 1 is that of the destination.
+            Self::TranslateTo(family) => data.number(1, 1).number(2, u32::from(family)).number(3, register),
             Self::Counter | Self::Redirect => data,
             Self::Reject(Answer::TcpReset) => data.number(1, 1),
             // Type 2 is "by family", its code 1 is "port".
@@ -139,9 +164,29 @@ impl Expression {
     }
 }
 
+/// Keeps the bits of `mask` of the register.
+fn masked(data: Attributes, register: u32, mask: &[u8]) -> Attributes {
+    let none = [0; 4];
+    data.number(1, register)
+        .number(2, register)
+        .number(3, u32::try_from(mask.len()).unwrap_or(u32::MAX))
+        .nest(4, &value(mask))
+        .nest(5, &value(none.get(..mask.len()).unwrap_or(&none)))
+}
+
 /// Bytes as nf_tables takes data.
 pub(super) fn value(bytes: &[u8]) -> Attributes {
     Attributes::new().bytes(1, bytes)
+}
+
+/// How many packets the counters of a rule, as the kernel tells it, have counted.
+pub(super) fn counted(rule: &[u8]) -> u64 {
+    let expressions = attributes::read(attributes::find(rule, 4).unwrap_or_default());
+    let packets = |expression: &[u8]| {
+        let is_counter = attributes::find(expression, 1).is_some_and(|name| name.starts_with(b"counter"));
+        attributes::find_long(attributes::find(expression, 2).filter(|_| is_counter)?, 2)
+    };
+    expressions.filter_map(|(_, expression)| packets(expression)).sum()
 }
 
 /// A rule's expressions as the kernel takes them.

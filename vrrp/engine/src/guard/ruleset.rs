@@ -8,9 +8,10 @@ use super::expression::{
     Answer::{PortUnreachable, TcpReset},
     Base,
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
+    Connection::{Mark, State, Status},
     Expression::{
-        self, Compare, ConnectionState, Counter, From, In, Mask, Meta, NotIn, Payload, Redirect, Reject,
-        Verdict,
+        self, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask, MaskByte, Meta,
+        NotIn, Payload, Redirect, Reject, TranslateTo, Verdict,
     },
     Meta::{Family as PacketFamily, Protocol},
     Verdict::{Accept, Drop, Goto},
@@ -34,6 +35,21 @@ const ECHO_REQUEST_V6: &[u8] = &[128];
 const NEIGHBOUR_DISCOVERY: [&[u8]; 2] = [&[133], &[137]];
 /// One bit of the connection state, in the machine's byte order.
 const INVALID: [u8; 4] = 1_u32.to_ne_bytes();
+/// Nothing came back on it yet.
+const NEW: [u8; 4] = 8_u32.to_ne_bytes();
+/// One bit of the connection status: its destination is translated.
+const TRANSLATED: [u8; 4] = 0x20_u32.to_ne_bytes();
+const FLAGS: Expression = Payload { base: Base::Transport, offset: 13, length: 1 };
+/// TCP: FIN, SYN, RST, ACK.
+const FLAGS_THAT_MATTER: u8 = 0x17;
+const SYN: &[u8] = &[0x02];
+const REDIRECT: &[u8] = &[5];
+const REDIRECT_V6: &[u8] = &[137];
+/// Where in a redirect the address is that it is about (RFC 792, RFC 4861 §4.5).
+const REDIRECTED: u32 = 24;
+
+/// The kernel has looked up the connection at -200, and routes after all of prerouting.
+const AFTER_CONNECTION_TRACKING: i32 = -150;
 
 /// kube-proxy translates at -100, in nftables and in iptables mode. Only the first translation of a connection counts.
 const BEFORE_KUBE_PROXY_NAT: i32 = -105;
@@ -69,6 +85,9 @@ impl Set {
                 matches.extend(self.port());
                 matches.push(In(self.name()));
             }
+            Self::Moved4 => matches.extend([From(1, &CONNECTION_MARK), In(self.name())]),
+            Self::Moved6 => matches.extend([From(4, &CONNECTION_MARK), In(self.name())]),
+            Self::Window4 | Self::Window6 => matches.push(Map(self.name())),
         }
         matches
     }
@@ -103,6 +122,45 @@ impl Set {
         [self.has_destination(), vec![Verdict(verdict)]].concat()
     }
 
+    /// The rule that sends packets of connections with the mark of the set to where they were sent before.
+    fn as_before(self) -> Vec<Expression> {
+        [self.has_destination(), vec![Connection(Mark), MarkPacket, Counter, Verdict(Accept)]].concat()
+    }
+
+    /// The rule that takes connections of which only the end can be new here for the previous Active's.
+    fn to_the_previous(self) -> Vec<Expression> {
+        let not_begun_here = [
+            Meta(Protocol),
+            Compare(Equal, TCP),
+            FLAGS,
+            MaskByte(FLAGS_THAT_MATTER),
+            Compare(NotEqual, SYN),
+            Connection(State),
+            Mask(NEW),
+            Compare(NotEqual, &[0; 4]),
+            // What kube-proxy has translated goes on here, even if its answers go another way.
+            Connection(Status),
+            Mask(TRANSLATED),
+            Compare(Equal, &[0; 4]),
+        ];
+        let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
+        [not_begun_here.as_slice(), &self.has_destination(), &there].concat()
+    }
+
+    /// The rule that keeps kube-proxy from translating what is marked.
+    fn untranslated(self) -> Vec<Expression> {
+        let family = if self.is_ipv4() { IPV4[0] } else { IPV6[0] };
+        [self.has_destination(), vec![TranslateTo(family)]].concat()
+    }
+
+    /// The rule that has the node tell nobody of a shorter way to the set's addresses.
+    fn not_redirected(self) -> Vec<Expression> {
+        let (redirect, length) =
+            if self.is_ipv4() { (of_type(ICMP, REDIRECT), 4) } else { (of_type(ICMPV6, REDIRECT_V6), 16) };
+        let about = Payload { base: Base::Transport, offset: REDIRECTED, length };
+        [redirect.as_slice(), &[about, In(self.name()), Counter, Verdict(Drop)]].concat()
+    }
+
     /// The rule that has the node answer echo requests to the set's addresses.
     fn echo(self) -> Vec<Expression> {
         let echo =
@@ -115,6 +173,8 @@ impl Set {
         [self.has_destination(), self.has_no_source_in(sources), vec![Counter, Verdict(Drop)]].concat()
     }
 }
+
+const CONNECTION_MARK: Expression = Connection(Mark);
 
 const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
 
@@ -161,15 +221,21 @@ struct Chain {
     rules: Vec<Vec<Expression>>,
 }
 
-/// The chains, each after those it goes to.
-fn chains() -> [Chain; 11] {
-    use Set::{Held4, Held6, Restricted4, Restricted6, Sources4, Sources6, Vips4, Vips6};
+/// The chain that marks packets for the previous Active, and counts them.
+pub(super) const MOVED: &str = "moved";
+
+/// The chains, each after those it goes to. `forwards`: with those that forward to the previous Active.
+fn chains(forwards: bool) -> Vec<Chain> {
+    use Set::{
+        Held4, Held6, Moved4, Moved6, Restricted4, Restricted6, Sources4, Sources6, Vips4, Vips6, Window4,
+        Window6,
+    };
     let chain = |name, rules| Chain { name, hook: None, rules };
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
     let refuse = vec![
         neighbour_discovery(Drop),
         // Of a connection that goes on, but out of place: a reset would end it.
-        vec![ConnectionState, Mask(INVALID), Compare(NotEqual, &[0; 4]), Counter, Verdict(Drop)],
+        vec![Connection(State), Mask(INVALID), Compare(NotEqual, &[0; 4]), Counter, Verdict(Drop)],
         vec![Meta(Protocol), Compare(Equal, TCP), Counter, Reject(TcpReset)],
         vec![Counter, Reject(PortUnreachable)],
     ];
@@ -183,7 +249,10 @@ fn chains() -> [Chain; 11] {
         vec![vec![Meta(Protocol), Compare(Equal, TCP), Verdict(Accept)], vec![Verdict(Goto("arrived"))]];
     let only_from_sources = || vec![Restricted4.only_from(Sources4), Restricted6.only_from(Sources6)];
     let to = |sets: [Set; 2], chain| sets.map(|set| set.to_any(Goto(chain))).to_vec();
-    [
+    let forwarded = [Moved4, Moved6].map(|set| set.to_any(Accept)).to_vec();
+    let forward = to([Vips4, Vips6], "refuse");
+    let forward = if forwards { [forwarded, forward].concat() } else { forward };
+    let mut chains = vec![
         chain("refuse", refuse),
         chain("arrived", arrived),
         chain("untaken", untaken),
@@ -193,18 +262,34 @@ fn chains() -> [Chain; 11] {
         base("echo-local", nat(OUTPUT), [Held4, Held6].map(Set::echo).to_vec()),
         base("prerouting", filter(PREROUTING, AFTER_NAT), to([Vips4, Vips6], "untaken")),
         base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to([Vips4, Vips6], "arrived")),
-        base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), to([Vips4, Vips6], "refuse")),
+        base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), forward),
         base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to([Held4, Held6], "refuse")),
-    ]
+    ];
+    if forwards {
+        let marked = [
+            [Moved4, Moved6].map(Set::as_before).to_vec(),
+            [Window4, Window6].map(Set::to_the_previous).to_vec(),
+        ];
+        chains.extend([
+            base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
+            base("moved-nat", nat(PREROUTING), [Moved4, Moved6].map(Set::untranslated).to_vec()),
+            base(
+                "redirects",
+                filter(OUTPUT, AFTER_KUBE_PROXY_FILTER),
+                [Vips4, Vips6].map(Set::not_redirected).to_vec(),
+            ),
+        ]);
+    }
+    chains
 }
 
 /// How many rules the table has.
-pub(super) fn rules() -> usize {
-    chains().iter().map(|chain| chain.rules.len()).sum()
+pub(super) fn rules(forwards: bool) -> usize {
+    chains(forwards).iter().map(|chain| chain.rules.len()).sum()
 }
 
 /// Makes the table anew, whatever there is under its name.
-pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
+pub(super) fn install(table: &str, guarded: &Guarded, forwards: bool) -> Batch {
     let mut batch = Batch::default();
     let named = || Attributes::new().text(1, table);
     let create = format!("create the nftables table inet {table}");
@@ -225,14 +310,15 @@ pub(super) fn install(table: &str, guarded: &Guarded) -> Batch {
         Operation::NewSet,
         awake.long(11, AWAKE_TIMEOUT_MS),
     );
-    for chain in &chains() {
+    let chains = chains(forwards);
+    for chain in &chains {
         batch.add(
             format!("create the chain {} in the table inet {table}", chain.name),
             Operation::NewChain,
             base_chain(named().text(3, chain.name), chain.hook),
         );
     }
-    for chain in &chains() {
+    for chain in &chains {
         for (number, rule) in chain.rules.iter().enumerate() {
             batch.add(
                 format!("create rule {} of the chain {} in the table inet {table}", number + 1, chain.name),

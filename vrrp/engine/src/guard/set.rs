@@ -15,12 +15,15 @@ const IPV4_ADDRESS: u32 = 7;
 const IPV6_ADDRESS: u32 = 8;
 const PROTOCOL: u32 = 12;
 const PORT: u32 = 13;
+const MARK: u32 = 19;
 /// Bits of one kind in a number that stands for several.
 const KIND_BITS: u32 = 6;
 
 /// Flags of a set whose elements are ranges in each of their parts.
 const INTERVAL: u32 = 0x4;
 const CONCATENATION: u32 = 0x80;
+/// Flag of a set that has something for each element.
+const MAP: u32 = 0x8;
 
 /// A part of an element: what it is, and its bytes.
 #[derive(Clone, Copy)]
@@ -40,6 +43,10 @@ pub(super) enum Set {
     Restricted6,
     Sources4,
     Sources6,
+    Moved4,
+    Moved6,
+    Window4,
+    Window6,
 }
 
 /// An element as the kernel has it.
@@ -48,10 +55,12 @@ pub(super) struct Element {
     key: Vec<u8>,
     /// The last key of a range; empty in sets without ranges.
     end: Vec<u8>,
+    /// What a map has for it; empty in sets.
+    data: Vec<u8>,
 }
 
 impl Set {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Vips4,
         Self::Vips6,
         Self::Held4,
@@ -60,6 +69,10 @@ impl Set {
         Self::Restricted6,
         Self::Sources4,
         Self::Sources6,
+        Self::Moved4,
+        Self::Moved6,
+        Self::Window4,
+        Self::Window6,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -72,13 +85,21 @@ impl Set {
             Self::Restricted6 => "restricted6",
             Self::Sources4 => "sources4",
             Self::Sources6 => "sources6",
+            Self::Moved4 => "moved4",
+            Self::Moved6 => "moved6",
+            Self::Window4 => "window4",
+            Self::Window6 => "window6",
         }
     }
 
     pub(super) const fn is_ipv4(self) -> bool {
         match self {
-            Self::Vips4 | Self::Held4 | Self::Restricted4 | Self::Sources4 => true,
-            Self::Vips6 | Self::Held6 | Self::Restricted6 | Self::Sources6 => false,
+            Self::Vips4 | Self::Held4 | Self::Restricted4 | Self::Sources4 | Self::Moved4 | Self::Window4 => {
+                true
+            }
+            Self::Vips6 | Self::Held6 | Self::Restricted6 | Self::Sources6 | Self::Moved6 | Self::Window6 => {
+                false
+            }
         }
     }
 
@@ -90,7 +111,10 @@ impl Set {
         };
         let port = [address, Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
         match self {
-            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 => vec![address],
+            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 | Self::Window4 | Self::Window6 => {
+                vec![address]
+            }
+            Self::Moved4 | Self::Moved6 => vec![address, Part { kind: MARK, length: 4 }],
             Self::Restricted4 | Self::Restricted6 => port.to_vec(),
             Self::Sources4 | Self::Sources6 => [port.as_slice(), &[address]].concat(),
         }
@@ -103,9 +127,15 @@ impl Set {
         let length = parts.iter().map(|part| part.length.next_multiple_of(4)).sum();
         let attributes = attributes.number(4, kind).number(5, length);
         match self {
-            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 | Self::Restricted4 | Self::Restricted6 => {
-                attributes.number(3, 0)
-            }
+            Self::Vips4
+            | Self::Vips6
+            | Self::Held4
+            | Self::Held6
+            | Self::Restricted4
+            | Self::Restricted6
+            | Self::Moved4
+            | Self::Moved6 => attributes.number(3, 0),
+            Self::Window4 | Self::Window6 => attributes.number(3, MAP).number(6, MARK).number(7, 4),
             Self::Sources4 | Self::Sources6 => {
                 let lengths = parts.iter().fold(Attributes::new(), |list, part| {
                     list.nest(1, &Attributes::new().number(1, part.length))
@@ -120,6 +150,8 @@ impl Set {
         match self {
             // 28 bytes each.
             Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 => 2000,
+            // 40 bytes each.
+            Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 => 1500,
             // 100 bytes each.
             Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => 500,
         }
@@ -130,6 +162,9 @@ impl Set {
         match self {
             Self::Vips4 | Self::Vips6 => old.vips == new.vips,
             Self::Held4 | Self::Held6 => old.held == new.held,
+            Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 => {
+                Arc::ptr_eq(&old.moved, &new.moved)
+            }
             Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
                 Arc::ptr_eq(&old.restrictions, &new.restrictions)
             }
@@ -142,7 +177,14 @@ impl Set {
         match self {
             Self::Vips4 | Self::Vips6 => self.addresses(one.vips.difference(&other.vips)),
             Self::Held4 | Self::Held6 => self.addresses(one.held.difference(&other.held)),
-            Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
+            Self::Restricted4
+            | Self::Restricted6
+            | Self::Sources4
+            | Self::Sources6
+            | Self::Moved4
+            | Self::Moved6
+            | Self::Window4
+            | Self::Window6 => {
                 let mut members = self.members(one);
                 let others = self.members(other);
                 members.retain(|element| !others.contains(element));
@@ -162,6 +204,7 @@ impl Set {
     /// Its elements.
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
         let own = |address: &IpAddr| self.owns(address);
+        let moved = guarded.moved.iter().filter(|(vip, _)| own(vip));
         let restrictions = guarded.restrictions.iter().filter(|(address, ..)| own(address));
         let port = |address, protocol: u8, port: u16| {
             let [high, low] = port.to_be_bytes();
@@ -170,6 +213,18 @@ impl Set {
         match self {
             Self::Vips4 | Self::Vips6 => self.addresses(guarded.vips.iter()),
             Self::Held4 | Self::Held6 => self.addresses(guarded.held.iter()),
+            Self::Moved4 | Self::Moved6 => moved
+                .map(|(vip, moved)| {
+                    Element::of([octets(*vip).as_slice(), &moved.mark.to_ne_bytes()].concat())
+                })
+                .collect(),
+            Self::Window4 | Self::Window6 => moved
+                .filter(|(_, moved)| moved.window_open)
+                .map(|(vip, moved)| Element {
+                    data: moved.mark.to_ne_bytes().to_vec(),
+                    ..Element::of(octets(*vip))
+                })
+                .collect(),
             Self::Restricted4 | Self::Restricted6 => restrictions
                 .map(|(address, at, _)| Element::of(port(address, at.protocol.number(), at.port)))
                 .collect(),
@@ -185,17 +240,18 @@ impl Set {
 
 impl Element {
     fn of(key: Vec<u8>) -> Self {
-        Self { key, end: Vec::new() }
+        Self { key, end: Vec::new(), data: Vec::new() }
     }
 
     /// Packets to this port from this range.
     fn from_range(port: &[u8], range: IpNet) -> Self {
         let [key, end] = [range.network(), range.broadcast()].map(|one| [port, &octets(one)].concat());
-        Self { key, end }
+        Self { key, end, data: Vec::new() }
     }
 
     fn encode(&self) -> Attributes {
         let element = Attributes::new().nest(1, &value(&self.key));
+        let element = if self.data.is_empty() { element } else { element.nest(2, &value(&self.data)) };
         if self.end.is_empty() { element } else { element.nest(10, &value(&self.end)) }
     }
 }
@@ -217,7 +273,11 @@ pub(super) fn read(answer: &[u8]) -> Vec<Element> {
     let list = attributes::find(answer, 3).unwrap_or_default();
     let read = |element: &[u8]| {
         let bytes = |kind| attributes::find(attributes::find(element, kind)?, 1).map(<[u8]>::to_vec);
-        Some(Element { key: bytes(1)?, end: bytes(10).unwrap_or_default() })
+        Some(Element {
+            key: bytes(1)?,
+            end: bytes(10).unwrap_or_default(),
+            data: bytes(2).unwrap_or_default(),
+        })
     };
     attributes::read(list).filter_map(|(_, element)| read(element)).collect()
 }

@@ -1,6 +1,6 @@
 //! Keeps the guard at what the routers' bindings and the restrictions say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_vrrp::Time;
 
 use super::request::BindingRequest;
-use crate::guard::{Checked, Guard, GuardError, Guarded};
+use crate::guard::{Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::Plan;
 use crate::restriction::{GuardStatus, Restrictions};
 
@@ -59,12 +59,13 @@ impl GuardKeeper {
         &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
+        moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
     ) {
-        if self.is_unchanged(requests, restrictions, now) {
+        if self.is_unchanged(requests, restrictions, moved, now) {
             return;
         }
-        let wanted = guarded(requests, restrictions);
+        let wanted = guarded(requests, restrictions, moved);
         let vips = self.installed.vips.union(&wanted.vips).copied().collect();
         let held = self.installed.held.clone();
         self.act(Guarded { vips, held, ..wanted }, now);
@@ -76,19 +77,31 @@ impl GuardKeeper {
         &mut self,
         requests: &[BindingRequest],
         restrictions: &Arc<Restrictions>,
+        moved: &Arc<BTreeMap<IpAddr, Moved>>,
         now: Time,
     ) {
-        if self.is_unchanged(requests, restrictions, now) {
+        if self.is_unchanged(requests, restrictions, moved, now) {
             return;
         }
-        self.act(guarded(requests, restrictions), now);
-        self.last_inputs = Some(LastInputs::of(requests, restrictions));
+        self.act(guarded(requests, restrictions, moved), now);
+        self.last_inputs = Some(LastInputs::of(requests, restrictions, moved));
+    }
+
+    /// Packets that were forwarded to previous Actives since the table was made, if that can be told.
+    pub(super) fn forwarded(&mut self) -> Option<u64> {
+        self.guard.as_mut()?.forwarded().ok()
     }
 
     /// Whether there is nothing to do for what was acted on before.
-    fn is_unchanged(&self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>, now: Time) -> bool {
-        now < self.due
-            && self.last_inputs.as_ref().is_some_and(|last_inputs| last_inputs.is_of(requests, restrictions))
+    fn is_unchanged(
+        &self,
+        requests: &[BindingRequest],
+        restrictions: &Arc<Restrictions>,
+        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+        now: Time,
+    ) -> bool {
+        let is_same = |last_inputs: &LastInputs| last_inputs.is_of(requests, restrictions, moved);
+        now < self.due && self.last_inputs.as_ref().is_some_and(is_same)
     }
 
     /// Which restrictions are in force, and what is in the way of others.
@@ -171,18 +184,32 @@ impl GuardKeeper {
 struct LastInputs {
     requests: Vec<(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool)>,
     restrictions: Arc<Restrictions>,
+    moved: Arc<BTreeMap<IpAddr, Moved>>,
 }
 
 impl LastInputs {
-    fn of(requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> Self {
+    fn of(
+        requests: &[BindingRequest],
+        restrictions: &Arc<Restrictions>,
+        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+    ) -> Self {
         let requests = requests
             .iter()
             .map(|request| (Arc::clone(&request.plan), Arc::clone(&request.cleared), request.active));
-        Self { requests: requests.collect(), restrictions: Arc::clone(restrictions) }
+        Self {
+            requests: requests.collect(),
+            restrictions: Arc::clone(restrictions),
+            moved: Arc::clone(moved),
+        }
     }
 
     /// Whether they are the very same.
-    fn is_of(&self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> bool {
+    fn is_of(
+        &self,
+        requests: &[BindingRequest],
+        restrictions: &Arc<Restrictions>,
+        moved: &Arc<BTreeMap<IpAddr, Moved>>,
+    ) -> bool {
         let is_same = |(plan, cleared, active): &(Arc<Plan>, Arc<BTreeSet<IpAddr>>, bool),
                        request: &BindingRequest| {
             Arc::ptr_eq(plan, &request.plan)
@@ -190,14 +217,19 @@ impl LastInputs {
                 && *active == request.active
         };
         Arc::ptr_eq(&self.restrictions, restrictions)
+            && Arc::ptr_eq(&self.moved, moved)
             && self.requests.len() == requests.len()
             && self.requests.iter().zip(requests).all(|(last_inputs, request)| is_same(last_inputs, request))
     }
 }
 
-/// What is to be guarded: all VIPs on which no socket of the host may be reached, those of them that are held, and who may
-/// send to which ports.
-fn guarded(requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> Guarded {
+/// What is to be guarded: all VIPs on which no socket of the host may be reached, those of them that are held, who may send to
+/// which ports, and what was handed over.
+fn guarded(
+    requests: &[BindingRequest],
+    restrictions: &Arc<Restrictions>,
+    moved: &Arc<BTreeMap<IpAddr, Moved>>,
+) -> Guarded {
     let closed = || requests.iter().filter(|request| !request.plan.accept);
     let accepting = requests.iter().filter(|request| request.plan.accept);
     let open: BTreeSet<IpAddr> = accepting.flat_map(BindingRequest::addresses).collect();
@@ -206,5 +238,6 @@ fn guarded(requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> Gua
         vips: closed().flat_map(BindingRequest::addresses).filter(but_open).collect(),
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
         restrictions: Arc::clone(restrictions),
+        moved: Arc::clone(moved),
     }
 }

@@ -1,6 +1,7 @@
 //! One round of the thread: what is wanted, what is there, what is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use super::Settings;
 use super::address::Addresses;
 use super::bindings::Binding;
 use super::guard_keeper::GuardKeeper;
+use super::moves::Moves;
 use super::netlink::{KernelChanges, NetlinkSockets};
 use super::report::{HoldState, Report};
 use super::request::BindingRequest;
@@ -18,15 +20,21 @@ use super::vmac::{DeviceError, Devices};
 use crate::clock;
 use crate::config::RouterKey;
 use crate::event_thread::EventSender;
+use crate::guard::Moved;
 use crate::inbox::Inbox;
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::restriction::{GuardStatus, Restrictions};
+use crate::status::ForwardingStatus;
 
 /// Pause after netlink failed.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Why nothing is restricted without a guard.
 const NO_GUARD: &str = "the guard is switched off: start the engine with `Options::guard`";
+
+/// Why no connection is forwarded without having been asked to.
+const NO_FORWARDING: &str = "connections are not forwarded: start the engine with `Options::connection_forwarding` and \
+                             `Options::guard`, and with CAP_NET_ADMIN";
 
 /// The thread's state.
 pub(super) struct Holder<'a> {
@@ -36,6 +44,9 @@ pub(super) struct Holder<'a> {
     addresses: Addresses,
     devices: Devices,
     guard_keeper: Option<GuardKeeper>,
+    moves: Option<Moves>,
+    /// What was handed over, as the guard was told last.
+    moved: Arc<BTreeMap<IpAddr, Moved>>,
     report: Report<'a>,
 }
 
@@ -55,13 +66,27 @@ impl<'a> Holder<'a> {
         let devices = Devices::new(settings.tag.get());
         let report = Report::new(inbox, events);
         let guard_keeper = settings.guard.then(|| GuardKeeper::new(settings.table.clone(), clock::now()));
-        Self { net_admin: settings.net_admin, netlink: None, addresses, devices, guard_keeper, report }
+        let forwarding = settings.connection_forwarding.filter(|_| settings.guard && settings.net_admin);
+        let moves = forwarding.map(|forwarding| Moves::new(forwarding, settings.tag.get()));
+        Self {
+            net_admin: settings.net_admin,
+            netlink: None,
+            addresses,
+            devices,
+            guard_keeper,
+            moves,
+            moved: Arc::default(),
+            report,
+        }
     }
 
     /// Removes what an earlier engine left behind.
     pub(super) fn sweep(&mut self) {
         if !self.net_admin {
             return;
+        }
+        if let Some(moves) = &mut self.moves {
+            moves.sweep();
         }
         let swept = RouteSocket::open()
             .and_then(|mut route| Ok((self.addresses.sweep(&mut route)?, self.devices.sweep(&mut route)?)));
@@ -86,15 +111,23 @@ impl<'a> Holder<'a> {
         self.netlink.as_ref().map(AsFd::as_fd)
     }
 
-    /// Binds what the requests ask for.
-    pub(super) fn round(
-        &mut self,
-        requests: &mut [BindingRequest],
-        restrictions: &Arc<Restrictions>,
-    ) -> Round {
-        if let Some(guard_keeper) = &mut self.guard_keeper {
-            guard_keeper.before_binding(requests, restrictions, clock::now());
+    /// Guards what is to be bound, and leads connections that peers hand over to them. Whether somebody waits for that.
+    pub(super) fn prepare(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> bool {
+        let now = clock::now();
+        if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
+            let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
+            self.moved = moves.follow(requests, counted, now);
         }
+        if let Some(guard_keeper) = &mut self.guard_keeper {
+            guard_keeper.before_binding(requests, restrictions, &self.moved, now);
+        }
+        let now = clock::now();
+        let prepared = requests.iter().filter(|request| request.serves);
+        prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
+    }
+
+    /// Binds what the requests ask for.
+    pub(super) fn round(&mut self, requests: &mut [BindingRequest]) -> Round {
         let outcome = self.settle(requests);
         if let Err(error) = &outcome {
             // What was requested may or may not have been done: the next round finds out.
@@ -116,13 +149,26 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.end();
         }
+        if let Some(moves) = &mut self.moves {
+            moves.end();
+        }
     }
 
     /// What can wait until the others have been told.
     pub(super) fn after_binding(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) {
         if let Some(guard_keeper) = &mut self.guard_keeper {
-            guard_keeper.after_binding(requests, restrictions, clock::now());
+            guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
         }
+        if let Some(moves) = &mut self.moves {
+            moves.release();
+        }
+    }
+
+    /// How connections of VIPs that were handed over are forwarded.
+    pub(super) fn forwarding_status(&self) -> ForwardingStatus {
+        let off =
+            || ForwardingStatus { error: Some(NO_FORWARDING.to_owned()), ..ForwardingStatus::default() };
+        self.moves.as_ref().map_or_else(off, Moves::status)
     }
 
     /// Which restrictions are in force.
@@ -142,7 +188,8 @@ impl<'a> Holder<'a> {
         let now = clock::now();
         let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
-        let due = own.chain(self.report.due()).chain(guard_keeper).min();
+        let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
+        let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).min();
         due.map(|due| due.since(now).max(self.addresses.gathering_time()))
     }
 

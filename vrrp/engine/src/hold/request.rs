@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::bindings::Binding;
 use crate::clock;
 use crate::config::Hold;
+use crate::core::predecessor::HandedOverBy;
 use crate::handle::{Plan, RouterHandle};
 
 /// A virtual router as it is at the beginning of a round.
@@ -15,6 +16,12 @@ pub(super) struct BindingRequest {
     pub(super) plan: Arc<Plan>,
     /// Whether this node acts as Active, or has resigned and leaves bound what is bound.
     pub(super) active: bool,
+    /// Whether this node acts as Active.
+    pub(super) serves: bool,
+    /// Which takeover it is.
+    pub(super) takeover: u64,
+    /// Who served until then.
+    pub(super) handed_over_by: HandedOverBy,
     /// What it may claim.
     pub(super) cleared: Arc<BTreeSet<IpAddr>>,
     /// Index of the router's own device, if it has one.
@@ -27,8 +34,20 @@ impl BindingRequest {
     pub(super) fn of(handle: Arc<RouterHandle>) -> Self {
         let (plan, cleared) = (handle.plan(), handle.cleared());
         let now = clock::now();
-        let active = handle.is_active(now) || handle.is_lingering(now);
-        Self { handle, plan, active, cleared, device: None, device_up: false }
+        let (takeover, handed_over_by) = handle.takeover();
+        let serves = handle.is_active(now);
+        let active = serves || handle.is_lingering(now);
+        Self {
+            handle,
+            plan,
+            active,
+            serves,
+            takeover,
+            handed_over_by,
+            cleared,
+            device: None,
+            device_up: false,
+        }
     }
 
     /// Whether it binds its addresses to something.

@@ -40,12 +40,16 @@ impl Neighbour<'_> {
     /// Compares one router handle with what was done.
     pub(super) fn follow(&mut self, id: HandleId) {
         let now = clock::now();
-        let Some(FollowedRouter { handle, plan, tracker, unicast }) = self.followed.get_mut(&id) else {
+        let Some(FollowedRouter { handle, plan, tracker, waits_until, unicast }) = self.followed.get_mut(&id)
+        else {
             return;
         };
         *unicast = handle.unicast();
+        let mut active_state = handle.active_state(now);
+        *waits_until = handle.prepares_until(now).filter(|_| active_state.active);
+        active_state.active &= waits_until.is_none();
         let view = RouterView {
-            active_state: handle.active_state(now),
+            active_state,
             addresses: &plan.addresses,
             bound: &handle.bound(),
             hold: plan.hold,
@@ -75,6 +79,17 @@ impl Neighbour<'_> {
         }
     }
 
+    /// Follows takeovers for which the hold thread has prepared for long enough.
+    pub(super) fn end_waits(&mut self) {
+        let now = clock::now();
+        let over = |followed: &FollowedRouter| followed.waits_until.is_some_and(|until| until <= now);
+        let over: Vec<HandleId> =
+            self.followed.iter().filter(|(_, followed)| over(followed)).map(|(id, _)| *id).collect();
+        for id in over {
+            self.follow(id);
+        }
+    }
+
     fn take(&mut self, id: HandleId, change: AnnouncementChange, forms: usize, now: Time) {
         match change {
             AnnouncementChange::All(addresses) => self.schedule.takeover(id, addresses, forms, now),
@@ -100,7 +115,10 @@ impl Neighbour<'_> {
         self.list(id, before.as_ref().map(|followed| &*followed.plan), &plan);
         self.source_announcements.note(before.as_ref().map(|followed| &*followed.plan), &plan);
         let tracker = before.map_or_else(RouterTracker::default, |followed| followed.tracker);
-        self.followed.insert(id, FollowedRouter { handle: Arc::clone(handle), plan, tracker, unicast: None });
+        self.followed.insert(
+            id,
+            FollowedRouter { handle: Arc::clone(handle), plan, tracker, waits_until: None, unicast: None },
+        );
         true
     }
 

@@ -6,12 +6,16 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NlasIterator,
+    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NlasIterator, Parseable,
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -36,6 +40,13 @@ const NLMSGERR_ATTR_MSG: u16 = 1;
 const ROUTE_HEADER: usize = 12;
 /// Where `rtm_type` is in it.
 const ROUTE_TYPE: usize = 7;
+
+/// Where `ndm_state` is in `struct ndmsg`.
+const NEIGHBOUR_STATE: usize = 8;
+/// NUD_INCOMPLETE and NUD_FAILED: asked without an answer.
+const UNREACHABLE: u16 = 0x01 | 0x20;
+/// NUD_PROBE.
+const BEING_ASKED: u16 = 0x10;
 
 /// What a dump said.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -151,11 +162,57 @@ impl RouteSocket {
         message.header.address_family = family;
         message.header.destination_prefix_length = length;
         message.attributes.push(RouteAttribute::Destination(address));
+        // No answer: there is no way, or one that is forbidden.
+        let answer = self.ask(RouteNetlinkMessage::GetRoute(message), preferred_source)?;
+        Ok(answer.flatten())
+    }
+
+    /// Whether a station of this interface's LAN was there when the kernel asked it last, and has the kernel ask it again, three
+    /// times in as many seconds. `None` if the kernel does not know the station. Linux 5.0 or newer; before that it knows
+    /// none.
+    pub(crate) fn is_reachable(
+        &mut self,
+        interface: u32,
+        station: IpAddr,
+    ) -> Result<Option<bool>, NetlinkError> {
+        let mut message = NeighbourMessage::default();
+        message.header.ifindex = interface;
+        let (family, address) = match station {
+            IpAddr::V4(v4) => (AddressFamily::Inet, NeighbourAddress::Inet(v4)),
+            IpAddr::V6(v6) => (AddressFamily::Inet6, NeighbourAddress::Inet6(v6)),
+        };
+        message.header.family = family;
+        message.attributes.push(NeighbourAttribute::Destination(address));
+        let answer = self.ask(RouteNetlinkMessage::GetNeighbour(message.clone()), |payload| {
+            let state = payload.get(NEIGHBOUR_STATE..NEIGHBOUR_STATE + 2).and_then(<[u8]>::first_chunk);
+            state.map_or(0, |state| u16::from_ne_bytes(*state))
+        })?;
+        let Some(state) = answer else { return Ok(None) };
+        if state & (UNREACHABLE | BEING_ASKED) == 0 {
+            message.header.state = NeighbourState::Probe;
+            // Refused if the kernel has forgotten it since.
+            self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_REPLACE)])?;
+        }
+        Ok(Some(state & UNREACHABLE == 0))
+    }
+
+    /// The rules by which the kernel chooses routing tables. Rules that cannot be read are left out.
+    pub(crate) fn rules(&mut self) -> Result<Vec<RuleMessage>, NetlinkError> {
+        let all = RouteNetlinkMessage::GetRule(RuleMessage::default());
+        Ok(self.dump_as(&all, |_, payload| Ok(RuleMessage::parse(payload).ok()))?.entries)
+    }
+
+    /// Asks for one thing, and reads the answer; `None` if the kernel has none.
+    fn ask<T>(
+        &mut self,
+        question: RouteNetlinkMessage,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, NetlinkError> {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
         let mut datagram = Vec::new();
-        write(&mut datagram, RouteNetlinkMessage::GetRoute(message), 0, sequence);
-        self.socket.send(&datagram).map_err(NetlinkError::io("ask for a route by netlink"))?;
+        write(&mut datagram, question, 0, sequence);
+        self.socket.send(&datagram).map_err(NetlinkError::io("ask a question by netlink"))?;
         loop {
             for frame in frames(receive(&mut self.socket)?) {
                 let frame = frame?;
@@ -163,8 +220,7 @@ impl RouteSocket {
                     Body::Overrun => return Err(NetlinkError::AnswersLost),
                     // Others are late answers to what was given up.
                     _ if frame.sequence != sequence => {}
-                    Body::Message(_, payload) => return Ok(preferred_source(payload)),
-                    // There is no way, or one that is forbidden.
+                    Body::Message(_, payload) => return Ok(Some(read(payload))),
                     Body::Answer(..) | Body::Done(_) => return Ok(None),
                     Body::Empty => {}
                 }

@@ -1,8 +1,8 @@
 //! What the guard does to packets, and that it stays.
 
 mod keep;
-mod proxy;
-mod scene;
+pub(crate) mod proxy;
+pub(crate) mod scene;
 mod sources;
 mod transit;
 

@@ -30,6 +30,7 @@ mod interop;
 mod lab;
 mod lab6;
 mod link_changes;
+mod moves;
 mod ndp;
 mod probe;
 mod renumbering;

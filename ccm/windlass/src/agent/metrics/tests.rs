@@ -49,3 +49,13 @@ fn lateness_is_a_histogram_of_cumulative_buckets() {
         assert!(body.lines().any(|got| got == line), "{line}\n{body}");
     }
 }
+
+#[test]
+fn what_is_forwarded_is_counted() {
+    let mut status = ForwardingStatus::default();
+    (status.addresses, status.packets) = (3, 120);
+    let body = page(move || forwarding(&status));
+    for line in ["windlass_forwarded_addresses 3", "windlass_forwarded_packets_total 120"] {
+        assert!(body.lines().any(|got| got == line), "{line}\n{body}");
+    }
+}

@@ -55,10 +55,10 @@ fn whatever_is_received_is_read_to_an_end() {
 
 #[test]
 fn each_message_of_a_batch_has_a_name_for_errors() {
-    let batch = ruleset::install("w", &Guarded::default());
+    let batch = ruleset::install("w", &Guarded::default(), true);
     assert_eq!(batch.what(0), None, "the beginning");
     assert_eq!(batch.what(1), Some("create the nftables table inet w"));
     assert_eq!(batch.what(2), Some("delete the old nftables table inet w"));
-    assert_eq!(batch.what(batch.last()), Some("create rule 2 of the chain output in the table inet w"));
+    assert_eq!(batch.what(batch.last()), Some("create rule 2 of the chain redirects in the table inet w"));
     assert_eq!(batch.what(batch.messages() - 1), None, "the end");
 }

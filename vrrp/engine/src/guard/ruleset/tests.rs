@@ -78,12 +78,14 @@ fn many_addresses_are_told_in_pieces_that_an_attribute_can_hold() {
 
 #[test]
 fn rules_refer_only_to_sets_and_chains_that_exist() {
-    let chains = chains();
+    let chains = chains(true);
     let names: Vec<_> = chains.iter().map(|chain| chain.name).collect();
     for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
         match expression {
             In(AWAKE) => {}
-            In(name) | NotIn(name) => assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}"),
+            In(name) | NotIn(name) | Map(name) => {
+                assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}");
+            }
             Verdict(Goto(name)) => assert!(names.contains(name), "{name}"),
             _ => {}
         }
@@ -92,13 +94,13 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
 
 #[test]
 fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
-    for chain in chains().iter().filter(|chain| chain.hook.is_some()) {
+    for chain in chains(true).iter().filter(|chain| chain.hook.is_some()) {
         for rule in &chain.rules {
-            assert!(
-                Set::ALL.iter().any(|set| rule.starts_with(&set.has_destination())),
-                "{} {rule:?}",
-                chain.name
-            );
+            let has = |part: &[Expression]| rule.windows(part.len()).any(|window| window == part);
+            let is_about_vips = Set::ALL
+                .iter()
+                .any(|set| has(&set.has_destination()) || rule.starts_with(&set.not_redirected()));
+            assert!(is_about_vips, "{} {rule:?}", chain.name);
         }
     }
 }

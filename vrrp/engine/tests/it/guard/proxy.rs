@@ -9,7 +9,7 @@ use crate::lab::{Host, VIP};
 use super::scene::{POD, POD_PORT, POD6, VIP6, run};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Nftables,
     /// iptables that writes nf_tables.
     Iptables,
@@ -18,7 +18,7 @@ pub(super) enum Mode {
 
 impl Mode {
     /// The modes that can be tried here.
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let mut modes = vec![Self::Nftables];
         for (mode, program) in [(Self::Iptables, "iptables-nft"), (Self::IptablesLegacy, "iptables-legacy")] {
             if Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success()) {

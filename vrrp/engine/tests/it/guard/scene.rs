@@ -91,12 +91,12 @@ pub(super) fn both_held() -> Guarded {
 }
 
 /// A server of both families on all addresses of the host.
-pub(super) fn listen(host: &Host, port: u16) -> TcpListener {
+pub(crate) fn listen(host: &Host, port: u16) -> TcpListener {
     host.run(move || TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).expect("listen"))
 }
 
 /// Opens a connection.
-pub(super) fn connect(host: &Host, to: impl Into<IpAddr>, port: u16) -> io::Result<TcpStream> {
+pub(crate) fn connect(host: &Host, to: impl Into<IpAddr>, port: u16) -> io::Result<TcpStream> {
     connect_within(host, to, port, LIMIT)
 }
 
@@ -162,7 +162,7 @@ pub(super) fn try_run(host: &Host, line: &str, input: &str) -> Option<String> {
 }
 
 /// As [`try_run`]; failure ends the test.
-pub(super) fn run(host: &Host, line: &str, input: &str) -> String {
+pub(crate) fn run(host: &Host, line: &str, input: &str) -> String {
     try_run(host, line, input).unwrap_or_else(|| panic!("{line} failed"))
 }
 

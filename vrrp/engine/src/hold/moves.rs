@@ -1,0 +1,265 @@
+//! Keeps the connections of VIPs that another node handed over: what the guard is to mark, and the routing rules that lead
+//! marked packets to that node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use windlass_vrrp::{Family, Time};
+
+use super::request::BindingRequest;
+use crate::config::Hold;
+use crate::guard::Moved;
+use crate::netlink::{NetlinkError, RouteSocket};
+use crate::options::ConnectionForwarding;
+use crate::status::ForwardingStatus;
+
+mod messages;
+mod plan;
+
+use messages::Owner;
+use plan::{MovePlan, NextHop, ServedVip};
+
+/// Time between two looks at whether rules and nodes are still there.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time until the next try after the kernel refused.
+const RETRY: Duration = Duration::from_secs(30);
+/// 0: the kernel knows only connections whose beginning it saw.
+const PICKS_UP_CONNECTIONS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
+
+/// VIPs that were handed over, in the plan and in the kernel.
+pub(super) struct Moves {
+    owner: Owner,
+    plan: MovePlan,
+    route: Option<RouteSocket>,
+    /// Rules and routes that the kernel has been told, by family and number.
+    told: BTreeMap<(Family, u32), NextHop>,
+    moved: Arc<BTreeMap<IpAddr, Moved>>,
+    next_look: Time,
+    /// The next try after a refusal, with what was said.
+    refused: Option<(Time, String)>,
+}
+
+impl Moves {
+    pub(super) fn new(settings: ConnectionForwarding, tag: u8) -> Self {
+        Self {
+            owner: Owner { tag, marks: settings.marks },
+            plan: MovePlan::new(settings),
+            route: None,
+            told: BTreeMap::new(),
+            moved: Arc::default(),
+            next_look: Time::default(),
+            refused: None,
+        }
+    }
+
+    /// Removes the rules that an earlier engine left behind.
+    pub(super) fn sweep(&mut self) {
+        let owner = self.owner;
+        let swept = self.with_route(|route| {
+            for rule in route.rules()? {
+                let Some((deletion, family, number)) = owner.left_behind(&rule) else { continue };
+                let [_, route_deletion] = owner.release(family, number);
+                route.batch([(deletion, 0), route_deletion])?;
+            }
+            Ok(())
+        });
+        if let Err(error) = swept {
+            tracing::warn!(%error, "cannot look for routing rules that an earlier engine left behind");
+        }
+    }
+
+    /// What the guard is to mark, when the routing for it is in place. To be called before the guard is changed;
+    /// [`Self::release`] after it.
+    pub(super) fn follow(
+        &mut self,
+        requests: &[BindingRequest],
+        counted: Option<u64>,
+        now: Time,
+    ) -> Arc<BTreeMap<IpAddr, Moved>> {
+        if let Some(packets) = counted {
+            self.plan.note_counted(packets, now);
+        }
+        let without_mark = self.plan.follow(served(requests), now);
+        for peer in without_mark {
+            tracing::warn!(
+                %peer,
+                "its connections are not forwarded to it: more nodes handed addresses over than there are marks; give more \
+                 bits to the mark"
+            );
+        }
+        self.look(now);
+        let moved = if self.is_possible() { self.plan.moved(now) } else { BTreeMap::new() };
+        if moved != *self.moved {
+            self.moved = Arc::new(moved);
+        }
+        Arc::clone(&self.moved)
+    }
+
+    /// Removes the routing that the guard needs no longer.
+    pub(super) fn release(&mut self) {
+        let wanted: BTreeSet<(Family, u32)> = self.plan.hops().map(key_of).collect();
+        let over: Vec<_> = self.told.keys().filter(|key| !wanted.contains(key)).copied().collect();
+        if over.is_empty() {
+            return;
+        }
+        let owner = self.owner;
+        let orders: Vec<_> =
+            over.iter().flat_map(|(family, number)| owner.release(*family, *number)).collect();
+        match self.with_route(|route| route.batch(orders)) {
+            // What is refused is gone already.
+            Ok(_) => self.told.retain(|key, _| wanted.contains(key)),
+            Err(error) => tracing::warn!(%error, "cannot remove routing rules; trying again"),
+        }
+    }
+
+    /// Removes all rules.
+    pub(super) fn end(&mut self) {
+        self.plan.follow([], Time::from_nanos(0));
+        let orders: Vec<_> =
+            self.told.keys().flat_map(|(family, number)| self.owner.release(*family, *number)).collect();
+        if !orders.is_empty()
+            && let Err(error) = self.with_route(|route| route.batch(orders))
+        {
+            tracing::warn!(%error, "routing rules for addresses that were handed over stay; a later start removes them");
+        }
+    }
+
+    /// What there is to tell.
+    pub(super) fn status(&self) -> ForwardingStatus {
+        ForwardingStatus {
+            addresses: self.moved.len(),
+            packets: self.plan.forwarded(),
+            error: self.error().map(str::to_owned),
+        }
+    }
+
+    fn error(&self) -> Option<&str> {
+        self.refused.as_ref().map(|(_, error)| error.as_str())
+    }
+
+    /// When there is something to do without a cause.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        let looks = self.plan.hops().next().map(|_| self.next_look.max(now));
+        looks.into_iter().chain(self.plan.due(now)).min()
+    }
+
+    /// Whether it is time to read how much was forwarded.
+    pub(super) fn wants_count(&self, now: Time) -> bool {
+        self.plan.hops().next().is_some() && now >= self.next_look
+    }
+
+    fn is_possible(&self) -> bool {
+        self.refused.is_none()
+    }
+
+    /// Tells the kernel what is new, and looks now and then whether rules and nodes are still there.
+    fn look(&mut self, now: Time) {
+        let hops: Vec<(NextHop, u32)> = self.plan.hops().collect();
+        let new = hops.iter().any(|(hop, number)| self.told.get(&key_of((*hop, *number))) != Some(hop));
+        if !new && (hops.is_empty() || now < self.next_look) {
+            return;
+        }
+        if self.refused.as_ref().is_some_and(|(until, _)| now < *until) {
+            return;
+        }
+        let refused = match self.lead(&hops) {
+            Ok(refusal) => refusal,
+            Err(error) => Some(error.to_string()),
+        };
+        self.next_look = now + LOOK_INTERVAL;
+        if let Some(error) = refused {
+            if self.error() != Some(error.as_str()) {
+                tracing::warn!(
+                    error,
+                    "planned moves break connections: they cannot be forwarded to the node that has them"
+                );
+            }
+            self.refused = Some((now + RETRY, error));
+            return;
+        }
+        if self.refused.take().is_some() {
+            tracing::info!("connections of addresses that are handed over are forwarded");
+        }
+        self.bury_the_dead(&hops, now);
+    }
+
+    /// Leads marked packets to these nodes; why that cannot be.
+    fn lead(&mut self, hops: &[(NextHop, u32)]) -> Result<Option<String>, NetlinkError> {
+        if fs::read_to_string(PICKS_UP_CONNECTIONS).is_ok_and(|value| value.trim() == "0") {
+            return Ok(Some(format!(
+                "{PICKS_UP_CONNECTIONS} is 0, so that this node takes packets of connections that it did not see begin for \
+                 invalid: set it to 1"
+            )));
+        }
+        let owner = self.owner;
+        let orders: Vec<_> = hops.iter().flat_map(|(hop, number)| owner.lead(*hop, *number)).collect();
+        let answers = self.with_route(|route| route.batch(orders))?;
+        for (answers, (hop, number)) in answers.chunks(2).zip(hops) {
+            let refusal = answers.iter().find_map(|answer| match answer {
+                Err(refusal) if refusal.errno != Errno::EEXIST => Some(refusal),
+                Ok(()) | Err(_) => None,
+            });
+            match refusal {
+                None => drop(self.told.insert(key_of((*hop, *number)), *hop)),
+                // The interface has gone, and with it the LAN on which the node was.
+                Some(refusal) if matches!(refusal.errno, Errno::ENODEV | Errno::ENETDOWN | Errno::EINVAL) => {
+                    tracing::debug!(%refusal, peer = %hop.address, "no way to the node that handed over");
+                    self.told.remove(&key_of((*hop, *number)));
+                }
+                Some(refusal) => return Ok(Some(format!("routing rules for marked packets: {refusal}"))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is sent to a node that no longer answers is lost: better that clients are told.
+    fn bury_the_dead(&mut self, hops: &[(NextHop, u32)], now: Time) {
+        for (hop, _) in hops {
+            let reachable = self.with_route(|route| route.is_reachable(hop.interface, hop.address));
+            if self.plan.note_reachable(*hop, reachable.unwrap_or(None)) {
+                tracing::info!(
+                    peer = %hop.address,
+                    "the node that handed addresses over no longer answers: connections that it had are reset"
+                );
+            }
+        }
+        self.plan.expire(now);
+    }
+
+    fn with_route<T>(
+        &mut self,
+        act: impl FnOnce(&mut RouteSocket) -> Result<T, NetlinkError>,
+    ) -> Result<T, NetlinkError> {
+        let mut route = match self.route.take() {
+            Some(route) => route,
+            None => RouteSocket::open()?,
+        };
+        let outcome = act(&mut route);
+        // After a failure of the exchange answers may be left over.
+        if outcome.is_ok() {
+            self.route = Some(route);
+        }
+        outcome
+    }
+}
+
+fn key_of((hop, number): (NextHop, u32)) -> (Family, u32) {
+    (Family::of(hop.address), number)
+}
+
+/// The VIPs that this node serves and that NAT rules take: what is bound to an interface may be a socket's.
+fn served(requests: &[BindingRequest]) -> impl Iterator<Item = ServedVip> {
+    requests.iter().filter(|request| request.serves && request.plan.hold == Hold::Respond).flat_map(
+        |request| {
+            let interface = request.plan.link.as_ref().map(|link| link.index);
+            let (takeover, by) = (request.takeover, request.handed_over_by);
+            request
+                .addresses()
+                .filter_map(move |vip| Some(ServedVip { vip, interface: interface?, takeover, by }))
+        },
+    )
+}

@@ -1,0 +1,212 @@
+//! Which VIPs were handed over by whom, and the mark of each node that did. Pure: kernel and clock come as arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use windlass_vrrp::{Family, Time};
+
+use crate::core::predecessor::HandedOverBy;
+use crate::guard::Moved;
+use crate::options::ConnectionForwarding;
+
+#[cfg(test)]
+mod tests;
+
+/// A VIP that goes from one virtual router of this node to another is served by neither for a moment.
+const BETWEEN_ROUTERS: Duration = Duration::from_secs(1);
+/// Looks at a node that handed over without a sign of life, after which it is taken for dead.
+const LOOKS_WITHOUT_ANSWER: u32 = 2;
+
+/// A node that handed VIPs over, on its LAN.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct NextHop {
+    /// Index of the interface by which it is reached.
+    pub(super) interface: u32,
+    pub(super) address: IpAddr,
+}
+
+/// A VIP that this node serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServedVip {
+    pub(super) vip: IpAddr,
+    pub(super) interface: u32,
+    /// The number of the takeover since which it does.
+    pub(super) takeover: u64,
+    pub(super) by: HandedOverBy,
+}
+
+/// What is known of a VIP that was handed over.
+#[derive(Clone, Copy, Debug)]
+struct MovedVip {
+    /// Who handed it over; `None`: nothing is forwarded any more.
+    hop: Option<NextHop>,
+    takeover: u64,
+    since: Time,
+    /// Since when this node does not serve it.
+    left: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// From 1 to as many as the mask has room for.
+    number: u32,
+    looks_without_answer: u32,
+}
+
+/// The VIPs that were handed over to this node, and who did.
+#[derive(Debug)]
+pub(super) struct MovePlan {
+    settings: ConnectionForwarding,
+    vips: BTreeMap<IpAddr, MovedVip>,
+    slots: BTreeMap<NextHop, Slot>,
+    /// By family: so that a mark is not used again as long as others are left, as connections keep it.
+    last_numbers: [u32; 2],
+    /// Packets forwarded, as the guard counted last, and when it counted more than before.
+    counted: (u64, Time),
+    /// Packets forwarded since the start.
+    forwarded: u64,
+}
+
+impl MovePlan {
+    pub(super) fn new(settings: ConnectionForwarding) -> Self {
+        Self {
+            settings,
+            vips: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            last_numbers: [0; 2],
+            counted: (0, Time::default()),
+            forwarded: 0,
+        }
+    }
+
+    /// This node serves these VIPs now. Returns nodes that handed over and for which no mark is left.
+    pub(super) fn follow(
+        &mut self,
+        served: impl IntoIterator<Item = ServedVip>,
+        now: Time,
+    ) -> BTreeSet<IpAddr> {
+        let mut refused = BTreeSet::new();
+        let mut present = BTreeSet::new();
+        for ServedVip { vip, interface, takeover, by } in served {
+            present.insert(vip);
+            if let Some(known) = self.vips.get_mut(&vip).filter(|known| known.takeover == takeover) {
+                known.left = None;
+                continue;
+            }
+            match by {
+                HandedOverBy::Nobody => drop(self.vips.remove(&vip)),
+                HandedOverBy::ThisNode => {
+                    if let Some(known) = self.vips.get_mut(&vip) {
+                        (known.takeover, known.left) = (takeover, None);
+                    }
+                }
+                HandedOverBy::Peer(address) => {
+                    let hop = Some(NextHop { interface, address }).filter(|hop| self.has_slot(*hop));
+                    if hop.is_none() {
+                        refused.insert(address);
+                    }
+                    self.vips.insert(vip, MovedVip { hop, takeover, since: now, left: None });
+                }
+            }
+        }
+        for (vip, known) in &mut self.vips {
+            if !present.contains(vip) {
+                known.left.get_or_insert(now);
+            }
+        }
+        self.expire(now);
+        refused
+    }
+
+    /// The guard has counted so many packets that were forwarded; it begins anew when it is made anew.
+    pub(super) fn note_counted(&mut self, packets: u64, now: Time) {
+        let (before, _) = self.counted;
+        if packets != before {
+            self.forwarded += packets.checked_sub(before).unwrap_or(packets);
+            self.counted = (packets, now);
+        }
+    }
+
+    /// Packets forwarded since the start.
+    pub(super) fn forwarded(&self) -> u64 {
+        self.forwarded
+    }
+
+    /// Whether a node that handed over could be reached when something was last sent to it; `None`: nothing was. Returns
+    /// whether it is taken for dead from now on: its connections are no longer forwarded.
+    pub(super) fn note_reachable(&mut self, hop: NextHop, reachable: Option<bool>) -> bool {
+        let Some(slot) = self.slots.get_mut(&hop) else { return false };
+        match reachable {
+            Some(false) => slot.looks_without_answer += 1,
+            Some(true) | None => slot.looks_without_answer = 0,
+        }
+        let dead = slot.looks_without_answer >= LOOKS_WITHOUT_ANSWER;
+        if dead {
+            self.end_where(|known| known.hop == Some(hop));
+        }
+        dead
+    }
+
+    /// Forgets what is over.
+    pub(super) fn expire(&mut self, now: Time) {
+        let (window, (_, active)) = (self.settings.window, self.counted);
+        self.vips.retain(|_, known| known.left.is_none_or(|left| now < left + BETWEEN_ROUTERS));
+        self.end_where(|known| now >= known.since + window && now >= active + window);
+    }
+
+    /// Forwards nothing of these any more.
+    fn end_where(&mut self, over: impl Fn(&MovedVip) -> bool) {
+        self.vips.values_mut().filter(|known| over(known)).for_each(|known| known.hop = None);
+        let used: BTreeSet<NextHop> = self.vips.values().filter_map(|known| known.hop).collect();
+        self.slots.retain(|hop, _| used.contains(hop));
+    }
+
+    /// What the guard is to do.
+    pub(super) fn moved(&self, now: Time) -> BTreeMap<IpAddr, Moved> {
+        let served = self.vips.iter().filter(|(_, known)| known.left.is_none());
+        let moved = |known: &MovedVip| {
+            let slot = self.slots.get(&known.hop?)?;
+            let window_open = now < known.since + self.settings.window;
+            Some(Moved { mark: self.settings.marks.mark(slot.number), window_open })
+        };
+        served.filter_map(|(vip, known)| Some((*vip, moved(known)?))).collect()
+    }
+
+    /// The nodes that handed over, with the numbers of their marks.
+    pub(super) fn hops(&self) -> impl Iterator<Item = (NextHop, u32)> {
+        self.slots.iter().map(|(hop, slot)| (*hop, slot.number))
+    }
+
+    /// The next time from which on [`Self::moved`] or [`Self::hops`] is another by itself.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        let window = self.settings.window;
+        let ends = self.vips.values().flat_map(|known| {
+            let forwards = known.hop.is_some();
+            let ends = [known.since + window, self.counted.1 + window].map(|end| forwards.then_some(end));
+            [ends[0], ends[1], known.left.map(|left| left + BETWEEN_ROUTERS)]
+        });
+        ends.flatten().filter(|end| *end > now).min()
+    }
+
+    /// Whether it has one, or can have.
+    fn has_slot(&mut self, hop: NextHop) -> bool {
+        if self.slots.contains_key(&hop) {
+            return true;
+        }
+        let family = Family::of(hop.address);
+        let taken: BTreeSet<u32> = self
+            .slots
+            .iter()
+            .filter(|(other, _)| Family::of(other.address) == family)
+            .map(|(_, slot)| slot.number)
+            .collect();
+        let last = &mut self.last_numbers[usize::from(family == Family::V6)];
+        let count = self.settings.marks.count();
+        let free = (1..=count).map(|step| (*last + step - 1) % count + 1).find(|one| !taken.contains(one));
+        let Some(number) = free else { return false };
+        *last = number;
+        self.slots.insert(hop, Slot { number, looks_without_answer: 0 });
+        true
+    }
+}

@@ -1,0 +1,147 @@
+use super::*;
+use crate::options::MarkMask;
+
+const VIPS: [&str; 3] = ["192.0.2.50", "192.0.2.51", "2001:db8::50"];
+
+fn vip(number: usize) -> IpAddr {
+    VIPS[number].parse().unwrap()
+}
+
+fn peer(number: u8) -> IpAddr {
+    [192, 0, 2, number].into()
+}
+
+fn at(seconds: u64) -> Time {
+    Time::from_nanos(seconds * 1_000_000_000)
+}
+
+fn served(number: usize, takeover: u64, by: HandedOverBy) -> ServedVip {
+    ServedVip { vip: vip(number), interface: 2, takeover, by }
+}
+
+/// A window of 10 s, and two marks.
+fn plan() -> MovePlan {
+    let marks = MarkMask::new(0x30).unwrap();
+    MovePlan::new(ConnectionForwarding { window: Duration::from_secs(10), marks })
+}
+
+/// What is marked, with what, and whether the window is open.
+fn moved(plan: &MovePlan, now: Time) -> Vec<(IpAddr, u32, bool)> {
+    plan.moved(now).into_iter().map(|(vip, moved)| (vip, moved.mark, moved.window_open)).collect()
+}
+
+#[test]
+fn what_a_peer_handed_over_is_marked_for_it_as_long_as_this_node_serves_it() {
+    let mut plan = plan();
+    plan.follow([served(0, 1, HandedOverBy::Peer(peer(1)))], at(0));
+    assert_eq!(moved(&plan, at(0)), [(vip(0), 0x10, true)]);
+    // Of the same peer, and of another.
+    plan.follow(
+        [
+            served(0, 1, HandedOverBy::Peer(peer(1))),
+            served(1, 2, HandedOverBy::Peer(peer(2))),
+            served(2, 3, HandedOverBy::Peer("fe80::1".parse().unwrap())),
+        ],
+        at(1),
+    );
+    assert_eq!(moved(&plan, at(1)), [(vip(0), 0x10, true), (vip(1), 0x20, true), (vip(2), 0x10, true)]);
+    plan.follow([], at(2));
+    assert_eq!(moved(&plan, at(2)), []);
+    assert_eq!(plan.hops().count(), 3, "known for a moment more");
+    plan.follow([], at(4));
+    assert_eq!(plan.hops().count(), 0);
+}
+
+#[test]
+fn who_fell_silent_is_sent_nothing_even_if_it_handed_over_before() {
+    let mut plan = plan();
+    plan.follow([served(0, 1, HandedOverBy::Nobody)], at(0));
+    assert_eq!(moved(&plan, at(0)), []);
+    plan.follow([served(0, 2, HandedOverBy::Peer(peer(1)))], at(1));
+    plan.follow([served(0, 3, HandedOverBy::Nobody)], at(2));
+    assert_eq!((moved(&plan, at(2)), plan.hops().count()), (vec![], 0));
+}
+
+#[test]
+fn a_vip_that_changes_its_virtual_router_keeps_what_was_known() {
+    let mut plan = plan();
+    plan.follow([served(0, 1, HandedOverBy::Peer(peer(1)))], at(0));
+    // Neither router serves it for a moment.
+    plan.follow([], at(1));
+    plan.follow([served(0, 2, HandedOverBy::ThisNode)], at(1));
+    assert_eq!(moved(&plan, at(1)), [(vip(0), 0x10, true)]);
+    plan.follow([served(1, 2, HandedOverBy::ThisNode)], at(2));
+    assert_eq!(moved(&plan, at(2)), [], "the other was never handed over");
+}
+
+#[test]
+fn the_window_closes_and_what_is_forwarded_goes_on_until_nothing_is() {
+    let mut plan = plan();
+    let all = || [served(0, 1, HandedOverBy::Peer(peer(1)))];
+    plan.follow(all(), at(100));
+    assert_eq!(plan.due(at(100)), Some(at(110)));
+    plan.note_counted(7, at(108));
+    plan.follow(all(), at(110));
+    assert_eq!(moved(&plan, at(110)), [(vip(0), 0x10, false)], "marked connections are forwarded still");
+    plan.note_counted(9, at(115));
+    plan.follow(all(), at(124));
+    assert_eq!(moved(&plan, at(124)), [(vip(0), 0x10, false)]);
+    assert_eq!(plan.due(at(124)), Some(at(125)));
+    plan.follow(all(), at(125));
+    assert_eq!((moved(&plan, at(125)), plan.hops().count()), (vec![], 0));
+    plan.follow(all(), at(126));
+    assert_eq!((moved(&plan, at(126)), plan.due(at(126))), (vec![], None), "and it is not begun anew");
+    assert_eq!(plan.forwarded(), 9);
+}
+
+#[test]
+fn a_count_that_begins_anew_is_added() {
+    let mut plan = plan();
+    for packets in [5, 5, 8, 2, 3] {
+        plan.note_counted(packets, at(1));
+    }
+    assert_eq!(plan.forwarded(), 5 + 3 + 2 + 1);
+}
+
+#[test]
+fn a_node_that_does_not_answer_twice_in_a_row_is_sent_nothing_more() {
+    let mut plan = plan();
+    let hop = NextHop { interface: 2, address: peer(1) };
+    let all = || [served(0, 1, HandedOverBy::Peer(peer(1))), served(1, 2, HandedOverBy::Peer(peer(2)))];
+    plan.follow(all(), at(0));
+    for (reachable, dead) in
+        [(Some(false), false), (Some(true), false), (Some(false), false), (None, false), (Some(false), false)]
+    {
+        assert_eq!(plan.note_reachable(hop, reachable), dead);
+    }
+    assert!(plan.note_reachable(hop, Some(false)));
+    for second in [1, 2] {
+        assert_eq!(moved(&plan, at(second)), [(vip(1), 0x20, true)]);
+        plan.follow(all(), at(second));
+    }
+}
+
+#[test]
+fn more_nodes_than_marks_are_told_and_a_mark_is_not_used_again_before_the_others() {
+    let mut plan = plan();
+    let from = |number, takeover| served(0, takeover, HandedOverBy::Peer(peer(number)));
+    let mut marks = Vec::new();
+    for takeover in 1..=5 {
+        assert_eq!(plan.follow([from(u8::try_from(takeover).unwrap(), takeover)], at(takeover)), [].into());
+        marks.push(moved(&plan, at(takeover))[0].1);
+    }
+    assert_eq!(marks, [0x10, 0x20, 0x30, 0x10, 0x20]);
+    let refused = plan.follow(
+        [
+            served(0, 5, HandedOverBy::Peer(peer(5))),
+            served(1, 6, HandedOverBy::Peer(peer(6))),
+            served(2, 7, HandedOverBy::Peer("fe80::1".parse().unwrap())),
+        ],
+        at(6),
+    );
+    assert_eq!(refused, [].into());
+    let third = ServedVip { vip: peer(99), ..from(7, 8) };
+    let fourth = ServedVip { vip: peer(98), ..from(8, 9) };
+    let all = [from(5, 5), served(1, 6, HandedOverBy::Peer(peer(6))), third, fourth];
+    assert_eq!(plan.follow(all, at(6)), [peer(8)].into(), "three marks of this family are taken");
+}

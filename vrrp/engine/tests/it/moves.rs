@@ -1,0 +1,356 @@
+//! Established connections when a VIP moves: they are forwarded to the node that handed it over.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::time::Duration;
+
+use windlass_engine::{ConnectionForwarding, MarkMask, Priority, RouterConfig, State};
+
+use crate::guard::proxy::Mode;
+use crate::guard::scene::{connect, listen, run};
+use crate::lab::{Capture, Host, LIMIT, Lan, Node, VIP, await_some, one_at_a_time, require_root, router};
+use crate::lab6::{VIP6, number, router6};
+
+const CLIENT: usize = 2;
+const BACKEND: usize = 3;
+const VIPS: [IpAddr; 2] = [IpAddr::V4(VIP), IpAddr::V6(VIP6)];
+/// Connections of each family that are kept.
+const CONNECTIONS: usize = 10;
+
+/// Two nodes, a client, and a backend that both nodes translate to, with source addresses of their own.
+struct Scene {
+    lan: Lan,
+}
+
+impl Scene {
+    fn new(mode: Mode) -> Self {
+        let lan = Lan::new(4);
+        for (n, host) in lan.hosts.iter().enumerate() {
+            number(host, u16::try_from(n + 1).unwrap());
+        }
+        for node in &lan.hosts[..CLIENT] {
+            for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                node.run(move || std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap());
+            }
+            proxy(mode, node);
+        }
+        let listener = listen(&lan.hosts[BACKEND], 8080);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || serve(stream));
+            }
+        });
+        Self { lan }
+    }
+
+    fn node(&self, n: usize, settings: ConnectionForwarding) -> Node {
+        let node = self.lan.hosts[n].engine_with(|options| {
+            options.guard = true;
+            options.connection_forwarding = Some(settings);
+        });
+        node.engine.apply(self.routers(n, |_| ()));
+        node
+    }
+
+    /// Both nodes, the first of which is Active for both families.
+    fn nodes(&self, settings: ConnectionForwarding) -> [Node; 2] {
+        let first = self.node(0, settings);
+        await_active(&first, State::Active);
+        let second = self.node(1, settings);
+        await_some("the first node's adverts", || {
+            let heard = second.engine.snapshot().iter().all(|router| router.counters.adverts_received > 1);
+            heard.then_some(())
+        });
+        [first, second]
+    }
+
+    fn routers(&self, n: usize, change: impl Fn(&mut RouterConfig)) -> Vec<RouterConfig> {
+        let mut routers = vec![router(n, 2), router6(&self.lan, n, 2)];
+        routers.iter_mut().for_each(change);
+        routers
+    }
+
+    /// Makes the second node the preferred one, or no longer.
+    fn prefer_second(&self, nodes: &[Node; 2], preferred: bool) {
+        let priority = Priority::new(if preferred { 254 } else { 180 }).unwrap();
+        nodes[1].engine.apply(self.routers(1, |router| router.priority = priority));
+        let (active, backup) = if preferred { (1, 0) } else { (0, 1) };
+        await_active(&nodes[active], State::Active);
+        await_active(&nodes[backup], State::Backup);
+    }
+
+    fn connect(&self, vip: IpAddr) -> Connection {
+        let stream = await_some("a connection", || connect(&self.lan.hosts[CLIENT], vip, 80).ok());
+        Connection { stream, vip }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        VIPS.iter().flat_map(|vip| (0..CONNECTIONS).map(|_| self.connect(*vip))).collect()
+    }
+}
+
+/// Both routers of the node are in this state.
+fn await_active(node: &Node, wanted: State) {
+    await_some(&format!("{wanted} of both routers"), || {
+        let routers = node.engine.snapshot();
+        let held = routers
+            .iter()
+            .all(|router| router.state == wanted && (wanted != State::Active || !router.claimed.is_empty()));
+        (routers.len() == 2 && held).then_some(())
+    });
+}
+
+/// kube-proxy's rules for one Service of both families, with masquerading.
+fn proxy(mode: Mode, node: &Host) {
+    let families =
+        [("ip", "iptables", VIPS[0], "192.0.2.4:8080"), ("ip6", "ip6tables", VIPS[1], "[2001:db8::4]:8080")];
+    for (family, program, vip, backend) in families {
+        let program = match mode {
+            Mode::Nftables => {
+                let script = format!(
+                    "table {family} kube-proxy {{
+                       chain nat-prerouting {{
+                         type nat hook prerouting priority dstnat;
+                         {family} daddr {vip} tcp dport 80 meta mark set meta mark | 0x4000 dnat to {backend}
+                       }}
+                       chain nat-postrouting {{
+                         type nat hook postrouting priority srcnat;
+                         meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random
+                       }}
+                     }}"
+                );
+                run(node, "nft -f -", &script);
+                continue;
+            }
+            Mode::Iptables => format!("{program}-nft"),
+            Mode::IptablesLegacy => format!("{program}-legacy"),
+        };
+        let taken = format!("-t nat -A PREROUTING -d {vip} -p tcp --dport 80");
+        for rule in [
+            format!("{taken} -j MARK --or-mark 0x4000"),
+            format!("{taken} -j DNAT --to-destination {backend}"),
+            "-t nat -A POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE --random-fully".to_owned(),
+            "-A FORWARD -m conntrack --ctstate INVALID -j DROP".to_owned(),
+        ] {
+            run(node, &format!("{program} {rule}"), "");
+        }
+    }
+}
+
+/// Answers each byte with the last one of the address that the connection comes from: the number of the node.
+fn serve(mut stream: TcpStream) {
+    let from = match stream.peer_addr().unwrap().ip().to_canonical() {
+        IpAddr::V4(from) => from.octets()[3],
+        IpAddr::V6(from) => from.octets()[15],
+    };
+    while stream.read_exact(&mut [0]).and_then(|()| stream.write_all(&[from])).is_ok() {}
+}
+
+struct Connection {
+    stream: TcpStream,
+    vip: IpAddr,
+}
+
+impl Connection {
+    /// Asks which node the backend sees.
+    fn ask(&mut self) -> io::Result<u8> {
+        let mut node = [0];
+        self.stream.set_read_timeout(Some(LIMIT))?;
+        self.stream.write_all(b"?").and_then(|()| self.stream.read_exact(&mut node))?;
+        Ok(node[0])
+    }
+}
+
+fn ask_all(connections: &mut [Connection], node: u8, when: &str) {
+    for connection in connections {
+        let vip = connection.vip;
+        assert_eq!(
+            connection.ask().map_err(|error| error.to_string()),
+            Ok(node),
+            "{when}: a connection to {vip}"
+        );
+    }
+}
+
+#[test]
+fn connections_go_on_when_the_active_resigns_and_new_ones_are_the_new_actives() {
+    if !require_root() {
+        return;
+    }
+    for mode in Mode::all() {
+        let _turn = one_at_a_time();
+        let scene = Scene::new(mode);
+        let [first, second] = scene.nodes(ConnectionForwarding::default());
+        let mut connections = scene.connections();
+        ask_all(&mut connections, 1, "before");
+        let redirects = Capture::on(&scene.lan.hosts[CLIENT]);
+        first.engine.shutdown();
+        await_active(&second, State::Active);
+        ask_all(&mut connections, 1, &format!("after the move, {mode:?}"));
+        let mut new = scene.connections();
+        ask_all(&mut new, 2, &format!("begun after the move, {mode:?}"));
+        ask_all(&mut connections, 1, &format!("once more, {mode:?}"));
+        let status = await_some("packets counted", || {
+            Some(second.engine.forwarding_status()).filter(|status| status.packets >= 20)
+        });
+        assert_eq!((status.addresses, status.error.as_deref()), (2, None));
+        drop(connections);
+        redirects.await_frame("an end of one of the connections", |frame| {
+            assert!(!is_redirect(frame), "the client is told of another way to the VIP: {frame:x?}");
+            is_fin_from_vip(frame).then_some(())
+        });
+        second.engine.shutdown();
+        for family in ["-4", "-6"] {
+            let rules = run(&scene.lan.hosts[1], &format!("ip {family} rule list"), "");
+            assert!(!rules.contains("fwmark"), "{rules}");
+        }
+    }
+}
+
+/// ICMP redirect, of either version.
+fn is_redirect(frame: &[u8]) -> bool {
+    let at = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default();
+    let v4 = at(12..14) == [0x08, 0x00] && at(23..24) == [1] && at(34..35) == [5];
+    let v6 = at(12..14) == [0x86, 0xdd] && at(20..21) == [58] && at(54..55) == [137];
+    v4 || v6
+}
+
+/// The last packet that a server of the VIP sends on a connection.
+fn is_fin_from_vip(frame: &[u8]) -> bool {
+    let at = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default();
+    at(12..14) == [0x08, 0x00]
+        && at(26..30) == VIP.octets()
+        && at(23..24) == [6]
+        && frame.get(47).is_some_and(|flags| flags & 1 != 0)
+}
+
+#[test]
+fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    let mut of_first = scene.connections();
+    ask_all(&mut of_first, 1, "before");
+    scene.prefer_second(&nodes, true);
+    ask_all(&mut of_first, 1, "after the move");
+    let mut of_second = scene.connections();
+    ask_all(&mut of_second, 2, "begun after the move");
+    scene.prefer_second(&nodes, false);
+    for round in ["back", "again"] {
+        ask_all(&mut of_first, 1, round);
+        ask_all(&mut of_second, 2, round);
+    }
+    let mut new = scene.connections();
+    ask_all(&mut new, 1, "begun after the way back");
+}
+
+#[test]
+fn connections_of_a_node_that_is_dead_are_reset() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let [_first, second] = scene.nodes(ConnectionForwarding::default());
+    let mut connections = scene.connections();
+    scene.lan.pull_cable(0);
+    await_active(&second, State::Active);
+    for connection in &mut connections {
+        let vip = connection.vip;
+        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
+    }
+    assert_eq!(second.engine.forwarding_status().addresses, 0);
+}
+
+#[test]
+fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    let mut connections = scene.connections();
+    scene.prefer_second(&nodes, true);
+    ask_all(&mut connections, 1, "after the move");
+    scene.lan.pull_cable(0);
+    for connection in &mut connections {
+        let vip = connection.vip;
+        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
+    }
+    await_some("nothing forwarded", || (nodes[1].engine.forwarding_status().addresses == 0).then_some(()));
+    let mut new = scene.connections();
+    ask_all(&mut new, 2, "begun after it died");
+}
+
+/// The window closes for what was not heard of. What was goes on.
+#[test]
+fn what_was_heard_of_in_the_window_goes_on_after_it_and_what_was_not_is_reset() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let settings =
+        ConnectionForwarding { window: Duration::from_secs(5), marks: MarkMask::new(0x0300).unwrap() };
+    let nodes = scene.nodes(settings);
+    let (mut heard, mut silent) = (scene.connect(VIP.into()), scene.connect(VIP.into()));
+    assert_eq!((heard.ask().unwrap(), silent.ask().unwrap()), (1, 1));
+    scene.prefer_second(&nodes, true);
+    let window = || run(&scene.lan.hosts[1], "nft list map inet windlass window4", "").contains("192.0.2.50");
+    assert!(window(), "open after the move");
+    await_some("the end of the window", || {
+        assert_eq!(heard.ask().unwrap(), 1);
+        (!window()).then_some(())
+    });
+    assert_eq!(silent.ask().unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(heard.ask().unwrap(), 1);
+}
+
+#[test]
+fn rules_of_the_routing_are_put_back_and_swept_and_others_left_alone() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let host = &scene.lan.hosts[1];
+    // What a killed engine left, and what others have.
+    host.ip("rule add pref 87 fwmark 0x30/0xf0 lookup 22275 protocol 87");
+    host.ip("route add default via 192.0.2.99 dev eth0 table 22275");
+    host.ip("rule add pref 86 fwmark 0x30/0xf0 lookup 22275");
+    host.ip("rule add pref 88 fwmark 0x30/0xf0 lookup 9 protocol 87");
+    let rules = || run(host, "ip rule list", "");
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    await_some("the sweep", || (!rules().contains("87:")).then_some(()));
+    assert!(rules().contains("86:") && rules().contains("88:"), "{}", rules());
+    let mut connections = scene.connections();
+    scene.prefer_second(&nodes, true);
+    ask_all(&mut connections, 1, "after the move");
+    let ours = |rules: String| rules.contains("87:") && rules.contains("fwmark 0x10/0xf0");
+    assert!(ours(rules()), "{}", rules());
+    host.ip("rule del pref 87");
+    host.ip("route flush table 22273");
+    await_some("the rule again", || ours(rules()).then_some(()));
+    ask_all(&mut connections, 1, "with the rule put back");
+}
+
+#[test]
+fn where_connections_cannot_be_picked_up_it_is_said_and_new_ones_are_served() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let loose = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
+    scene.lan.hosts[1].run(move || std::fs::write(loose, "0").unwrap());
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    scene.prefer_second(&nodes, true);
+    let error = await_some("the reason", || nodes[1].engine.forwarding_status().error.clone());
+    assert!(error.contains("nf_conntrack_tcp_loose is 0"), "{error}");
+    let mut new = scene.connections();
+    ask_all(&mut new, 2, "begun after the move");
+}
