@@ -16,6 +16,7 @@ mod light;
 mod local;
 mod metrics;
 mod migration;
+mod moves;
 mod node_changes;
 mod nodes;
 mod nonsense;

@@ -16,7 +16,7 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use tokio::task::JoinHandle;
-use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that};
+use windlass_e2e::{Lab, LoadOptions, Protocol, SERVICE_PORT, await_that};
 
 use super::LIMIT;
 
@@ -57,12 +57,16 @@ pub(super) async fn controller(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The agents' pods are replaced, one after the other: the address moves, and moves back or not.
+/// The agents' pods are replaced, one after the other: the address moves, and moves back or not. No connection breaks.
 pub(super) async fn agents(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     let before = versions(lab).await?;
     let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, PACE)?;
+    let clients = LoadOptions { connections: 20, requests_per_second: 50 };
+    let clients = lab.load("c1", vip, SERVICE_PORT, clients).await?;
     restart(lab, "daemonset/windlass-agent").await?;
     lab.await_owner("c1", vip).await?;
+    let seen = clients.stop()?;
+    ensure!(seen.failed == 0 && seen.broken == 0, "the update of the agents broke connections: {seen:?}");
     let outcome = probe.stop()?;
     ensure!(versions(lab).await? == before, "the update of the agents was written to Services");
     println!(

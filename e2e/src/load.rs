@@ -1,0 +1,222 @@
+//! A client with many connections: some that are established and kept, and new ones all the time. It tells what failed and what
+//! broke.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::LocalSet,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use crate::{lab::Lab, sandbox::Entrance, wait::await_that};
+
+/// How long a client waits for an answer: longer than the second retransmission of a SYN (after 3 s).
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Limit of the opening of all connections.
+const OPENING: Duration = Duration::from_secs(30);
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Connections that are kept. Every other one asks twice a second; the rest ask at the beginning and at the end.
+    pub connections: usize,
+    /// New connections a second, each for one request.
+    pub requests_per_second: u32,
+}
+
+/// What a client saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadOutcome {
+    /// Requests on connections of their own.
+    pub requests: u64,
+    /// Those without an answer: refused, reset, or nothing for five seconds.
+    pub failed: u64,
+    /// Connections that were kept.
+    pub connections: u64,
+    /// Those that ended, or on which a question was not answered in five seconds.
+    pub broken: u64,
+    /// The longest time that an answer took.
+    pub slowest: Duration,
+    /// How often each thing went wrong.
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// A running client. Dropping it ends it.
+#[derive(Debug)]
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<anyhow::Result<LoadOutcome>>>,
+}
+
+impl Lab {
+    /// Opens connections from host `client` to the Service's HTTP port, and asks until [`Load::stop`]. Returns when all are open.
+    pub async fn load(
+        &self,
+        client: &str,
+        address: impl Into<IpAddr>,
+        port: u16,
+        options: LoadOptions,
+    ) -> anyhow::Result<Load> {
+        let entrance = Entrance::new(&self.sandbox, client)?;
+        let target = SocketAddr::new(address.into(), port);
+        let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stopped, opened) = (Arc::clone(&stop), Arc::clone(&open));
+        let thread = std::thread::Builder::new().name(format!("load-{client}")).spawn(move || {
+            entrance.enter()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(LocalSet::new().run_until(run(target, options, opened, stopped)))
+        })?;
+        let load = Load { stop, thread: Some(thread) };
+        await_that("all connections are open", OPENING, async || {
+            let open = open.load(Ordering::Relaxed);
+            ensure!(open == options.connections, "{open} of {} are open", options.connections);
+            Ok(Some(()))
+        })
+        .await?;
+        Ok(load)
+    }
+}
+
+impl Load {
+    /// Asks on every connection once more, ends the client and tells what it saw.
+    pub fn stop(mut self) -> anyhow::Result<LoadOutcome> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the client was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the client panicked"))?
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl LoadOutcome {
+    fn note(&mut self, result: &io::Result<Duration>) -> bool {
+        match result {
+            Ok(took) => self.slowest = self.slowest.max(*took),
+            Err(error) => *self.errors.entry(error.to_string()).or_default() += 1,
+        }
+        result.is_ok()
+    }
+}
+
+async fn run(
+    target: SocketAddr,
+    options: LoadOptions,
+    opened: Arc<AtomicUsize>,
+    stopped: Arc<AtomicBool>,
+) -> anyhow::Result<LoadOutcome> {
+    let outcome = Rc::new(RefCell::new(LoadOutcome::default()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..options.connections {
+        let (outcome, opened, stopped) = (Rc::clone(&outcome), Arc::clone(&opened), Arc::clone(&stopped));
+        let pause = (number % 2 == 0).then_some(Duration::from_millis(500));
+        tasks.spawn_local(async move {
+            let kept = keep(target, pause, &opened, &stopped, &outcome).await;
+            let mut outcome = outcome.borrow_mut();
+            outcome.connections += 1;
+            outcome.broken += u64::from(!outcome.note(&kept));
+        });
+    }
+    let mut ticks = interval(Duration::from_secs(1) / options.requests_per_second.max(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !stopped.load(Ordering::Relaxed) {
+        ticks.tick().await;
+        if options.requests_per_second > 0 {
+            let outcome = Rc::clone(&outcome);
+            tasks.spawn_local(async move {
+                let answered = request(target).await;
+                let mut outcome = outcome.borrow_mut();
+                outcome.requests += 1;
+                outcome.failed += u64::from(!outcome.note(&answered));
+            });
+        }
+        while tasks.try_join_next().is_some() {}
+    }
+    while tasks.join_next().await.is_some() {}
+    let outcome = outcome.borrow().clone();
+    Ok(outcome)
+}
+
+/// Opens a connection and asks on it each `pause`, or at the beginning and the end.
+async fn keep(
+    target: SocketAddr,
+    pause: Option<Duration>,
+    opened: &AtomicUsize,
+    stopped: &AtomicBool,
+    outcome: &RefCell<LoadOutcome>,
+) -> io::Result<Duration> {
+    let mut stream = within(TcpStream::connect(target)).await?;
+    ask(&mut stream).await?;
+    opened.fetch_add(1, Ordering::Relaxed);
+    let mut ticks = interval(pause.unwrap_or(Duration::from_millis(100)));
+    while !stopped.load(Ordering::Relaxed) {
+        ticks.tick().await;
+        if pause.is_some() {
+            let took = ask(&mut stream).await?;
+            outcome.borrow_mut().note(&Ok(took));
+        }
+    }
+    ask(&mut stream).await
+}
+
+/// One request on a connection of its own; how long the answer took.
+async fn request(target: SocketAddr) -> io::Result<Duration> {
+    let begin = Instant::now();
+    let mut stream = within(TcpStream::connect(target)).await?;
+    ask(&mut stream).await?;
+    // Closed by a reset, a connection leaves no TIME_WAIT; with those, a client would run out of ports.
+    stream.set_zero_linger()?;
+    Ok(begin.elapsed())
+}
+
+/// Asks for the server's name, and reads the whole answer; how long that took.
+async fn ask(stream: &mut TcpStream) -> io::Result<Duration> {
+    let begin = Instant::now();
+    within(async {
+        stream.write_all(b"GET /hostname HTTP/1.1\r\nHost: lab\r\n\r\n").await?;
+        let mut answer = Vec::new();
+        while !is_whole(&answer) {
+            if stream.read_buf(&mut answer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(begin.elapsed())
+    })
+    .await
+}
+
+async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Whether an HTTP answer with a length is there to its end.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    length.is_some_and(|length| body.len() >= length)
+}
+
+#[cfg(test)]
+mod tests;
