@@ -140,6 +140,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 mod attributes;
+mod connections;
 mod expression;
 mod message;
 mod netfilter;

@@ -1,6 +1,7 @@
 //! Messages to and from nf_tables, and batches of them that the kernel takes wholly or not at all.
 //!
-//! Layout: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nf_tables.h`.
+//! Layout: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nf_tables.h`,
+//! `linux/netfilter/nfnetlink_conntrack.h`.
 
 use std::io;
 
@@ -13,6 +14,8 @@ const HEADER: usize = 16;
 /// Of nfgenmsg, between header and attributes.
 const FAMILY_HEADER: usize = 4;
 const SUBSYSTEM: u16 = 10;
+/// That of connection tracking.
+const CONNECTIONS: u16 = 1;
 const BATCH_BEGIN: u16 = 16;
 const BATCH_END: u16 = 17;
 const ERROR: u16 = 2;
@@ -47,6 +50,10 @@ pub(super) enum Operation {
     FindElements,
     DeleteElements,
     GetGeneration,
+    /// Lists tracked connections of this family, as the kernel numbers it.
+    GetConnections(u8),
+    /// Forgets a tracked connection of this family.
+    DeleteConnection(u8),
 }
 
 impl Operation {
@@ -54,8 +61,10 @@ impl Operation {
         match self {
             Self::NewTable | Self::NewChain | Self::NewSet | Self::NewElements => FLAG_REQUEST | FLAG_CREATE,
             Self::NewRule => FLAG_REQUEST | FLAG_CREATE | FLAG_APPEND,
-            Self::GetRules | Self::GetElements => FLAG_REQUEST | FLAG_DUMP,
-            Self::GetTable | Self::FindElements | Self::GetGeneration => FLAG_REQUEST | FLAG_ACKNOWLEDGE,
+            Self::GetRules | Self::GetElements | Self::GetConnections(_) => FLAG_REQUEST | FLAG_DUMP,
+            Self::GetTable | Self::FindElements | Self::GetGeneration | Self::DeleteConnection(_) => {
+                FLAG_REQUEST | FLAG_ACKNOWLEDGE
+            }
             Self::DeleteTable | Self::DeleteElements => FLAG_REQUEST,
         }
     }
@@ -73,15 +82,24 @@ impl Operation {
             Self::GetElements | Self::FindElements => 13,
             Self::DeleteElements => 14,
             Self::GetGeneration => 16,
+            Self::GetConnections(_) => return CONNECTIONS << 8 | 1,
+            Self::DeleteConnection(_) => return CONNECTIONS << 8 | 2,
         };
         SUBSYSTEM << 8 | number
+    }
+
+    fn family(self) -> u8 {
+        match self {
+            Self::GetConnections(family) | Self::DeleteConnection(family) => family,
+            _ => FAMILY_INET,
+        }
     }
 }
 
 /// A question.
 pub(super) fn question(operation: Operation, attributes: &Attributes, sequence: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write(&mut bytes, operation.kind(), operation.flags(), sequence, (FAMILY_INET, 0), attributes);
+    write(&mut bytes, operation.kind(), operation.flags(), sequence, (operation.family(), 0), attributes);
     bytes
 }
 

@@ -87,6 +87,18 @@ impl GuardKeeper {
         self.last_inputs = Some(LastInputs::of(requests, restrictions, moved));
     }
 
+    /// Has the kernel forget connections to these VIPs with these marks; whether that is done.
+    pub(super) fn forget_connections(&mut self, marked: &BTreeSet<(IpAddr, u32)>) -> bool {
+        let Some(guard) = &mut self.guard else { return true };
+        match guard.forget_connections(marked) {
+            Ok(more) => !more,
+            Err(error) => {
+                tracing::warn!(%error, "connections that were forwarded stay known until they expire");
+                true
+            }
+        }
+    }
+
     /// Packets that were forwarded to previous Actives since the table was made, if that can be told.
     pub(super) fn forwarded(&mut self) -> Option<u64> {
         self.guard.as_mut()?.forwarded().ok()

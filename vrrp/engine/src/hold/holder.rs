@@ -161,6 +161,10 @@ impl<'a> Holder<'a> {
         }
         if let Some(moves) = &mut self.moves {
             moves.release();
+            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
+            if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
+                moves.forgotten();
+            }
         }
     }
 

@@ -38,6 +38,10 @@ pub(super) struct Moves {
     /// Rules and routes that the kernel has been told, by family and number.
     told: BTreeMap<(Family, u32), NextHop>,
     moved: Arc<BTreeMap<IpAddr, Moved>>,
+    /// What the guard marks connections with, and has marked until now.
+    marked: BTreeSet<(IpAddr, u32)>,
+    /// What it marked connections with that are to be forgotten.
+    over: BTreeSet<(IpAddr, u32)>,
     next_look: Time,
     /// The next try after a refusal, with what was said.
     refused: Option<(Time, String)>,
@@ -51,6 +55,8 @@ impl Moves {
             route: None,
             told: BTreeMap::new(),
             moved: Arc::default(),
+            marked: BTreeSet::new(),
+            over: BTreeSet::new(),
             next_look: Time::default(),
             refused: None,
         }
@@ -96,7 +102,23 @@ impl Moves {
         if moved != *self.moved {
             self.moved = Arc::new(moved);
         }
+        let marked = self.plan.marked();
+        if marked != self.marked {
+            let before = std::mem::replace(&mut self.marked, marked);
+            self.over.extend(before);
+            self.over.retain(|one| !self.marked.contains(one));
+        }
         Arc::clone(&self.moved)
+    }
+
+    /// Connections to VIPs that are no longer forwarded, by their marks: to be forgotten when the guard marks none any more.
+    pub(super) fn over(&self) -> &BTreeSet<(IpAddr, u32)> {
+        &self.over
+    }
+
+    /// They are forgotten.
+    pub(super) fn forgotten(&mut self) {
+        self.over.clear();
     }
 
     /// Removes the routing that the guard needs no longer.
@@ -143,7 +165,8 @@ impl Moves {
 
     /// When there is something to do without a cause.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        let looks = self.plan.hops().next().map(|_| self.next_look.max(now));
+        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
+        let looks = has_more.then(|| self.next_look.max(now));
         looks.into_iter().chain(self.plan.due(now)).min()
     }
 

@@ -7,13 +7,13 @@ mod sources;
 mod transit;
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use windlass_engine::guard::Guarded;
 
-use crate::lab::{Host, VIP, await_some, require_root};
+use crate::lab::{Host, LIMIT, VIP, await_some, require_root};
 use proxy::Mode;
 use scene::{
     NODE, NODE6, POD, POD_PORT, POD6, Refused, Scene, VIP6, ask_udp, both_held, connect, connect_within,
@@ -49,6 +49,34 @@ fn an_echo_request_to_a_vip_is_answered() {
     }
     for (vip, _) in BOTH {
         assert!(pings(scene.node(), vip, 20), "{vip} from the Active itself");
+    }
+}
+
+/// What is refused is not remembered (kubernetes #136213: a flow that began while nothing served it was never served).
+#[test]
+fn a_udp_flow_that_was_refused_is_served_when_a_service_takes_it() {
+    if !require_root() {
+        return;
+    }
+    let scene = Scene::new();
+    let _guard = scene.guard();
+    let flows = [IpAddr::from(VIP), VIP6.into()].map(|vip| {
+        let socket = scene.client().run(move || {
+            let any: IpAddr = if vip.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+            let socket = UdpSocket::bind((any, 0))?;
+            socket.connect((vip, 53))?;
+            socket.set_read_timeout(Some(LIMIT))?;
+            std::io::Result::Ok(socket)
+        });
+        (vip, socket.unwrap())
+    });
+    let ask = |socket: &UdpSocket| socket.send(b"?").and_then(|_| socket.recv(&mut [0; 1]));
+    for (vip, socket) in &flows {
+        assert_eq!(refusal(ask(socket)), ErrorKind::ConnectionRefused, "{vip}");
+    }
+    Mode::Nftables.serve(scene.node());
+    for (vip, socket) in &flows {
+        assert_eq!(ask(socket).unwrap(), 1, "{vip}");
     }
 }
 

@@ -1,9 +1,10 @@
 //! Established connections when a VIP moves: they are forwarded to the node that handed it over.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use socket2::{Domain, SockRef, Socket, Type};
 use windlass_engine::{ConnectionForwarding, MarkMask, Priority, RouterConfig, State};
 
 use crate::guard::proxy::Mode;
@@ -146,6 +147,17 @@ fn serve(mut stream: TcpStream) {
     while stream.read_exact(&mut [0]).and_then(|()| stream.write_all(&[from])).is_ok() {}
 }
 
+/// A connection to port 80 from this address and port.
+fn connect_from(host: &Host, from: SocketAddr, vip: IpAddr) -> io::Result<TcpStream> {
+    host.run(move || {
+        let socket = Socket::new(Domain::for_address(from), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&from.into())?;
+        socket.connect_timeout(&SocketAddr::new(vip, 80).into(), LIMIT)?;
+        Ok(socket.into())
+    })
+}
+
 struct Connection {
     stream: TcpStream,
     vip: IpAddr,
@@ -273,17 +285,38 @@ fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
     let _turn = one_at_a_time();
     let scene = Scene::new(Mode::Nftables);
     let nodes = scene.nodes(ConnectionForwarding::default());
-    let mut connections = scene.connections();
+    let (mut connections, mut forgotten) = (scene.connections(), scene.connections());
     scene.prefer_second(&nodes, true);
-    ask_all(&mut connections, 1, "after the move");
+    for connections in [&mut connections, &mut forgotten] {
+        ask_all(connections, 1, "after the move");
+    }
     scene.lan.pull_cable(0);
     for connection in &mut connections {
         let vip = connection.vip;
         assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
     }
     await_some("nothing forwarded", || (nodes[1].engine.forwarding_status().addresses == 0).then_some(()));
-    let mut new = scene.connections();
-    ask_all(&mut new, 2, "begun after it died");
+    // From the very ports of others of which nothing is heard any more, as if the client had lost its power: the kernel of the
+    // node knows nothing of them either.
+    let client = &scene.lan.hosts[CLIENT];
+    let blackholes = [format!("blackhole {VIP}/32"), format!("blackhole {VIP6}/128")];
+    for to in &blackholes {
+        client.ip(&format!("route add {to}"));
+    }
+    let ports = forgotten.into_iter().map(|connection| {
+        // No state of the client's own is in the way.
+        SockRef::from(&connection.stream).set_linger(Some(Duration::ZERO)).unwrap();
+        (connection.stream.local_addr().unwrap(), connection.vip)
+    });
+    let ports: Vec<_> = ports.collect();
+    for to in &blackholes {
+        client.ip(&format!("route del {to}"));
+    }
+    for (from, vip) in ports {
+        let again = connect_from(client, from, vip).expect("a connection from the same port");
+        let mut again = Connection { stream: again, vip };
+        assert_eq!(again.ask().unwrap(), 2, "{from}");
+    }
 }
 
 /// The window closes for what was not heard of. What was goes on.

@@ -173,6 +173,12 @@ impl MovePlan {
         served.filter_map(|(vip, known)| Some((*vip, moved(known)?))).collect()
     }
 
+    /// The VIPs with connections that are forwarded, or were a moment ago, and their marks.
+    pub(super) fn marked(&self) -> BTreeSet<(IpAddr, u32)> {
+        let mark = |known: &MovedVip| Some(self.settings.marks.mark(self.slots.get(&known.hop?)?.number));
+        self.vips.iter().filter_map(|(vip, known)| Some((*vip, mark(known)?))).collect()
+    }
+
     /// The nodes that handed over, with the numbers of their marks.
     pub(super) fn hops(&self) -> impl Iterator<Item = (NextHop, u32)> {
         self.slots.iter().map(|(hop, slot)| (*hop, slot.number))

@@ -1,0 +1,19 @@
+use super::*;
+use crate::guard::attributes::unhex;
+
+/// A connection from 192.0.2.3 port 40000 to 192.0.2.50 port 80, with the mark 0x10, as Linux 6.18 tells it.
+#[test]
+fn the_destination_is_that_of_the_first_packet() {
+    let addresses = Attributes::new().bytes(1, &[192, 0, 2, 3]).bytes(2, &[192, 0, 2, 50]);
+    let ports =
+        Attributes::new().bytes(1, &[6]).bytes(2, &40000_u16.to_be_bytes()).bytes(3, &80_u16.to_be_bytes());
+    let tuple = Attributes::new().nest(1, &addresses).nest(2, &ports);
+    let reply =
+        Attributes::new().nest(1, &Attributes::new().bytes(1, &[10, 0, 0, 1]).bytes(2, &[10, 0, 0, 2]));
+    let entry = Attributes::new().nest(1, &tuple).nest(2, &reply).number(8, 0x10);
+    assert_eq!(destination(entry.as_bytes()), Some([192, 0, 2, 50].into()));
+    let v6 = Attributes::new().bytes(4, &unhex("20010db8000000000000000000000050"));
+    let entry = Attributes::new().nest(1, &Attributes::new().nest(1, &v6));
+    assert_eq!(destination(entry.as_bytes()), Some("2001:db8::50".parse().unwrap()));
+    assert_eq!(destination(&unhex("00")), None);
+}
