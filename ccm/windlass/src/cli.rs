@@ -92,8 +92,8 @@ struct AgentArgs {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
     guard: bool,
-    /// How long after an address was handed over established connections that this node does not know are forwarded to the
-    /// node that had it; 0: never. Needs the guard
+    /// How long after an address came here established connections that this node does not know are forwarded to the node
+    /// that had it; 0: never. Needs the guard
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     forwarding_window_seconds: u32,
     /// Bits of packet and connection marks by which the nodes that handed addresses over are told apart

@@ -17,13 +17,13 @@ const CLIENTS: LoadOptions = LoadOptions { connections: 30, requests_per_second:
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 #[test]
-fn no_connection_breaks_when_an_agent_is_stopped_and_started_with_kube_proxy_in_nftables_mode()
+fn no_connection_breaks_when_an_agent_is_stopped_or_killed_with_kube_proxy_in_nftables_mode()
 -> anyhow::Result<()> {
     keeps_connections("moves-nftables", ProxyMode::Nftables)
 }
 
 #[test]
-fn no_connection_breaks_when_an_agent_is_stopped_and_started_with_kube_proxy_in_iptables_mode()
+fn no_connection_breaks_when_an_agent_is_stopped_or_killed_with_kube_proxy_in_iptables_mode()
 -> anyhow::Result<()> {
     keeps_connections("moves-iptables", ProxyMode::Iptables)
 }
@@ -44,6 +44,13 @@ fn keeps_connections(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
         exclude(lab, &owner, true).await?;
         await_owner(lab, &vips, other(&owner)).await?;
         exclude(lab, &owner, false).await?;
+        await_owner(lab, &vips, &owner).await?;
+        unbroken(clients)?;
+        // Nobody hands over, but the node lives.
+        let clients = self::clients(lab, &vips).await?;
+        lab.stop_agent(&owner, Signal::SIGKILL).await?;
+        await_owner(lab, &vips, other(&owner)).await?;
+        lab.start_agent(&owner)?;
         await_owner(lab, &vips, &owner).await?;
         unbroken(clients)
     })

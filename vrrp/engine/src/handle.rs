@@ -131,7 +131,7 @@ impl RouterHandle {
         until: Time,
     ) {
         let prepares_until = match handed_over_by {
-            HandedOverBy::Peer(_) => prepares_until.nanos(),
+            HandedOverBy::Peer(_) | HandedOverBy::SilentPeer(_) => prepares_until.nanos(),
             HandedOverBy::Nobody | HandedOverBy::ThisNode => 0,
         };
         self.prepares_until.store(prepares_until, Ordering::Relaxed);

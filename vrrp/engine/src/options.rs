@@ -29,9 +29,9 @@ pub struct Options {
     pub announcements: Pacing,
 }
 
-/// Forwards what established TCP connections to a VIP say to the node that was Active when they began, if that node handed the VIP
-/// over: it resigned or was preempted, and its kernel still knows them. Its answers go to the client directly. New connections
-/// are this node's. For VIPs held by [`Hold::Respond`](crate::Hold::Respond), whose packets NAT rules take.
+/// Forwards what established TCP connections to a VIP say to the node that was Active before, if that node lives: it resigned or
+/// was preempted, or fell silent and its kernel still answers. Its kernel knows them, and answers go to the client directly. New
+/// connections are this node's. For VIPs held by [`Hold::Respond`](crate::Hold::Respond), whose packets NAT rules take.
 ///
 /// Needs a kernel that routes by marks (CONFIG_IP_MULTIPLE_TABLES) and `net.netfilter.nf_conntrack_tcp_loose` at its default, 1.
 /// An active firewall in between that forbids a node to send what has another's source address, as of virtual machines, drops it.

@@ -32,6 +32,8 @@ const HAND_OVER: Duration = Duration::from_millis(100);
 /// Longest time that a VIP which a peer hands over is not announced because the connections that the peer still has find no way
 /// to it yet. The peer's kernel serves it meanwhile.
 const PREPARATION: Duration = Duration::from_millis(100);
+/// The same after a peer that fell silent, which may serve nothing any more.
+const HURRIED_PREPARATION: Duration = Duration::from_millis(10);
 
 /// What carrying out actions needs.
 pub(super) struct InstanceContext<'a> {
@@ -351,12 +353,15 @@ impl Instance {
                         State::Active => {
                             self.counters.became_active += 1;
                             let predecessor = self.predecessor.at_takeover(self.config.probe, out.now);
-                            self.handle.take_over(
-                                predecessor,
-                                self.handed_over_by(reason),
-                                out.now + PREPARATION,
-                                self.active_until(out.now),
-                            );
+                            let handed_over_by = self.handed_over_by(reason);
+                            let preparation = match handed_over_by {
+                                HandedOverBy::SilentPeer(_) => HURRIED_PREPARATION,
+                                HandedOverBy::Peer(_) | HandedOverBy::ThisNode | HandedOverBy::Nobody => {
+                                    PREPARATION
+                                }
+                            };
+                            let until = self.active_until(out.now);
+                            self.handle.take_over(predecessor, handed_over_by, out.now + preparation, until);
                         }
                         State::Initialize | State::Backup => self.handle.end_active(),
                     }
@@ -386,15 +391,15 @@ impl Instance {
         }
     }
 
-    /// Who has the connections of until now, if it became Active for this reason: a silent Active is presumed dead, and one beyond
-    /// a router cannot be sent a packet for a VIP.
+    /// Who may have the connections of until now, if it became Active for this reason. Who is beyond a router cannot be sent a
+    /// packet for a VIP.
     fn handed_over_by(&self, reason: TransitionReason) -> HandedOverBy {
-        match (reason, self.heard_from) {
-            (TransitionReason::ActiveResigned | TransitionReason::Preempted, Some(peer))
-                if self.config.transport.is_on_link() =>
-            {
+        let peer = self.heard_from.filter(|_| self.config.transport.is_on_link());
+        match (reason, peer) {
+            (TransitionReason::ActiveResigned | TransitionReason::Preempted, Some(peer)) => {
                 HandedOverBy::Peer(peer)
             }
+            (TransitionReason::ActiveSilent, Some(peer)) => HandedOverBy::SilentPeer(peer),
             (TransitionReason::InService, _) => HandedOverBy::ThisNode,
             _ => HandedOverBy::Nobody,
         }

@@ -26,12 +26,14 @@ pub(crate) enum Predecessor {
     Established,
 }
 
-/// Who had the addresses until a takeover and lives, so that it still has the connections of that time.
+/// Who had the addresses until a takeover, and may have the connections of that time still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum HandedOverBy {
-    /// Nobody: there was no Active, or it fell silent.
+    /// Nobody: there was no Active on this LAN.
     #[default]
     Nobody,
+    /// This peer, which fell silent: its node is dead, or only the process that speaks for it.
+    SilentPeer(IpAddr),
     /// This peer, which resigned or was preempted.
     Peer(IpAddr),
     /// This node itself, in another virtual router.

@@ -42,6 +42,8 @@ pub(super) struct Moves {
     marked: BTreeSet<(IpAddr, u32)>,
     /// What it marked connections with that are to be forgotten.
     over: BTreeSet<(IpAddr, u32)>,
+    /// Nodes that fell silent and were asked whether they live.
+    asked: BTreeSet<NextHop>,
     next_look: Time,
     /// The next try after a refusal, with what was said.
     refused: Option<(Time, String)>,
@@ -57,6 +59,7 @@ impl Moves {
             moved: Arc::default(),
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
+            asked: BTreeSet::new(),
             next_look: Time::default(),
             refused: None,
         }
@@ -98,6 +101,7 @@ impl Moves {
             );
         }
         self.look(now);
+        self.settle_doubts(now);
         let moved = if self.is_possible() { self.plan.moved(now) } else { BTreeMap::new() };
         if moved != *self.moved {
             self.moved = Arc::new(moved);
@@ -167,7 +171,8 @@ impl Moves {
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
         let looks = has_more.then(|| self.next_look.max(now));
-        looks.into_iter().chain(self.plan.due(now)).min()
+        let looks = self.plan.doubted().map(|(_, until)| until.max(now)).chain(looks);
+        looks.chain(self.plan.due(now)).min()
     }
 
     /// Whether it is time to read how much was forwarded.
@@ -237,6 +242,30 @@ impl Moves {
             }
         }
         Ok(None)
+    }
+
+    /// Asks who fell silent, and looks for the answer when its time has come.
+    fn settle_doubts(&mut self, now: Time) {
+        let doubted: Vec<_> = self.plan.doubted().collect();
+        self.asked.retain(|hop| doubted.iter().any(|(one, _)| one == hop));
+        for (hop, until) in doubted {
+            let NextHop { interface, address } = hop;
+            if self.asked.insert(hop) {
+                // What cannot be asked does not answer.
+                let _ = self.with_route(|route| route.ask_station(interface, address));
+            } else if until <= now {
+                let answered = self.with_route(|route| route.has_answered(interface, address));
+                let answered = answered.unwrap_or(false);
+                self.plan.note_answer(hop, answered);
+                self.asked.remove(&hop);
+                let peer = address;
+                if answered {
+                    tracing::info!(%peer, "an Active fell silent, but its node lives: its connections are forwarded to it");
+                } else {
+                    tracing::info!(%peer, "an Active fell silent, and its node does not answer: its connections are reset");
+                }
+            }
+        }
     }
 
     /// What is sent to a node that no longer answers is lost: better that clients are told.

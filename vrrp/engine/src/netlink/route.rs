@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE, NLM_F_REQUEST,
-    NetlinkHeader, NetlinkMessage, NetlinkPayload, NlasIterator, Parseable,
+    NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_CREATE, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REPLACE,
+    NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NlasIterator, Parseable,
 };
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::rule::RuleMessage;
@@ -47,6 +47,8 @@ const NEIGHBOUR_STATE: usize = 8;
 const UNREACHABLE: u16 = 0x01 | 0x20;
 /// NUD_PROBE.
 const BEING_ASKED: u16 = 0x10;
+/// NUD_REACHABLE, and NUD_NOARP and NUD_PERMANENT, of which none is asked.
+const ANSWERED: u16 = 0x02 | 0x40 | 0x80;
 
 /// What a dump said.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,25 +177,43 @@ impl RouteSocket {
         interface: u32,
         station: IpAddr,
     ) -> Result<Option<bool>, NetlinkError> {
-        let mut message = NeighbourMessage::default();
-        message.header.ifindex = interface;
-        let (family, address) = match station {
-            IpAddr::V4(v4) => (AddressFamily::Inet, NeighbourAddress::Inet(v4)),
-            IpAddr::V6(v6) => (AddressFamily::Inet6, NeighbourAddress::Inet6(v6)),
-        };
-        message.header.family = family;
-        message.attributes.push(NeighbourAttribute::Destination(address));
-        let answer = self.ask(RouteNetlinkMessage::GetNeighbour(message.clone()), |payload| {
-            let state = payload.get(NEIGHBOUR_STATE..NEIGHBOUR_STATE + 2).and_then(<[u8]>::first_chunk);
-            state.map_or(0, |state| u16::from_ne_bytes(*state))
-        })?;
-        let Some(state) = answer else { return Ok(None) };
+        let Some(state) = self.neighbour_state(interface, station)? else { return Ok(None) };
         if state & (UNREACHABLE | BEING_ASKED) == 0 {
-            message.header.state = NeighbourState::Probe;
-            // Refused if the kernel has forgotten it since.
-            self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_REPLACE)])?;
+            self.ask_known_station(interface, station)?;
         }
         Ok(Some(state & UNREACHABLE == 0))
+    }
+
+    /// Has the kernel ask a station of this interface's LAN at once whether it is there.
+    pub(crate) fn ask_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {
+        let state = self.neighbour_state(interface, station)?;
+        if state.is_some_and(|state| state & UNREACHABLE == 0) {
+            return self.ask_known_station(interface, station);
+        }
+        let mut message = neighbour(interface, station);
+        message.header.flags = NeighbourFlags::Use;
+        self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)]).map(drop)
+    }
+
+    /// Whether the station has answered what [`Self::ask_station`] asked.
+    pub(crate) fn has_answered(&mut self, interface: u32, station: IpAddr) -> Result<bool, NetlinkError> {
+        let state = self.neighbour_state(interface, station)?;
+        Ok(state.is_some_and(|state| state & ANSWERED != 0))
+    }
+
+    /// NUD_… of a station that the kernel knows.
+    fn neighbour_state(&mut self, interface: u32, station: IpAddr) -> Result<Option<u16>, NetlinkError> {
+        self.ask(RouteNetlinkMessage::GetNeighbour(neighbour(interface, station)), |payload| {
+            let state = payload.get(NEIGHBOUR_STATE..NEIGHBOUR_STATE + 2).and_then(<[u8]>::first_chunk);
+            state.map_or(0, |state| u16::from_ne_bytes(*state))
+        })
+    }
+
+    fn ask_known_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {
+        let mut message = neighbour(interface, station);
+        message.header.state = NeighbourState::Probe;
+        // Refused if the kernel has forgotten it since.
+        self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_REPLACE)]).map(drop)
     }
 
     /// The rules by which the kernel chooses routing tables. Rules that cannot be read are left out.
@@ -288,6 +308,19 @@ fn take<T>(
         Body::Empty => {}
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Names a station of an interface's LAN.
+fn neighbour(interface: u32, station: IpAddr) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.ifindex = interface;
+    let (family, address) = match station {
+        IpAddr::V4(v4) => (AddressFamily::Inet, NeighbourAddress::Inet(v4)),
+        IpAddr::V6(v6) => (AddressFamily::Inet6, NeighbourAddress::Inet6(v6)),
+    };
+    message.header.family = family;
+    message.attributes.push(NeighbourAttribute::Destination(address));
+    message
 }
 
 /// RTA_PREFSRC of a route that leads somewhere.

@@ -260,6 +260,29 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
 }
 
 #[test]
+fn connections_go_on_when_a_node_falls_silent_whose_kernel_lives() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let [_first, second] = scene.nodes(ConnectionForwarding::default());
+    let mut connections = scene.connections();
+    // As if its process were killed or frozen: it is not heard any more, nor does it hear, and it says nothing about the VIPs.
+    let silence = "table inet silence {
+                     chain in { type filter hook input priority filter; meta l4proto 112 drop; }
+                     chain out { type filter hook output priority filter; meta l4proto 112 drop; }
+                   }
+                   table arp silence {
+                     chain out { type filter hook output priority filter; arp saddr ip 192.0.2.50 drop; }
+                   }";
+    run(&scene.lan.hosts[0], "nft -f -", silence);
+    await_active(&second, State::Active);
+    ask_all(&mut connections, 1, "after the silence");
+    ask_all(&mut scene.connections(), 2, "begun after it");
+}
+
+#[test]
 fn connections_of_a_node_that_is_dead_are_reset() {
     if !require_root() {
         return;

@@ -15,6 +15,9 @@ mod tests;
 
 /// A VIP that goes from one virtual router of this node to another is served by neither for a moment.
 const BETWEEN_ROUTERS: Duration = Duration::from_secs(1);
+/// Time in which a node that fell silent has to answer the kernel's question: until then what is sent to it may be lost, from
+/// then on clients are told.
+const ANSWER_LIMIT: Duration = Duration::from_millis(50);
 /// Looks at a node that handed over without a sign of life, after which it is taken for dead.
 const LOOKS_WITHOUT_ANSWER: u32 = 2;
 
@@ -52,6 +55,8 @@ struct Slot {
     /// From 1 to as many as the mask has room for.
     number: u32,
     looks_without_answer: u32,
+    /// It fell silent: until then it has to show that its kernel lives.
+    doubted_until: Option<Time>,
 }
 
 /// The VIPs that were handed over to this node, and who did.
@@ -101,10 +106,14 @@ impl MovePlan {
                         (known.takeover, known.left) = (takeover, None);
                     }
                 }
-                HandedOverBy::Peer(address) => {
+                HandedOverBy::Peer(address) | HandedOverBy::SilentPeer(address) => {
                     let hop = Some(NextHop { interface, address }).filter(|hop| self.has_slot(*hop));
                     if hop.is_none() {
                         refused.insert(address);
+                    }
+                    let slot = hop.and_then(|hop| self.slots.get_mut(&hop));
+                    if let (HandedOverBy::SilentPeer(_), Some(slot)) = (by, slot) {
+                        slot.doubted_until.get_or_insert(now + ANSWER_LIMIT);
                     }
                     self.vips.insert(vip, MovedVip { hop, takeover, since: now, left: None });
                 }
@@ -146,6 +155,21 @@ impl MovePlan {
             self.end_where(|known| known.hop == Some(hop));
         }
         dead
+    }
+
+    /// Nodes that have to show that they live. When their time is over, [`Self::note_answer`] is to be called.
+    pub(super) fn doubted(&self) -> impl Iterator<Item = (NextHop, Time)> {
+        self.slots.iter().filter_map(|(hop, slot)| Some((*hop, slot.doubted_until?)))
+    }
+
+    /// A node that fell silent answered the kernel, or did not. What it had is forwarded on, or no longer.
+    pub(super) fn note_answer(&mut self, hop: NextHop, answered: bool) {
+        if let Some(slot) = self.slots.get_mut(&hop) {
+            slot.doubted_until = None;
+        }
+        if !answered {
+            self.end_where(|known| known.hop == Some(hop));
+        }
     }
 
     /// Forgets what is over.
@@ -212,7 +236,7 @@ impl MovePlan {
         let free = (1..=count).map(|step| (*last + step - 1) % count + 1).find(|one| !taken.contains(one));
         let Some(number) = free else { return false };
         *last = number;
-        self.slots.insert(hop, Slot { number, looks_without_answer: 0 });
+        self.slots.insert(hop, Slot { number, looks_without_answer: 0, doubted_until: None });
         true
     }
 }

@@ -53,13 +53,34 @@ fn what_a_peer_handed_over_is_marked_for_it_as_long_as_this_node_serves_it() {
 }
 
 #[test]
-fn who_fell_silent_is_sent_nothing_even_if_it_handed_over_before() {
+fn a_takeover_from_nobody_ends_what_was_handed_over_before() {
     let mut plan = plan();
     plan.follow([served(0, 1, HandedOverBy::Nobody)], at(0));
     assert_eq!(moved(&plan, at(0)), []);
     plan.follow([served(0, 2, HandedOverBy::Peer(peer(1)))], at(1));
     plan.follow([served(0, 3, HandedOverBy::Nobody)], at(2));
     assert_eq!((moved(&plan, at(2)), plan.hops().count()), (vec![], 0));
+}
+
+#[test]
+fn who_fell_silent_is_sent_what_it_may_know_until_it_does_not_answer() {
+    for answered in [true, false] {
+        let mut plan = plan();
+        let hop = NextHop { interface: 2, address: peer(1) };
+        let all =
+            || [served(0, 1, HandedOverBy::SilentPeer(peer(1))), served(1, 2, HandedOverBy::Peer(peer(2)))];
+        plan.follow(all(), at(1));
+        assert_eq!(plan.doubted().collect::<Vec<_>>(), [(hop, at(1) + ANSWER_LIMIT)]);
+        assert_eq!(moved(&plan, at(1)), [(vip(0), 0x10, true), (vip(1), 0x20, true)], "at once");
+        plan.follow(all(), at(2));
+        assert_eq!(plan.doubted().count(), 1, "still");
+        plan.note_answer(hop, answered);
+        plan.follow(all(), at(3));
+        assert_eq!(plan.doubted().count(), 0);
+        let first = answered.then_some((vip(0), 0x10, true));
+        let expected: Vec<_> = first.into_iter().chain([(vip(1), 0x20, true)]).collect();
+        assert_eq!(moved(&plan, at(3)), expected);
+    }
 }
 
 #[test]
