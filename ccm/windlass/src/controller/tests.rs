@@ -5,6 +5,7 @@ mod crash;
 mod edits;
 mod external;
 mod foreign_writers;
+mod joins;
 mod leftovers;
 mod lives;
 mod local;

@@ -46,6 +46,9 @@ impl Reconciler for Applier {
         if let Some(due) = writes.defer(&mut self.throttle, Instant::now()) {
             self.shared.planner_wakeup.request_at(due);
         }
+        if let Some(pause) = writes.look_again() {
+            self.shared.planner_wakeup.request_at(Instant::now() + pause);
+        }
         let next_settled = self.shared.state().endpoints.next_settled(began);
         if let Some(at) = next_settled {
             self.shared.planner_wakeup.request_at(at);

@@ -11,6 +11,7 @@
 //!   Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
 //! - A router whose VRID a stranger uses on its links is replaced by one that has another VRID and is its like in all else.
+//! - A node that has less than its share is given routers of others, when all is calm; see [`rebalancing`].
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
 
@@ -18,6 +19,7 @@ mod choice;
 mod local;
 mod ranking;
 mod ready_routers;
+mod rebalancing;
 mod renumbering;
 mod router_draft;
 mod segment;
@@ -31,6 +33,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use windlass_api::{
     DEFAULT_ADVERTISEMENT_INTERVAL_MS, ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec,
@@ -38,6 +41,7 @@ use windlass_api::{
 
 use choice::RouterChoice;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
+pub(crate) use rebalancing::SETTLING;
 use router_draft::{FeasibleRouters, RouterDraft};
 pub(crate) use segment::Segments;
 use spread::Spread;
@@ -67,6 +71,9 @@ pub(crate) struct PlanInput {
     pub(crate) serving: BTreeMap<IpAddr, ServingNodes>,
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
+    pub(crate) now: Timestamp,
+    /// From when on each node that is well counts as settled.
+    pub(crate) settled: BTreeMap<String, Timestamp>,
     /// What no other cluster has: two that leave a VRID to each other do not take the same one next.
     pub(crate) cluster: String,
 }
@@ -82,6 +89,8 @@ pub(crate) struct PlacementPlan<'a> {
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
     pub(crate) without_candidates: BTreeMap<String, Unplaced>,
+    /// When another plan may be better, without any other cause.
+    pub(crate) look_again: Option<Timestamp>,
 }
 
 /// Makes the plan.
@@ -161,6 +170,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.routers.retain(|_, router| router.vips > 0);
+        plan.look_again = self.rebalance(&plan.routers_by_vip);
         let mut candidates_by_segment = HashMap::new();
         let Topology { nodes, segments, networks: _ } = self.topology;
         for router in self.routers.values_mut() {

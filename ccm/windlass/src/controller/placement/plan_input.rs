@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool, VirtualIPSpec};
 
-use super::plan::{PlacementClass, PlanInput, PoolPlacement, ReadyRouters, Topology};
+use super::plan::{PlacementClass, PlanInput, PoolPlacement, ReadyRouters, SETTLING, Topology};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -29,7 +31,23 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
         (*address, state.endpoints.serving(&state.stores.endpoint_slices, owners, address.is_ipv4(), now))
     });
     let serving = serving.collect();
-    PlanInput { vips, serving, ..input_without_vips(&state.stores, topology) }
+    let settled =
+        state.stores.nodes.list().iter().filter_map(|node| Some((node.name_any(), settled(node)?))).collect();
+    let now = state.clock.now();
+    PlanInput { vips, serving, settled, now, ..input_without_vips(&state.stores, topology) }
+}
+
+/// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.
+fn settled(node: &Node) -> Option<Timestamp> {
+    let since = node.metadata.creation_timestamp.as_ref()?.0.max(ready_since(node)?);
+    since.checked_add(SETTLING).ok()
+}
+
+/// Since when the node's kubelet has said that it is ready, if it does.
+pub(crate) fn ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|one| one.type_ == "Ready" && one.status == "True")?;
+    Some(ready.last_transition_time.as_ref()?.0)
 }
 
 /// The input without the VIPs.

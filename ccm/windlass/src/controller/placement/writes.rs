@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -53,6 +54,8 @@ pub(crate) struct PlannedWrites {
     routers: Vec<PlannedWrite>,
     vips: Vec<PlannedWrite>,
     rest: Vec<PlannedWrite>,
+    /// From then on, in so long a time, another plan may be better without any other cause.
+    look_again: Option<Duration>,
 }
 
 impl PlannedWrites {
@@ -67,7 +70,9 @@ impl PlannedWrites {
             (plan_input::input(&mut state), state.clock.now())
         };
         let plan = plan::plan(&input);
-        let mut writes = Self::default();
+        let look_again =
+            plan.look_again.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let mut writes = Self { look_again, ..Self::default() };
         writes.add_routers(&input, &plan);
         for vips in input.vips.chunks(AT_ONCE) {
             let state = shared.state();
@@ -87,9 +92,14 @@ impl PlannedWrites {
         Some(writes)
     }
 
+    /// In how long a time to plan again, without any other cause.
+    pub(crate) fn look_again(&self) -> Option<Duration> {
+        self.look_again
+    }
+
     /// Each stage is to be done before the next.
     pub(crate) fn stages(self) -> [Vec<PlannedWrite>; 3] {
-        let Self { routers, vips, rest } = self;
+        let Self { routers, vips, rest, look_again: _ } = self;
         [routers, vips, rest]
     }
 

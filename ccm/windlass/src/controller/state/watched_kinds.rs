@@ -16,6 +16,7 @@ use super::ClusterState;
 use crate::controller::allocation::pools::UnusableAddresses;
 use crate::controller::allocation::traffic;
 use crate::controller::placement::endpoints;
+use crate::controller::placement::plan_input::ready_since;
 use crate::controller::state::wakeup::Urgency;
 use crate::controller::stores::{ObjectStore, Stores};
 
@@ -186,7 +187,8 @@ impl WatchedKind for Node {
         let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
         match (&change.old, &change.new) {
             (Some(old), Some(new)) if is_stable(old) == is_stable(new) && unusable(old) == unusable(new) => {
-                Urgency::Never
+                // Who is ready again may be given more, minutes later.
+                if ready_since(old) == ready_since(new) { Urgency::Never } else { Urgency::Soon }
             }
             (_, _) => Urgency::Now,
         }

@@ -84,6 +84,11 @@ impl Rig {
         Self { api, clock, agent, taken, made: 0 }
     }
 
+    /// What time it is.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// From now on another station has the address.
     pub(super) fn take(&self, address: &str) {
         self.taken.lock().expect("no panic").insert(address.to_owned());

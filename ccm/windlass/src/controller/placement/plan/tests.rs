@@ -3,6 +3,7 @@
 mod families;
 mod local;
 mod properties;
+mod rebalancing;
 mod renumbering;
 mod segments;
 mod spread;
@@ -25,11 +26,11 @@ struct Cluster {
     networks: Vec<Arc<NodeNetwork>>,
 }
 
-/// The plan by itself, without a word on how it came about.
+/// The plan by itself, without a word on how it came about or how long it is good.
 fn planned(input: &PlanInput) -> PlacementPlan<'static> {
-    let PlacementPlan { routers, routers_by_vip, unplaced, without_candidates } = plan(input);
+    let PlacementPlan { routers, routers_by_vip, unplaced, without_candidates, look_again: _ } = plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
-    PlacementPlan { routers, routers_by_vip, unplaced, without_candidates }
+    PlacementPlan { routers, routers_by_vip, unplaced, without_candidates, look_again: None }
 }
 
 impl Cluster {
@@ -137,7 +138,7 @@ impl Cluster {
     }
 
     fn quarantine(&mut self, address: &str) {
-        let until = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        let until = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
         let message = String::new();
         for vip in self.input.vips.iter_mut().filter(|vip| vip.spec.address.to_string() == address) {
             let quarantine = Quarantine {
@@ -328,7 +329,7 @@ fn of_two_routers_with_one_vrid_on_a_segment_the_older_stays_and_the_other_gives
     cluster.plan();
     let made = |router: &VirtualRouter, name: &str, second: i64| {
         let mut router = VirtualRouter::new(name, router.spec.clone());
-        let time = jiff::Timestamp::from_second(second).expect("a time");
+        let time = Timestamp::from_second(second).expect("a time");
         router.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
         Arc::new(router)
     };

@@ -1,0 +1,142 @@
+//! Giving a node that has little its share: one that joined is first nowhere.
+//!
+//! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. One at a
+//! time, and only while all is calm: every candidate has been well for [`SETTLING`], and every router's first node has been Active
+//! for [`PAUSE`].
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use windlass_api::{ServiceRef, VirtualIP, VirtualRouter};
+
+use super::Planner;
+use super::router_draft::RouterDraft;
+
+/// How long a node has to be well before it is given anything.
+pub(crate) const SETTLING: Duration = Duration::from_mins(5);
+/// Time between two moves on a segment.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// A router that is to prefer another node.
+struct Move {
+    router: String,
+    to: String,
+}
+
+impl Planner<'_> {
+    /// Moves what is to be moved now. When there may be something to move by itself; `routers_by_vip` says what each carries.
+    pub(super) fn rebalance(&mut self, routers_by_vip: &BTreeMap<String, String>) -> Option<Timestamp> {
+        let mut groups: BTreeMap<(IpNet, Option<String>), Vec<String>> = BTreeMap::new();
+        for (name, draft) in &self.routers {
+            if let Some(segment) = draft.segment.filter(|_| draft.policy().is_cluster()) {
+                groups.entry((segment, draft.interface.clone())).or_default().push(name.clone());
+            }
+        }
+        let rebalance = |((segment, interface), routers): ((IpNet, Option<String>), Vec<String>)| {
+            let wanted = self.wanted_move(segment, interface.as_deref(), &routers, routers_by_vip)?;
+            let now = self.input.now;
+            let calm = self.calm_since(segment, interface.as_deref(), &routers)?;
+            if calm > now {
+                return Some(calm);
+            }
+            let spec = self.routers.get_mut(&wanted.router)?.spec.to_mut();
+            let place = spec.nodes.iter().position(|node| node.name == wanted.to)?;
+            spec.nodes[..=place].rotate_right(1);
+            Some(now + PAUSE)
+        };
+        groups.into_iter().filter_map(rebalance).min()
+    }
+
+    /// The move that evens the loads out the most, if the node with the least has less than three quarters of its share.
+    fn wanted_move<'a>(
+        &self,
+        segment: IpNet,
+        interface: Option<&str>,
+        routers: &'a [String],
+        routers_by_vip: &BTreeMap<String, String>,
+    ) -> Option<Move> {
+        let candidates = self.topology.segments.candidates(segment, interface);
+        let healthy = candidates.iter().filter(|one| one.healthy);
+        let mut loads: BTreeMap<&str, usize> = healthy.map(|one| (one.node.as_str(), 0)).collect();
+        let mut drafts: Vec<(&String, &str, &RouterDraft<'_>)> = Vec::new();
+        for name in routers {
+            let draft = self.routers.get(name)?;
+            // A drained node gets back what it had.
+            let first = draft.first().filter(|first| loads.contains_key(first))?;
+            *loads.entry(first).or_default() += draft.vips;
+            drafts.push((name, first, draft));
+        }
+        let total: usize = loads.values().sum();
+        let (to, least) = loads.iter().min_by_key(|(node, load)| (**load, **node))?;
+        if least * loads.len() * 4 >= total * 3 {
+            return None;
+        }
+        let difference = |from: &str| loads.get(from).copied().unwrap_or(0).saturating_sub(*least);
+        let could = |(name, from, draft): &(&'a String, &str, &RouterDraft<'_>)| {
+            let difference = difference(from);
+            let helps = draft.vips < difference && draft.spec.nodes.iter().any(|node| node.name == *to);
+            // From the node with the most first, and so that the least is left between the two.
+            helps.then(|| (Reverse(difference), difference.abs_diff(2 * draft.vips), *name))
+        };
+        let mut could: Vec<_> = drafts.iter().filter_map(could).collect();
+        if could.is_empty() {
+            return None;
+        }
+        could.sort();
+        let siblings = Siblings::new(&self.input.vips, routers_by_vip);
+        let there = || drafts.iter().filter(|(_, first, _)| first == to).map(|(name, ..)| name.as_str());
+        let router = could.into_iter().map(|(_, _, name)| name).find(|name| !siblings.meet(name, there()))?;
+        Some(Move { router: router.clone(), to: (*to).to_owned() })
+    }
+
+    /// From when on it is calm, if nothing happens until then; `None`: that cannot be told.
+    fn calm_since(&self, segment: IpNet, interface: Option<&str>, routers: &[String]) -> Option<Timestamp> {
+        let mut calm = Timestamp::MIN;
+        let candidates = self.topology.segments.candidates(segment, interface);
+        for candidate in candidates.into_iter().filter(|one| one.healthy) {
+            calm = calm.max(*self.input.settled.get(&candidate.node)?);
+        }
+        let known: HashMap<&str, &VirtualRouter> = self
+            .input
+            .routers
+            .iter()
+            .filter_map(|router| Some((router.metadata.name.as_deref()?, &**router)))
+            .collect();
+        for name in routers {
+            let first = self.routers.get(name)?.first();
+            let status = known.get(name.as_str()).and_then(|router| router.status.as_ref());
+            let active = status.filter(|status| status.active_node.as_deref() == first);
+            let since = active.and_then(|status| status.active_since.as_ref()?.parse::<Timestamp>().ok());
+            // On its way, or not told yet.
+            let since = since.unwrap_or(self.input.now);
+            calm = calm.max(since.checked_add(PAUSE).ok()?);
+        }
+        Some(calm)
+    }
+}
+
+/// The Services whose VIPs each router carries. The families are apart.
+struct Siblings<'a>(HashMap<&'a str, BTreeSet<(&'a ServiceRef, bool)>>);
+
+impl<'a> Siblings<'a> {
+    fn new(vips: &'a [Arc<VirtualIP>], routers_by_vip: &'a BTreeMap<String, String>) -> Self {
+        let mut services: HashMap<&str, BTreeSet<_>> = HashMap::new();
+        for vip in vips {
+            let name = vip.metadata.name.as_ref();
+            let Some(router) = name.and_then(|name| routers_by_vip.get(name)) else { continue };
+            let owners = vip.spec.owners.iter().map(|owner| (owner, vip.spec.address.is_ipv6()));
+            services.entry(router).or_default().extend(owners);
+        }
+        Self(services)
+    }
+
+    /// Whether a router carries a VIP of a Service of which one of the others carries another.
+    fn meet<'o>(&self, router: &str, mut others: impl Iterator<Item = &'o str>) -> bool {
+        let Some(own) = self.0.get(router) else { return false };
+        others.any(|other| self.0.get(other).is_some_and(|other| !other.is_disjoint(own)))
+    }
+}
