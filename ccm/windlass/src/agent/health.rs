@@ -29,6 +29,8 @@ mod tests;
 
 /// How often everything is asked.
 const EVERY: Duration = Duration::from_secs(1);
+/// Health checks that are told one by one: a node without pods of hundreds of `Local` Services fails as many.
+const MOST_TOLD: usize = 32;
 /// Questions at the same time.
 const PARALLEL: usize = 16;
 
@@ -56,11 +58,14 @@ impl FailedChecks {
         if fails { assignment.priority.min(unfit) } else { assignment.priority }
     }
 
-    /// One sentence for each.
+    /// One sentence for each, for people: of many health checks the first are told, and how many more there are.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
         let endpoints =
             self.endpoints.iter().map(|(port, why)| format!("the health check on node port {port}: {why}"));
-        self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}")).chain(endpoints)
+        let more = self.endpoints.len().saturating_sub(MOST_TOLD);
+        let more = (more > 0).then(|| format!("{more} further health checks"));
+        let kube_proxy = self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}"));
+        kube_proxy.chain(endpoints.take(MOST_TOLD)).chain(more)
     }
 }
 

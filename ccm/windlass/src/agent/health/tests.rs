@@ -215,3 +215,18 @@ async fn who_answers_is_asked_and_who_does_not_is_silent() {
     let nobody = request::first_answer(&[address.ip()], address.port()).await;
     assert!(matches!(&nobody, (Finding::Silent(why), None) if why.contains("refused")), "{nobody:?}");
 }
+
+#[test]
+fn a_node_without_pods_of_thousands_of_services_says_so_in_a_few_sentences() {
+    let endpoints = (1..=3000).map(|port| (port, "no endpoint here".to_owned())).collect();
+    let all = FailedChecks { kube_proxy: Some("no answer".to_owned()), endpoints };
+    let said: Vec<_> = all.sentences().collect();
+    assert_eq!(said.len(), 1 + MOST_TOLD + 1);
+    assert_eq!(
+        (said[0].as_str(), said[33].as_str()),
+        ("kube-proxy: no answer", "2968 further health checks")
+    );
+    let few =
+        FailedChecks { endpoints: all.endpoints.into_iter().take(MOST_TOLD).collect(), kube_proxy: None };
+    assert_eq!(few.sentences().count(), MOST_TOLD);
+}

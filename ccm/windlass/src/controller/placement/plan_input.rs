@@ -34,7 +34,7 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     let settled =
         state.stores.nodes.list().iter().filter_map(|node| Some((node.name_any(), settled(node)?))).collect();
     let now = state.clock.now();
-    PlanInput { vips, serving, settled, now, ..input_without_vips(&state.stores, topology) }
+    PlanInput { vips, serving, now, settled, ..input_without_vips(&state.stores, topology) }
 }
 
 /// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.

@@ -59,7 +59,7 @@ async fn a_node_that_joins_is_preferred_for_some_addresses_when_it_has_been_read
     let controller = rig.controller();
     rig.settle().await;
     elect(&rig, rig.now());
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     join(&rig, 4, rig.now());
     sleep(Duration::from_secs(295)).await;
     assert_eq!(routers_of(&rig, "n4"), 0, "it may not stay");
