@@ -73,6 +73,11 @@ bench-spread: ## How evenly addresses are spread over 3, 7 and 50 nodes, and wha
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-spread) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-moves
+bench-moves: ## What planned moves cost a client, with keepalived beside Windlass: target/bench/moves.json (CONNECTIONS=200 REQUESTS_PER_SECOND=1000)
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-moves) && exec e2e/tools/as-root "$$program"
+
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
 	@e2e/tools/prepare

@@ -1,4 +1,5 @@
-//! What the programs for people (demo, lab, benches) have in common: how they are interrupted and what they say at the end.
+//! What the programs for people (demo, lab, benches) have in common: their settings, how they are interrupted and what they say
+//! at the end.
 
 use std::{fmt, process::ExitCode, time::Duration};
 
@@ -30,6 +31,13 @@ pub fn run(program: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
     }
     eprintln!("error: {error:#}");
     ExitCode::FAILURE
+}
+
+/// A setting from the environment: a whole number from `least` to `most`.
+pub fn number(name: &str, otherwise: usize, least: usize, most: usize) -> anyhow::Result<usize> {
+    let Ok(text) = std::env::var(name) else { return Ok(otherwise) };
+    let number = text.trim().parse().ok().filter(|number| (least..=most).contains(number));
+    number.with_context(|| format!("{name}={text:?} is no number from {least} to {most}"))
 }
 
 /// The signals by which a user or a system ends a program, caught instead of ending it on the spot.

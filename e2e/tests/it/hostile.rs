@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use windlass_api::{
     ANNOTATION_ADDRESSES, ANNOTATION_POOL, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter,
 };
-use windlass_e2e::{ControllerOptions, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{
+    ControllerOptions, Keepalived, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario,
+};
 
 use crate::setup::{LIMIT, await_answer, await_event, lab, other, router_of, served};
 
@@ -179,18 +181,9 @@ fn stranger_with_our_vrid_and_the_highest_priority_is_reported_never_obeyed_and_
         let router = router_of(lab, vip).await?;
         let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
 
-        let file = lab.folder().join("keepalived-c1.conf");
-        let configuration = format!(
-            "global_defs {{\n router_id stranger\n vrrp_version 3\n}}\n\
-             vrrp_instance stranger {{\n state MASTER\n interface eth0\n virtual_router_id {}\n priority 255\n \
-             advert_int 0.1\n virtual_ipaddress {{ 192.0.2.190/32 dev eth0 }}\n}}\n",
-            router.spec.vrid
-        );
-        fs::write(&file, configuration).with_context(|| format!("writing {}", file.display()))?;
-        let file = file.display().to_string();
-        let command = ["keepalived", "--dont-fork", "--vrrp", "--log-console", "--use-file", &file];
-        let pids = ["--pid", "/run/lab/keepalived-c1.pid", "--vrrp_pid", "/run/lab/keepalived-c1-vrrp.pid"];
-        lab.start_process("c1", "keepalived", &[&command[..], &pids].concat())?;
+        let address = "192.0.2.190".parse()?;
+        let router_of_c1 = Keepalived { vrid: router.spec.vrid, priority: 255, interval_ms: 100, address };
+        lab.start_keepalived("c1", router_of_c1)?;
 
         let stranger = lab.host("c1")?.address;
         let networks: Api<NodeNetwork> = Api::all(lab.client());

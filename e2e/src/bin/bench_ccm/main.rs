@@ -9,7 +9,6 @@ mod lifecycle;
 mod node_changes;
 mod report;
 mod seen;
-mod setting;
 
 use std::process::ExitCode;
 
@@ -20,17 +19,17 @@ fn main() -> ExitCode {
 }
 
 fn bench() -> anyhow::Result<()> {
-    let services = setting::number("SERVICES", 500, 0, 5000)?;
-    let idle_services = setting::number("IDLE_SERVICES", 10_000, 0, 60_000)?;
-    let nodes = setting::number("NODES", 100, 1, 5000)?;
-    let minutes = setting::number("IDLE_MINUTES", 6, 1, 600)?;
+    let services = command::number("SERVICES", 500, 0, 5000)?;
+    let idle_services = command::number("IDLE_SERVICES", 10_000, 0, 60_000)?;
+    let nodes = command::number("NODES", 100, 1, 5000)?;
+    let minutes = command::number("IDLE_MINUTES", 6, 1, 600)?;
 
-    let spread_services = setting::number("SPREAD_SERVICES", 1000, 0, 60_000)?;
+    let spread_services = command::number("SPREAD_SERVICES", 1000, 0, 60_000)?;
     let spread = node_changes::Size {
         services: spread_services,
-        nodes: u16::try_from(setting::number("SPREAD_NODES", 500, 5, 5000)?)?,
-        changes: u16::try_from(setting::number("SPREAD_CHANGES", 20, 1, 1000)?)?,
-        beats: u8::try_from(setting::number("SPREAD_HEARTBEATS", 6, 1, 60)?)?,
+        nodes: u16::try_from(command::number("SPREAD_NODES", 500, 5, 5000)?)?,
+        changes: u16::try_from(command::number("SPREAD_CHANGES", 20, 1, 1000)?)?,
+        beats: u8::try_from(command::number("SPREAD_HEARTBEATS", 6, 1, 60)?)?,
     };
 
     let mut rows = Vec::new();

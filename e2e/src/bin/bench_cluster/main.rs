@@ -14,12 +14,6 @@ mod windlass;
 use std::{net::IpAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
-use serde_json::json;
 use windlass_e2e::{Adverts, Lab, Protocol, SERVICE_PORT, await_that, command};
 
 use crate::report::Row;
@@ -73,22 +67,6 @@ fn bench() -> anyhow::Result<()> {
         Ok(rows)
     })?;
     report::write(&rows)
-}
-
-/// A Service on port 80 of `web`'s backend, of a class that nobody serves, with `address` in its status: kube-proxy makes
-/// no difference between it and one of Windlass'.
-async fn foreign_service(lab: &Lab, name: &str, address: IpAddr) -> anyhow::Result<()> {
-    lab.same_backend(name, "web")?;
-    lab.load_balancer(name, |service| {
-        if let Some(spec) = &mut service.spec {
-            spec.load_balancer_class = Some("bench.example/keepalived".into());
-        }
-    })
-    .await?;
-    let services: Api<Service> = Api::default_namespaced(lab.client());
-    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address, "ipMode": "VIP"}]}}});
-    services.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
-    Ok(())
 }
 
 /// Pulls the cable of the preferred node `moment` percent of an interval after one of its adverts, and returns the longest
