@@ -29,10 +29,12 @@
 
 mod adverts;
 mod answer;
+mod answering;
 mod builder;
 mod bystanders;
 mod cable;
 mod cgroups;
+pub mod chaos;
 pub mod command;
 mod control_plane;
 mod daemons;
@@ -64,6 +66,7 @@ mod writes;
 use anyhow::bail;
 
 pub use adverts::Adverts;
+pub use answering::{Alone, Answering, Answers, Doubled};
 pub use builder::{LabBuilder, ProxyMode};
 pub use bystanders::Bystander;
 pub use cable::Hand;

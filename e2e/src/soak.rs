@@ -8,7 +8,7 @@ mod cast;
 mod claims;
 mod edits;
 mod faults;
-mod journal;
+pub(crate) mod journal;
 mod oracle;
 mod pools;
 mod random;
@@ -162,7 +162,7 @@ async fn calm(
 impl<'a> Scene<'a> {
     /// In this lab.
     pub fn new(lab: &'a Lab) -> anyhow::Result<Self> {
-        let journal = journal::Journal::new(&lab.folder().join("operations.log"))?;
+        let journal = journal::Journal::new("soak", &lab.folder().join("operations.log"))?;
         Ok(Self { lab, oracle: RefCell::default(), journal, over: Cell::new(false) })
     }
 

@@ -14,6 +14,8 @@ use k8s_openapi::jiff::Timestamp;
 /// A file with a line for each operation, in the order in which they were begun.
 #[derive(Debug)]
 pub(crate) struct Journal {
+    /// Whose it is, on the terminal.
+    of: &'static str,
     path: PathBuf,
     file: RefCell<File>,
     operations: Cell<u64>,
@@ -22,9 +24,10 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// A new one.
-    pub(crate) fn new(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(of: &'static str, path: &Path) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("making {}", path.display()))?;
         Ok(Self {
+            of,
             path: path.to_owned(),
             file: RefCell::new(file),
             operations: Cell::default(),
@@ -45,7 +48,7 @@ impl Journal {
     /// The same, and on the terminal.
     pub(crate) fn tell(&self, what: &str) {
         self.note(what);
-        println!("soak: {} {what}", Timestamp::now());
+        println!("{}: {} {what}", self.of, Timestamp::now());
     }
 
     /// Something was done.

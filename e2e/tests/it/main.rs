@@ -3,6 +3,7 @@
 mod addresses;
 mod api_faults;
 mod black_box;
+mod chaos;
 mod commands;
 mod example_provider;
 mod examples;

@@ -1,0 +1,264 @@
+//! How many nodes answer for an address at once, all the time: one ARP question each 10 ms, and who answers before the next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{ErrorKind, Read as _},
+    net::Ipv4Addr,
+    os::fd::AsRawFd as _,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow};
+use nix::{
+    ifaddrs::getifaddrs,
+    sys::socket::{LinkAddr, MsgFlags, sendto},
+};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::{lab::Lab, sandbox::Entrance, topology::Mac};
+
+/// Time from one question to the next; an answer counts for the question before it.
+const QUESTION: Duration = Duration::from_millis(10);
+/// A pause in which fewer answer does not end a time of several answering: an answer may be lost.
+const PAUSE: Duration = Duration::from_millis(100);
+/// ETH_P_ARP, in the order of the network.
+const ETH_P_ARP: i32 = 0x0806_u16.to_be() as i32;
+
+/// A time in which several nodes answered for one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubled {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The first question with several answers.
+    pub begin: Instant,
+    /// The last one.
+    pub end: Instant,
+    /// Who answered.
+    pub nodes: BTreeSet<String>,
+}
+
+/// A node that alone answers for an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alone {
+    /// Its name.
+    pub node: String,
+    /// The first question since which all were answered by it, and by it alone.
+    pub since: Instant,
+}
+
+/// What was seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// The most nodes that answered one question, by address; 0: nobody ever did.
+    pub most: BTreeMap<Ipv4Addr, usize>,
+    /// Who alone answered all questions of late, by address.
+    pub alone: BTreeMap<Ipv4Addr, Alone>,
+    /// Who answered the last question, by address.
+    pub last: BTreeMap<Ipv4Addr, BTreeSet<String>>,
+    /// When several did, the latest last.
+    pub doubled: Vec<Doubled>,
+}
+
+/// A running sampler. Dropping it ends it.
+#[derive(Debug)]
+pub struct Answering {
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Answers>>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Lab {
+    /// Asks from host `client` who has each of these addresses. Only the nodes' answers count: a stranger may say what it likes.
+    pub fn answering(&self, client: &str, addresses: &[Ipv4Addr]) -> anyhow::Result<Answering> {
+        let entrance = Entrance::new(&self.sandbox, client)?;
+        let host = self.host(client)?;
+        let asker = Asker {
+            mac: host.mac(),
+            address: host.address,
+            nodes: self.nodes().map(|node| (node.mac(), node.name().to_owned())).collect(),
+            addresses: addresses.to_vec(),
+        };
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Answers::default())));
+        let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
+        let thread = std::thread::Builder::new().name(format!("answering-{client}")).spawn(move || {
+            entrance.enter()?;
+            asker.ask_until(&stopped, &shared).context("asking who has an address")
+        })?;
+        Ok(Answering { stop, seen, thread: Some(thread) })
+    }
+}
+
+impl Answering {
+    /// What was seen so far. An error once asking has failed.
+    pub fn seen(&self) -> anyhow::Result<Answers> {
+        anyhow::ensure!(
+            self.thread.as_ref().is_some_and(|thread| !thread.is_finished()),
+            "nobody asks any more"
+        );
+        Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Ends it and tells what it saw.
+    pub fn stop(mut self) -> anyhow::Result<Answers> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("it was stopped before")?;
+        thread.join().map_err(|_| anyhow!("asking panicked"))??;
+        Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Asker {
+    mac: Mac,
+    address: Ipv4Addr,
+    nodes: BTreeMap<Mac, String>,
+    addresses: Vec<Ipv4Addr>,
+}
+
+impl Asker {
+    fn ask_until(&self, stop: &AtomicBool, seen: &Mutex<Answers>) -> anyhow::Result<()> {
+        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(ETH_P_ARP)))?;
+        let eth0 = link("eth0")?;
+        let mut next = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let asked = Instant::now();
+            for address in &self.addresses {
+                // (A queue that is full is a question that was lost.)
+                let _ = sendto(socket.as_raw_fd(), &self.question(*address), &eth0, MsgFlags::empty());
+            }
+            next = (next + QUESTION).max(asked);
+            let answers = self.answers_until(&socket, next)?;
+            seen.lock().unwrap_or_else(PoisonError::into_inner).note(asked, &self.addresses, answers);
+        }
+        Ok(())
+    }
+
+    /// Who answers until `end`, by address.
+    fn answers_until(
+        &self,
+        mut socket: &Socket,
+        end: Instant,
+    ) -> anyhow::Result<BTreeMap<Ipv4Addr, BTreeSet<String>>> {
+        let mut answers: BTreeMap<Ipv4Addr, BTreeSet<String>> = BTreeMap::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(answers);
+            }
+            socket.set_read_timeout(Some(left.max(Duration::from_micros(100))))?;
+            let mut frame = [0; 128];
+            match socket.read(&mut frame) {
+                Ok(length) => {
+                    let Some((address, mac)) = self.answer(&frame[..length]) else { continue };
+                    if let Some(node) = self.nodes.get(&mac) {
+                        answers.entry(address).or_default().insert(node.clone());
+                    }
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) => return Err(error).context("listening to answers"),
+            }
+        }
+    }
+
+    /// A broadcast: who has it, tell this host.
+    fn question(&self, address: Ipv4Addr) -> Vec<u8> {
+        let mut frame = vec![0xff; 6];
+        frame.extend(self.mac.0);
+        // ARP (0806) about IPv4 on Ethernet, operation 1.
+        frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+        frame.extend(self.mac.0);
+        frame.extend(self.address.octets());
+        frame.extend([0; 6]);
+        frame.extend(address.octets());
+        frame
+    }
+
+    /// The address and who has it, of an answer to a question of this host. Announcements are none: they go to all.
+    fn answer(&self, frame: &[u8]) -> Option<(Ipv4Addr, Mac)> {
+        let (ethernet, arp) = frame.split_at_checked(14)?;
+        if ethernet[..6] != self.mac.0 || ethernet[12..] != [8, 6] || arp.get(6..8)? != [0, 2] {
+            return None;
+        }
+        let mac: [u8; 6] = arp.get(8..14)?.try_into().ok()?;
+        let address: [u8; 4] = arp.get(14..18)?.try_into().ok()?;
+        Some((address.into(), Mac(mac)))
+    }
+}
+
+impl Answers {
+    fn note(
+        &mut self,
+        asked: Instant,
+        addresses: &[Ipv4Addr],
+        mut answers: BTreeMap<Ipv4Addr, BTreeSet<String>>,
+    ) {
+        for address in addresses {
+            let nodes = answers.remove(address).unwrap_or_default();
+            let most = self.most.entry(*address).or_default();
+            *most = nodes.len().max(*most);
+            if nodes.len() > 1 {
+                self.note_doubled(asked, *address, &nodes);
+            }
+            self.note_alone(asked, *address, &nodes);
+            self.last.insert(*address, nodes);
+        }
+    }
+
+    fn note_doubled(&mut self, asked: Instant, address: Ipv4Addr, nodes: &BTreeSet<String>) {
+        let latest = self.doubled.iter_mut().rev().find(|doubled| doubled.address == address);
+        match latest {
+            Some(doubled) if asked.saturating_duration_since(doubled.end) <= PAUSE => {
+                doubled.end = asked;
+                doubled.nodes.extend(nodes.iter().cloned());
+            }
+            Some(_) | None => {
+                self.doubled.push(Doubled { address, begin: asked, end: asked, nodes: nodes.clone() });
+            }
+        }
+    }
+
+    fn note_alone(&mut self, asked: Instant, address: Ipv4Addr, nodes: &BTreeSet<String>) {
+        let only = nodes.first().filter(|_| nodes.len() == 1);
+        match (only, self.alone.get(&address)) {
+            (Some(only), Some(before)) if before.node == *only => {}
+            (Some(only), _) => {
+                self.alone.insert(address, Alone { node: only.clone(), since: asked });
+            }
+            (None, _) => {
+                self.alone.remove(&address);
+            }
+        }
+    }
+
+    /// The longest time in which several answered for one address.
+    pub fn longest_doubled(&self) -> Duration {
+        self.doubled.iter().map(Doubled::length).max().unwrap_or_default()
+    }
+}
+
+impl Doubled {
+    /// From the first question with several answers to when the last was answered, at most.
+    pub fn length(&self) -> Duration {
+        self.end.saturating_duration_since(self.begin) + QUESTION
+    }
+}
+
+/// The link-layer address of an interface of this network namespace.
+fn link(name: &str) -> anyhow::Result<LinkAddr> {
+    let mut entries = getifaddrs()?.filter(|entry| entry.interface_name == name);
+    let link = entries.find_map(|entry| entry.address?.as_link_addr().copied());
+    link.with_context(|| format!("this host has no {name}"))
+}
+
+#[cfg(test)]
+mod tests;

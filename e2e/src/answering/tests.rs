@@ -1,0 +1,50 @@
+use super::*;
+
+const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
+
+fn noted(questions: &[(u64, &[&str])]) -> Answers {
+    let begin = Instant::now();
+    let mut seen = Answers::default();
+    for (ms, nodes) in questions {
+        let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+        seen.note(begin + Duration::from_millis(*ms), &[VIP], [(VIP, nodes)].into());
+    }
+    seen
+}
+
+#[test]
+fn several_answers_are_one_time_of_several_unless_they_pause() {
+    let seen = noted(&[
+        (0, &["n1"]),
+        (10, &["n1", "n2"]),
+        (20, &[]),
+        (30, &["n1", "n3"]),
+        (40, &["n3"]),
+        (500, &["n1", "n2", "n3"]),
+        (510, &["n3"]),
+    ]);
+    let lengths: Vec<u128> = seen.doubled.iter().map(|doubled| doubled.length().as_millis()).collect();
+    assert_eq!(lengths, [30, 10]);
+    assert_eq!(seen.doubled[0].nodes.len(), 3, "{:?}", seen.doubled);
+    assert_eq!((seen.most[&VIP], seen.last[&VIP].len()), (3, 1));
+    assert_eq!(seen.longest_doubled(), Duration::from_millis(30));
+}
+
+#[test]
+fn only_an_answer_to_this_host_counts() {
+    let own = Mac([2, 0, 0, 0, 0, 101]);
+    let asker = Asker {
+        mac: own,
+        address: Ipv4Addr::new(192, 0, 2, 101),
+        nodes: BTreeMap::new(),
+        addresses: vec![VIP],
+    };
+    let question = asker.question(VIP);
+    assert_eq!(asker.answer(&question), None);
+    let node = [2, 0, 0, 0, 0, 11];
+    let mut answer = [&own.0[..], &node, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &node, &VIP.octets()].concat();
+    answer.extend([&own.0[..], &asker.address.octets()].concat());
+    assert_eq!(asker.answer(&answer), Some((VIP, Mac(node))));
+    answer[..6].fill(0xff);
+    assert_eq!(asker.answer(&answer), None, "an announcement");
+}

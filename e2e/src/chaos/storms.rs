@@ -1,0 +1,130 @@
+//! Faults that overlap, from a seed: storms, and between them calms in which all has to be in order.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+use super::{
+    StormRow,
+    bound::{self, Deaf},
+    faults::{Fault, Kind},
+    milliseconds,
+    scene::{NODES, Scene},
+};
+use crate::{
+    Answering, Lab,
+    soak::{Random, journal::Journal},
+};
+
+/// How long a storm is, in seconds, at least; at most twice as long.
+const STORM: u64 = 6;
+/// The most faults at once.
+const AT_ONCE: usize = 4;
+/// The longest time until something else breaks or is mended.
+const PAUSE_MS: u64 = 1200;
+
+struct Storms<'a> {
+    scene: &'a Scene<'a>,
+    answering: Answering,
+    journal: Journal,
+    random: Random,
+    /// What is broken now, and since when.
+    broken: Vec<(Fault, Instant)>,
+    /// When nodes did not hear each other, before now.
+    deaf: Vec<Deaf>,
+}
+
+/// Runs storms as `row` says, and writes into it what came of it, also where it fails.
+///
+/// # Errors
+/// What was not in order at a calm, or two nodes that answered for an address for too long.
+pub async fn storms(lab: &Lab, row: &mut StormRow) -> anyhow::Result<()> {
+    let (begin, seed, length) = (Instant::now(), row.seed, Duration::from_secs(row.seconds));
+    let scene = Scene::set(lab).await?;
+    let mut storms = Storms {
+        scene: &scene,
+        answering: lab.answering("c1", &scene.vips)?,
+        journal: Journal::new("chaos", &lab.folder().join("operations.log"))?,
+        random: Random(seed),
+        broken: Vec::new(),
+        deaf: Vec::new(),
+    };
+    scene.await_calm(&storms.answering).await?;
+    let first = Instant::now();
+    let mut outcome = Ok(());
+    while outcome.is_ok() && first.elapsed() < length {
+        outcome = storms.storm_and_calm(row).await.with_context(|| format!("in storm {}", row.storms));
+    }
+    row.seconds = begin.elapsed().as_secs();
+    row.faults = storms.journal.operations();
+    println!("chaos: seed {seed}: {} storms, {} faults: {}", row.storms, row.faults, storms.journal.kinds());
+    if let Err(error) = &outcome {
+        storms.journal.tell(&format!("{error:#}"));
+    }
+    let answers = storms.answering.stop()?;
+    row.max_answering = answers.most.values().copied().max().unwrap_or(0);
+    row.doubled_ms = milliseconds(answers.longest_doubled());
+    outcome.with_context(|| format!("seed {seed}; what was done is in {}", storms.journal.path().display()))
+}
+
+impl Storms<'_> {
+    async fn storm_and_calm(&mut self, row: &mut StormRow) -> anyhow::Result<()> {
+        row.storms += 1;
+        let end = Instant::now() + Duration::from_secs(STORM + self.random.below(STORM));
+        while Instant::now() < end {
+            self.step().await?;
+            self.judge()?;
+            tokio::time::sleep(Duration::from_millis(self.random.below(PAUSE_MS))).await;
+        }
+        while !self.broken.is_empty() {
+            self.mend().await?;
+        }
+        self.journal.note("calm");
+        let begin = Instant::now();
+        self.scene.await_calm(&self.answering).await?;
+        row.calm_ms = row.calm_ms.max(milliseconds(begin.elapsed()));
+        self.judge()
+    }
+
+    /// Breaks something, or mends what is broken.
+    async fn step(&mut self) -> anyhow::Result<()> {
+        let is_enough = self.broken.len() >= AT_ONCE || self.random.once_in(3);
+        if is_enough && !self.broken.is_empty() {
+            return self.mend().await;
+        }
+        let fault = Fault { kind: self.random.one_of(&Kind::ALL), node: self.random.one_of(&NODES) };
+        if !self.broken.iter().all(|(other, _)| fault.goes_with(*other)) {
+            return Ok(());
+        }
+        self.journal.note(&format!("{}: {} begins", fault.node, fault.kind.name()));
+        self.journal.count(fault.kind.name());
+        // Before it: it may take a while, and what it does begins at once.
+        self.broken.push((fault, Instant::now()));
+        fault.begin(self.scene).await.with_context(|| format!("{fault:?}"))
+    }
+
+    async fn mend(&mut self) -> anyhow::Result<()> {
+        let index = self.random.index(self.broken.len());
+        let (fault, begin) = self.broken.swap_remove(index);
+        fault.end(self.scene).await.with_context(|| format!("mending {fault:?}"))?;
+        self.journal.note(&format!("{}: {} ended", fault.node, fault.kind.name()));
+        if fault.kind.deafens() {
+            self.deaf.push(Deaf { begin, end: Some(Instant::now()) });
+        }
+        Ok(())
+    }
+
+    /// Whether no two nodes answered for an address for longer than they may.
+    fn judge(&self) -> anyhow::Result<()> {
+        let now = self.broken.iter().filter(|(fault, _)| fault.kind.deafens());
+        let now = now.map(|(_, begin)| Deaf { begin: *begin, end: None });
+        let deaf: Vec<Deaf> = self.deaf.iter().copied().chain(now).collect();
+        let seen = self.answering.seen()?;
+        let unexplained: Vec<String> = bound::unexplained(&seen.doubled, &deaf)
+            .into_iter()
+            .map(|one| format!("{:?} for {} ms for {}", one.nodes, one.length().as_millis(), one.address))
+            .collect();
+        ensure!(unexplained.is_empty(), "several nodes answered: {}", unexplained.join("; "));
+        Ok(())
+    }
+}
