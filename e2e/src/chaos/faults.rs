@@ -175,6 +175,10 @@ impl Fault {
             if one == Kind::StrangerHasVrid && two.deafens() {
                 return false;
             }
+            // (An API server needs minutes to start without a processor.)
+            if one == Kind::ProcessorsBusy && two == Kind::ApiServerStopped {
+                return false;
+            }
         }
         let is_apart = self.node != other.node && !self.kind.is_of_all() && !other.kind.is_of_all();
         self.kind.place() != other.kind.place() || is_apart
