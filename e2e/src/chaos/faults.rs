@@ -148,6 +148,17 @@ impl Kind {
         )
     }
 
+    /// Whether the nodes have to be told of another VRID or another address of one of them.
+    fn changes_routers(self) -> bool {
+        matches!(self, Self::Readdressed | Self::StrangerHasVrid)
+    }
+
+    /// Whether both may be in one storm. A node that is cut off while a virtual router changes goes on with what it knew when it is
+    /// back, beside the node that was told, until the API server tells it, too: a limit that `tests/it/chaos.rs` shows by itself.
+    pub(super) fn is_in_storm_with(self, other: Self) -> bool {
+        !(self.changes_routers() && other.deafens() || self.deafens() && other.changes_routers())
+    }
+
     /// How long it has to last until all has come of it.
     pub(super) fn length(self) -> Duration {
         Duration::from_secs(match self {
@@ -169,12 +180,7 @@ pub(super) struct Fault {
 impl Fault {
     /// Whether both may be at once.
     pub(super) fn goes_with(self, other: Self) -> bool {
-        // A node that is cut off while an address changes its VRID goes on with the old one when it is back, beside the node that
-        // has the new one, until the API server tells it: a limit that `tests/it/chaos.rs` shows by itself.
         for (one, two) in [(self.kind, other.kind), (other.kind, self.kind)] {
-            if one == Kind::StrangerHasVrid && two.deafens() {
-                return false;
-            }
             // (An API server needs minutes to start without a processor.)
             if one == Kind::ProcessorsBusy && two == Kind::ApiServerStopped {
                 return false;

@@ -30,6 +30,8 @@ struct Storms<'a> {
     random: Random,
     /// What is broken now, and since when.
     broken: Vec<(Fault, Instant)>,
+    /// What was broken in this storm.
+    kinds: Vec<Kind>,
     /// When nodes did not hear each other, before now.
     deaf: Vec<Deaf>,
 }
@@ -47,6 +49,7 @@ pub async fn storms(lab: &Lab, row: &mut StormRow) -> anyhow::Result<()> {
         journal: Journal::new("chaos", &lab.folder().join("operations.log"))?,
         random: Random(seed),
         broken: Vec::new(),
+        kinds: Vec::new(),
         deaf: Vec::new(),
     };
     scene.await_calm(&storms.answering).await?;
@@ -70,6 +73,7 @@ pub async fn storms(lab: &Lab, row: &mut StormRow) -> anyhow::Result<()> {
 impl Storms<'_> {
     async fn storm_and_calm(&mut self, row: &mut StormRow) -> anyhow::Result<()> {
         row.storms += 1;
+        self.kinds.clear();
         let end = Instant::now() + Duration::from_secs(STORM + self.random.below(STORM));
         while Instant::now() < end {
             self.step().await?;
@@ -93,9 +97,11 @@ impl Storms<'_> {
             return self.mend().await;
         }
         let fault = Fault { kind: self.random.one_of(&Kind::ALL), node: self.random.one_of(&NODES) };
-        if !self.broken.iter().all(|(other, _)| fault.goes_with(*other)) {
+        let is_possible = self.broken.iter().all(|(other, _)| fault.goes_with(*other));
+        if !is_possible || !self.kinds.iter().all(|kind| fault.kind.is_in_storm_with(*kind)) {
             return Ok(());
         }
+        self.kinds.push(fault.kind);
         self.journal.note(&format!("{}: {} begins", fault.node, fault.kind.name()));
         self.journal.count(fault.kind.name());
         // Before it: it may take a while, and what it does begins at once.

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use windlass_e2e::{
     Keepalived, await_that,
     chaos::{self, StormRow},
@@ -68,13 +68,8 @@ fn a_node_that_was_cut_off_while_the_vrid_changed_makes_no_second_owner_without_
         lab.stop_api_server().await?;
         let answering = lab.answering("c1", &[v4])?;
         away.plug_cable()?;
-        await_that("one node alone answers for ten seconds", LIMIT, async || {
-            let seen = answering.seen()?;
-            let alone = seen.alone.get(&v4).context("several answer")?;
-            ensure!(alone.since.elapsed() > Duration::from_secs(10), "{} does", alone.node);
-            Ok(Some(()))
-        })
-        .await?;
+        // What is looked at, not what is waited for.
+        tokio::time::sleep(Duration::from_secs(10)).await;
         let seen = answering.stop()?;
         let longest = seen.longest_doubled();
         ensure!(longest < Duration::from_secs(1), "two nodes answered for {} ms", longest.as_millis());
