@@ -153,8 +153,9 @@ impl Kind {
         matches!(self, Self::Readdressed | Self::StrangerHasVrid)
     }
 
-    /// Whether both may be in one storm. A node that is cut off while a virtual router changes goes on with what it knew when it is
-    /// back, beside the node that was told, until the API server tells it, too: a limit that `tests/it/chaos.rs` shows by itself.
+    /// Whether both may be in one storm. A node that is cut off while a virtual router changes may go on with what it knew when it
+    /// is back, beside the node that was told, until the API server tells it, too: seeds 404 and 505 showed it, before these two
+    /// were kept apart.
     pub(super) fn is_in_storm_with(self, other: Self) -> bool {
         !(self.changes_routers() && other.deafens() || self.deafens() && other.changes_routers())
     }
