@@ -1,6 +1,8 @@
-//! Connections that were forwarded: forgotten when they no longer are.
+//! What the kernel's connection tracking is to forget, so that a packet is taken for what it is.
 //!
-//! As long as the kernel knows one as it was, kube-proxy leaves it alone, and so also a new connection from the same port.
+//! As long as the kernel knows a connection that was forwarded, kube-proxy leaves it alone, and so also a new connection from the same
+//! port. As long as it knows one that is closed, for two minutes, it takes packets of another connection from the same port, which
+//! began on another node, for invalid.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,6 +15,14 @@ use super::{Guard, GuardError};
 mod tests;
 
 const TUPLE: u16 = 1;
+const PROTOCOL_INFO: u16 = 4;
+const FILTER: u16 = 25;
+/// By the destination of the first packet alone.
+const BY_DESTINATION: u32 = 1 << 1;
+/// States of a TCP connection after which nothing comes: LAST_ACK, TIME_WAIT, CLOSE.
+const CLOSED: std::ops::RangeInclusive<u8> = 6..=8;
+/// VIPs that are asked about one by one; of more, all connections are listed.
+const ONE_BY_ONE: usize = 16;
 const TUPLE_ADDRESSES: u16 = 1;
 const DESTINATION_V4: u16 = 2;
 const DESTINATION_V6: u16 = 4;
@@ -29,23 +39,76 @@ impl Guard {
         let mut room = AT_ONCE;
         for (family, mark) in kinds {
             let with_mark = Attributes::new().number(MARK, mark).number(MARK_MASK, u32::MAX);
-            let listed = self.ask(Operation::GetConnections(family), &with_mark)?.unwrap_or_default();
-            let is_ours = |entry: &&Vec<u8>| {
+            let is_ours = |entry: &[u8]| {
                 attributes::find_number(entry, MARK) == Some(mark)
                     && destination(entry).is_some_and(|vip| marked.contains(&(vip, mark)))
             };
-            for entry in listed.iter().filter(is_ours) {
-                if room == 0 {
-                    return Ok(true);
-                }
-                room -= 1;
-                let Some(tuple) = attributes::find(entry, TUPLE) else { continue };
-                let named = Attributes::new().bytes(TUPLE | NESTED, tuple);
-                self.ask(Operation::DeleteConnection(family), &named)?;
+            if self.forget(family, &with_mark, is_ours, &mut room)? {
+                return Ok(true);
             }
         }
         Ok(false)
     }
+
+    /// Has the kernel forget closed TCP connections to these VIPs. Whether there are more.
+    pub fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) -> Result<bool, GuardError> {
+        let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = vips.iter().partition(|vip| vip.is_ipv4());
+        let all = Attributes::new;
+        let mut questions: Vec<(u8, Attributes)> = if v4.len() <= ONE_BY_ONE {
+            v4.into_iter().filter_map(|vip| Some((family(vip), to(vip)?))).collect()
+        } else {
+            v4.first().map(|vip| (family(*vip), all())).into_iter().collect()
+        };
+        questions.extend(v6.first().map(|vip| (family(*vip), all())));
+        let is_closed = |entry: &[u8]| {
+            state(entry).is_some_and(|state| CLOSED.contains(&state))
+                && destination(entry).is_some_and(|vip| vips.contains(&vip))
+        };
+        let mut room = AT_ONCE;
+        for (family, question) in questions {
+            if self.forget(family, &question, is_closed, &mut room)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets those of the connections that the question lists and that `is_over` names, as long as there is room. Whether there
+    /// are more.
+    fn forget(
+        &mut self,
+        family: u8,
+        question: &Attributes,
+        is_over: impl Fn(&[u8]) -> bool,
+        room: &mut usize,
+    ) -> Result<bool, GuardError> {
+        let listed = self.ask(Operation::GetConnections(family), question)?.unwrap_or_default();
+        for entry in listed.iter().filter(|entry| is_over(entry)) {
+            if *room == 0 {
+                return Ok(true);
+            }
+            *room -= 1;
+            let Some(tuple) = attributes::find(entry, TUPLE) else { continue };
+            let named = Attributes::new().bytes(TUPLE | NESTED, tuple);
+            self.ask(Operation::DeleteConnection(family), &named)?;
+        }
+        Ok(false)
+    }
+}
+
+/// A question about connections to this address. There is none for IPv6: Linux (6.18) then lists all but those.
+fn to(vip: IpAddr) -> Option<Attributes> {
+    let IpAddr::V4(vip) = vip else { return None };
+    let addresses = Attributes::new().bytes(DESTINATION_V4, &vip.octets());
+    let by = Attributes::new().bytes(1, &BY_DESTINATION.to_ne_bytes()).bytes(2, &0_u32.to_ne_bytes());
+    let tuple = Attributes::new().nest(TUPLE_ADDRESSES, &addresses);
+    Some(Attributes::new().nest(TUPLE, &tuple).nest(FILTER, &by))
+}
+
+/// The state of a TCP connection, as the kernel numbers it.
+fn state(entry: &[u8]) -> Option<u8> {
+    let tcp = attributes::find(attributes::find(entry, PROTOCOL_INFO)?, 1)?;
+    attributes::find(tcp, 1)?.first().copied()
 }
 
 /// Where the first packet of a connection, as the kernel tells it, was sent to.

@@ -99,6 +99,18 @@ impl GuardKeeper {
         }
     }
 
+    /// Has the kernel forget closed connections to these VIPs; whether that is done.
+    pub(super) fn forget_closed(&mut self, vips: &BTreeSet<IpAddr>) -> bool {
+        let Some(guard) = &mut self.guard else { return true };
+        match guard.forget_closed(vips) {
+            Ok(more) => !more,
+            Err(error) => {
+                tracing::debug!(%error, "closed connections stay known until they expire");
+                true
+            }
+        }
+    }
+
     /// Packets that were forwarded to previous Actives since the table was made, if that can be told.
     pub(super) fn forwarded(&mut self) -> Option<u64> {
         self.guard.as_mut()?.forwarded().ok()

@@ -121,6 +121,12 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }
+        if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper)
+            && !moves.new_vips().is_empty()
+            && guard_keeper.forget_closed(moves.new_vips())
+        {
+            moves.closed_forgotten();
+        }
         let now = clock::now();
         let prepared = requests.iter().filter(|request| request.serves);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))

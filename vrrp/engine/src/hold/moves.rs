@@ -42,6 +42,8 @@ pub(super) struct Moves {
     marked: BTreeSet<(IpAddr, u32)>,
     /// What it marked connections with that are to be forgotten.
     over: BTreeSet<(IpAddr, u32)>,
+    /// VIPs that were handed over and of which the kernel may know closed connections.
+    new: BTreeSet<IpAddr>,
     /// Nodes that fell silent and were asked whether they live.
     asked: BTreeSet<NextHop>,
     next_look: Time,
@@ -59,6 +61,7 @@ impl Moves {
             moved: Arc::default(),
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
+            new: BTreeSet::new(),
             asked: BTreeSet::new(),
             next_look: Time::default(),
             refused: None,
@@ -106,6 +109,7 @@ impl Moves {
         if moved != *self.moved {
             self.moved = Arc::new(moved);
         }
+        self.new.extend(self.plan.take_new());
         let marked = self.plan.marked();
         if marked != self.marked {
             let before = std::mem::replace(&mut self.marked, marked);
@@ -118,6 +122,16 @@ impl Moves {
     /// Connections to VIPs that are no longer forwarded, by their marks: to be forgotten when the guard marks none any more.
     pub(super) fn over(&self) -> &BTreeSet<(IpAddr, u32)> {
         &self.over
+    }
+
+    /// VIPs that came here: closed connections to them are to be forgotten, before anything is heard of others.
+    pub(super) fn new_vips(&self) -> &BTreeSet<IpAddr> {
+        &self.new
+    }
+
+    /// They are forgotten.
+    pub(super) fn closed_forgotten(&mut self) {
+        self.new.clear();
     }
 
     /// They are forgotten.
@@ -169,7 +183,7 @@ impl Moves {
 
     /// When there is something to do without a cause.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
+        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty() || !self.new.is_empty();
         let looks = has_more.then(|| self.next_look.max(now));
         let looks = self.plan.doubted().map(|(_, until)| until.max(now)).chain(looks);
         looks.chain(self.plan.due(now)).min()

@@ -138,13 +138,15 @@ fn proxy(mode: Mode, node: &Host) {
     }
 }
 
-/// Answers each byte with the last one of the address that the connection comes from: the number of the node.
+/// Answers each byte with the last one of the address that the connection comes from: the number of the node. Closes the connection
+/// at the byte `!`.
 fn serve(mut stream: TcpStream) {
     let from = match stream.peer_addr().unwrap().ip().to_canonical() {
         IpAddr::V4(from) => from.octets()[3],
         IpAddr::V6(from) => from.octets()[15],
     };
-    while stream.read_exact(&mut [0]).and_then(|()| stream.write_all(&[from])).is_ok() {}
+    let mut asked = [0];
+    while stream.read_exact(&mut asked).is_ok() && asked != *b"!" && stream.write_all(&[from]).is_ok() {}
 }
 
 /// A connection to port 80 from this address and port.
@@ -257,6 +259,35 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
     }
     let mut new = scene.connections();
     ask_all(&mut new, 1, "begun after the way back");
+}
+
+/// As of a client that opens connections all the time: it comes by each of its ports within minutes.
+#[test]
+fn connections_go_on_from_ports_that_a_node_knows_by_connections_that_are_closed() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    let mut ports = Vec::new();
+    for mut connection in scene.connections() {
+        let from = connection.stream.local_addr().unwrap();
+        connection.stream.write_all(b"!").unwrap();
+        assert_eq!(connection.stream.read(&mut [0]).unwrap(), 0, "the server closes");
+        ports.push((from, connection.vip));
+    }
+    scene.prefer_second(&nodes, true);
+    let mut connections: Vec<_> = ports
+        .into_iter()
+        .map(|(from, vip)| {
+            let stream = connect_from(&scene.lan.hosts[CLIENT], from, vip).expect("the same port");
+            Connection { stream, vip }
+        })
+        .collect();
+    ask_all(&mut connections, 2, "before");
+    scene.prefer_second(&nodes, false);
+    ask_all(&mut connections, 2, "where each port was used before");
 }
 
 #[test]

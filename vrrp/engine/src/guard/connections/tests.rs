@@ -17,3 +17,11 @@ fn the_destination_is_that_of_the_first_packet() {
     assert_eq!(destination(entry.as_bytes()), Some("2001:db8::50".parse().unwrap()));
     assert_eq!(destination(&unhex("00")), None);
 }
+
+#[test]
+fn the_state_is_that_of_tcp() {
+    let tcp = Attributes::new().bytes(1, &[7]).bytes(2, &[1]);
+    let entry = Attributes::new().nest(4, &Attributes::new().nest(1, &tcp));
+    assert_eq!(state(entry.as_bytes()), Some(7));
+    assert_eq!(state(Attributes::new().number(8, 1).as_bytes()), None, "as UDP has none");
+}

@@ -71,6 +71,8 @@ pub(super) struct MovePlan {
     counted: (u64, Time),
     /// Packets forwarded since the start.
     forwarded: u64,
+    /// VIPs that were handed over since [`Self::take_new`].
+    new: BTreeSet<IpAddr>,
 }
 
 impl MovePlan {
@@ -82,6 +84,7 @@ impl MovePlan {
             last_numbers: [0; 2],
             counted: (0, Time::default()),
             forwarded: 0,
+            new: BTreeSet::new(),
         }
     }
 
@@ -116,6 +119,7 @@ impl MovePlan {
                         slot.doubted_until.get_or_insert(now + ANSWER_LIMIT);
                     }
                     self.vips.insert(vip, MovedVip { hop, takeover, since: now, left: None });
+                    self.new.insert(vip);
                 }
             }
         }
@@ -135,6 +139,11 @@ impl MovePlan {
             self.forwarded += packets.checked_sub(before).unwrap_or(packets);
             self.counted = (packets, now);
         }
+    }
+
+    /// VIPs that were handed over since this was asked last.
+    pub(super) fn take_new(&mut self) -> BTreeSet<IpAddr> {
+        std::mem::take(&mut self.new)
     }
 
     /// Packets forwarded since the start.
