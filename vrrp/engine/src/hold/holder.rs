@@ -152,6 +152,11 @@ impl<'a> Holder<'a> {
 
     /// Lets go of what is left when the last round has unbound everything.
     pub(super) fn end(&mut self) {
+        if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
+            moves.end_all();
+            // A last look: what is left expires.
+            guard_keeper.forget_connections(moves.over());
+        }
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.end();
         }

@@ -156,9 +156,13 @@ impl Moves {
         }
     }
 
+    /// Nothing is forwarded any more: [`Self::over`] has all that was.
+    pub(super) fn end_all(&mut self) {
+        self.over.append(&mut self.marked);
+    }
+
     /// Removes all rules.
     pub(super) fn end(&mut self) {
-        self.plan.follow([], Time::from_nanos(0));
         let orders: Vec<_> =
             self.told.keys().flat_map(|(family, number)| self.owner.release(*family, *number)).collect();
         if !orders.is_empty()
@@ -205,7 +209,8 @@ impl Moves {
         if !new && (hops.is_empty() || now < self.next_look) {
             return;
         }
-        if self.refused.as_ref().is_some_and(|(until, _)| now < *until) {
+        if let Some((until, _)) = self.refused.as_ref().filter(|(until, _)| now < *until) {
+            self.next_look = *until;
             return;
         }
         let refused = match self.lead(&hops) {

@@ -208,12 +208,18 @@ fn connections_go_on_when_the_active_resigns_and_new_ones_are_the_new_actives() 
             Some(second.engine.forwarding_status()).filter(|status| status.packets >= 20)
         });
         assert_eq!((status.addresses, status.error.as_deref()), (2, None));
+        let marked = || {
+            let list = |family| run(&scene.lan.hosts[1], &format!("conntrack -L -f {family} -m 16"), "");
+            list("ipv4") + &list("ipv6")
+        };
+        assert_eq!(marked().lines().count(), 2 * CONNECTIONS);
         drop(connections);
         redirects.await_frame("an end of one of the connections", |frame| {
             assert!(!is_redirect(frame), "the client is told of another way to the VIP: {frame:x?}");
             is_fin_from_vip(frame).then_some(())
         });
         second.engine.shutdown();
+        assert_eq!(marked(), "", "connections that were forwarded are forgotten");
         for family in ["-4", "-6"] {
             let rules = run(&scene.lan.hosts[1], &format!("ip {family} rule list"), "");
             assert!(!rules.contains("fwmark"), "{rules}");
@@ -221,12 +227,12 @@ fn connections_go_on_when_the_active_resigns_and_new_ones_are_the_new_actives() 
     }
 }
 
-/// ICMP redirect, of either version.
+/// ICMP redirect, of either version, about a VIP. (About the backend, which is on the client's LAN here, there are others.)
 fn is_redirect(frame: &[u8]) -> bool {
     let at = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default();
     let v4 = at(12..14) == [0x08, 0x00] && at(23..24) == [1] && at(34..35) == [5];
     let v6 = at(12..14) == [0x86, 0xdd] && at(20..21) == [58] && at(54..55) == [137];
-    v4 || v6
+    v4 && at(58..62) == VIP.octets() || v6 && at(78..94) == VIP6.octets()
 }
 
 /// The last packet that a server of the VIP sends on a connection.
