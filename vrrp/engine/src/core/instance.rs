@@ -30,10 +30,8 @@ use super::prepared::PreparedAdverts;
 const HAND_OVER: Duration = Duration::from_millis(100);
 
 /// Longest time that a VIP which a peer hands over is not announced because the connections that the peer still has find no way
-/// to it yet. The peer's kernel serves it meanwhile.
+/// to it yet: a millisecond or so, unless the machine is busy. The peer's kernel, if it lives, serves it meanwhile.
 const PREPARATION: Duration = Duration::from_millis(100);
-/// The same after a peer that fell silent, which may serve nothing any more.
-const HURRIED_PREPARATION: Duration = Duration::from_millis(10);
 
 /// What carrying out actions needs.
 pub(super) struct InstanceContext<'a> {
@@ -354,14 +352,8 @@ impl Instance {
                             self.counters.became_active += 1;
                             let predecessor = self.predecessor.at_takeover(self.config.probe, out.now);
                             let handed_over_by = self.handed_over_by(reason);
-                            let preparation = match handed_over_by {
-                                HandedOverBy::SilentPeer(_) => HURRIED_PREPARATION,
-                                HandedOverBy::Peer(_) | HandedOverBy::ThisNode | HandedOverBy::Nobody => {
-                                    PREPARATION
-                                }
-                            };
                             let until = self.active_until(out.now);
-                            self.handle.take_over(predecessor, handed_over_by, out.now + preparation, until);
+                            self.handle.take_over(predecessor, handed_over_by, out.now + PREPARATION, until);
                         }
                         State::Initialize | State::Backup => self.handle.end_active(),
                     }

@@ -121,12 +121,6 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }
-        if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper)
-            && !moves.new_vips().is_empty()
-            && guard_keeper.forget_closed(moves.new_vips())
-        {
-            moves.closed_forgotten();
-        }
         let now = clock::now();
         let prepared = requests.iter().filter(|request| request.serves);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
@@ -171,6 +165,10 @@ impl<'a> Holder<'a> {
             guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
         }
         if let Some(moves) = &mut self.moves {
+            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(moves.new_vips());
+            if !moves.new_vips().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
+                moves.closed_forgotten();
+            }
             moves.release();
             let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
             if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {

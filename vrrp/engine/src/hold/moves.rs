@@ -124,7 +124,8 @@ impl Moves {
         &self.over
     }
 
-    /// VIPs that came here: closed connections to them are to be forgotten, before anything is heard of others.
+    /// VIPs that came here: closed connections to them are to be forgotten. Until then a packet of another from the same port is
+    /// dropped, and comes again.
     pub(super) fn new_vips(&self) -> &BTreeSet<IpAddr> {
         &self.new
     }
