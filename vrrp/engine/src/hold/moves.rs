@@ -143,18 +143,22 @@ impl Moves {
     /// Removes the routing that the guard needs no longer.
     pub(super) fn release(&mut self) {
         let wanted: BTreeSet<(Family, u32)> = self.plan.hops().map(key_of).collect();
-        let over: Vec<_> = self.told.keys().filter(|key| !wanted.contains(key)).copied().collect();
-        if over.is_empty() {
-            return;
+        if let Err(error) = self.release_but(&wanted) {
+            tracing::warn!(%error, "cannot remove routing rules; trying again");
         }
+    }
+
+    /// Removes all routing but for these marks.
+    fn release_but(&mut self, wanted: &BTreeSet<(Family, u32)>) -> Result<(), NetlinkError> {
         let owner = self.owner;
-        let orders: Vec<_> =
-            over.iter().flat_map(|(family, number)| owner.release(*family, *number)).collect();
-        match self.with_route(|route| route.batch(orders)) {
+        let over = self.told.keys().filter(|key| !wanted.contains(key));
+        let orders: Vec<_> = over.flat_map(|(family, number)| owner.release(*family, *number)).collect();
+        if !orders.is_empty() {
             // What is refused is gone already.
-            Ok(_) => self.told.retain(|key, _| wanted.contains(key)),
-            Err(error) => tracing::warn!(%error, "cannot remove routing rules; trying again"),
+            self.with_route(|route| route.batch(orders))?;
+            self.told.retain(|key, _| wanted.contains(key));
         }
+        Ok(())
     }
 
     /// Nothing is forwarded any more: [`Self::over`] has all that was.
@@ -164,11 +168,7 @@ impl Moves {
 
     /// Removes all rules.
     pub(super) fn end(&mut self) {
-        let orders: Vec<_> =
-            self.told.keys().flat_map(|(family, number)| self.owner.release(*family, *number)).collect();
-        if !orders.is_empty()
-            && let Err(error) = self.with_route(|route| route.batch(orders))
-        {
+        if let Err(error) = self.release_but(&BTreeSet::new()) {
             tracing::warn!(%error, "routing rules for addresses that were handed over stay; a later start removes them");
         }
     }
