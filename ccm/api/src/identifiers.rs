@@ -67,6 +67,13 @@ identifiers! {
     CONDITION_ADDRESS_CONFLICT = "AddressConflict";
 }
 
+identifiers! {
+    /// Conditions of an [`Announcement`](crate::Announcement).
+    ANNOUNCEMENT_CONDITIONS:
+    /// `True` while it applies to each virtual IP that it selects; with a reason of [`applied`].
+    CONDITION_APPLIED = "Applied";
+}
+
 /// Reasons of a Service's [`CONDITION_ADDRESS_ALLOCATED`].
 ///
 /// `True`: its status shows one address or more, and each is announced as far as the controller knows; it may want more.
@@ -126,13 +133,34 @@ pub mod announced {
         UNPLACED:
         /// No node has a subnet that holds the address.
         NO_SEGMENT = "NoSegment";
-        /// No node has the interface that its pool names.
+        /// No node that its Announcement selects has an interface that it names.
         NO_INTERFACE = "NoInterface";
         /// Where the nodes have the address they have it without a subnet.
         NO_SUBNET = "NoSubnet";
         /// The nodes cannot send IPv6 adverts there.
         NO_LINK_LOCAL_ADDRESS = "NoLinkLocalAddress";
         /// The segment has no VRID left.
+        NO_VRID = "NoVRID";
+    }
+}
+
+/// Reasons of an Announcement's [`CONDITION_APPLIED`].
+pub mod applied {
+    /// `True`: to each virtual IP that it selects.
+    pub const ALL: &str = "AppliesToAll";
+    /// `True`: it selects no virtual IP yet.
+    pub const NOTHING_SELECTED: &str = "NothingSelected";
+
+    identifiers! {
+        /// Those of `False`.
+        FAULTS:
+        /// A selector cannot be read.
+        INVALID_SELECTOR = "InvalidSelector";
+        /// A virtual IP that it selects is announced as another Announcement says, which comes first.
+        OVERRULED = "Overruled";
+        /// It selects no node that has an agent, or no interface of one.
+        NO_NODE = "NoNode";
+        /// Virtual IPs are still announced as it was before, because there is no VRID for what it wants.
         NO_VRID = "NoVRID";
     }
 }
@@ -186,7 +214,7 @@ pub mod pool_announceable {
         PARTLY = "PartlyAnnounceable";
         /// None: no node has a subnet that holds one.
         NO_SEGMENT = "NoSegment";
-        /// None: no node has the interface that the pool names.
+        /// None: no node that its Announcement selects has an interface that it names.
         NO_INTERFACE = "NoInterface";
     }
 }

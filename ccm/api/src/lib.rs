@@ -3,12 +3,14 @@
 //! | kind | who writes | what it says |
 //! |---|---|---|
 //! | [`VirtualIPPool`] | the admin (status: controller) | addresses to give to Services |
+//! | [`Announcement`] | the admin (status: controller) | which nodes announce which virtual IPs, and how |
 //! | [`VirtualIP`] | controller (status: agents) | one per address; creating it *is* the claim |
 //! | [`VirtualRouter`] | controller (status: the Active agent) | VRID, segment, ranked nodes |
 //! | [`NodeNetwork`] | each agent, for its node | interfaces, foreign VRRP routers heard |
 //!
 //! The YAML under `manifests/crds` is generated from these types by `make crds`.
 
+mod announcement;
 mod identifiers;
 mod node_network;
 mod validation;
@@ -16,6 +18,10 @@ mod virtual_ip;
 mod virtual_ip_pool;
 mod virtual_router;
 
+pub use announcement::{
+    Announcement, AnnouncementSpec, AnnouncementStatus, Authentication, DEFAULT_ADVERTISEMENT_INTERVAL_MS,
+    DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange, VrrpSettings,
+};
 pub use identifiers::*;
 pub use node_network::{DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
 pub use virtual_ip::{
@@ -30,12 +36,15 @@ pub use virtual_router::{
     ExternalTrafficPolicy, RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus,
 };
 
-/// Default time between two VRRP adverts of a virtual router, in milliseconds.
-pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
-
 /// Every custom resource definition of the group, in a fixed order.
 pub fn all_crds()
 -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt as _;
-    vec![VirtualIPPool::crd(), VirtualIP::crd(), VirtualRouter::crd(), NodeNetwork::crd()]
+    vec![
+        VirtualIPPool::crd(),
+        Announcement::crd(),
+        VirtualIP::crd(),
+        VirtualRouter::crd(),
+        NodeNetwork::crd(),
+    ]
 }

@@ -3,11 +3,16 @@
 //!
 //! Lists and strings are bounded, or the API server's cost estimate for the rules would not end (limit: 10⁷ per rule).
 
+mod announcements;
 mod ranges;
 mod selectors;
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
+pub(crate) use announcements::{
+    excluded_interface_patterns, interface_patterns, key_id, node_preferences, object_names,
+    preempt_delay_seconds, vrid_range,
+};
 pub(crate) use ranges::{address_ranges, excluded_ranges};
 pub(crate) use selectors::selectors;
 

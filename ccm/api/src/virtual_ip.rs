@@ -32,6 +32,7 @@ use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED, ExternalTrafficPolicy};
     printcolumn = r#"{"name": "Announced", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Announced\")].status"}"#,
     printcolumn = r#"{"name": "Node", "type": "string", "jsonPath": ".status.activeNode"}"#,
     printcolumn = r#"{"name": "Quarantine", "type": "string", "jsonPath": ".spec.quarantine.reason"}"#,
+    printcolumn = r#"{"name": "Announcement", "type": "string", "jsonPath": ".spec.announcement", "priority": 1}"#,
     printcolumn = r#"{"name": "Owners", "type": "string", "jsonPath": ".spec.owners", "description": "All Services that share the address", "priority": 1}"#,
     printcolumn = r#"{"name": "Until", "type": "string", "jsonPath": ".spec.quarantine.until", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
@@ -55,6 +56,10 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub virtual_router: Option<String>,
+    /// Name of the `Announcement` that says how it is announced; absent: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub announcement: Option<String>,
     /// Ports of the address that not everybody may send to; to all others everybody may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]

@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{Authentication, Transport};
+
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     printcolumn = r#"{"name": "VRID", "type": "integer", "jsonPath": ".spec.vrid"}"#,
     printcolumn = r#"{"name": "Segment", "type": "string", "jsonPath": ".spec.segment"}"#,
+    printcolumn = r#"{"name": "Announcement", "type": "string", "jsonPath": ".spec.announcement", "priority": 1}"#,
     printcolumn = r#"{"name": "Interval", "type": "integer", "jsonPath": ".spec.advertisementIntervalMilliseconds", "description": "Milliseconds between two adverts", "priority": 1}"#,
     printcolumn = r#"{"name": "Active", "type": "string", "jsonPath": ".status.activeNode"}"#,
     printcolumn = r#"{"name": "Since", "type": "date", "jsonPath": ".status.activeSince"}"#,
@@ -46,6 +49,25 @@ pub struct VirtualRouterSpec {
     /// one.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,
+    /// Name of the `Announcement` that says how its virtual IPs are announced; absent: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub announcement: Option<String>,
+    /// How long a node that is preferred leaves another one in place that is Active already, in seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
+    pub preempt_delay_seconds: u32,
+    /// How adverts reach the other nodes.
+    #[serde(default, skip_serializing_if = "Transport::is_multicast")]
+    pub transport: Transport,
+    /// How adverts are signed; absent: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// `Service.spec.externalTrafficPolicy`: which endpoints a node sends the traffic to that it gets for an address.

@@ -1,20 +1,22 @@
 //! Lists of label selectors.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Up to 32 label selectors as Kubernetes writes them, of which one that matches is enough. Bounded, and with the rules
 /// that Kubernetes checks where it uses selectors itself: a custom resource has to bring its own.
 pub(crate) fn selectors(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 32, "items": selector() })
+}
+
+/// One label selector.
+pub(super) fn selector() -> Value {
     let label = json!({ "type": "string", "maxLength": 63, "x-kubernetes-validations": [{
         "rule": "self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",
         "messageExpression": "'\"' + self + '\" cannot be the value of a label: it has letters, digits, \"-\", \"_\" and \
             \".\" only, and begins and ends with a letter or digit'",
     }] });
-    json_schema!({
-        "type": "array",
-        "maxItems": 32,
-        "items": {
+    json!({
             "type": "object",
             "x-kubernetes-map-type": "atomic",
             "properties": {
@@ -66,7 +68,6 @@ pub(crate) fn selectors(_: &mut SchemaGenerator) -> Schema {
                     },
                 },
             },
-        },
     })
 }
 

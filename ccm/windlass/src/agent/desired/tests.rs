@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
-    ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec,
+    ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, Transport, VirtualIPSpec,
     VirtualRouterSpec, virtual_ip_name,
 };
 
@@ -23,6 +23,10 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             advertisement_interval_milliseconds: 100,
             nodes: nodes.iter().map(ranked).collect(),
             external_traffic_policy: ExternalTrafficPolicy::Cluster,
+            announcement: None,
+            preempt_delay_seconds: 0,
+            transport: Transport::default(),
+            authentication: None,
         },
     ))
 }
@@ -36,6 +40,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
         pool: "lan".to_owned(),
         owners: vec![owner],
         virtual_router: router.map(str::to_owned),
+        announcement: None,
         sources: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),

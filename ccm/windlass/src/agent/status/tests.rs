@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use windlass_api::{
-    ExternalTrafficPolicy, Quarantine, QuarantineReason, ServiceRef, VirtualIPSpec, VirtualIPStatus,
-    VirtualRouterSpec, VirtualRouterStatus,
+    ExternalTrafficPolicy, Quarantine, QuarantineReason, ServiceRef, Transport, VirtualIPSpec,
+    VirtualIPStatus, VirtualRouterSpec, VirtualRouterStatus,
 };
 
 use super::super::activity::CONFIRM_AFTER;
@@ -48,6 +48,10 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         advertisement_interval_milliseconds: 100,
         nodes: vec![],
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
+        announcement: None,
+        preempt_delay_seconds: 0,
+        transport: Transport::default(),
+        authentication: None,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());
@@ -76,6 +80,7 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
         pool: "lan".into(),
         owners: vec![ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() }],
         virtual_router: Some("a".into()),
+        announcement: None,
         sources: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),

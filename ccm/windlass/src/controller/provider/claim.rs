@@ -153,6 +153,7 @@ fn new_claim(holder: &ServiceRef, planned: &PlannedAddress) -> VirtualIPSpec {
         former_pools: Vec::new(),
         owners: vec![holder.clone()],
         virtual_router: None,
+        announcement: None,
         sources: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),

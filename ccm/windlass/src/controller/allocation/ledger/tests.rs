@@ -25,6 +25,7 @@ fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
         owners: owners.iter().map(|name| owner(name)).collect(),
         former_pools: Vec::new(),
         virtual_router: None,
+        announcement: None,
         sources: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),

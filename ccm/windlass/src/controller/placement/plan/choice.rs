@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use windlass_api::{VirtualIP, VirtualRouterSpec};
+use windlass_api::{Transport, VirtualIP, VirtualRouterSpec};
 
 use super::ranking::{self, Preferences};
 use super::router_draft::{FeasibleRouters, RouterDraft, router_name};
@@ -152,6 +152,10 @@ impl<'a> Planner<'a> {
             advertisement_interval_milliseconds: pool.interval_ms,
             nodes: ranking::new(vrid, &feasible.candidates, &others, siblings, *preferences),
             external_traffic_policy: feasible.policy,
+            announcement: None,
+            preempt_delay_seconds: 0,
+            transport: Transport::default(),
+            authentication: None,
         };
         let name = router_name(feasible.segment, vrid);
         let interface = pool.interface.clone();

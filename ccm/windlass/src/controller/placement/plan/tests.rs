@@ -107,6 +107,7 @@ impl Cluster {
             owners: services.iter().map(owner).collect(),
             former_pools: Vec::new(),
             virtual_router: None,
+            announcement: None,
             sources: Vec::new(),
             external_traffic_policy: ExternalTrafficPolicy::Cluster,
             health_check_node_ports: Vec::new(),

@@ -29,6 +29,7 @@ fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
         pool: "p".into(),
         owners: vec![holder(owner)],
         virtual_router: router.map(str::to_owned),
+        announcement: None,
         sources: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),

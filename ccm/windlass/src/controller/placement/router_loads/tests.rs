@@ -16,6 +16,7 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
         pool: "p".into(),
         owners: Vec::new(),
         virtual_router: router.map(str::to_owned),
+        announcement: None,
         sources: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),

@@ -223,6 +223,7 @@ impl Cluster {
             owners: vec![holder.clone()],
             former_pools: Vec::new(),
             virtual_router: None,
+            announcement: None,
             sources: Vec::new(),
             external_traffic_policy: ExternalTrafficPolicy::Cluster,
             health_check_node_ports: Vec::new(),

@@ -1,0 +1,212 @@
+//! `Announcement`: which nodes announce which virtual IPs, and how. None is needed: without any, each interface with a subnet
+//! that holds an address announces it, as an Announcement with every field left out would have it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Interfaces that an Announcement excludes unless it says otherwise: bridges of containers and virtual machines, whose
+/// subnets are the same on every node and none of the LAN.
+pub const DEFAULT_EXCLUDED_INTERFACES: &[&str] = &["docker*", "podman*", "virbr*"];
+
+/// Default time between two VRRP adverts of a virtual router, in milliseconds.
+pub const DEFAULT_ADVERTISEMENT_INTERVAL_MS: u32 = 100;
+
+/// Which virtual IPs are announced from where, and how. Of several that select a virtual IP one applies: that with the lowest
+/// `priority`, of equal ones the oldest.
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "windlass.dev",
+    version = "v1alpha1",
+    kind = "Announcement",
+    plural = "announcements",
+    singular = "announcement",
+    category = "windlass",
+    status = "AnnouncementStatus",
+    derive = "PartialEq",
+    printcolumn = r#"{"name": "Priority", "type": "integer", "jsonPath": ".spec.priority", "priority": 1}"#,
+    printcolumn = r#"{"name": "VirtualIPs", "type": "integer", "jsonPath": ".status.virtualIPs"}"#,
+    printcolumn = r#"{"name": "Applied", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Applied\")].status"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Applied\")].reason"}"#,
+    printcolumn = r#"{"name": "Interfaces", "type": "string", "jsonPath": ".spec.interfaces", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct AnnouncementSpec {
+    /// Of several that select a virtual IP, the one with the lowest number applies; of equal ones, the oldest. Default: 100.
+    #[serde(default = "default_priority")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub priority: i32,
+    /// Names of the `VirtualIPPool`s whose addresses it is for. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::object_names")]
+    pub pools: Vec<String>,
+    /// Namespaces whose Services it is for, besides those that `namespaceSelectors` select. With both empty, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::namespaces")]
+    pub namespaces: Vec<String>,
+    /// Namespaces whose Services it is for, by label: one selector that matches is enough. Default: those that `namespaces`
+    /// names, or all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::selectors")]
+    pub namespace_selectors: Vec<LabelSelector>,
+    /// Services that it is for, by label: one selector that matches is enough; with none, all. An address that several Services
+    /// share is announced as that of the one that had it first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::selectors")]
+    pub service_selectors: Vec<LabelSelector>,
+    /// Nodes that announce, by label: one selector that matches is enough; with none, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::selectors")]
+    pub node_selectors: Vec<LabelSelector>,
+    /// Nodes that are preferred: the weights of all that match a node are added up, and of the nodes that are well those with
+    /// the most announce. Default: all alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::node_preferences")]
+    pub preferred_nodes: Vec<PreferredNodes>,
+    /// Interfaces that announce, as `eth0` or `bond*`. On these, a subnet that does not hold the address will do as well.
+    /// Default: those whose subnet holds the address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::interface_patterns")]
+    pub interfaces: Vec<String>,
+    /// Interfaces that do not announce, as `docker*`; what `interfaces` names without `*` does all the same. Default: the
+    /// bridges of containers and virtual machines.
+    #[serde(default = "default_excluded_interfaces")]
+    #[schemars(schema_with = "crate::validation::excluded_interface_patterns")]
+    pub exclude_interfaces: Vec<String>,
+    /// How the nodes elect the one that announces.
+    #[serde(default)]
+    pub vrrp: VrrpSettings,
+}
+
+impl Default for AnnouncementSpec {
+    /// With every field left out.
+    fn default() -> Self {
+        Self {
+            priority: default_priority(),
+            pools: Vec::new(),
+            namespaces: Vec::new(),
+            namespace_selectors: Vec::new(),
+            service_selectors: Vec::new(),
+            node_selectors: Vec::new(),
+            preferred_nodes: Vec::new(),
+            interfaces: Vec::new(),
+            exclude_interfaces: default_excluded_interfaces(),
+            vrrp: VrrpSettings::default(),
+        }
+    }
+}
+
+/// Nodes that are preferred to others, and how much.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PreferredNodes {
+    /// 1 to 100.
+    pub weight: i32,
+    /// Labels of the nodes.
+    pub selector: LabelSelector,
+}
+
+/// How virtual routers speak VRRP.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct VrrpSettings {
+    /// Time between two adverts, in milliseconds, a multiple of 10: failover takes up to 3 times as long plus the skew.
+    /// Default: 100.
+    #[serde(default = "default_interval")]
+    #[schemars(schema_with = "crate::validation::advertisement_interval")]
+    pub advertisement_interval_milliseconds: u32,
+    /// How long a node that is preferred leaves another one in place that announces already, in seconds. A node that falls
+    /// silent is replaced without this delay. Default: 0.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::validation::preempt_delay_seconds")]
+    pub preempt_delay_seconds: u32,
+    /// How adverts reach the other nodes. Default: Multicast.
+    #[serde(default)]
+    pub transport: Transport,
+    /// Signs adverts, and takes signed ones only. Default: neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
+    /// VRIDs that may be used. Default: 1 to 255.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::validation::vrid_range")]
+    pub vrid_range: Option<VridRange>,
+}
+
+impl Default for VrrpSettings {
+    /// With every field left out.
+    fn default() -> Self {
+        Self {
+            advertisement_interval_milliseconds: default_interval(),
+            preempt_delay_seconds: 0,
+            transport: Transport::default(),
+            authentication: None,
+            vrid_range: None,
+        }
+    }
+}
+
+/// How adverts reach the other nodes.
+#[derive(
+    JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
+pub enum Transport {
+    /// To the group of VRRP (RFC 9568 §5.1.1.2, §5.1.2.2).
+    #[default]
+    Multicast,
+    /// To each node by itself, for LANs that do not carry multicast between them.
+    Unicast,
+}
+
+impl Transport {
+    /// Whether it is the default.
+    pub const fn is_multicast(&self) -> bool {
+        matches!(self, Self::Multicast)
+    }
+}
+
+/// How adverts are signed (`docs/auth.md`).
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct Authentication {
+    /// The key that signs, 1 to 255: an entry of the Secret `windlass-vrrp-keys` with this number as its name. Adverts signed by
+    /// any other entry of it are taken, too, so that keys can be changed one node at a time.
+    #[schemars(schema_with = "crate::validation::key_id")]
+    pub key_id: u8,
+}
+
+/// VRIDs, from the first to the last.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct VridRange {
+    /// 1 to 255.
+    pub first: u8,
+    /// No less than the first.
+    pub last: u8,
+}
+
+/// What becomes of it.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct AnnouncementStatus {
+    /// Virtual IPs that are announced by it.
+    #[serde(default, rename = "virtualIPs")]
+    pub virtual_ips: i64,
+    /// `Applied`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+fn default_priority() -> i32 {
+    100
+}
+
+fn default_interval() -> u32 {
+    DEFAULT_ADVERTISEMENT_INTERVAL_MS
+}
+
+fn default_excluded_interfaces() -> Vec<String> {
+    DEFAULT_EXCLUDED_INTERFACES.iter().map(|&pattern| pattern.to_owned()).collect()
+}

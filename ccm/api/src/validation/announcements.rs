@@ -1,0 +1,110 @@
+//! Fields of Announcements.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::selectors::selector;
+use crate::DEFAULT_EXCLUDED_INTERFACES;
+
+/// Names of objects, as DNS subdomains.
+pub(crate) fn object_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 253,
+            "x-kubernetes-validations": [{
+                "rule": "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+                "messageExpression": "'\"' + self + '\" cannot be the name of a pool: it has lower-case letters, digits, \
+                    \"-\" and \".\" only, and begins and ends with a letter or digit'",
+            }],
+        },
+    })
+}
+
+/// Names of interfaces, with `*` for any characters.
+pub(crate) fn interface_patterns(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "atomic",
+        "items": interface_pattern(),
+    })
+}
+
+/// The same, with the default that is shown.
+pub(crate) fn excluded_interface_patterns(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "atomic",
+        "default": DEFAULT_EXCLUDED_INTERFACES,
+        "items": interface_pattern(),
+    })
+}
+
+/// Linux: IFNAMSIZ is 16 with the closing zero; no `/`, no blank, not `.` or `..`.
+fn interface_pattern() -> Value {
+    json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 15,
+        "x-kubernetes-validations": [{
+            "rule": "self.matches('^[^/\\\\s]+$') && self != '.' && self != '..'",
+            "messageExpression": "'interface \"' + self + '\" cannot exist: an interface name has no blank and no \"/\" in \
+                it, and is neither \".\" nor \"..\"; * stands for any characters'",
+        }],
+    })
+}
+
+/// Selectors of nodes, each with a weight.
+pub(crate) fn node_preferences(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "required": ["weight", "selector"],
+            "properties": {
+                "weight": {
+                    "description": "1 to 100.",
+                    "type": "integer",
+                    "format": "int32",
+                    "minimum": 1,
+                    "maximum": 100,
+                },
+                "selector": selector(),
+            },
+        },
+    })
+}
+
+/// Seconds that a preferred node waits: up to an hour.
+pub(crate) fn preempt_delay_seconds(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 3600, "default": 0 })
+}
+
+/// Number of a key.
+pub(crate) fn key_id(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 255 })
+}
+
+/// The first and the last of some VRIDs, or none.
+pub(crate) fn vrid_range(_: &mut SchemaGenerator) -> Schema {
+    let vrid = json!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 255 });
+    json_schema!({
+        "type": "object",
+        "nullable": true,
+        "required": ["first", "last"],
+        "properties": { "first": vrid.clone(), "last": vrid },
+        "x-kubernetes-validations": [{
+            "rule": "self.first <= self.last",
+            "messageExpression": "'the range of VRIDs from ' + string(self.first) + ' to ' + string(self.last) + ' has none \
+                in it: write the lower number first'",
+        }],
+    })
+}
