@@ -114,7 +114,6 @@ fn spec(
         namespaces: allocation.namespaces,
         namespace_selectors: allocation.namespace_selectors,
         service_selectors: allocation.service_selectors,
-        interface: interface(pool, advertisements, conversion),
         ..VirtualIPPoolSpec::default()
     };
     let (spec, default) = (json!(spec), json!(VirtualIPPoolSpec::default()));

@@ -1,23 +1,45 @@
-//! Leaving VRIDs to strangers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
-//! address cannot tell them apart.
+//! Virtual routers that take the place of others: they have the same nodes with the same priorities under another VRID, so that the
+//! node that has the VIPs goes on with them.
 //!
-//! The new router has the nodes of the old one with their priorities, so that the node that has the VIPs goes on with them.
+//! - VRIDs are left to strangers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
+//!   address cannot tell them apart.
+//! - An Announcement may want what a router cannot change to while it runs.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
-use windlass_api::VirtualRouterSpec;
+use windlass_api::VirtualRouter;
 
 use super::router_draft::{RouterDraft, router_name, used_vrids};
-use super::{Planner, ranking};
+use super::{PlanInput, Planner, ranking};
+use crate::controller::placement::announcements::ParsedAnnouncement;
 
-impl Planner<'_> {
-    /// Puts another router in the place of each whose VRID a stranger uses, as far as there are VRIDs.
-    pub(super) fn renumber(&mut self) {
+/// Which Announcement a router is of: that of most of its VIPs, of several with as many the one that it is of already.
+pub(super) fn adopted<'a>(input: &'a PlanInput) -> impl Fn(&VirtualRouter) -> &'a ParsedAnnouncement {
+    let mut counts: HashMap<&str, BTreeMap<Option<&str>, usize>> = HashMap::new();
+    if !input.announcements.is_empty() {
+        for vip in input.wanted_vips() {
+            if let Some(router) = &vip.spec.virtual_router {
+                let name = input.announcement(vip).name.as_deref();
+                *counts.entry(router).or_default().entry(name).or_default() += 1;
+            }
+        }
+    }
+    move |router| {
+        let own = router.spec.announcement.as_deref();
+        let wanted = router.metadata.name.as_deref().and_then(|name| counts.get(name)).into_iter().flatten();
+        let most = wanted.max_by_key(|(name, count)| (**count, **name == own));
+        input.announcements.get_or_none(most.map_or(own, |(name, _)| *name))
+    }
+}
+
+impl<'a> Planner<'a> {
+    /// Puts another router in the place of each whose VRID a stranger uses, or that is not as its Announcement says, as far as there
+    /// are VRIDs.
+    pub(super) fn replace_routers(&mut self) {
         let heard = self.heard_by_node();
-        if heard.is_empty() {
+        if heard.is_empty() && self.routers.values().all(RouterDraft::is_as_announced) {
             return;
         }
         let is_taken = |draft: &RouterDraft<'_>| {
@@ -27,13 +49,15 @@ impl Planner<'_> {
                 heard.get(node).is_some_and(|heard| heard.contains(&(interface, is_ipv4, draft.spec.vrid)))
             })
         };
-        let taken: Vec<String> =
-            self.routers.iter().filter(|(_, draft)| is_taken(draft)).map(|(name, _)| name.clone()).collect();
-        self.mark_replaced(&taken, true);
-        for old in taken {
+        let is_to_go = |draft: &RouterDraft<'_>| !draft.is_as_announced() || is_taken(draft);
+        let to_go: Vec<String> =
+            self.routers.iter().filter(|(_, draft)| is_to_go(draft)).map(|(name, _)| name.clone()).collect();
+        self.mark_replaced(&to_go, true);
+        for old in to_go {
+            let Some(announcement) = self.routers.get(&old).map(|draft| draft.announcement) else { continue };
             match self.twin(&old).or_else(|| self.make_successor(&old)) {
-                Some(new) => drop(self.successors.insert(old, new)),
-                // Its nodes ignore the stranger: it works as it is.
+                Some(new) => drop(self.successors.insert((old, announcement.name.as_deref()), new)),
+                // It works as it is: its nodes ignore the stranger.
                 None => self.mark_replaced(&[old], false),
             }
         }
@@ -62,29 +86,29 @@ impl Planner<'_> {
     /// The links of a router, each as a node and its interface: of the nodes that it has, and of those that it may get.
     fn links<'b>(&'b self, draft: &'b RouterDraft<'_>, segment: IpNet) -> BTreeSet<(&'b str, &'b str)> {
         let nodes = draft.spec.nodes.iter().map(|node| (node.name.as_str(), node.interface.as_str()));
-        let candidates = self.topology.segments.candidates(segment, None).into_iter();
+        let candidates = self.topology.segments(draft.announcement).candidates(segment).into_iter();
         nodes.chain(candidates.map(|one| (one.node.as_str(), one.interface.as_str()))).collect()
     }
 
     /// A router like this one, as it was made before if not all VIPs have gone to it yet. With `Local` each VIP has its own.
     fn twin(&self, old: &str) -> Option<String> {
-        let of = &self.routers.get(old)?.spec;
-        let is_twin = |one: &VirtualRouterSpec| VirtualRouterSpec { vrid: of.vrid, ..one.clone() } == **of;
-        let mut twins = self.routers.iter().filter(|(_, draft)| !draft.is_replaced && is_twin(&draft.spec));
-        twins.next().map(|(name, _)| name.clone()).filter(|_| of.external_traffic_policy.is_cluster())
+        let of = self.routers.get(old).filter(|of| of.policy().is_cluster())?;
+        let is_twin = |one: &RouterDraft<'_>| of.successor(one.spec.vrid, of.announcement).spec == one.spec;
+        let mut twins = self.routers.iter().filter(|(_, draft)| !draft.is_replaced && is_twin(draft));
+        twins.next().map(|(name, _)| name.clone())
     }
 
     /// Makes one with a VRID that is free on the links of this one.
     fn make_successor(&mut self, old: &str) -> Option<String> {
         let draft = self.routers.get(old)?;
-        let (spec, segment) = (VirtualRouterSpec::clone(&draft.spec), draft.segment?);
+        let segment = draft.segment?;
         let links = self.links(draft, segment);
         let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
         let used = used_vrids(segment, is_link, &self.routers, &self.topology.networks);
-        let free = (1..=u8::MAX).filter(|vrid| !used.contains(vrid));
+        let free = draft.announcement.vrrp.vrids.clone().filter(|vrid| !used.contains(vrid));
         let vrid = free.min_by_key(|vrid| ranking::weight(*vrid, &self.input.cluster))?;
         let name = router_name(segment, vrid);
-        let new = RouterDraft::new(Cow::Owned(VirtualRouterSpec { vrid, ..spec }));
+        let new = draft.successor(vrid, draft.announcement);
         self.routers.insert(name.clone(), new);
         Some(name)
     }
