@@ -1,5 +1,5 @@
-//! `windlass convert`: pools of other load balancers as pools of Windlass. Text in, text out; nothing is asked of a
-//! cluster.
+//! `windlass convert`: pools of other load balancers as pools of Windlass, and how they were announced as Announcements.
+//! Text in, text out; nothing is asked of a cluster.
 //!
 //! | file | concept |
 //! |---|---|
@@ -7,10 +7,12 @@
 //! | `fields` | reading a field of an object, or saying why it cannot be read |
 //! | `metallb` | MetalLB's objects |
 //! | `addresses` | ranges of addresses as a `VirtualIPPool` takes them |
-//! | `selectors` | label selectors as a `VirtualIPPool` takes them |
-//! | `pools` | MetalLB's pools, and how they were announced, as `VirtualIPPool`s |
+//! | `selectors` | label selectors as `VirtualIPPool`s and Announcements take them |
+//! | `pools` | MetalLB's pools as `VirtualIPPool`s |
+//! | `announcements` | how they were announced, as `Announcement`s |
 
 mod addresses;
+mod announcements;
 mod fields;
 mod input;
 mod metallb;
@@ -27,9 +29,9 @@ mod tests;
 /// The result of a conversion.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conversion {
-    /// The pools, as YAML documents.
+    /// The pools and Announcements, as YAML documents.
     pub(crate) yaml: String,
-    /// How many there are.
+    /// How many pools there are.
     pub(crate) pools: usize,
     /// What is different from before, with object, field and remedy.
     pub(crate) warnings: Vec<String>,

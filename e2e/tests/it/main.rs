@@ -1,6 +1,7 @@
 //! What the lab promises, and what Windlass does in it.
 
 mod addresses;
+mod announcement_rules;
 mod api_faults;
 mod black_box;
 mod chaos;

@@ -16,7 +16,7 @@ use kube::{
 };
 use nix::sys::signal::Signal;
 use serde_json::json;
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, VirtualIPPool};
+use windlass_api::{Announcement, CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, VirtualIPPool};
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 
 use crate::setup::LIMIT;
@@ -31,7 +31,7 @@ spec:
 ---
 apiVersion: metallb.io/v1beta1
 kind: IPAddressPool
-metadata: {name: every-field, namespace: metallb-system}
+metadata: {name: every-field, namespace: metallb-system, labels: {lan: far}}
 spec:
   addresses: [198.51.100.77/24, 198.51.100.10/32, 203.0.113.16/28, "2001:db8:1::/64", "2001:db8:2::1-2001:db8:2::9"]
   autoAssign: false
@@ -45,7 +45,18 @@ spec:
 apiVersion: metallb.io/v1beta1
 kind: L2Advertisement
 metadata: {name: on-one-interface, namespace: metallb-system}
-spec: {ipAddressPools: [every-field], interfaces: [eth0]}
+spec:
+  ipAddressPoolSelectors: [{matchLabels: {lan: far}}]
+  interfaces: [eth0]
+  nodeSelectors: [{matchExpressions: [{key: example.com/rack, operator: In, values: [r1, r2]}]}]
+---
+apiVersion: metallb.io/v1beta1
+kind: L2Advertisement
+metadata: {name: for-some, namespace: metallb-system}
+spec:
+  ipAddressPools: [every-field]
+  interfaces: [eth0, eth1]
+  serviceSelectors: [{matchLabels: {example.com/lan: both}}]
 ---
 apiVersion: metallb.io/v1beta1
 kind: L2Advertisement
@@ -101,6 +112,10 @@ fn converted_pools_are_taken_by_the_api_server_and_services_keep_their_addresses
         let names: Vec<String> =
             pools.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
         ensure!(names == ["every-field", "first", "of-0.12"], "pools {names:?}");
+        let announcements: Api<Announcement> = Api::all(lab.client());
+        let names: Vec<String> =
+            announcements.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
+        ensure!(names == ["for-some-on-one-interface", "on-one-interface"], "Announcements {names:?}");
 
         // A Service that MetalLB serves, and that Windlass leaves alone while it serves its class only.
         let services: Api<Service> = Api::default_namespaced(lab.client());

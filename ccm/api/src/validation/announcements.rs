@@ -103,8 +103,8 @@ pub(crate) fn vrid_range(_: &mut SchemaGenerator) -> Schema {
         "properties": { "first": vrid.clone(), "last": vrid },
         "x-kubernetes-validations": [{
             "rule": "self.first <= self.last",
-            "messageExpression": "'the range of VRIDs from ' + string(self.first) + ' to ' + string(self.last) + ' has none \
-                in it: write the lower number first'",
+            // (Which they are cannot be said: the API server reckons with a number of any length when it becomes text.)
+            "message": "a range of VRIDs ends before it begins: write the lower number first",
         }],
     })
 }

@@ -1,5 +1,7 @@
 //! Reading the fields of an object that nobody has validated.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
@@ -50,6 +52,17 @@ pub(super) fn texts(object: &Value, path: &str) -> Result<Vec<String>, FieldErro
         value.as_str().map(str::to_owned).ok_or_else(|| wrong(&format!("{path}[{index}]"), "a text", value))
     };
     list(object, path)?.iter().enumerate().map(item).collect()
+}
+
+/// The labels of an object; none if they are missing.
+pub(super) fn labels(object: &Value, path: &str) -> Result<BTreeMap<String, String>, FieldError> {
+    let Some(value) = at(object, path) else { return Ok(BTreeMap::new()) };
+    let labels = value.as_object().ok_or_else(|| wrong(path, "labels", value))?;
+    let label = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(text) => Ok((name.clone(), text.to_owned())),
+        None => Err(wrong(&format!("{path}.{name}"), "a text", value)),
+    };
+    labels.iter().map(label).collect()
 }
 
 /// A list of label selectors; empty if it is missing.

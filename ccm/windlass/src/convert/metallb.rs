@@ -1,10 +1,12 @@
 //! MetalLB's objects: IPAddressPools and how they are announced, and the ConfigMap of MetalLB 0.12 and older.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 
 use super::fields::{self, FieldError};
-use super::input;
+use super::{input, selectors};
 
 /// A pool as MetalLB has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +14,8 @@ pub(super) struct Pool {
     /// `IPAddressPool metallb-system/first`, for messages.
     pub(super) origin: String,
     pub(super) name: String,
+    /// Labels of the object, which advertisements select it by.
+    pub(super) labels: BTreeMap<String, String>,
     pub(super) addresses: Vec<String>,
     pub(super) auto_assign: bool,
     pub(super) avoid_buggy_ips: bool,
@@ -30,28 +34,40 @@ pub(super) struct Allocation {
 }
 
 /// How pools are announced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Advertisement {
     /// Whether it announces by ARP and NDP.
     pub(super) layer2: bool,
     pub(super) origin: String,
+    pub(super) name: String,
     /// The pools it names; with none, and no selectors either, all.
     pub(super) pools: Vec<String>,
-    /// Whether it selects pools by label.
-    pub(super) selects: bool,
+    /// Selectors of further pools, by label.
+    pub(super) pool_selectors: Vec<LabelSelector>,
+    /// The only nodes that announce; with none, all.
+    pub(super) node_selectors: Vec<LabelSelector>,
+    /// The only Services that are announced; with none, all.
+    pub(super) service_selectors: Vec<LabelSelector>,
     /// The only interfaces that announce; with none, all.
     pub(super) interfaces: Vec<String>,
 }
 
 impl Advertisement {
-    /// Whether it announces the pool; by label selectors: perhaps.
-    pub(super) fn may_announce(&self, pool: &str) -> bool {
-        self.selects || self.names(pool)
+    /// Whether it announces the pool.
+    pub(super) fn announces(&self, pool: &Pool) -> bool {
+        self.is_for_all_pools()
+            || self.pools.contains(&pool.name)
+            || self.pool_selectors.iter().any(|selector| selectors::matches(selector, &pool.labels))
     }
 
-    /// Whether it announces the pool for sure.
-    pub(super) fn names(&self, pool: &str) -> bool {
-        !self.selects && self.pools.is_empty() || self.pools.iter().any(|name| name == pool)
+    /// Whether it says nothing of pools.
+    pub(super) const fn is_for_all_pools(&self) -> bool {
+        self.pools.is_empty() && self.pool_selectors.is_empty()
+    }
+
+    /// Whether every node announces, on every interface.
+    pub(super) const fn is_open(&self) -> bool {
+        self.node_selectors.is_empty() && self.interfaces.is_empty()
     }
 }
 
@@ -122,6 +138,7 @@ impl MetalLbObjects {
         self.pools.push(Pool {
             origin: origin.to_owned(),
             name,
+            labels: fields::labels(object, "metadata.labels")?,
             addresses: fields::texts(object, "spec.addresses")?,
             auto_assign: fields::boolean(object, "spec.autoAssign", true)?,
             avoid_buggy_ips: fields::boolean(object, "spec.avoidBuggyIPs", false)?,
@@ -131,38 +148,27 @@ impl MetalLbObjects {
     }
 
     fn advertisement(&mut self, object: &Value, origin: &str, layer2: bool) -> Result<(), FieldError> {
-        let advertisement = Advertisement {
+        // A selector without conditions selects all, and so does an empty list.
+        let selectors = |field: &str| -> Result<_, FieldError> {
+            let all = fields::label_selectors(object, &format!("spec.{field}"))?;
+            Ok(if all.iter().any(selectors::selects_all) { Vec::new() } else { all })
+        };
+        let mut advertisement = Advertisement {
             layer2,
             origin: origin.to_owned(),
+            name: fields::text(object, "metadata.name")?.unwrap_or_default().to_owned(),
             pools: fields::texts(object, "spec.ipAddressPools")?,
-            selects: !fields::list(object, "spec.ipAddressPoolSelectors")?.is_empty(),
-            interfaces: if layer2 { fields::texts(object, "spec.interfaces")? } else { Vec::new() },
+            pool_selectors: fields::label_selectors(object, "spec.ipAddressPoolSelectors")?,
+            node_selectors: Vec::new(),
+            service_selectors: Vec::new(),
+            interfaces: Vec::new(),
         };
-        if !layer2 {
+        if layer2 {
+            advertisement.node_selectors = selectors("nodeSelectors")?;
+            advertisement.service_selectors = selectors("serviceSelectors")?;
+            advertisement.interfaces = fields::texts(object, "spec.interfaces")?;
+        } else {
             self.warn_of_bgp(origin, "it");
-        }
-        let unsupported = [
-            (
-                "nodeSelectors",
-                "every node whose interface has the address's subnet may announce; keep nodes out with the label \
-                 node.kubernetes.io/exclude-from-external-load-balancers",
-            ),
-            ("preferredNodeSelectors", "Windlass spreads addresses over the nodes by itself"),
-            (
-                "serviceSelectors",
-                "every Service with an address is announced; restrict the pool with serviceSelectors",
-            ),
-        ];
-        for (field, instead) in unsupported {
-            if !fields::list(object, &format!("spec.{field}"))?.is_empty() {
-                self.warnings.push(format!("{origin}: spec.{field} has no equivalent: {instead}"));
-            }
-        }
-        if advertisement.selects && !advertisement.interfaces.is_empty() {
-            self.warnings.push(format!(
-                "{origin}: spec.interfaces goes with spec.ipAddressPoolSelectors, which are not followed: set \
-                 spec.interface of the pools that they select by hand"
-            ));
         }
         self.advertisements.push(advertisement);
         Ok(())
@@ -206,6 +212,7 @@ impl MetalLbObjects {
         let read = Pool {
             origin: origin.to_owned(),
             name: name(pool, "name")?,
+            labels: BTreeMap::new(),
             addresses: fields::texts(pool, "addresses")?,
             auto_assign: fields::boolean(pool, "auto-assign", true)?,
             avoid_buggy_ips: fields::boolean(pool, "avoid-buggy-ips", false)?,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_api::{AvoidReserved, VirtualIPPoolSpec};
 
-use super::Conversion;
 use super::addresses::Range;
 use super::metallb::{Advertisement, Allocation, MetalLbObjects, Pool};
+use super::{Conversion, announcements};
 
 /// The last `spec.priority` there is.
 const LAST: i32 = 1_000_000;
@@ -16,11 +16,12 @@ const MAX_RANGES: usize = 64;
 const MAX_NAMESPACES: usize = 256;
 const MAX_SELECTORS: usize = 32;
 
-/// Converts the pools.
+/// Converts the pools, and how they were announced.
 pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
     let MetalLbObjects { pools, advertisements, warnings, errors } = objects;
     let mut conversion = Conversion { warnings, errors, ..Conversion::default() };
     let mut names = BTreeSet::new();
+    let mut converted = Vec::new();
     let unordered = last_priority(&pools);
     for pool in &pools {
         let name = match object_name(&pool.name) {
@@ -49,23 +50,12 @@ pub(super) fn convert(objects: MetalLbObjects) -> Conversion {
                 pool.origin, pool.name
             ));
         }
-        let object = json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "VirtualIPPool", "metadata": { "name": name }, "spec": spec,
-        });
-        match serde_saphyr::to_string(&object) {
-            Ok(text) => {
-                conversion.yaml.push_str("---\n");
-                conversion.yaml.push_str(&text);
-                if !text.ends_with('\n') {
-                    conversion.yaml.push('\n');
-                }
-                conversion.pools += 1;
-            }
-            Err(error) => {
-                conversion.errors.push(format!("{}: cannot be written as YAML: {error}", pool.origin));
-            }
+        if print("VirtualIPPool", &name, &spec, &pool.origin, &mut conversion) {
+            conversion.pools += 1;
+            converted.push((pool, name));
         }
     }
+    announcements::convert(&converted, &advertisements, &mut conversion);
     conversion
 }
 
@@ -116,11 +106,8 @@ fn spec(
         service_selectors: allocation.service_selectors,
         ..VirtualIPPoolSpec::default()
     };
-    let (spec, default) = (json!(spec), json!(VirtualIPPoolSpec::default()));
-    let Value::Object(fields) = spec else { return None };
-    Some(Value::Object(
-        fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect(),
-    ))
+    warn_of_unannounced(pool, advertisements, conversion);
+    Some(Value::Object(differing(json!(spec), &json!(VirtualIPPoolSpec::default()))))
 }
 
 /// A restriction that cannot be kept: leaving it out would open the pool to others.
@@ -186,40 +173,46 @@ fn priority(pool: &Pool, allocation: &Allocation, unordered: i32, conversion: &m
     }
 }
 
-/// The interface that the pool's advertisements agree on.
-fn interface(pool: &Pool, advertisements: &[Advertisement], conversion: &mut Conversion) -> Option<String> {
-    let announced = advertisements.iter().any(|one| one.may_announce(&pool.name));
-    if !advertisements.is_empty() && !announced {
+/// Says so where MetalLB does not announce the pool.
+fn warn_of_unannounced(pool: &Pool, advertisements: &[Advertisement], conversion: &mut Conversion) {
+    if !advertisements.is_empty() && !advertisements.iter().any(|one| one.announces(pool)) {
         conversion.warnings.push(format!(
             "{}: no advertisement of MetalLB names it, so it was not announced; Windlass announces every pool. Set \
              spec.disabled on the VirtualIPPool to give nothing from it",
             pool.origin
         ));
     }
-    let named: Vec<&Advertisement> =
-        advertisements.iter().filter(|one| one.layer2 && one.names(&pool.name)).collect();
-    if named.is_empty() || named.iter().any(|one| one.interfaces.is_empty()) {
-        return None;
-    }
-    let interfaces: BTreeSet<&str> =
-        named.iter().flat_map(|one| one.interfaces.iter().map(String::as_str)).collect();
-    let origin = named.first().map_or("", |one| one.origin.as_str());
-    let choice: Vec<&str> = interfaces.into_iter().collect();
-    match choice[..] {
-        [one] if is_interface(one) => Some(one.to_owned()),
-        _ => {
-            conversion.warnings.push(format!(
-                "{origin}: spec.interfaces is {choice:?} for pool {:?}, and a VirtualIPPool names one: each node announces on \
-                 the interface whose subnet holds the address, unless you set spec.interface",
-                pool.name
-            ));
-            None
+}
+
+/// The fields of `spec` that are not those of `default`.
+pub(super) fn differing(spec: Value, default: &Value) -> Map<String, Value> {
+    let Value::Object(fields) = spec else { return Map::new() };
+    fields.into_iter().filter(|(field, value)| default.get(field) != Some(value)).collect()
+}
+
+/// Adds an object to what is printed, and says whether it could.
+pub(super) fn print(kind: &str, name: &str, spec: &Value, origin: &str, conversion: &mut Conversion) -> bool {
+    let object = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
+    });
+    match serde_saphyr::to_string(&object) {
+        Ok(text) => {
+            conversion.yaml.push_str("---\n");
+            conversion.yaml.push_str(&text);
+            if !text.ends_with('\n') {
+                conversion.yaml.push('\n');
+            }
+            true
+        }
+        Err(error) => {
+            conversion.errors.push(format!("{origin}: cannot be written as YAML: {error}"));
+            false
         }
     }
 }
 
 /// The nearest name an object may have (RFC 1123 subdomain); the names of 0.12's pools were free.
-fn object_name(name: &str) -> Option<String> {
+pub(super) fn object_name(name: &str) -> Option<String> {
     let mapped: String = name
         .to_lowercase()
         .chars()
@@ -238,12 +231,4 @@ fn is_label(name: &str) -> bool {
         && name.chars().all(inner)
         && !name.starts_with('-')
         && !name.ends_with('-')
-}
-
-/// Name of a Linux network interface.
-fn is_interface(name: &str) -> bool {
-    (1..=15).contains(&name.len())
-        && !name.contains(|c: char| c.is_whitespace() || c == '/')
-        && name != "."
-        && name != ".."
 }

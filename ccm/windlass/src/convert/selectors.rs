@@ -1,4 +1,6 @@
-//! Label selectors as a `VirtualIPPool` takes them: the rules of Kubernetes, with bounds.
+//! Label selectors as `VirtualIPPool`s and Announcements take them: the rules of Kubernetes, with bounds.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
@@ -6,14 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 const MAX_PARTS: usize = 16;
 const MAX_VALUES: usize = 32;
 
-/// Why a `VirtualIPPool` does not take a selector.
+/// Why Windlass does not take a selector.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
     #[error(
-        "has {0} labels or expressions, and a VirtualIPPool's selector {MAX_PARTS} of each at most; split it"
+        "has {0} labels or expressions, and a selector of Windlass {MAX_PARTS} of each at most; split it"
     )]
     TooManyParts(usize),
-    #[error("has {0} values, and a VirtualIPPool's selector {MAX_VALUES} at most; split it")]
+    #[error("has {0} values, and a selector of Windlass {MAX_VALUES} at most; split it")]
     TooManyValues(usize),
     #[error("has {0:?}, and no label is called so; correct it")]
     Name(String),
@@ -27,7 +29,7 @@ pub(super) enum SelectorError {
     Values(String, usize),
 }
 
-/// Whether a `VirtualIPPool` takes the selector.
+/// Whether Windlass takes the selector.
 pub(super) fn check(selector: &LabelSelector) -> Result<(), SelectorError> {
     let labels = selector.match_labels.iter().flatten();
     let expressions = selector.match_expressions.as_deref().unwrap_or_default();
@@ -40,6 +42,30 @@ pub(super) fn check(selector: &LabelSelector) -> Result<(), SelectorError> {
         check_value(value)?;
     }
     expressions.iter().try_for_each(check_expression)
+}
+
+/// Whether the selector has no conditions.
+pub(super) fn selects_all(selector: &LabelSelector) -> bool {
+    selector.match_labels.iter().flatten().next().is_none()
+        && selector.match_expressions.iter().flatten().next().is_none()
+}
+
+/// Whether the selector, which was checked, selects an object with these labels.
+pub(super) fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let has = |(name, value): (&String, &String)| labels.get(name) == Some(value);
+    let holds = |expression: &LabelSelectorRequirement| {
+        let values = expression.values.as_deref().unwrap_or_default();
+        let found = labels.get(&expression.key);
+        let listed = found.is_some_and(|value| values.contains(value));
+        match expression.operator.as_str() {
+            "In" => listed,
+            "NotIn" => !listed,
+            "Exists" => found.is_some(),
+            "DoesNotExist" => found.is_none(),
+            _ => false,
+        }
+    };
+    selector.match_labels.iter().flatten().all(has) && selector.match_expressions.iter().flatten().all(holds)
 }
 
 fn check_expression(expression: &LabelSelectorRequirement) -> Result<(), SelectorError> {

@@ -1,10 +1,13 @@
 //! MetalLB's objects as they are written, and what becomes of them.
 
+mod announcements;
 mod schema;
+
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_api::VirtualIPPool;
+use windlass_api::{Announcement, VirtualIPPool};
 
 use super::{Conversion, convert};
 
@@ -22,18 +25,32 @@ fn object(kind: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// The VirtualIPPools that were printed; each is what the API server takes.
-fn printed(conversion: &Conversion) -> Vec<Value> {
-    let pools: Vec<Value> = serde_saphyr::from_multiple(&conversion.yaml).expect("YAML");
+/// The VirtualIPPools and the Announcements that were printed; each is what the API server takes.
+fn printed_both(conversion: &Conversion) -> [Vec<Value>; 2] {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&conversion.yaml).expect("YAML");
+    let (pools, announcements): (Vec<_>, Vec<_>) =
+        objects.into_iter().partition(|object| object["kind"] == "VirtualIPPool");
     assert_eq!(pools.len(), conversion.pools);
     for pool in &pools {
         serde_json::from_value::<VirtualIPPool>(pool.clone()).expect("a VirtualIPPool");
         schema::check("virtualippools.windlass.dev", pool);
     }
+    let mut names = BTreeSet::new();
+    for announcement in &announcements {
+        serde_json::from_value::<Announcement>(announcement.clone()).expect("an Announcement");
+        schema::check("announcements.windlass.dev", announcement);
+        assert!(names.insert(announcement["metadata"]["name"].to_string()), "{names:?}: twice");
+    }
+    [pools, announcements]
+}
+
+/// The VirtualIPPools that were printed.
+fn printed(conversion: &Conversion) -> Vec<Value> {
+    let [pools, _] = printed_both(conversion);
     pools
 }
 
-/// The specs of what was printed, with nothing to be said of it.
+/// The specs of the pools that were printed, with nothing to be said of it.
 fn quietly(text: &str) -> Vec<Value> {
     let conversion = convert(text);
     assert_eq!((&conversion.warnings, &conversion.errors), (&vec![], &vec![]), "{text}");
@@ -172,33 +189,22 @@ fn the_config_map_of_old_versions_is_read() {
 }
 
 #[test]
-fn an_interface_that_every_advertisement_names_is_the_pools() {
-    let one = pool("  addresses: [192.0.2.0/24]");
-    let advert = |spec: &str| object("L2Advertisement", "l2", spec);
-    let interface = |adverts: &[String]| quietly(&(one.clone() + &adverts.concat()))[0]["interface"].clone();
-    assert_eq!(interface(&[advert("{interfaces: [eth1]}")]), "eth1", "no pools named: all");
-    assert_eq!(interface(&[advert("{ipAddressPools: [first], interfaces: [eth1]}")]), "eth1");
-    assert_eq!(
-        interface(&[advert("{interfaces: [eth1]}"), advert("{ipAddressPools: [first]}")]),
-        Value::Null
-    );
-    let other = advert("{ipAddressPools: [other], interfaces: [eth9]}");
-    assert_eq!(interface(&[other, advert("{ipAddressPools: [first], interfaces: [eth1]}")]), "eth1");
-}
-
-#[test]
 fn what_has_no_equivalent_is_said_with_object_field_and_remedy() {
     let one = pool("  addresses: [192.0.2.0/24]");
     let l2 = |spec: &str| one.clone() + &object("L2Advertisement", "l2", spec);
-    let rows: [(String, &[&str]); 13] = [
+    let rows: [(String, &[&str]); 11] = [
         (
             l2("{interfaces: [eth0, eth1]}"),
-            &["L2Advertisement metallb-system/l2", "spec.interfaces", "spec.interface"],
+            &["L2Advertisement metallb-system/l2", "spec.interfaces", "one interface of each node"],
         ),
-        (l2("{interfaces: [an-interface-name-too-long]}"), &["spec.interfaces"]),
-        (l2("{nodeSelectors: [{}]}"), &["l2: spec.nodeSelectors", "exclude-from-external-load-balancers"]),
-        (l2("{serviceSelectors: [{}]}"), &["l2: spec.serviceSelectors", "restrict the pool"]),
-        (l2("{ipAddressPoolSelectors: [{}], interfaces: [eth0]}"), &["l2: spec.interfaces", "by hand"]),
+        (
+            l2("{interfaces: [an-interface-name-too-long, eth0]}"),
+            &["l2: spec.interfaces", "\"an-interface-name-too-long\"", "left out"],
+        ),
+        (
+            l2("{serviceSelectors: [{matchLabels: {a: b}}]}"),
+            &["first: ", "spec.serviceSelectors", "Give the VirtualIPPool"],
+        ),
         (l2("{ipAddressPools: [other]}"), &["first: no advertisement", "spec.disabled"]),
         (one.clone() + &object("BGPPeer", "p", "{myASN: 1}"), &["BGPPeer metallb-system/p", "Keep MetalLB"]),
         (one.clone() + &object("BGPAdvertisement", "b", "{}"), &["BGPAdvertisement metallb-system/b", "BGP"]),
@@ -294,7 +300,7 @@ proptest! {
     ) {
         let whole = pool(
             "  addresses: [192.0.2.0/24, '2001:db8::/64']\n  serviceAllocation:\n    priority: 50\n    namespaces: [a]",
-        ) + &object("L2Advertisement", "l2", "{ipAddressPools: [first], interfaces: [eth0]}");
+        ) + &object("L2Advertisement", "l2", "{ipAddressPools: [first], interfaces: [eth0], nodeSelectors: [{matchLabels: {a: b}}]}");
         let mut chars: Vec<char> = whole.chars().collect();
         let from = at.min(chars.len());
         let to = (from + cut).min(chars.len());

@@ -1,0 +1,246 @@
+//! How MetalLB announced its pools, as `Announcement`s.
+//!
+//! MetalLB announces an address as all `L2Advertisement`s together say that are for it; of the Announcements that are for it one
+//! applies. So one Announcement is made of all that are for the same addresses.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::{Value, json};
+use windlass_api::AnnouncementSpec;
+
+use super::Conversion;
+use super::metallb::{Advertisement, Pool};
+use super::pools::{differing, object_name, print};
+
+/// As many pools, selectors and interfaces an `Announcement` has at most.
+const MAX_POOLS: usize = 256;
+const MAX_ENTRIES: usize = 32;
+/// Of an Announcement for some Services, where another one is for all of the same pool.
+const FIRST: i32 = 50;
+/// As long a name as is made of several, so that a number fits behind it.
+const MAX_NAME: usize = 240;
+
+/// Advertisements that are for the same addresses.
+struct Group<'a> {
+    members: Vec<&'a Advertisement>,
+    /// The names of the `VirtualIPPool`s.
+    pools: Vec<&'a str>,
+    /// Whether another group is for all other Services of these pools.
+    first: bool,
+}
+
+/// Converts how `pools` were announced; beside each is the name of its `VirtualIPPool`.
+pub(super) fn convert(
+    pools: &[(&Pool, String)],
+    advertisements: &[Advertisement],
+    conversion: &mut Conversion,
+) {
+    let layer2: Vec<&Advertisement> = advertisements.iter().filter(|one| one.layer2).collect();
+    for one in layer2.iter().filter(|one| !one.is_open()) {
+        for name in one.pools.iter().filter(|name| !pools.iter().any(|(pool, _)| pool.name == **name)) {
+            conversion.warnings.push(format!(
+                "{}: spec.ipAddressPools names {name:?}, and the input has no such pool that was converted: no Announcement is \
+                 for it. Convert both at once",
+                one.origin
+            ));
+        }
+    }
+    let mut names = BTreeSet::new();
+    for group in groups(pools, &layer2, conversion) {
+        let Some(spec) = group.spec(pools.len(), conversion) else { continue };
+        let name = group.name(&mut names);
+        print("Announcement", &name, &Value::Object(spec), &group.origins(), conversion);
+    }
+}
+
+/// Which advertisements are for the same addresses, but for addresses that are announced without an Announcement as MetalLB did.
+fn groups<'a>(
+    pools: &'a [(&Pool, String)],
+    layer2: &[&'a Advertisement],
+    conversion: &mut Conversion,
+) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (pool, name) in pools {
+        let of_pool = layer2.iter().copied().filter(|one| one.announces(pool));
+        let (general, selective): (Vec<_>, Vec<_>) =
+            of_pool.partition(|one| one.service_selectors.is_empty());
+        if general.iter().any(|one| one.is_open()) {
+            continue;
+        }
+        if general.is_empty() && !selective.is_empty() {
+            conversion.warnings.push(format!(
+                "{}: the advertisements of MetalLB announce only Services that their spec.serviceSelectors select; Windlass \
+                 announces every Service with an address. Give the VirtualIPPool spec.serviceSelectors",
+                pool.origin
+            ));
+        }
+        let mut of_services: Vec<Vec<&Advertisement>> = Vec::new();
+        for one in selective {
+            match of_services
+                .iter_mut()
+                .find(|group| alike(&group[0].service_selectors, &one.service_selectors))
+            {
+                Some(group) => group.push(one),
+                None => of_services.push(vec![one]),
+            }
+        }
+        if let [_, _, ..] = of_services[..] {
+            let origins = origins(of_services.iter().flatten());
+            conversion.warnings.push(format!(
+                "{origins}: a Service of pool {:?} that several of them select is announced by MetalLB as all of them say, and \
+                 by Windlass as one: see that their spec.serviceSelectors select different Services",
+                pool.name
+            ));
+        }
+        let first = !general.is_empty();
+        let chosen = of_services
+            .into_iter()
+            .map(|group| (group.into_iter().chain(general.iter().copied()).collect::<Vec<_>>(), first))
+            .filter(|(members, first)| *first || !members.iter().any(|one| one.is_open()))
+            .chain(first.then(|| (general.clone(), false)));
+        for (members, first) in chosen {
+            let same = |group: &&mut Group<'_>| {
+                group.members.len() == members.len()
+                    && group.members.iter().zip(&members).all(|(one, other)| std::ptr::eq(*one, *other))
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => group.pools.push(name),
+                None => groups.push(Group { members, pools: vec![name], first }),
+            }
+        }
+    }
+    groups
+}
+
+impl Group<'_> {
+    /// Only the fields that differ from their defaults.
+    fn spec(&self, all_pools: usize, conversion: &mut Conversion) -> Option<serde_json::Map<String, Value>> {
+        let origins = self.origins();
+        let node_selectors = union(self.members.iter().map(|one| one.node_selectors.as_slice()));
+        let interfaces = union(self.members.iter().map(|one| one.interfaces.as_slice()));
+        if !self.is_product(&node_selectors, &interfaces) {
+            conversion.warnings.push(format!(
+                "{origins}: MetalLB announces on the spec.interfaces of each from the spec.nodeSelectors of each; the \
+                 Announcement has all of these interfaces on all of these nodes, because one Announcement applies to an \
+                 address: see that this is right"
+            ));
+        }
+        let interfaces = self.existing(interfaces, conversion)?;
+        if interfaces.len() > 1 {
+            conversion.warnings.push(format!(
+                "{origins}: spec.interfaces has {interfaces:?}, and MetalLB announces on each of them; Windlass announces an \
+                 address in one subnet, on one interface of each node"
+            ));
+        }
+        // (Those of a group are alike, but for the ones that are for all Services.)
+        let service_selectors =
+            self.members.first().map(|one| one.service_selectors.clone()).unwrap_or_default();
+        let for_all = self.pools.len() == all_pools && self.members.iter().all(|one| one.is_for_all_pools());
+        let pools = if for_all { &[] } else { self.pools.as_slice() };
+        let counts = [
+            ("pools", pools.len(), MAX_POOLS),
+            ("nodeSelectors", node_selectors.len(), MAX_ENTRIES),
+            ("serviceSelectors", service_selectors.len(), MAX_ENTRIES),
+            ("interfaces", interfaces.len(), MAX_ENTRIES),
+        ];
+        if let Some((field, count, most)) = counts.into_iter().find(|(_, count, most)| count > most) {
+            conversion.errors.push(format!(
+                "{origins}: an Announcement of it would have {count} entries in spec.{field}, and it has {most} at most; split it. \
+                 It was left out, and its pools are announced from every node that has their subnet"
+            ));
+            return None;
+        }
+        let default = AnnouncementSpec::default();
+        let spec = AnnouncementSpec {
+            priority: if self.first { FIRST } else { default.priority },
+            pools: pools.iter().map(|&pool| pool.to_owned()).collect(),
+            service_selectors,
+            node_selectors,
+            interfaces,
+            ..AnnouncementSpec::default()
+        };
+        Some(differing(json!(spec), &json!(default)))
+    }
+
+    /// Whether all of these nodes with all of these interfaces are what the members have, each by itself.
+    fn is_product(&self, node_selectors: &[LabelSelector], interfaces: &[String]) -> bool {
+        let alike_in_nodes = |one: &&Advertisement| alike(&one.node_selectors, node_selectors);
+        let alike_in_interfaces = |one: &&Advertisement| alike(&one.interfaces, interfaces);
+        self.members.iter().all(alike_in_nodes)
+            || self.members.iter().all(alike_in_interfaces)
+            || self.members.iter().any(|one| alike_in_nodes(one) && alike_in_interfaces(one))
+    }
+
+    /// Those of `interfaces` that can exist; `None` where some were named, and none of them can.
+    fn existing(&self, interfaces: Vec<String>, conversion: &mut Conversion) -> Option<Vec<String>> {
+        let (good, bad): (Vec<String>, Vec<String>) =
+            interfaces.into_iter().partition(|name| is_interface(name));
+        if bad.is_empty() {
+            return Some(good);
+        }
+        let said = format!(
+            "{}: spec.interfaces has {bad:?}, and no interface can be called so: its name has 1 to 15 characters without blanks \
+             and \"/\"",
+            self.origins()
+        );
+        if good.is_empty() {
+            conversion.errors.push(format!(
+                "{said}; correct it. It was left out, and its pools are announced from every node that has their subnet"
+            ));
+            return None;
+        }
+        conversion.warnings.push(format!("{said}; left out"));
+        Some(good)
+    }
+
+    /// What messages call it.
+    fn origins(&self) -> String {
+        origins(&self.members)
+    }
+
+    /// The names of its members, and a number where that is taken.
+    fn name(&self, names: &mut BTreeSet<String>) -> String {
+        let of_members: Vec<String> = self.members.iter().filter_map(|one| object_name(&one.name)).collect();
+        let joined: String = of_members.join("-").chars().take(MAX_NAME).collect();
+        let name = object_name(&joined).unwrap_or_else(|| "metallb".to_owned());
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
+        let name = free.unwrap_or(name);
+        names.insert(name.clone());
+        name
+    }
+}
+
+fn origins<'a>(advertisements: impl IntoIterator<Item = &'a &'a Advertisement>) -> String {
+    advertisements.into_iter().map(|one| one.origin.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// All entries of these lists, once each; an empty list among them stands for everything, and so does the result then.
+fn union<'a, T: Clone + PartialEq + 'a>(lists: impl Iterator<Item = &'a [T]>) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
+    for list in lists {
+        if list.is_empty() {
+            return Vec::new();
+        }
+        for entry in list {
+            if !all.contains(entry) {
+                all.push(entry.clone());
+            }
+        }
+    }
+    all
+}
+
+/// Whether two lists have the same entries.
+fn alike<T: PartialEq>(one: &[T], other: &[T]) -> bool {
+    one.iter().all(|entry| other.contains(entry)) && other.iter().all(|entry| one.contains(entry))
+}
+
+/// Name of a Linux network interface.
+fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && !name.contains(|c: char| c.is_whitespace() || c == '/')
+        && name != "."
+        && name != ".."
+}

@@ -1,0 +1,293 @@
+//! What a real API server says to Announcements by the rules of the custom resource definition alone: no controller runs here.
+
+use anyhow::{Context as _, ensure};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use windlass_api::Announcement;
+use windlass_e2e::{Lab, scenario};
+
+/// A selector with everything that a selector may have.
+fn selector() -> Value {
+    json!({
+        "matchLabels": { "app": "web", "example.com/a_B": "" },
+        "matchExpressions": [
+            { "key": "a", "operator": "In", "values": ["x", "y"] },
+            { "key": "a.b/c", "operator": "DoesNotExist" },
+        ],
+    })
+}
+
+/// As many selectors as a list takes, each as long as it may be: what the rules cost is counted when they run, too.
+fn longest_selectors() -> Vec<Value> {
+    let label = |n: usize| format!("{:a<253}/{:a<63}", format!("{n}."), "b");
+    let value = "v".repeat(63);
+    let labels: serde_json::Map<String, Value> = (0..16).map(|n| (label(n), json!(value))).collect();
+    let expressions: Vec<Value> = (0..16)
+        .map(|n| json!({ "key": label(n), "operator": "NotIn", "values": vec![&value; 32] }))
+        .collect();
+    vec![json!({ "matchLabels": labels, "matchExpressions": expressions }); 32]
+}
+
+/// Specs that are in order.
+fn accepted() -> Vec<Value> {
+    let mut specs = vec![
+        json!({}),
+        json!({ "vrrp": {} }),
+        json!({ "excludeInterfaces": [], "interfaces": [], "pools": [], "namespaces": [] }),
+        json!({ "interfaces": ["*"], "excludeInterfaces": ["*"] }),
+        json!({ "interfaces": ["eth0", "eth0.100", "bond*", "en*s?", "...", "ünï", "fifteen-letters"] }),
+        json!({ "vrrp": { "vridRange": { "first": 7, "last": 7 } } }),
+        json!({ "vrrp": { "vridRange": { "first": 1, "last": 255 } } }),
+        json!({ "vrrp": { "vridRange": null, "authentication": null } }),
+        json!({ "vrrp": { "authentication": { "keyId": 1 }, "transport": "Multicast" } }),
+        json!({ "vrrp": { "advertisementIntervalMilliseconds": 10 }, "priority": 0 }),
+        json!({
+            "priority": 1_000_000, "pools": ["lan", "of-0.12"], "namespaces": ["a", "b"],
+            "namespaceSelectors": [selector(), {}], "serviceSelectors": [selector()], "nodeSelectors": [{}, selector()],
+            "preferredNodes": [{ "weight": 1, "selector": {} }, { "weight": 100, "selector": selector() }],
+            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"],
+            "vrrp": {
+                "advertisementIntervalMilliseconds": 40_950, "preemptDelaySeconds": 3600, "transport": "Unicast",
+                "authentication": { "keyId": 255 }, "vridRange": { "first": 100, "last": 199 },
+            },
+        }),
+    ];
+    for field in ["namespaceSelectors", "serviceSelectors", "nodeSelectors"] {
+        specs.push(json!({ field: longest_selectors() }));
+    }
+    let preferred: Vec<Value> = longest_selectors()
+        .into_iter()
+        .map(|selector| json!({ "weight": 50, "selector": selector }))
+        .collect();
+    specs.push(json!({ "preferredNodes": preferred }));
+    specs.push(json!({
+        "pools": (0..256).map(|n| format!("{:a<253}", n)).collect::<Vec<_>>(),
+        "namespaces": (0..256).map(|n| format!("{:a<63}", n)).collect::<Vec<_>>(),
+        "interfaces": vec!["fifteen-letters"; 32], "excludeInterfaces": vec!["fifteen-letter*"; 32],
+    }));
+    specs
+}
+
+/// Specs that are refused, and what the refusal says.
+fn refused() -> Vec<(Value, String)> {
+    let mut rows: Vec<(Value, String)> = Vec::new();
+    let mut row = |spec: Value, said: &str| rows.push((spec, said.to_owned()));
+
+    for field in ["interfaces", "excludeInterfaces"] {
+        for name in [" ", "eth 0", "eth0 ", "a/b", "*/*", ".", "..", "eth\t0"] {
+            row(json!({ field: ["eth0", name] }), &format!("spec.{field}[1]: Invalid value:"));
+            row(json!({ field: [name] }), "cannot exist: an interface name has no blank");
+        }
+        row(
+            json!({ field: ["a/b"] }),
+            "interface \"a/b\" cannot exist: an interface name has no blank and no \"/\" in it",
+        );
+        // (The API server says the rule itself where a message would have two lines.)
+        row(json!({ field: ["a\nb"] }), &format!("spec.{field}[0]: Invalid value: \"a\\nb\""));
+        row(json!({ field: [""] }), &format!("spec.{field}[0] in body should be at least 1 chars long"));
+        row(json!({ field: ["sixteen-letters*"] }), "Too long: may not be more than 15");
+        row(json!({ field: ["eth0", 7] }), &format!("spec.{field}[1] in body must be of type string"));
+        row(json!({ field: "eth0" }), &format!("spec.{field} in body must be of type array"));
+        row(json!({ field: vec!["eth0"; 33] }), "must have at most 32 items");
+    }
+
+    let expression = |key: &str, operator: &str, values: &[&str]| {
+        let expression = if values.is_empty() {
+            json!({ "key": key, "operator": operator })
+        } else {
+            json!({ "key": key, "operator": operator, "values": values })
+        };
+        json!({ "matchExpressions": [expression] })
+    };
+    let bad_selectors = [
+        (
+            json!({ "matchLabels": { "a b": "c" } }),
+            "a key of matchLabels cannot be the name of a label: write it as app",
+        ),
+        (json!({ "matchLabels": { "a": "-x" } }), "\"-x\" cannot be the value of a label"),
+        (json!({ "matchLabels": { "a": 7 } }), "must be of type string"),
+        (
+            expression("a", "Near", &["x"]),
+            "supported values: \"In\", \"NotIn\", \"Exists\", \"DoesNotExist\"",
+        ),
+        (expression("a", "In", &[]), "operator In on label \"a\": In and NotIn need values"),
+        (expression("a", "NotIn", &[]), "operator NotIn on label \"a\": In and NotIn need values"),
+        (expression("a", "Exists", &["x"]), "Exists and DoesNotExist have none"),
+        (expression("a b", "Exists", &[]), "label \"a b\" cannot exist"),
+        (expression("a", "In", &["x y"]), "\"x y\" cannot be the value of a label"),
+        (json!("app=web"), "must be of type object"),
+    ];
+    for (selector, said) in &bad_selectors {
+        for field in ["namespaceSelectors", "serviceSelectors", "nodeSelectors"] {
+            row(json!({ field: [{}, selector] }), &format!("spec.{field}[1]"));
+            row(json!({ field: [selector] }), said);
+        }
+        row(json!({ "preferredNodes": [{ "weight": 1, "selector": selector }] }), said);
+    }
+    for field in ["namespaceSelectors", "serviceSelectors", "nodeSelectors"] {
+        row(json!({ field: vec![json!({}); 33] }), "must have at most 32 items");
+    }
+
+    for (weight, said) in [
+        (json!(0), "spec.preferredNodes[0].weight in body should be greater than or equal to 1"),
+        (json!(-1), "spec.preferredNodes[0].weight in body should be greater than or equal to 1"),
+        (json!(101), "spec.preferredNodes[0].weight in body should be less than or equal to 100"),
+        (json!(1.5), "spec.preferredNodes[0].weight in body must be of type int32"),
+    ] {
+        row(json!({ "preferredNodes": [{ "weight": weight, "selector": {} }] }), said);
+    }
+    row(json!({ "preferredNodes": [{ "weight": 1 }] }), "spec.preferredNodes[0].selector: Required value");
+    row(json!({ "preferredNodes": [{ "selector": {} }] }), "spec.preferredNodes[0].weight: Required value");
+    row(
+        json!({ "preferredNodes": vec![json!({ "weight": 1, "selector": {} }); 33] }),
+        "must have at most 32 items",
+    );
+
+    let least =
+        |field: &str, least: u32| format!("spec.{field} in body should be greater than or equal to {least}");
+    let most =
+        |field: &str, most: u32| format!("spec.{field} in body should be less than or equal to {most}");
+    let interval = "vrrp.advertisementIntervalMilliseconds";
+    for (milliseconds, said) in [
+        (-10, least(interval, 10)),
+        (0, least(interval, 10)),
+        (5, least(interval, 10)),
+        (15, "an advertisement interval is a multiple of 10 milliseconds".to_owned()),
+        (40_960, most(interval, 40_950)),
+        (50_000, most(interval, 40_950)),
+    ] {
+        row(json!({ "vrrp": { "advertisementIntervalMilliseconds": milliseconds } }), &said);
+    }
+    for (seconds, said) in
+        [(-1, least("vrrp.preemptDelaySeconds", 0)), (3601, most("vrrp.preemptDelaySeconds", 3600))]
+    {
+        row(json!({ "vrrp": { "preemptDelaySeconds": seconds } }), &said);
+    }
+    for (key, said) in [
+        (-1, least("vrrp.authentication.keyId", 1)),
+        (0, least("vrrp.authentication.keyId", 1)),
+        (256, most("vrrp.authentication.keyId", 255)),
+    ] {
+        row(json!({ "vrrp": { "authentication": { "keyId": key } } }), &said);
+    }
+    row(json!({ "vrrp": { "authentication": {} } }), "spec.vrrp.authentication.keyId: Required value");
+    for (first, last, said) in [
+        (9, 8, "a range of VRIDs ends before it begins: write the lower number first".to_owned()),
+        (255, 1, "a range of VRIDs ends before it begins".to_owned()),
+        (0, 8, least("vrrp.vridRange.first", 1)),
+        (0, 0, least("vrrp.vridRange.last", 1)),
+        (1, 256, most("vrrp.vridRange.last", 255)),
+        (256, 256, most("vrrp.vridRange.first", 255)),
+    ] {
+        row(json!({ "vrrp": { "vridRange": { "first": first, "last": last } } }), &said);
+    }
+    row(json!({ "vrrp": { "vridRange": { "first": 1 } } }), "spec.vrrp.vridRange.last: Required value");
+    row(json!({ "vrrp": { "vridRange": { "last": 1 } } }), "spec.vrrp.vridRange.first: Required value");
+    for transport in ["multicast", "Broadcast", ""] {
+        row(json!({ "vrrp": { "transport": transport } }), "supported values: \"Multicast\", \"Unicast\"");
+    }
+    row(json!({ "vrrp": "Unicast" }), "spec.vrrp in body must be of type object");
+
+    row(json!({ "priority": -1 }), &least("priority", 0));
+    row(json!({ "priority": 1_000_001 }), &most("priority", 1_000_000));
+    row(json!({ "priority": "first" }), "spec.priority in body must be of type integer");
+    for name in ["Lan", "a b", "-a", "a-", "a/b", "a_b", ".", "*"] {
+        row(json!({ "pools": ["lan", name] }), &format!("spec.pools[1]: Invalid value: \"{name}\""));
+        row(
+            json!({ "pools": [name] }),
+            &format!("\"{name}\" cannot be the name of a pool: it has lower-case letters"),
+        );
+        row(json!({ "namespaces": [name] }), &format!("\"{name}\" cannot be the name of a namespace"));
+    }
+    row(json!({ "namespaces": ["a.b"] }), "\"a.b\" cannot be the name of a namespace");
+    for field in ["pools", "namespaces"] {
+        row(json!({ field: [""] }), &format!("spec.{field}[0] in body should be at least 1 chars long"));
+        row(
+            json!({ field: (0..257).map(|n| format!("n{n}")).collect::<Vec<_>>() }),
+            "must have at most 256 items",
+        );
+    }
+    row(json!({ "pools": ["a".repeat(254)] }), "Too long: may not be more than 253");
+    row(json!({ "namespaces": ["a".repeat(64)] }), "Too long: may not be more than 63");
+    rows
+}
+
+#[test]
+fn malformed_announcements_are_refused_by_the_api_server_with_the_reason() -> anyhow::Result<()> {
+    scenario("malformed-announcements", Lab::builder().light(), async |lab| {
+        lab.install_manifests().await?;
+        let announcements: Api<DynamicObject> =
+            Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
+        let create = async |spec: &Value| {
+            let object = DynamicObject::new("announcement", &ApiResource::erase::<Announcement>(&()));
+            let params = PostParams { dry_run: true, ..PostParams::default() };
+            announcements.create(&params, &object.data(json!({ "spec": spec }))).await
+        };
+        let shown = |spec: &Value| spec.to_string().chars().take(300).collect::<String>();
+        for spec in accepted() {
+            create(&spec).await.with_context(|| format!("{} was refused", shown(&spec)))?;
+        }
+        for (spec, said) in refused() {
+            let refusal = create(&spec)
+                .await
+                .err()
+                .with_context(|| format!("{} was accepted", shown(&spec)))?
+                .to_string();
+            ensure!(
+                refusal.contains(&said),
+                "{}: the refusal does not say {said:?}: {refusal}",
+                shown(&spec)
+            );
+        }
+        let kept = announcements.list(&ListParams::default()).await?.items;
+        ensure!(kept.is_empty(), "a refused Announcement was kept: {kept:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Result<()> {
+    scenario("announcement-defaults", Lab::builder().light(), async |lab| {
+        lab.install_manifests().await?;
+        let announcements: Api<DynamicObject> =
+            Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
+        let defaults = json!({
+            "priority": 100, "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
+        });
+        let own = json!({
+            "priority": 100, "excludeInterfaces": [],
+            "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast" },
+        });
+        let chosen = json!({ "excludeInterfaces": [], "vrrp": { "advertisementIntervalMilliseconds": 1000, "transport": "Unicast" } });
+        for (name, spec, expected) in [
+            ("none", json!({}), &defaults),
+            ("vrrp", json!({ "vrrp": {} }), &defaults),
+            ("own", chosen, &own),
+        ] {
+            let object = DynamicObject::new(name, &ApiResource::erase::<Announcement>(&()));
+            announcements.create(&PostParams::default(), &object.data(json!({ "spec": spec }))).await?;
+            let kept = announcements.get(name).await?.data["spec"].clone();
+            ensure!(kept == *expected, "of {spec} it has {kept}");
+        }
+        // A later change is judged, too.
+        lab.kubectl(&[
+            "patch",
+            "announcement",
+            "own",
+            "--type=merge",
+            "--patch",
+            r#"{"spec": {"interfaces": ["bond*"]}}"#,
+        ])
+        .await?;
+        let bad = r#"{"spec": {"vrrp": {"vridRange": {"first": 2, "last": 1}}}}"#;
+        let refusal =
+            lab.kubectl(&["patch", "announcement", "own", "--type=merge", "--patch", bad]).await.err();
+        let refusal = refusal.context("the change was accepted")?.to_string();
+        ensure!(refusal.contains("a range of VRIDs ends before it begins"), "the refusal says {refusal}");
+        Ok(())
+    })
+}
