@@ -14,6 +14,7 @@ use super::admission::{Restricted, restricted};
 mod assignment;
 #[cfg(test)]
 mod tests;
+mod withheld;
 
 pub(crate) use self::assignment::Assignment;
 
@@ -36,6 +37,8 @@ pub(crate) struct Desired {
     pub(crate) refused: Vec<Refused>,
     /// What was left out.
     pub(crate) problems: Vec<Problem>,
+    /// The keys for want of which virtual routers were left out.
+    pub(crate) missing_keys: BTreeSet<u8>,
 }
 
 /// A virtual IP that this node does not announce, because something else answers for it or nothing can.
@@ -153,6 +156,7 @@ where
         restricted: restricted(vips),
         refused: all_refused,
         problems,
+        missing_keys: BTreeSet::new(),
     }
 }
 

@@ -299,3 +299,48 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
         assert_eq!(spoken(nodes, address, change), expected, "{what}");
     }
 }
+
+#[test]
+fn a_router_whose_key_is_not_here_is_left_to_others_and_its_addresses_with_it() {
+    let signed = |name: &str, vrid: u8, key_id: Option<u8>| {
+        let mut router = VirtualRouter::clone(&router(name, vrid, NODES));
+        router.spec.authentication = key_id.map(|key_id| Authentication { key_id });
+        Arc::new(router)
+    };
+    let routers = [signed("a", 64, Some(1)), signed("b", 65, Some(2)), signed("c", 66, None)];
+    let vips = [
+        vip("192.0.2.201", Some("b")),
+        vip("192.0.2.200", Some("b")),
+        vip("192.0.2.202", Some("a")),
+        vip("192.0.2.203", Some("c")),
+        // Refused for another reason.
+        vip("192.0.2.12", Some("a")),
+    ];
+    let with =
+        |keys: &[u8]| desired("n1", &routers, &vips, &Answered::default()).withhold(|id| keys.contains(&id));
+    let names =
+        |got: &Desired| -> Vec<_> { got.assignments.iter().map(|one| one.virtual_router.clone()).collect() };
+
+    let all = with(&[1, 2]);
+    assert_eq!(all, desired("n1", &routers, &vips, &Answered::default()));
+    assert_eq!((names(&all), all.key_ids()), (vec!["a".into(), "b".into(), "c".into()], [1, 2].into()));
+
+    let one = with(&[1]);
+    assert_eq!((names(&one), one.key_ids()), (vec!["a".into(), "c".into()], [1].into()));
+    assert_eq!(one.missing_keys, [2].into());
+    let objects: Vec<_> = one.problems.iter().map(|problem| problem.object.as_str()).collect();
+    assert_eq!(objects, ["VirtualIP 192.0.2.12", "VirtualRouter b"]);
+    let reason = "its adverts are signed with VRRP key 2, which this node does not have: add an entry 2 to Secret \
+                  windlass-vrrp-keys in the namespace of the agents (they see it within two minutes), or give the Announcement \
+                  another key";
+    assert_eq!(one.problems[1].reason, reason);
+    let refused: Vec<_> =
+        one.refused.iter().map(|refused| (refused.address.to_string(), refused.alone)).collect();
+    let expected = [("192.0.2.12", false), ("192.0.2.200", true), ("192.0.2.201", true)];
+    assert_eq!(refused, expected.map(|(address, alone)| (address.to_owned(), alone)));
+    assert!(one.refused[1].reason.contains("VRRP key 2 (VirtualRouter b)"), "{}", one.refused[1].reason);
+    // In nobody's words in particular: what several nodes say must be one thing.
+    assert!(!one.refused[1].reason.contains("n1"), "{}", one.refused[1].reason);
+
+    assert_eq!(names(&with(&[])), ["c"]);
+}
