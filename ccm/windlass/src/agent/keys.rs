@@ -104,10 +104,9 @@ impl Keys {
     /// nothing that none did. `None`: this node does not have the key.
     pub(crate) fn authentication(&self, id: u8, interval: Interval) -> Option<Authentication> {
         let (signing, key) = self.get(id)?;
-        let others = self.known.iter().filter(|(id, _)| **id != signing);
-        let keyring = others.fold(Some(Keyring::new(signing, key.clone())), |ring, (id, key)| {
-            ring?.with(*id, key.clone()).ok()
-        })?;
+        let mut others = self.known.iter().filter(|(id, _)| **id != signing);
+        let keyring = Keyring::new(signing, key.clone());
+        let keyring = others.try_fold(keyring, |ring, (id, key)| ring.with(*id, key.clone())).ok()?;
         let anti_replay = AntiReplay::Window(Window::for_interval(interval));
         Some(Authentication { keyring, mode: AuthMode::Enforce, anti_replay })
     }

@@ -270,9 +270,13 @@ fn what_the_kernel_of_this_node_answers_for_is_refused_with_the_reason_and_the_r
     assert_eq!((got.refused, got.assignments[0].addresses.clone()), (vec![], set(&["2001:db8::11"])));
 }
 
+/// Names, priorities and addresses.
+type Nodes<'a> = &'a [(&'a str, u8, &'a str)];
+type Change<'a> = &'a dyn Fn(&mut VirtualRouterSpec);
+
 #[test]
 fn how_a_router_speaks_vrrp_is_as_its_object_says() {
-    let spoken = |nodes: &[(&str, u8, &str)], vip_address: &str, change: &dyn Fn(&mut VirtualRouterSpec)| {
+    let spoken = |nodes: Nodes<'_>, vip_address: &str, change: Change<'_>| {
         let mut router = VirtualRouter::clone(&router("a", 64, nodes));
         change(&mut router.spec);
         let got = desired("n1", &[Arc::new(router)], &[vip(vip_address, Some("a"))], &Answered::default());
@@ -286,7 +290,7 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
     let delay = |spec: &mut VirtualRouterSpec| spec.preempt_delay_seconds = 30;
     let to_each = |spec: &mut VirtualRouterSpec| spec.transport = Transport::Unicast;
     let signed = |spec: &mut VirtualRouterSpec| spec.authentication = Some(Authentication { key_id: 7 });
-    let rows: [(&str, &[(&str, u8, &str)], &str, &dyn Fn(&mut VirtualRouterSpec), _); 7] = [
+    let rows: [(&str, Nodes<'_>, &str, Change<'_>, _); 7] = [
         ("nothing is said", NODES, four, &|_| {}, (0, multicast.clone(), None)),
         ("a delay", NODES, four, &delay, (30, multicast.clone(), None)),
         ("unicast", NODES, four, &to_each, (0, unicast.clone(), None)),

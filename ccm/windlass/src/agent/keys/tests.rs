@@ -183,6 +183,9 @@ impl Drop for Folder {
     }
 }
 
+/// Entries, keys in use, whether the keys are others then, and which they are.
+type Step<'a> = (&'a [(&'a str, &'a str)], &'a [u8], bool, &'a [&'a str]);
+
 #[test]
 fn the_mounted_secret_is_followed_as_the_kubelet_changes_it() {
     let (a, b) = (secret('a'), secret('b'));
@@ -194,7 +197,7 @@ fn the_mounted_secret_is_followed_as_the_kubelet_changes_it() {
     // Mounted empty, as long as there is no Secret.
     let mut followed = KeyFolder::open(mount.0.clone());
     assert!(!followed.refresh(&[].into()));
-    let steps: [(&[(&str, &str)], &[u8], bool, &[&str]); 5] = [
+    let steps: [Step<'_>; 5] = [
         (&[("1", &a)], &[], true, &["1=a"]),
         (&[("1", &a), ("2", &b), ("README", "no key")], &[1], true, &["1=a", "2=b"]),
         (&[("1", &a), ("2", &b)], &[1], false, &["1=a", "2=b"]),
