@@ -35,21 +35,6 @@ pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Name of a network interface (Linux: IFNAMSIZ is 16 with the closing zero; no `/`, no blank, not `.` or `..`).
-pub(crate) fn interface_name(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "string",
-        "nullable": true,
-        "minLength": 1,
-        "maxLength": 15,
-        "x-kubernetes-validations": [{
-            "rule": "self.matches('^[^/\\\\s]+$') && self != '.' && self != '..'",
-            "messageExpression": "'interface \"' + self + '\" cannot exist: an interface name has no blank and no \"/\" \
-                in it, and is neither \".\" nor \"..\"'",
-        }],
-    })
-}
-
 /// Milliseconds between two adverts: RFC 9568 §5.2.7 counts centiseconds in 12 bits.
 pub(crate) fn advertisement_interval(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

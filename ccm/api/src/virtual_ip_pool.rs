@@ -84,15 +84,6 @@ pub struct VirtualIPPoolSpec {
     /// Default: false.
     #[serde(default, rename = "allowExternalIPs")]
     pub allow_external_ips: bool,
-    /// Interface that announces these addresses on every node. Default: the one whose subnet holds the address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::validation::interface_name")]
-    pub interface: Option<String>,
-    /// Time between two VRRP adverts, in milliseconds, a multiple of 10: failover takes up to 3 times as long plus
-    /// the skew. Default: 100.
-    #[serde(default = "default_interval")]
-    #[schemars(schema_with = "crate::validation::advertisement_interval")]
-    pub advertisement_interval_milliseconds: u32,
 }
 
 impl Default for VirtualIPPoolSpec {
@@ -112,8 +103,6 @@ impl Default for VirtualIPPoolSpec {
             quarantine_seconds: default_quarantine(),
             on_removal: OnRemoval::default(),
             allow_external_ips: false,
-            interface: None,
-            advertisement_interval_milliseconds: default_interval(),
         }
     }
 }
@@ -206,8 +195,4 @@ fn default_priority() -> i32 {
 
 fn default_quarantine() -> u32 {
     60
-}
-
-fn default_interval() -> u32 {
-    super::DEFAULT_ADVERTISEMENT_INTERVAL_MS
 }

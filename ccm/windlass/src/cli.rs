@@ -81,6 +81,10 @@ struct AgentArgs {
     /// Folder of the last known state, from which the agent starts when the API server is away
     #[arg(long, default_value = "/var/lib/windlass", value_name = "FOLDER")]
     state_dir: PathBuf,
+    /// Folder of the keys that sign VRRP adverts, where the Secret windlass-vrrp-keys is mounted: each file is a key and named by
+    /// its id. It need not be there
+    #[arg(long, default_value = "/etc/windlass/vrrp-keys", value_name = "FOLDER")]
+    vrrp_keys_dir: PathBuf,
     /// Address of /healthz, /livez, /readyz and /metrics
     #[arg(long, default_value = "127.0.0.1:9859", value_name = "ADDRESS:PORT")]
     http_address: SocketAddr,
@@ -200,6 +204,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         kubeconfig,
         node_name,
         state_dir,
+        vrrp_keys_dir,
         http_address,
         realtime,
         guard,
@@ -214,6 +219,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
     let options = agent::Options {
         node_name,
         state_dir,
+        vrrp_keys_dir,
         http_address,
         realtime,
         guard,

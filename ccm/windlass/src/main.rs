@@ -1,6 +1,7 @@
 //! The Windlass binary: `windlass controller`, `windlass agent` and `windlass convert`.
 
 mod agent;
+mod bridges;
 mod cli;
 mod controller;
 mod convert;

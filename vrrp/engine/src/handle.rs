@@ -80,6 +80,8 @@ pub(crate) struct Plan {
     pub(crate) probe: Option<Duration>,
     /// Addresses that no peer is known to have claimed, whoever was Active.
     pub(crate) unproven: Arc<BTreeSet<IpAddr>>,
+    /// Addresses that were added when this node served them in other virtual routers: they are no strangers'.
+    pub(crate) in_service: Arc<BTreeSet<IpAddr>>,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,
     /// The interface's sockets; `None` while it cannot be used.

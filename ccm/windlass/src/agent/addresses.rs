@@ -49,7 +49,7 @@ fn lasting(interface: &InterfaceInfo, source: Ipv6Addr) -> Ipv6Addr {
     of_subnet.or_else(|| lasting().next()).map_or(source, |(address, _)| *address)
 }
 
-/// The addresses that are on none of the interfaces that are reported: on the loopback interface, on tunnels, on interfaces
+/// The addresses that are on none of the node's own interfaces that are reported: on the loopback interface, on tunnels, on interfaces
 /// that are down or whose address is still being checked. Those of container networks are not the machine's.
 pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
     let reported = machine.interfaces.iter().filter(|interface| is_the_nodes(&interface.name));
@@ -65,7 +65,7 @@ pub(crate) fn further(machine: &HostAddresses) -> Vec<IpAddr> {
     further.into_iter().take(MAX_FURTHER).collect()
 }
 
-/// What the kernel of this machine answers ARP and neighbour solicitations for by itself, on the interfaces that are reported.
+/// What the kernel of this machine answers ARP and neighbour solicitations for by itself, on the node's own interfaces.
 /// (Addresses on the loopback interface and on those of container networks may be VIPs: kube-proxy and servers that answer
 /// directly put them there.)
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use super::changes::Changed;
 use super::desired::{Desired, Problem};
 use super::engine_state::EngineState;
 use super::index::{Index, Part, Update};
+use super::keys::Keys;
 
 /// The copies, and what was decided from them.
 pub(super) struct Decider {
@@ -16,6 +17,8 @@ pub(super) struct Decider {
     pub(super) routers: Store<VirtualRouter>,
     pub(super) vips: Store<VirtualIP>,
     pub(super) engine_state: Arc<EngineState>,
+    /// The keys that this node has. Whoever changes them asks for a look at all objects.
+    pub(super) keys: Arc<Keys>,
     /// `None`: nothing yet.
     pub(super) index: Option<Index>,
 }
@@ -35,7 +38,7 @@ impl Decider {
             return (!part.is_empty()).then_some(Update::Part(part));
         }
         let (routers, vips) = (self.routers.state(), self.vips.state());
-        let (index, new) = Index::new(&self.node, &routers, &vips, self.engine_state.answered());
+        let (index, new) = Index::new(&self.node, &routers, &vips, self.engine_state.answered(), &self.keys);
         self.index = Some(index);
         // What was changed in part has not been given to the engine.
         if part.is_empty() && desired.as_deref() == Some(&new) {

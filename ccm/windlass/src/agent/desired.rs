@@ -2,104 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::time::Duration;
 
 use kube::ResourceExt as _;
-use serde::{Deserialize, Serialize};
 use windlass_api::{ANNOTATION_ALLOW_MOVE, VirtualIP, VirtualRouter};
-use windlass_engine::{RouterConfig, RouterKey};
-use windlass_vrrp::{Family, Interval, Priority, Vrid};
+use windlass_engine::RouterKey;
+use windlass_vrrp::Family;
 
 use super::addresses::Answered;
 use super::admission::{Restricted, restricted};
 
+mod assignment;
 #[cfg(test)]
 mod tests;
+mod withheld;
 
-/// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP and
-/// neighbour solicitations within milliseconds, and a new Service should not wait long for its address.
-const PROBE: Duration = Duration::from_millis(60);
-
-/// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Assignment {
-    /// Name of the `VirtualRouter`.
-    pub(crate) virtual_router: String,
-    /// This node's interface on the segment.
-    pub(crate) interface: String,
-    pub(crate) vrid: u8,
-    /// This node's priority, 1 to 254.
-    pub(crate) priority: u8,
-    pub(crate) interval_milliseconds: u32,
-    /// Source of this node's adverts: its address on the segment, in IPv6 its interface's link-local one. Its family is
-    /// that of the virtual router.
-    pub(crate) source: IpAddr,
-    /// The other candidates' addresses: only their adverts are obeyed.
-    pub(crate) peers: BTreeSet<IpAddr>,
-    /// The virtual IPs.
-    pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Those of them that no node is known to announce: whoever becomes Active asks whether another station has them.
-    /// Left out where there are none. An agent that does not know it sets the file aside.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(crate) unproven: BTreeSet<IpAddr>,
-    /// How many nodes are preferred to this one: what its priority is if a check of its own fails follows from that.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(crate) before: u8,
-    /// The health checks' node ports of the Services with `externalTrafficPolicy: Local` whose addresses are among these.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(crate) health_check_node_ports: BTreeSet<u16>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
-const fn is_zero(number: &u8) -> bool {
-    *number == 0
-}
-
-impl Assignment {
-    /// What identifies the virtual router in the engine.
-    pub(crate) fn key(&self) -> Result<RouterKey, String> {
-        let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
-        Ok(RouterKey { interface: self.interface.clone(), family: Family::of(self.source), vrid })
-    }
-
-    /// As the engine wants it while no check fails, or why it cannot be had.
-    pub(crate) fn config(&self) -> Result<RouterConfig, String> {
-        let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
-        if self.priority == 255 {
-            return Err(
-                "priority 255 is for the owner of the addresses (RFC 9568 §5.2.4), which no node is: use 1 \
-                        to 254"
-                    .to_owned(),
-            );
-        }
-        let priority = Priority::new(self.priority).map_err(|error| error.to_string())?;
-        let interval =
-            Interval::from_millis(self.interval_milliseconds).map_err(|error| error.to_string())?;
-        let name = &self.interface;
-        if name.is_empty()
-            || name.len() > 15
-            || name.contains(['/', ' ', '\0'])
-            || name == "."
-            || name == ".."
-        {
-            return Err(format!(
-                "'{name}' is no name of a Linux interface: 1 to 15 characters without '/' or space"
-            ));
-        }
-        let config = RouterConfig {
-            priority,
-            interval,
-            peers: self.peers.clone(),
-            addresses: self.addresses.clone(),
-            probe: Some(PROBE),
-            unproven: self.unproven.clone(),
-            ..RouterConfig::new(name.clone(), vrid, self.source)
-        };
-        config.check().map_err(|error| error.to_string())?;
-        Ok(config)
-    }
-}
+pub(crate) use self::assignment::Assignment;
 
 /// A part of the cluster's state that this node cannot do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +37,8 @@ pub(crate) struct Desired {
     pub(crate) refused: Vec<Refused>,
     /// What was left out.
     pub(crate) problems: Vec<Problem>,
+    /// The keys for want of which virtual routers were left out.
+    pub(crate) missing_keys: BTreeSet<u8>,
 }
 
 /// A virtual IP that this node does not announce, because something else answers for it or nothing can.
@@ -209,6 +128,9 @@ where
             unproven,
             before: u8::try_from(before.count()).unwrap_or(u8::MAX),
             health_check_node_ports: ports,
+            preempt_delay_seconds: router.spec.preempt_delay_seconds,
+            transport: router.spec.transport,
+            key_id: router.spec.authentication.map(|authentication| authentication.key_id),
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),
@@ -234,6 +156,7 @@ where
         restricted: restricted(vips),
         refused: all_refused,
         problems,
+        missing_keys: BTreeSet::new(),
     }
 }
 

@@ -277,6 +277,15 @@ pub(crate) fn log(event: &Event) {
             vrid = key.vrid.get(), interface = %key.interface, %error,
             "the kernel refuses adverts: another node takes over, and both are Active; let IP protocol 112 out"
         ),
+        Event::Unauthenticated { key, source, error } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface, %source, %error,
+            "a peer's adverts are not believed: while that is so, both may be Active"
+        ),
+        Event::ClocksDiffer { key, source, seconds } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface, %source, seconds,
+            "a peer's clock differs by more than half of what is allowed: beyond it its adverts are not believed, and both are \
+             Active; synchronise the clocks"
+        ),
         // The engine has said why.
         Event::GuardChanged => {}
         _ => tracing::warn!(?event, "event of the VRRP engine"),

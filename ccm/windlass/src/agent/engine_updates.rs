@@ -12,6 +12,10 @@ use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::index::{Part, Update};
+use super::keys::Keys;
+
+#[cfg(test)]
+mod tests;
 
 /// What the engine was told, and what it may be told.
 pub(super) struct EngineUpdates {
@@ -23,6 +27,7 @@ pub(super) struct EngineUpdates {
     given: Vec<Assignment>,
     /// What does not work on this node: it lowers its priority.
     failed: FailedChecks,
+    keys: Arc<Keys>,
 }
 
 impl EngineUpdates {
@@ -31,8 +36,17 @@ impl EngineUpdates {
         engine_state: Arc<EngineState>,
         guard: bool,
         failed: FailedChecks,
+        keys: Arc<Keys>,
     ) -> Self {
-        Self { engine, engine_state, guard, wanted: Arc::default(), given: Vec::new(), failed }
+        Self { engine, engine_state, guard, wanted: Arc::default(), given: Vec::new(), failed, keys }
+    }
+
+    /// This node has other keys.
+    pub(super) fn set_keys(&mut self, keys: Arc<Keys>) {
+        if self.keys != keys {
+            self.keys = keys;
+            self.apply();
+        }
     }
 
     /// Other checks fail.
@@ -125,11 +139,21 @@ impl EngineUpdates {
         self.engine.apply(self.given.iter().filter_map(|one| self.config(one)).collect());
     }
 
-    /// `desired` and the state file let only valid ones through.
     fn config(&self, assignment: &Assignment) -> Option<RouterConfig> {
-        let priority = Priority::new(self.failed.priority(assignment)).ok()?;
-        assignment.config().ok().map(|config| RouterConfig { priority, ..config })
+        config(assignment, &self.failed, &self.keys)
     }
+}
+
+/// As the engine is told it. `desired` and the state file let only valid ones through; `None`: this node does not have the key, as
+/// may be with what the state file says.
+fn config(assignment: &Assignment, failed: &FailedChecks, keys: &Keys) -> Option<RouterConfig> {
+    let priority = Priority::new(failed.priority(assignment)).ok()?;
+    let config = assignment.config().ok()?;
+    let authentication = match assignment.key_id {
+        Some(id) => Some(keys.authentication(id, config.interval)?),
+        None => None,
+    };
+    Some(RouterConfig { priority, authentication, ..config })
 }
 
 /// The virtual IPs of each virtual router.

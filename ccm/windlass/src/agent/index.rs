@@ -12,6 +12,7 @@ use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
 use super::addresses::Answered;
 use super::admission::Restricted;
 use super::desired::{Assignment, Desired, desired, is_announceable, is_wanted};
+use super::keys::Keys;
 
 #[cfg(test)]
 mod tests;
@@ -81,14 +82,15 @@ impl Known {
 struct NeedsWhole;
 
 impl Index {
-    /// What `node` is to do, from all objects.
+    /// What `node`, which has these keys, is to do, from all objects.
     pub(crate) fn new(
         node: &str,
         routers: &[Arc<VirtualRouter>],
         vips: &[Arc<VirtualIP>],
         answered: Arc<Answered>,
+        keys: &Keys,
     ) -> (Self, Desired) {
-        let desired = desired(node, routers, vips, &answered);
+        let desired = desired(node, routers, vips, &answered).withhold(|id| keys.has(id));
         let named = |name: &Option<String>| name.clone().unwrap_or_default();
         let vips: HashMap<String, Known> = vips
             .iter()

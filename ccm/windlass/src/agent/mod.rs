@@ -9,6 +9,7 @@
 //! | [`state`], [`state_writer`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`engine_state`], [`activity`], [`duplicates`] | what the engine last said | no |
+//! | [`keys`] | the keys that sign adverts, from the mounted Secret; a router whose key is not there is left to others | no |
 //! | [`health`] | whether this node can serve, by kube-proxy's word; what fails lowers its priority | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
@@ -29,6 +30,7 @@ mod engine_state;
 mod engine_updates;
 mod health;
 mod index;
+mod keys;
 mod metrics;
 mod network;
 mod publish;
@@ -53,6 +55,7 @@ use prometheus::Registry;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_ccm::files::POLL_INTERVAL;
 use windlass_engine::{ConnectionForwarding, Engine, Event};
 
 use self::changes::{ChangeQueue, Changed};
@@ -62,9 +65,13 @@ use self::engine_state::EngineState;
 use self::engine_updates::EngineUpdates;
 use self::health::HealthMonitor;
 use self::index::Update;
+use self::keys::KeyFolder;
 use self::state::StateFile;
 use self::throttle::Throttle;
 use crate::http::{self, Health};
+
+#[cfg(test)]
+pub(crate) use self::keys::SECRET as KEYS_SECRET;
 
 /// Field manager of what the agents write with server-side apply.
 const FIELD_MANAGER: &str = "windlass-agent";
@@ -81,6 +88,8 @@ pub(crate) struct Options {
     pub(crate) node_name: String,
     /// Folder of the state file.
     pub(crate) state_dir: PathBuf,
+    /// Folder in which the Secret with the keys of adverts is mounted, if there is one.
+    pub(crate) vrrp_keys_dir: PathBuf,
     /// Where to serve health and metrics.
     pub(crate) http_address: SocketAddr,
     /// Whether the engine asks for real-time scheduling.
@@ -103,6 +112,7 @@ pub(crate) async fn run(
     let Options {
         node_name: node,
         state_dir,
+        vrrp_keys_dir,
         http_address,
         realtime,
         guard,
@@ -138,7 +148,14 @@ pub(crate) async fn run(
     let (monitor, mut failed) = HealthMonitor::new(kube_proxy, &state_dir, Instant::now());
     metrics::register(&registry, &engine, &engine_state, failed.clone())?;
     let known = failed.borrow_and_update().clone();
-    let mut engine_updates = EngineUpdates::new(Arc::clone(&engine), Arc::clone(&engine_state), guard, known);
+    let mut keys = KeyFolder::open(vrrp_keys_dir);
+    let mut engine_updates = EngineUpdates::new(
+        Arc::clone(&engine),
+        Arc::clone(&engine_state),
+        guard,
+        known,
+        Arc::clone(keys.keys()),
+    );
     if let Some(restored) = restore(&file) {
         tracing::info!(routers = restored.assignments.len(), "announcing the last known state");
         engine_updates.update(&restored, &Update::Whole);
@@ -178,6 +195,7 @@ pub(crate) async fn run(
         networks,
         engine: Arc::clone(&engine),
         failed: failed.clone(),
+        desired: reporter.desired.clone(),
         changes: Arc::clone(&queue),
     };
     tasks.spawn(publisher.run(token.clone()));
@@ -185,8 +203,16 @@ pub(crate) async fn run(
     tasks.spawn(monitor.run(reporter.desired.clone(), token.clone()));
     let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
 
-    let mut decider =
-        Decider { node: node.clone(), routers, vips, engine_state: Arc::clone(&engine_state), index: None };
+    let mut decider = Decider {
+        node: node.clone(),
+        routers,
+        vips,
+        engine_state: Arc::clone(&engine_state),
+        keys: Arc::clone(keys.keys()),
+        index: None,
+    };
+    let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
+    look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut throttle, mut is_stale) = (Throttle::new(IDLE_FACTOR), false);
     let outcome = loop {
         tokio::select! {
@@ -207,6 +233,14 @@ pub(crate) async fn run(
             Ok(()) = failed.changed() => {
                 let known = failed.borrow_and_update().clone();
                 engine_updates.set_failed(known);
+            }
+            _ = look_at_keys.tick() => {
+                let used = desired_sender.borrow().as_deref().map(Desired::key_ids).unwrap_or_default();
+                if keys.refresh(&used) {
+                    engine_updates.set_keys(Arc::clone(keys.keys()));
+                    decider.keys = Arc::clone(keys.keys());
+                    queue.add(Changed::all());
+                }
             }
             () = queue.changed(), if !is_stale => is_stale = true,
             () = throttle.ready(), if is_stale => {

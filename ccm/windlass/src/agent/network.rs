@@ -6,23 +6,14 @@ use std::time::{Duration, Instant};
 
 use windlass_api::{ForeignRouter, InterfaceInfo};
 
+use crate::bridges::is_container_bridge;
+
 #[cfg(test)]
 mod tests;
 
-/// Interfaces that container networks make: they carry pods' or bridges' addresses, never the node's on the LAN.
-const NOT_THE_NODES: &[&str] = &[
-    "cni",
-    "veth",
-    "docker",
-    "podman",
-    "kube-",
-    "cali",
-    "flannel",
-    "cilium",
-    "lxc",
-    "nodelocaldns",
-    "virbr",
-];
+/// Interfaces of Kubernetes' own pod networking, by the beginning of their names: they carry pods' addresses, and nobody is to
+/// announce there.
+const OF_PODS: &[&str] = &["cni", "veth", "kube-", "cali", "flannel", "cilium", "lxc", "nodelocaldns"];
 
 /// A stranger that is not heard any more is forgotten after this time.
 const FORGET_AFTER: Duration = Duration::from_mins(10);
@@ -34,24 +25,30 @@ const LAST_ADVERTS: Duration = Duration::from_secs(30);
 /// More strangers than this are not kept: an attacker must not fill the memory or the API server.
 const MAX_STRANGERS: usize = 256;
 
-/// Whether the interface can be one that carries the node's own addresses, judged by its name: everything but loopback
-/// and the interfaces of container networks (those named `cni…`, `veth…`, `docker…`, `podman…`, `kube-…`, `cali…`,
-/// `flannel…`, `cilium…`, `lxc…`, `nodelocaldns…`, `virbr…`). A bridge of the admin's own (`br0`, `br-lan`) counts.
+/// Whether the interface can be one that carries the node's own addresses, judged by its name: everything but loopback, the
+/// interfaces of pod networks (those named `cni…`, `veth…`, `kube-…`, `cali…`, `flannel…`, `cilium…`, `lxc…`, `nodelocaldns…`)
+/// and the [bridges of containers and virtual machines](is_container_bridge). A bridge of the admin's own (`br0`, `br-lan`)
+/// counts.
 pub(crate) fn is_the_nodes(name: &str) -> bool {
     name != "lo" && !is_containers(name)
 }
 
-/// Whether a container network made the interface.
+/// Whether a container network made the interface: Kubernetes' or another.
 pub(crate) fn is_containers(name: &str) -> bool {
-    NOT_THE_NODES.iter().any(|prefix| name.starts_with(prefix))
+    is_of_pods(name) || is_container_bridge(name)
 }
 
-/// The interfaces to report, by name. Link-local IPv6 addresses are not among their addresses: every link has those, they
+fn is_of_pods(name: &str) -> bool {
+    OF_PODS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The interfaces to report, by name, those that can carry the node's own addresses first. The bridges of containers and virtual
+/// machines are among them: whether one announces, an Announcement says. Link-local IPv6 addresses are not among their addresses: every link has those, they
 /// tell no segment. The lowest of them is the source of adverts.
 pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<InterfaceInfo> {
     let mut interfaces: Vec<InterfaceInfo> = found
         .iter()
-        .filter(|interface| is_the_nodes(&interface.name))
+        .filter(|interface| interface.name != "lo" && !is_of_pods(&interface.name))
         .map(|interface| {
             let v4 = interface.ipv4.iter().map(|(address, length)| format!("{address}/{length}"));
             let (link_local, v6): (Vec<_>, Vec<_>) =
@@ -66,7 +63,9 @@ pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<Interf
         })
         .filter(|interface| !interface.addresses.is_empty())
         .collect();
-    interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+    interfaces.sort_by(|a, b| {
+        (is_container_bridge(&a.name), &a.name).cmp(&(is_container_bridge(&b.name), &b.name))
+    });
     interfaces
 }
 

@@ -17,8 +17,10 @@ use windlass_engine::Engine;
 
 use super::backoff::backoff;
 use super::changes::{ChangeQueue, Changed};
+use super::desired::Desired;
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
+use super::keys::SECRET;
 use super::{FIELD_MANAGER, addresses, network};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
@@ -40,6 +42,7 @@ pub(crate) struct Publisher {
     pub(crate) networks: Store<NodeNetwork>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) failed: watch::Receiver<FailedChecks>,
+    pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
     /// This node may have to announce something else.
     pub(crate) changes: Arc<ChangeQueue>,
 }
@@ -115,7 +118,18 @@ impl Publisher {
             further_addresses: addresses::further(&machine),
             foreign_routers,
             duplicates: self.engine_state.duplicates(now, is_vip),
-            failed_checks: self.failed.borrow().sentences().collect(),
+            failed_checks: self.failed.borrow().sentences().chain(self.missing_keys()).collect(),
+        })
+    }
+
+    /// A sentence for each key for want of which this node takes no part in virtual routers.
+    fn missing_keys(&self) -> impl Iterator<Item = String> + use<> {
+        let missing = self.desired.borrow().as_ref().map(|desired| desired.missing_keys.clone());
+        missing.into_iter().flatten().map(|id| {
+            format!(
+                "VRRP key {id}: this node does not have it and takes no part in the virtual routers that sign with it; add an entry \
+                 {id} to Secret {SECRET}"
+            )
         })
     }
 

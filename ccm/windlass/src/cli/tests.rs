@@ -105,6 +105,24 @@ fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() 
     }
 }
 
+#[test]
+fn the_manifest_mounts_the_keys_where_the_agent_looks_and_needs_no_secret() {
+    let manifest = include_str!("../../../../manifests/base/agent.yaml");
+    let object: serde_json::Value = serde_saphyr::from_str(manifest).unwrap();
+    let pod = &object["spec"]["template"]["spec"];
+    let volumes = pod["volumes"].as_array().unwrap();
+    let volume = volumes.iter().find(|volume| !volume["secret"].is_null()).expect("the volume of a Secret");
+    let expected = serde_json::json!({
+        "secretName": agent::KEYS_SECRET, "optional": true, "defaultMode": 0o400,
+    });
+    assert_eq!(volume["secret"], expected);
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|mount| mount["name"] == volume["name"]).expect("its mount");
+    assert_eq!(mount["readOnly"], true);
+    let Role::Agent(args) = parse(&["agent", "--node-name=n1"]).unwrap().role else { panic!("an agent") };
+    assert_eq!(args.vrrp_keys_dir, Path::new(mount["mountPath"].as_str().unwrap()));
+}
+
 /// The first two cells of the rows of the table whose first heading is `heading`.
 fn table<'a>(page: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
     let rows = page.lines().skip_while(|line| !line.starts_with(&format!("| {heading} |")));

@@ -14,11 +14,13 @@
 //! the ledger, and writes nothing if nothing changed.
 
 mod allocation;
+mod label_selector;
 mod nodes;
 mod placement;
 mod provider;
 mod state;
 mod stores;
+mod wildcard;
 
 use std::sync::Arc;
 
@@ -104,6 +106,7 @@ impl CloudProvider for Windlass {
             };
         }
         watch!(windlass_api::VirtualIPPool);
+        watch!(windlass_api::Announcement);
         watch!(windlass_api::VirtualIP);
         watch!(windlass_api::VirtualRouter);
         watch!(windlass_api::NodeNetwork);

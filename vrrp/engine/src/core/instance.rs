@@ -66,6 +66,8 @@ pub(super) struct Instance {
     heard_from: Option<IpAddr>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
+    /// Those of its addresses that came to it when this node served them in other routers.
+    added_in_service: BTreeSet<IpAddr>,
     /// Its timer.
     timer_id: TimerId,
 }
@@ -85,10 +87,11 @@ impl Instance {
             prepared: PreparedAdverts::default(),
             peer_authentication: PeerAuthentication::new(config.authentication.clone()),
             prepared_for: None,
-            handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, None))),
+            handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, &BTreeSet::new(), None))),
             predecessor: PredecessorTracker::default(),
             heard_from: None,
             in_service,
+            added_in_service: BTreeSet::new(),
             timer_id,
             key,
             config,
@@ -218,10 +221,11 @@ impl Instance {
         }
     }
 
-    /// Takes a new configuration.
+    /// Takes a new configuration. `served`: what this node serves in other routers until now.
     pub(super) fn reconfigure(
         &mut self,
         config: RouterConfig,
+        served: &BTreeSet<IpAddr>,
         net_admin: bool,
         out: &mut InstanceContext<'_>,
     ) {
@@ -235,6 +239,11 @@ impl Instance {
             return;
         }
         let state_machine_config = config.state_machine_config();
+        self.added_in_service.retain(|address| config.addresses.contains(address));
+        if config.hold == Hold::Respond {
+            let added = config.addresses.difference(&self.config.addresses);
+            self.added_in_service.extend(added.filter(|address| served.contains(*address)));
+        }
         self.config = config;
         // What cannot run as it is now configured stops before it says anything.
         if let Some(config_error) = self.config_error(net_admin) {
@@ -355,7 +364,10 @@ impl Instance {
                             let until = self.active_until(out.now);
                             self.handle.take_over(predecessor, handed_over_by, out.now + PREPARATION, until);
                         }
-                        State::Initialize | State::Backup => self.handle.end_active(),
+                        State::Initialize | State::Backup => {
+                            self.added_in_service.clear();
+                            self.handle.end_active();
+                        }
                     }
                     *out.wake_helpers = true;
                     out.events.push(Event::StateChanged { key: self.key.clone(), state: to, reason });
@@ -411,11 +423,11 @@ impl Instance {
             Some(sockets) if self.config.check().is_ok() => PreparedAdverts::new(&self.config, sockets),
             Some(_) | None => PreparedAdverts::default(),
         };
-        self.handle.set_plan(plan(&self.config, sockets));
+        self.handle.set_plan(plan(&self.config, &self.added_in_service, sockets));
     }
 }
 
-fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
+fn plan(config: &RouterConfig, in_service: &BTreeSet<IpAddr>, link: Option<&Arc<LinkSockets>>) -> Plan {
     let unicast_source = match config.transport {
         Transport::Multicast { .. } => None,
         Transport::Unicast { .. } => Some(config.source),
@@ -427,6 +439,7 @@ fn plan(config: &RouterConfig, link: Option<&Arc<LinkSockets>>) -> Plan {
         accept: config.accept,
         probe: config.probe,
         unproven: Arc::new(config.unproven.clone()),
+        in_service: Arc::new(in_service.clone()),
         link: link.map(Arc::clone),
     }
 }

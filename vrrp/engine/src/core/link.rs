@@ -77,7 +77,8 @@ impl Link {
         overlaps: BTreeMap<RouterId, String>,
         context: &mut Context<'_>,
     ) {
-        let in_service = self.in_service(&desired);
+        let served = self.served();
+        let in_service = self.in_service(&desired, &served);
         let (name, state) = (&self.name, self.state.as_ref());
         let net_admin = context.net_admin;
         self.routers.retain(|id, instance| {
@@ -94,7 +95,7 @@ impl Link {
             } else if let Some(Err(error)) = readiness(name, state, &config) {
                 instance.set_readiness(Err(error), &mut out);
             }
-            instance.reconfigure(config, net_admin, &mut out);
+            instance.reconfigure(config, &served, net_admin, &mut out);
             true
         });
         for (id, config) in desired {
@@ -107,20 +108,23 @@ impl Link {
         self.update_readiness(context);
     }
 
-    /// Those of the routers to be started whose VIPs are all answered for here now, by routers that lose them. What is bound to an
-    /// interface is handed over by the peers' adverts instead.
-    fn in_service(&self, desired: &BTreeMap<RouterId, RouterConfig>) -> BTreeSet<RouterId> {
+    /// The VIPs that are answered for here now. What is bound to an interface is handed over by the peers' adverts instead.
+    fn served(&self) -> BTreeSet<IpAddr> {
+        let responds = |instance: &&Instance| instance.config().hold == Hold::Respond;
+        self.routers.values().filter(responds).flat_map(Instance::claimed).collect()
+    }
+
+    /// Those of the routers to be started whose VIPs are all `served` here now, by routers that lose them.
+    fn in_service(
+        &self,
+        desired: &BTreeMap<RouterId, RouterConfig>,
+        served: &BTreeSet<IpAddr>,
+    ) -> BTreeSet<RouterId> {
         let is_new = |(id, config): &(&RouterId, &RouterConfig)| {
             !self.routers.contains_key(id) && !config.addresses.is_empty() && config.hold == Hold::Respond
         };
         let new: Vec<_> = desired.iter().filter(is_new).collect();
-        if new.is_empty() {
-            return BTreeSet::new();
-        }
-        let responds = |instance: &&Instance| instance.config().hold == Hold::Respond;
-        let served: BTreeSet<IpAddr> =
-            self.routers.values().filter(responds).flat_map(Instance::claimed).collect();
-        new.into_iter().filter(|(_, config)| config.addresses.is_subset(&served)).map(|(id, _)| *id).collect()
+        new.into_iter().filter(|(_, config)| config.addresses.is_subset(served)).map(|(id, _)| *id).collect()
     }
 
     pub(super) fn change_state(&mut self, state: LinkState, context: &mut Context<'_>) {

@@ -11,6 +11,7 @@ fn handle() -> RouterHandle {
         accept: false,
         probe: None,
         unproven: Arc::default(),
+        in_service: Arc::default(),
         unicast_source: None,
         link: None,
     };

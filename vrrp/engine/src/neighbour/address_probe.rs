@@ -112,6 +112,16 @@ impl AddressProbe {
         !Arc::ptr_eq(&before, unproven)
     }
 
+    /// Those of these addresses that were not asked for need not be.
+    pub(super) fn clear(&mut self, addresses: &BTreeSet<IpAddr>) {
+        for (_, state) in self.states.iter_mut().filter(|(address, _)| addresses.contains(*address)) {
+            if *state == ProbeState::Unprobed {
+                *state = ProbeState::Clear;
+                self.changed = true;
+            }
+        }
+    }
+
     /// The router is Active and wants to claim what is not cleared: what may be another station's after it has asked for
     /// this long, all else at once.
     pub(super) fn activate(&mut self, probe: Option<Duration>, predecessor: Predecessor, now: Time) {

@@ -29,6 +29,7 @@ pub(super) struct RouterView<'a> {
     pub(super) hold: Hold,
     pub(super) probe: Option<Duration>,
     pub(super) unproven: &'a Arc<BTreeSet<IpAddr>>,
+    pub(super) in_service: &'a BTreeSet<IpAddr>,
     pub(super) link: Option<SocketsId>,
 }
 
@@ -109,7 +110,8 @@ impl RouterTracker {
             self.address_probe.deactivate();
             self.address_probe.activate(view.probe, predecessor, now);
         } else if listed {
-            // Nobody served what was added: it may be a stranger's, whoever was Active before.
+            // Unless this node served it in another router, what was added may be a stranger's, whoever was Active before.
+            self.address_probe.clear(view.in_service);
             self.address_probe.activate(view.probe, Predecessor::Nobody, now);
         }
         let cleared = self.address_probe.has_changed();

@@ -1,10 +1,11 @@
 //! A VIP that changes its virtual router, as when a stranger takes the VRID.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use windlass_engine::{Priority, RouterConfig, State, TransitionReason, Vrid};
 
-use crate::lab::{Capture, Lan, Node, VIP, arp_about, mac, one_at_a_time, require_root, router};
+use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, one_at_a_time, require_root, router};
 
 /// The same router with another VRID.
 fn renumbered(host: usize) -> RouterConfig {
@@ -53,6 +54,42 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     assert_eq!(backup.await_state(State::Backup), TransitionReason::Startup);
     backup.await_status("adverts of the new VRID", |status| status.counters.adverts_received > 1);
     assert_eq!(backup.status().counters.became_active, 0);
+}
+
+#[test]
+fn a_vip_that_joins_another_router_which_is_active_on_the_same_host_is_asked_for_by_nobody() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(1);
+    let (moving, staying, new) = (VIP.into(), "192.0.2.51".parse().unwrap(), "192.0.2.52".parse().unwrap());
+    let minute = Some(std::time::Duration::from_mins(1));
+    let of = |vrid: u8, addresses: &[IpAddr], probe| RouterConfig {
+        vrid: Vrid::new(vrid).unwrap(),
+        addresses: addresses.iter().copied().collect(),
+        probe,
+        ..router(0, 1)
+    };
+    let node = lan.hosts[0].engine();
+    let both = |left: &[IpAddr], right: &[IpAddr], probe| {
+        node.engine.apply(vec![of(7, left, probe), of(8, right, probe)]);
+    };
+    let await_claimed = |addresses: &[IpAddr]| {
+        await_some("the VIPs are answered for", || {
+            let all = node.engine.snapshot();
+            let claimed: BTreeSet<IpAddr> = all.into_iter().flat_map(|status| status.claimed).collect();
+            (claimed == addresses.iter().copied().collect()).then_some(())
+        });
+    };
+    both(&[moving, staying], &[], None);
+    await_claimed(&[moving, staying]);
+    // From now on a question would take a minute: of the two that join only the one that nobody served is asked for.
+    both(&[staying], &[moving, new], minute);
+    await_claimed(&[moving, staying]);
+    // And back, where it was before.
+    both(&[staying, moving], &[new], minute);
+    await_claimed(&[moving, staying]);
 }
 
 #[test]

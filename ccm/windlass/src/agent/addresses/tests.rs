@@ -78,6 +78,11 @@ fn the_primary_address_is_the_one_the_kernel_speaks_from() {
             machine(vec![interface("cni0", &["203.0.113.1/24"], 0)], &[], &["203.0.113.1"]),
             vec![],
         ),
+        (
+            "not of a bridge of containers, though it is reported",
+            machine(vec![interface("docker0", &["172.17.0.1/16"], 0)], &[], &["172.17.0.1"]),
+            vec![],
+        ),
         ("not one that the engine binds", machine(vec![storage()], &[], &["192.0.2.200"]), vec![]),
         (
             "not a link-local one",
@@ -104,6 +109,7 @@ fn further_addresses_are_those_on_no_reported_interface() {
         ("eth0", "2001:db8::12"),
         ("kube-ipvs0", "10.96.0.1"),
         ("cni0", "203.0.113.1"),
+        ("virbr0", "192.168.122.1"),
         // Also on an interface that is reported.
         ("lo", "192.0.2.11"),
     ];
@@ -122,11 +128,13 @@ fn no_more_are_reported_than_the_api_server_takes() {
 fn the_kernel_answers_for_its_addresses_and_for_the_anycast_address_of_its_ipv6_subnets() {
     let lan = ["192.0.2.11/24", "2001:db8::11/64", "2001:db8:1::9/126", "2001:db8:2::1/127", "fe80::1/64"];
     let pods = interface("cni0", &["10.0.0.1/24", "2001:db8:9::1/64"], 1);
+    let containers = interface("docker0", &["172.17.0.1/16", "2001:db8:8::1/64"], 1);
     let machine = machine(
         vec![
             interface("eth0", &lan, 3),
             interface("eth1", &["2001:db8::12/64", "2001:db8:3::5/128"], 2),
             pods,
+            containers,
         ],
         &[("lo", "192.0.2.200")],
         &[],

@@ -31,6 +31,9 @@ fn desired(sources: Option<PortSources>) -> Desired {
         unproven: [].into(),
         before: 0,
         health_check_node_ports: BTreeSet::new(),
+        preempt_delay_seconds: 0,
+        transport: windlass_api::Transport::Multicast,
+        key_id: None,
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired {

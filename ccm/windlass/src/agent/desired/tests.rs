@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
-    ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, Transport, VirtualIPSpec,
-    VirtualRouterSpec, virtual_ip_name,
+    Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, Transport,
+    VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
 };
 
 use super::*;
@@ -76,6 +76,9 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         unproven: set(&["192.0.2.200", "192.0.2.201"]),
         before: 1,
         health_check_node_ports: BTreeSet::new(),
+        preempt_delay_seconds: 0,
+        transport: Transport::Multicast,
+        key_id: None,
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);
@@ -158,6 +161,8 @@ fn what_cannot_be_done_is_left_out_with_a_reason_and_the_rest_is_done() {
     odd_interval.spec.advertisement_interval_milliseconds = 105;
     let mut long_name = VirtualRouter::clone(&router("bad", 64, NODES));
     long_name.spec.nodes[0].interface = "an-interface-too-long".into();
+    let mut no_key = VirtualRouter::clone(&router("bad", 64, NODES));
+    no_key.spec.authentication = Some(Authentication { key_id: 0 });
     let bad = |vrid, nodes: &[(&str, u8, &str)]| router("bad", vrid, nodes);
     let cases = [
         (bad(0, NODES), "192.0.2.200", "VirtualRouter bad", "VRID 0"),
@@ -165,6 +170,7 @@ fn what_cannot_be_done_is_left_out_with_a_reason_and_the_rest_is_done() {
         (bad(64, &[("n1", 255, "192.0.2.11")]), "192.0.2.200", "VirtualRouter bad", "priority 255"),
         (bad(64, &[("n1", 9, "2001:db8::1")]), "2001:db8::200", "VirtualRouter bad", "not link-local"),
         (Arc::new(odd_interval), "192.0.2.200", "VirtualRouter bad", "105 ms"),
+        (Arc::new(no_key), "192.0.2.200", "VirtualRouter bad", "key id 0"),
         (Arc::new(long_name), "192.0.2.200", "VirtualRouter bad", "no name of a Linux interface"),
         (bad(70, NODES), "192.0.2.200", "VirtualRouter good", "already that of VirtualRouter bad"),
         (bad(64, NODES), "2001:db8::200", "VirtualIP 2001-db8--200", "another family"),
@@ -262,4 +268,83 @@ fn what_the_kernel_of_this_node_answers_for_is_refused_with_the_reason_and_the_r
     // It waits for the address, and no longer.
     let got = desired("n1", &only, &all[1..2], &Answered::default());
     assert_eq!((got.refused, got.assignments[0].addresses.clone()), (vec![], set(&["2001:db8::11"])));
+}
+
+/// Names, priorities and addresses.
+type Nodes<'a> = &'a [(&'a str, u8, &'a str)];
+type Change<'a> = &'a dyn Fn(&mut VirtualRouterSpec);
+
+#[test]
+fn how_a_router_speaks_vrrp_is_as_its_object_says() {
+    let spoken = |nodes: Nodes<'_>, vip_address: &str, change: Change<'_>| {
+        let mut router = VirtualRouter::clone(&router("a", 64, nodes));
+        change(&mut router.spec);
+        let got = desired("n1", &[Arc::new(router)], &[vip(vip_address, Some("a"))], &Answered::default());
+        assert_eq!(got.problems, []);
+        let config = got.assignments[0].config().unwrap();
+        (config.preempt_delay.as_secs(), config.transport, got.assignments[0].key_id)
+    };
+    let multicast = windlass_engine::Transport::Multicast { group: None };
+    let unicast = windlass_engine::Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
+    let (four, six) = ("192.0.2.200", "2001:db8::200");
+    let delay = |spec: &mut VirtualRouterSpec| spec.preempt_delay_seconds = 30;
+    let to_each = |spec: &mut VirtualRouterSpec| spec.transport = Transport::Unicast;
+    let signed = |spec: &mut VirtualRouterSpec| spec.authentication = Some(Authentication { key_id: 7 });
+    let rows: [(&str, Nodes<'_>, &str, Change<'_>, _); 7] = [
+        ("nothing is said", NODES, four, &|_| {}, (0, multicast.clone(), None)),
+        ("a delay", NODES, four, &delay, (30, multicast.clone(), None)),
+        ("unicast", NODES, four, &to_each, (0, unicast.clone(), None)),
+        ("unicast of IPv6", NODES6, six, &to_each, (0, unicast, None)),
+        ("unicast with nobody to speak to", &NODES[..1], four, &to_each, (0, multicast.clone(), None)),
+        ("the same of IPv6", &NODES6[..1], six, &to_each, (0, multicast.clone(), None)),
+        ("a key", NODES, four, &signed, (0, multicast, Some(7))),
+    ];
+    for (what, nodes, address, change, expected) in rows {
+        assert_eq!(spoken(nodes, address, change), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_router_whose_key_is_not_here_is_left_to_others_and_its_addresses_with_it() {
+    let signed = |name: &str, vrid: u8, key_id: Option<u8>| {
+        let mut router = VirtualRouter::clone(&router(name, vrid, NODES));
+        router.spec.authentication = key_id.map(|key_id| Authentication { key_id });
+        Arc::new(router)
+    };
+    let routers = [signed("a", 64, Some(1)), signed("b", 65, Some(2)), signed("c", 66, None)];
+    let vips = [
+        vip("192.0.2.201", Some("b")),
+        vip("192.0.2.200", Some("b")),
+        vip("192.0.2.202", Some("a")),
+        vip("192.0.2.203", Some("c")),
+        // Refused for another reason.
+        vip("192.0.2.12", Some("a")),
+    ];
+    let with =
+        |keys: &[u8]| desired("n1", &routers, &vips, &Answered::default()).withhold(|id| keys.contains(&id));
+    let names =
+        |got: &Desired| -> Vec<_> { got.assignments.iter().map(|one| one.virtual_router.clone()).collect() };
+
+    let all = with(&[1, 2]);
+    assert_eq!(all, desired("n1", &routers, &vips, &Answered::default()));
+    assert_eq!((names(&all), all.key_ids()), (vec!["a".into(), "b".into(), "c".into()], [1, 2].into()));
+
+    let one = with(&[1]);
+    assert_eq!((names(&one), one.key_ids()), (vec!["a".into(), "c".into()], [1].into()));
+    assert_eq!(one.missing_keys, [2].into());
+    let objects: Vec<_> = one.problems.iter().map(|problem| problem.object.as_str()).collect();
+    assert_eq!(objects, ["VirtualIP 192.0.2.12", "VirtualRouter b"]);
+    let reason = "its adverts are signed with VRRP key 2, which this node does not have: add an entry 2 to Secret \
+                  windlass-vrrp-keys in the namespace of the agents (they see it within two minutes), or give the Announcement \
+                  another key";
+    assert_eq!(one.problems[1].reason, reason);
+    let refused: Vec<_> =
+        one.refused.iter().map(|refused| (refused.address.to_string(), refused.alone)).collect();
+    let expected = [("192.0.2.12", false), ("192.0.2.200", true), ("192.0.2.201", true)];
+    assert_eq!(refused, expected.map(|(address, alone)| (address.to_owned(), alone)));
+    assert!(one.refused[1].reason.contains("VRRP key 2 (VirtualRouter b)"), "{}", one.refused[1].reason);
+    // In nobody's words in particular: what several nodes say must be one thing.
+    assert!(!one.refused[1].reason.contains("n1"), "{}", one.refused[1].reason);
+
+    assert_eq!(names(&with(&[])), ["c"]);
 }

@@ -144,6 +144,9 @@ fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
         unproven: BTreeSet::new(),
         before,
         health_check_node_ports: ports.iter().copied().collect(),
+        preempt_delay_seconds: 0,
+        transport: windlass_api::Transport::Multicast,
+        key_id: None,
     }
 }
 

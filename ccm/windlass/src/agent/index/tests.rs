@@ -57,7 +57,8 @@ fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: 
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-/// A virtual router: its VRID, of which two may have one; its nodes; whether it is IPv6's, or being deleted; its age.
+/// A virtual router: its VRID, of which two may have one; its nodes; whether it is IPv6's, or being deleted; its age. The youngest
+/// sign with key 1.
 fn router(name: usize, vrid: u8, nodes: usize, six: bool, deleted: bool, age: i64) -> Arc<VirtualRouter> {
     let (prefix, own) = if six { ("fe80::", "fe80::11") } else { ("192.0.2.", "192.0.2.11") };
     let ranked = |(rank, node): (u8, &str)| {
@@ -73,6 +74,7 @@ fn router(name: usize, vrid: u8, nodes: usize, six: bool, deleted: bool, age: i6
         "spec": { "vrid": vrid, "segment": "x", "advertisementIntervalMilliseconds": 100, "nodes": nodes },
     }))
     .unwrap();
+    router.spec.authentication = (age == 12).then_some(windlass_api::Authentication { key_id: 1 });
     let time = |seconds| Some(Time(jiff::Timestamp::constant(seconds, 0)));
     router.metadata.creation_timestamp = time(age);
     router.metadata.deletion_timestamp = time(1).filter(|_| deleted);
@@ -94,6 +96,8 @@ enum Event {
     List(Vec<Arc<VirtualIP>>),
     /// The kernel answers for the first addresses, so many.
     Answered(usize),
+    /// This node has key 1, or not.
+    Key(bool),
 }
 
 fn a_vip() -> impl Strategy<Value = Arc<VirtualIP>> {
@@ -119,6 +123,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => (0..ROUTERS.len()).prop_map(Event::NoRouter),
         1 => proptest::collection::vec(a_vip(), 0..8).prop_map(Event::List),
         1 => (0..3_usize).prop_map(Event::Answered),
+        1 => any::<bool>().prop_map(Event::Key),
     ];
     proptest::collection::vec(event, 1..60)
 }
@@ -140,13 +145,14 @@ proptest! {
         let mut routers: BTreeMap<String, _> = routers.into_iter().map(|one| (name(&one), one)).collect();
         let mut vips: BTreeMap<String, Arc<VirtualIP>> = BTreeMap::new();
         let mut answer = answered(0);
-        let whole = |routers: &BTreeMap<String, _>, vips: &BTreeMap<_, _>, answer: &Arc<Answered>| {
+        let mut keys = Keys::default();
+        let whole = |routers: &BTreeMap<String, _>, vips: &BTreeMap<_, _>, answer: &Arc<Answered>, keys: &Keys| {
             let (routers, vips): (Vec<_>, Vec<_>) =
                 (routers.values().cloned().collect(), vips.values().cloned().collect());
-            let (index, desired) = Index::new(NODE, &routers, &vips, Arc::clone(answer));
+            let (index, desired) = Index::new(NODE, &routers, &vips, Arc::clone(answer), keys);
             (index, Arc::new(desired))
         };
-        let (mut index, mut desired) = whole(&routers, &vips, &answer);
+        let (mut index, mut desired) = whole(&routers, &vips, &answer, &keys);
         for events in events.chunks(at_once) {
             let before = Desired::clone(&desired);
             let (mut changed, mut all) = (BTreeSet::new(), false);
@@ -177,11 +183,15 @@ proptest! {
                         answer = answered(count);
                         all |= !index.is_of(&answer);
                     }
+                    Event::Key(has_key) => {
+                        keys = if has_key { Keys::of_entries(&[("1", &"k".repeat(32))]) } else { Keys::default() };
+                        all = true;
+                    }
                 }
             }
             let mut part = Part::default();
             let mut take = |name: &String| index.take(name, vips.get(name).map(|vip| &**vip), &mut desired, &mut part);
-            let expected = whole(&routers, &vips, &answer);
+            let expected = whole(&routers, &vips, &answer, &keys);
             if all || !changed.iter().all(&mut take) {
                 (index, desired) = expected;
                 continue;
@@ -207,7 +217,7 @@ proptest! {
 fn a_vip_that_joins_is_announced_and_leaves_its_router_is_no_reason_to_look_at_all() {
     let routers = [router(0, 64, 0, false, false, 10), router(1, 65, 0, false, false, 11)];
     let vips = [vip(0, Some(0), 0, 0, false), vip(1, Some(1), 0, 0, false)];
-    let (mut index, desired) = Index::new(NODE, &routers, &vips, Arc::default());
+    let (mut index, desired) = Index::new(NODE, &routers, &vips, Arc::default(), &Keys::default());
     let mut desired = Arc::new(desired);
     let steps = [
         ("joins", Some(vip(2, Some(0), 0, 0, false)), Some("a")),

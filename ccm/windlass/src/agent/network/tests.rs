@@ -25,7 +25,7 @@ fn only_interfaces_that_can_carry_the_nodes_addresses_count() {
 }
 
 #[test]
-fn interfaces_are_reported_by_name_primary_address_first_and_the_link_local_one_apart() {
+fn interfaces_are_reported_by_name_bridges_last_primary_address_first_and_the_link_local_one_apart() {
     let found = |name: &str, v4: &[(&str, u8)], v6: &[(&str, u8)]| {
         let mut info = windlass_engine::InterfaceInfo::default();
         info.name = name.to_owned();
@@ -37,6 +37,8 @@ fn interfaces_are_reported_by_name_primary_address_first_and_the_link_local_one_
     let got = interfaces(&[
         found("eth1", &[("198.51.100.1", 25)], &[]),
         found("cni0", &[("203.0.113.1", 27)], &[]),
+        found("docker0", &[("172.17.0.1", 16)], &[]),
+        found("lo", &[("192.0.2.1", 32)], &[]),
         found("eth2", &[], &[("fe80::1", 64)]),
         found("eth3", &[], &[("2001:db8:1::1", 64)]),
         found(
@@ -57,6 +59,7 @@ fn interfaces_are_reported_by_name_primary_address_first_and_the_link_local_one_
             expected("eth0", &["192.0.2.12/24", "192.0.2.5/24", "2001:db8::1/64"], Some("fe80::1")),
             expected("eth1", &["198.51.100.1/25"], None),
             expected("eth3", &["2001:db8:1::1/64"], None),
+            expected("docker0", &["172.17.0.1/16"], None),
         ]
     );
 }

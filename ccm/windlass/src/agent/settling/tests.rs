@@ -19,6 +19,9 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         unproven: BTreeSet::new(),
         before: 0,
         health_check_node_ports: BTreeSet::new(),
+        preempt_delay_seconds: 0,
+        transport: windlass_api::Transport::Multicast,
+        key_id: None,
     }
 }
 

@@ -32,6 +32,9 @@ fn assignment(vrid: u8) -> Assignment {
         unproven: [].into(),
         before: 0,
         health_check_node_ports: [].into(),
+        preempt_delay_seconds: 0,
+        transport: windlass_api::Transport::Multicast,
+        key_id: None,
     }
 }
 
@@ -80,6 +83,16 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
         state(&[Assignment { unproven: ["192.0.2.201".parse().unwrap()].into(), ..assignment(64) }]);
     file.store(&unproven).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), unproven);
+    let spoken = state(&[Assignment {
+        preempt_delay_seconds: 30,
+        transport: windlass_api::Transport::Unicast,
+        key_id: Some(7),
+        ..assignment(64)
+    }]);
+    file.store(&spoken).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), spoken);
+    let text = fs::read_to_string(file.path()).unwrap();
+    assert!(text.contains(r#""preemptDelaySeconds":30,"transport":"Unicast","keyId":7}"#), "{text}");
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
     file.store(&state(&[])).unwrap();
@@ -115,6 +128,10 @@ fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
         bad.interval_milliseconds = 7;
         String::from_utf8(encode(&state(&[bad]), "n1").unwrap()).unwrap()
     };
+    let no_key = {
+        let bad = Assignment { key_id: Some(0), ..assignment(64) };
+        String::from_utf8(encode(&state(&[bad]), "n1").unwrap()).unwrap()
+    };
     let cases = [
         (String::new(), "damaged"),
         ("not JSON".into(), "damaged"),
@@ -127,6 +144,7 @@ fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
         (good.replace("\"node\":\"n1\"", "\"node\":\"n2\""), "written on node n2"),
         (good.replace("\"vrid\":64", "\"vrid\":640"), "damaged"),
         (invalid_value, "7 ms"),
+        (no_key, "key id 0"),
     ];
     let folder = Folder::new("foreign");
     let file = StateFile::open(&folder.0, "n1").unwrap();

@@ -16,6 +16,9 @@ fn desired(vrid: u8) -> Arc<Desired> {
         unproven: [].into(),
         before: 0,
         health_check_node_ports: [].into(),
+        preempt_delay_seconds: 0,
+        transport: windlass_api::Transport::Multicast,
+        key_id: None,
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

@@ -26,6 +26,9 @@ fn assignment(peers: &[&str]) -> Assignment {
         unproven: [].into(),
         before: 0,
         health_check_node_ports: [].into(),
+        preempt_delay_seconds: 0,
+        transport: Transport::Multicast,
+        key_id: None,
     }
 }
 

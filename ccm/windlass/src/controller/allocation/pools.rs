@@ -112,8 +112,6 @@ pub(crate) struct ReviewedPool {
     /// Whether it may serve as the source of external IPs.
     pub(crate) allow_external_ips: bool,
     pub(crate) problems: Vec<Problem>,
-    /// The interface that announces its addresses, if it names one.
-    pub(crate) interface: Option<String>,
     /// Addresses of nodes that it lists, and whether they are VIPs.
     node_addresses: Vec<(IpAddr, bool)>,
 }
@@ -178,7 +176,6 @@ pub(crate) fn review(
             pool: usable,
             allow_external_ips: pool.spec.allow_external_ips,
             problems,
-            interface: pool.spec.interface.clone(),
             node_addresses: Vec::new(),
         };
         one.leave_out_nodes(unusable, &claimed);

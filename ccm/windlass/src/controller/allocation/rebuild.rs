@@ -46,6 +46,7 @@ impl ClusterState {
     pub(crate) fn rebuild_when_complete(&mut self) -> bool {
         let Stores {
             pools,
+            announcements,
             vips,
             routers,
             networks,
@@ -56,6 +57,7 @@ impl ClusterState {
             service_cidrs: _,
         } = &self.stores;
         let complete = pools.is_synced()
+            && announcements.is_synced()
             && vips.is_synced()
             && routers.is_synced()
             && networks.is_synced()

@@ -10,10 +10,10 @@ use futures::{StreamExt as _, stream};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use tokio::time::Instant;
-use windlass_api::{VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::lenient::{Lenient, read};
 
-use super::pool_status_throttle::PoolStatusThrottle;
+use super::status_throttle::StatusThrottle;
 use super::writes::{PlannedWrite, PlannedWrites};
 use crate::controller::state::shared::SharedState;
 use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
@@ -28,9 +28,10 @@ const PARALLEL: usize = 8;
 pub(crate) struct Applier {
     shared: Arc<SharedState>,
     pools: Api<Lenient<VirtualIPPool>>,
+    announcements: Api<Lenient<Announcement>>,
     vips: Api<Lenient<VirtualIP>>,
     routers: Api<Lenient<VirtualRouter>>,
-    throttle: PoolStatusThrottle,
+    throttle: StatusThrottle,
 }
 
 impl Reconciler for Applier {
@@ -67,8 +68,9 @@ impl Reconciler for Applier {
 impl Applier {
     /// An applier; nothing happens until it makes its passes.
     pub(crate) fn new(client: Client, shared: Arc<SharedState>) -> Self {
-        let (pools, vips) = (Api::all(client.clone()), Api::all(client.clone()));
-        Self { shared, pools, vips, routers: Api::all(client), throttle: PoolStatusThrottle::default() }
+        let (pools, announcements) = (Api::all(client.clone()), Api::all(client.clone()));
+        let (vips, routers) = (Api::all(client.clone()), Api::all(client));
+        Self { shared, pools, announcements, vips, routers, throttle: StatusThrottle::default() }
     }
 
     async fn write(&self, write: PlannedWrite) -> Result<(), CallFailed> {
@@ -102,6 +104,11 @@ impl Applier {
                 let what = format!("change the status of VirtualIPPool {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
                 self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
+            }
+            PlannedWrite::AnnouncementStatus { name, patch, counts_only: _ } => {
+                let what = format!("change the status of Announcement {name:?}");
+                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                self.learn(&what, self.announcements.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::DeleteRouter(router) => self.delete_router(&router).await,
         }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use windlass_api::{NodeNetwork, QuarantineReason, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, QuarantineReason, VirtualIP, VirtualRouter};
 use windlass_ccm::service::is_stable;
 use windlass_ccm::store::Change;
 
 use crate::controller::allocation::pools::PoolFindings;
+use crate::controller::placement::announcements::Announcements;
 use crate::controller::state::ClusterState;
 
 impl ClusterState {
@@ -46,10 +47,17 @@ impl ClusterState {
         }
     }
 
-    pub(crate) fn invalidate_by_pool(&mut self, change: &Change<VirtualIPPool>) {
-        let [old, new] = [&change.old, &change.new].map(|pool| pool.as_ref().map(|pool| &pool.spec));
-        if old != new {
-            self.topology_cache.ready_routers_changed();
+    pub(crate) fn invalidate_by_announcement(&mut self, change: &Change<Announcement>) {
+        let what_counts = |one: &Arc<Announcement>| {
+            (
+                one.spec.clone(),
+                one.metadata.creation_timestamp.clone(),
+                one.metadata.deletion_timestamp.clone(),
+            )
+        };
+        if change.old.as_ref().map(what_counts) != change.new.as_ref().map(what_counts) {
+            self.announcements = Arc::new(Announcements::new(self.stores.announcements.iter()));
+            self.topology_cache.topology_changed();
         }
     }
 
@@ -66,8 +74,10 @@ impl ClusterState {
     }
 
     pub(crate) fn invalidate_by_node(&mut self, change: &Change<Node>) {
-        let [was, is] = [&change.old, &change.new].map(|node| node.as_ref().map(|node| is_stable(node)));
-        if was != is {
+        let looks_at_labels = self.announcements.look_at_labels();
+        let labels = |node: &Node| node.metadata.labels.clone().filter(|_| looks_at_labels);
+        let traits = |node: &Arc<Node>| (is_stable(node), labels(node));
+        if change.old.as_ref().map(traits) != change.new.as_ref().map(traits) {
             self.topology_cache.topology_changed();
         }
     }

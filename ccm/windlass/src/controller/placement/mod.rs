@@ -1,15 +1,16 @@
 //! Which virtual router carries which VIP, and which nodes elect its owner.
 //!
-//! In: VIPs, pools, virtual routers, nodes, the networks that their agents report, and endpoints. Out: writes to VirtualRouters, to
-//! `VirtualIP.spec.virtualRouter` and to the status of VIPs and pools. [`plan`] decides, [`writes`] compares, [`apply`] is the
+//! In: VIPs, Announcements, virtual routers, nodes, the networks that their agents report, and endpoints. Out: writes to VirtualRouters, to
+//! `VirtualIP.spec.virtualRouter` and to the status of VIPs, pools and Announcements. [`plan`] decides, [`writes`] compares, [`apply`] is the
 //! one task that writes; [`invalidation`] drops cached results after a change.
 
+pub(crate) mod announcements;
 pub(crate) mod apply;
 pub(crate) mod endpoints;
 pub(crate) mod invalidation;
 pub(crate) mod plan;
 pub(crate) mod plan_input;
-pub(crate) mod pool_status_throttle;
 pub(crate) mod router_loads;
+pub(crate) mod status_throttle;
 pub(crate) mod topology_cache;
 pub(crate) mod writes;

@@ -3,14 +3,16 @@
 //!
 //! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
 //!   family by itself.
-//! - A VIP goes to a segment that holds its address (or to the interface its pool names), there to a virtual router whose
-//!   first node has the fewest VIPs of the same Service, of those the fewest VIPs, and stays for as long as that router has
-//!   candidates.
+//! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router
+//!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, and stays for as long
+//!   as that router has candidates.
+//! - A virtual router is of the Announcement of most of its VIPs; the others leave it. See [`succession`].
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than two for each healthy
 //!   node, so that the share of a node that dies goes to two others, and where a healthy node is first in none while a
 //!   Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
-//! - A router whose VRID a stranger uses on its links is replaced by one that has another VRID and is its like in all else.
+//! - A router whose VRID a stranger uses on its links, or that cannot change to what its Announcement says while it runs, is
+//!   replaced by one that has another VRID and the same nodes.
 //! - A node that has less than its share is given routers of others, when all is calm; see [`rebalancing`].
 //! - VIPs whose Services have `externalTrafficPolicy: Local` are apart; see [`local`].
 //! - A VIP in quarantine is planned for as if it did not exist, and has no virtual router.
@@ -20,10 +22,10 @@ mod local;
 mod ranking;
 mod ready_routers;
 mod rebalancing;
-mod renumbering;
 mod router_draft;
 mod segment;
 mod spread;
+mod succession;
 mod topology;
 mod unplaced;
 
@@ -35,37 +37,27 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use windlass_api::{
-    DEFAULT_ADVERTISEMENT_INTERVAL_MS, ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec,
-};
+use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRouterSpec};
 
 use choice::RouterChoice;
+use ranking::Members;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 pub(crate) use rebalancing::SETTLING;
 use router_draft::{FeasibleRouters, RouterDraft};
 pub(crate) use segment::Segments;
 use spread::Spread;
-pub(crate) use topology::Topology;
+pub(crate) use topology::{NodeTraits, Topology};
 pub(crate) use unplaced::{Unplaced, why_unplaced};
 
+use super::announcements::{Announcements, ParsedAnnouncement, SelectedBy};
 use super::endpoints::ServingNodes;
-
-/// The settings of a pool that matter to placement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PoolPlacement {
-    pub(crate) interface: Option<String>,
-    pub(crate) interval_ms: u32,
-}
-
-/// For a pool that is gone.
-static GONE: PoolPlacement =
-    PoolPlacement { interface: None, interval_ms: DEFAULT_ADVERTISEMENT_INTERVAL_MS };
 
 /// The cluster, as far as it matters here.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PlanInput {
-    /// Pools by name.
-    pub(crate) pools: BTreeMap<String, PoolPlacement>,
+    pub(crate) announcements: Arc<Announcements>,
+    /// The Announcements of each VIP that has any.
+    pub(crate) selected: BTreeMap<IpAddr, SelectedBy>,
     pub(crate) vips: Vec<Arc<VirtualIP>>,
     /// Nodes with endpoints of the Services of each VIP with `externalTrafficPolicy: Local`.
     pub(crate) serving: BTreeMap<IpAddr, ServingNodes>,
@@ -85,12 +77,30 @@ pub(crate) struct PlacementPlan<'a> {
     pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
     /// Virtual router of each VIP that has one, by the VIP's name.
     pub(crate) routers_by_vip: BTreeMap<String, String>,
+    /// VIPs that are on a virtual router that is not as their Announcement or `externalTrafficPolicy` wants it, because no VRID is left
+    /// for another one.
+    pub(crate) left_behind: BTreeSet<IpAddr>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
     pub(crate) without_candidates: BTreeMap<String, Unplaced>,
     /// When another plan may be better, without any other cause.
     pub(crate) look_again: Option<Timestamp>,
+}
+
+impl PlanInput {
+    /// The VIPs that are to be announced.
+    pub(crate) fn wanted_vips(&self) -> impl Iterator<Item = &VirtualIP> {
+        let is_wanted =
+            |vip: &&VirtualIP| vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
+        self.vips.iter().map(AsRef::as_ref).filter(is_wanted)
+    }
+
+    /// What says how a VIP is announced.
+    fn announcement(&self, vip: &VirtualIP) -> &ParsedAnnouncement {
+        let selected = self.selected.get(&vip.spec.address);
+        self.announcements.get_or_none(selected.and_then(|by| by.applied.as_deref()))
+    }
 }
 
 /// Makes the plan.
@@ -103,8 +113,8 @@ struct Planner<'a> {
     topology: &'a Topology,
     routers: BTreeMap<String, RouterDraft<'a>>,
     spread: Spread<'a>,
-    /// Routers that take the place of others, by the others' names.
-    successors: BTreeMap<String, String>,
+    /// Routers that take the place of others for the VIPs of an Announcement, by the others' names and its name.
+    successors: BTreeMap<(String, Option<&'a str>), String>,
     /// VIPs of one kind have one in common.
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     without_candidates: BTreeMap<String, Unplaced>,
@@ -113,8 +123,12 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(input: &'a PlanInput) -> Self {
         let routers = distinct(&input.routers).into_iter();
-        let draft =
-            |router: &'a VirtualRouter| (router.name_any(), RouterDraft::new(Cow::Borrowed(&router.spec)));
+        let adopted = succession::adopted(input);
+        let draft = |router: &'a VirtualRouter| {
+            let announcement = adopted(router);
+            let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+            (router.name_any(), RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active))
+        };
         let mut planner = Self {
             input,
             topology: &input.topology,
@@ -124,34 +138,32 @@ impl<'a> Planner<'a> {
             feasible: HashMap::new(),
             without_candidates: BTreeMap::new(),
         };
-        planner.renumber();
+        planner.replace_routers();
         planner
     }
 
     fn run(mut self) -> PlacementPlan<'a> {
         let mut plan = PlacementPlan::default();
-        let is_wanted =
-            |vip: &VirtualIP| vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none();
-        let mut vips: Vec<&'a VirtualIP> =
-            self.input.vips.iter().map(AsRef::as_ref).filter(|vip| is_wanted(vip)).collect();
+        let mut vips: Vec<&'a VirtualIP> = self.input.wanted_vips().collect();
         // Oldest first, as they came.
         vips.sort_by_cached_key(|vip| {
             (vip.metadata.creation_timestamp.as_ref().map(|time| time.0), vip.spec.address)
         });
         let (mut to_place, mut placed) = (Vec::new(), Vec::new());
-        let successors = std::mem::take(&mut self.successors);
+        let successors = self.successors.clone();
         for vip in vips {
-            let pool = self.input.pools.get(&vip.spec.pool).unwrap_or(&GONE);
+            let announcement = self.input.announcement(vip);
             let router = vip.spec.virtual_router.as_ref();
-            let router = router.map(|router| successors.get(router).unwrap_or(router));
-            let stay = router.map(|router| (self.stays(vip, pool, router), router));
+            let successor = |router: &String| successors.get(&(router.clone(), announcement.name.as_deref()));
+            let router = router.map(|router| successor(router).unwrap_or(router));
+            let stay = router.map(|router| (self.stays(vip, announcement, router), router));
             match stay {
                 Some((Stay::Yes, router)) => {
-                    self.put(vip, pool, router.clone(), &mut plan);
+                    self.put(vip, router.clone(), &mut plan);
                     placed.push((vip, router));
                 }
-                Some((Stay::IfNoOther, router)) => to_place.push((vip, pool, Some(router))),
-                Some((Stay::No, _)) | None => to_place.push((vip, pool, None)),
+                Some((Stay::IfNoOther, router)) => to_place.push((vip, announcement, Some(router))),
+                Some((Stay::No, _)) | None => to_place.push((vip, announcement, None)),
             }
         }
         // The VIPs that stay matter one by one only if others are to be placed.
@@ -160,11 +172,11 @@ impl<'a> Planner<'a> {
                 self.spread.add(vip, router);
             }
         }
-        for (vip, pool, old) in to_place {
-            match self.place(vip, pool, old).or_else(|why| old.cloned().ok_or(why)) {
+        for (vip, announcement, old) in to_place {
+            match self.place(vip, announcement, old).or_else(|why| old.cloned().ok_or(why)) {
                 Ok(router) => {
                     self.spread.add(vip, &router);
-                    self.put(vip, pool, router, &mut plan);
+                    self.put(vip, router, &mut plan);
                 }
                 Err(why) => drop(plan.unplaced.insert(vip.name_any(), why)),
             }
@@ -172,21 +184,17 @@ impl<'a> Planner<'a> {
         self.routers.retain(|_, router| router.vips > 0);
         plan.look_again = self.rebalance(&plan.routers_by_vip);
         let mut candidates_by_segment = HashMap::new();
-        let Topology { nodes, segments, networks: _ } = self.topology;
         for router in self.routers.values_mut() {
-            let interval_ms = router.interval_ms();
-            if router.spec.advertisement_interval_milliseconds != interval_ms {
-                router.spec.to_mut().advertisement_interval_milliseconds = interval_ms;
-            }
+            router.follow_announcement();
             let Some(segment) = router.segment else { continue };
-            let interface = router.interface.as_deref();
+            let segments = self.topology.segments(router.announcement);
             let candidates = candidates_by_segment
-                .entry((segment, router.interface.clone()))
-                .or_insert_with(|| segments.by_node(segment, interface));
+                .entry((segment, router.announcement.name.as_deref()))
+                .or_insert_with(|| segments.by_node(segment));
             let serving = (!router.policy().is_cluster()).then(|| router.serving.together());
-            if let Some(nodes) =
-                ranking::refreshed(&router.spec, candidates, segments, nodes, serving.as_ref())
-            {
+            let members =
+                Members { segment, candidates, segments, topology: self.topology, active: router.active };
+            if let Some(nodes) = ranking::refreshed(&router.spec, &members, serving.as_ref()) {
                 router.spec.to_mut().nodes = nodes;
             }
         }
@@ -195,20 +203,24 @@ impl<'a> Planner<'a> {
         plan
     }
 
-    /// A VIP stays while its router has a candidate, or no other segment would take it. One whose router is for the other policy, or
-    /// serves it worse than another would, stays only if there is no VRID for another.
-    fn stays(&mut self, vip: &VirtualIP, pool: &PoolPlacement, router: &str) -> Stay {
+    /// A VIP stays while its router has a candidate, or no other segment would take it. One whose router is another Announcement's or
+    /// for the other policy, or serves it worse than another would, stays only if there is no VRID for another.
+    fn stays(&mut self, vip: &VirtualIP, announcement: &'a ParsedAnnouncement, router: &str) -> Stay {
         let Some(draft) = self.routers.get(router) else { return Stay::No };
         let Some(segment) = draft.segment else { return Stay::No };
         if segment.addr().is_ipv4() != vip.spec.address.is_ipv4() {
             return Stay::No;
         }
-        if self.topology.segments.has_candidates(segment, pool.interface.as_deref()) {
-            let fits = draft.policy() == vip.spec.external_traffic_policy
-                && self.serving(vip).is_none_or(|nodes| draft.serving.fits(&self.best(segment, nodes)));
+        if self.topology.segments(announcement).has_candidates(segment) {
+            let fits = draft.announcement.name == announcement.name
+                && draft.is_as_announced()
+                && draft.policy() == vip.spec.external_traffic_policy
+                && self
+                    .serving(vip)
+                    .is_none_or(|nodes| draft.serving.fits(&self.best(segment, announcement, nodes)));
             return if fits { Stay::Yes } else { Stay::IfNoOther };
         }
-        match self.segment(vip, pool) {
+        match self.segment(vip, announcement) {
             Ok(_) => Stay::No,
             Err(why) => {
                 self.without_candidates.insert(vip.name_any(), why);
@@ -225,53 +237,55 @@ impl<'a> Planner<'a> {
     }
 
     /// Those of the nodes that serve a VIP best, as far as they are on the segment.
-    fn best(&self, segment: IpNet, nodes: &'a ServingNodes) -> BTreeSet<&'a str> {
-        local::best(nodes, |node| self.topology.segments.has_candidate(segment, node))
+    fn best(
+        &self,
+        segment: IpNet,
+        announcement: &ParsedAnnouncement,
+        nodes: &'a ServingNodes,
+    ) -> BTreeSet<&'a str> {
+        let segments = self.topology.segments(announcement);
+        local::best(nodes, |node| segments.has_candidate(segment, node))
     }
 
-    fn put(
-        &mut self,
-        vip: &'a VirtualIP,
-        pool: &PoolPlacement,
-        router: String,
-        plan: &mut PlacementPlan<'a>,
-    ) {
+    fn put(&mut self, vip: &'a VirtualIP, router: String, plan: &mut PlacementPlan<'a>) {
+        let announcement = self.input.announcement(vip);
         let serving = self.serving(vip).and_then(|nodes| {
             let segment = self.routers.get(&router)?.segment?;
-            Some((nodes, self.best(segment, nodes)))
+            Some((nodes, self.best(segment, announcement, nodes)))
         });
         if let Some(draft) = self.routers.get_mut(&router) {
             draft.vips += 1;
             if let Some((nodes, best)) = serving {
                 draft.serving.add(nodes, best);
             }
-            if draft.interface.is_none() {
-                draft.interface.clone_from(&pool.interface);
-            }
-            // The fastest of its pools, should an admin change one of them. A pool that is gone has no say.
-            if let Some(known) = self.input.pools.get(&vip.spec.pool) {
-                draft.interval_ms =
-                    Some(draft.interval_ms.map_or(known.interval_ms, |old| old.min(known.interval_ms)));
+            if draft.announcement.name != announcement.name
+                || !draft.is_as_announced()
+                || draft.policy() != vip.spec.external_traffic_policy
+            {
+                plan.left_behind.insert(vip.spec.address);
             }
         }
         plan.routers_by_vip.insert(vip.name_any(), router);
     }
 
     /// The segment for a VIP without one.
-    fn segment(&self, vip: &VirtualIP, pool: &PoolPlacement) -> Result<IpNet, Unplaced> {
+    fn segment(&self, vip: &VirtualIP, announcement: &ParsedAnnouncement) -> Result<IpNet, Unplaced> {
         let address = vip.spec.address;
-        self.topology.segment(address, pool).ok_or_else(|| {
-            let pool_name = vip.spec.pool.clone();
-            if let Some(segment) = self.topology.segments.find_without_link_local(address) {
+        let segments = self.topology.segments(announcement);
+        segments.find(address).ok_or_else(|| {
+            if let Some(segment) = segments.find_without_link_local(address) {
                 return Unplaced::LinkLocal { address, segment };
             }
-            let host_route = self.topology.segments.find_host_route(address, pool.interface.as_deref());
-            match (&pool.interface, host_route) {
-                (_, Some(example)) => Unplaced::HostRoutes { address, example: example.to_owned() },
-                (Some(interface), None) => {
-                    Unplaced::Interface { address, interface: interface.clone(), pool: pool_name }
+            if let Some(example) = segments.find_host_route(address) {
+                return Unplaced::HostRoutes { address, example: example.to_owned() };
+            }
+            let pool = vip.spec.pool.clone();
+            match &announcement.name {
+                Some(name) if !announcement.is_from_everywhere() => {
+                    let (announcement, interfaces) = (name.clone(), announcement.interfaces());
+                    Unplaced::Announcement { address, announcement, interfaces }
                 }
-                (None, None) => Unplaced::Segment { address, pool: pool_name },
+                Some(_) | None => Unplaced::Segment { address, pool },
             }
         })
     }
@@ -280,17 +294,19 @@ impl<'a> Planner<'a> {
     fn place(
         &mut self,
         vip: &'a VirtualIP,
-        pool: &'a PoolPlacement,
+        announcement: &'a ParsedAnnouncement,
         old: Option<&String>,
     ) -> Result<String, Unplaced> {
-        let segment = self.segment(vip, pool)?;
+        let segment = self.segment(vip, announcement)?;
         let policy = vip.spec.external_traffic_policy;
-        let class = PlacementClass::new(segment, pool, policy);
+        let class = PlacementClass::new(segment, announcement, policy);
         let mut feasible =
-            self.feasible.remove(&class).unwrap_or_else(|| self.feasible(segment, pool, policy));
-        let choice = match policy {
-            ExternalTrafficPolicy::Cluster => self.choose(vip, pool, &mut feasible),
-            ExternalTrafficPolicy::Local => self.choose_local(vip, pool, &mut feasible, old),
+            self.feasible.remove(&class).unwrap_or_else(|| self.feasible(segment, announcement, policy));
+        let split = old.filter(|_| policy.is_cluster()).and_then(|old| self.split(old, &mut feasible));
+        let choice = match (split, policy) {
+            (Some(name), _) => RouterChoice::Made(name),
+            (None, ExternalTrafficPolicy::Cluster) => self.choose(vip, &mut feasible),
+            (None, ExternalTrafficPolicy::Local) => self.choose_local(vip, &mut feasible, old),
         };
         self.feasible.insert(class, feasible);
         match choice {
@@ -302,18 +318,18 @@ impl<'a> Planner<'a> {
                 }
                 Ok(name)
             }
-            RouterChoice::NoVrid => Err(Unplaced::Vrid { segment }),
+            RouterChoice::NoVrid => Err(Unplaced::vrid(segment, announcement)),
         }
     }
 
     fn feasible(
         &self,
         segment: IpNet,
-        pool: &PoolPlacement,
+        announcement: &'a ParsedAnnouncement,
         policy: ExternalTrafficPolicy,
     ) -> FeasibleRouters<'a> {
-        let candidates = self.topology.segments.candidates(segment, pool.interface.as_deref());
-        FeasibleRouters::new(segment, policy, candidates, pool.interval_ms, &self.routers)
+        let candidates = self.topology.segments(announcement).candidates(segment);
+        FeasibleRouters::new(segment, announcement, policy, candidates, &self.routers)
     }
 }
 

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPPool, VirtualIPSpec};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec};
 
-use super::plan::{PlacementClass, PlanInput, PoolPlacement, ReadyRouters, SETTLING, Topology};
+use super::announcements::{Announcements, SelectedBy};
+use super::plan::{PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -22,7 +23,8 @@ const NAMESPACE_OF_THE_CLUSTER: &str = "kube-system";
 
 /// The input of a plan.
 pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
-    let topology = state.topology_cache.topology(&state.stores);
+    let announcements = Arc::clone(&state.announcements);
+    let topology = state.topology_cache.topology(&state.stores, &announcements);
     let vips: Vec<_> = state.stores.vips.iter().cloned().collect();
     let now = Instant::now();
     let local = vips.iter().filter(|vip| !vip.spec.external_traffic_policy.is_cluster());
@@ -34,7 +36,13 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     let settled =
         state.stores.nodes.list().iter().filter_map(|node| Some((node.name_any(), settled(node)?))).collect();
     let now = state.clock.now();
-    PlanInput { vips, serving, now, settled, ..input_without_vips(&state.stores, topology) }
+    let selected = if announcements.is_empty() {
+        BTreeMap::new()
+    } else {
+        vips.iter().map(|vip| (vip.spec.address, state.selected_by(&vip.spec))).collect()
+    };
+    let input = input_without_vips(&state.stores, topology, announcements);
+    PlanInput { vips, serving, now, settled, selected, ..input }
 }
 
 /// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.
@@ -51,28 +59,31 @@ pub(crate) fn ready_since(node: &Node) -> Option<Timestamp> {
 }
 
 /// The input without the VIPs.
-fn input_without_vips(stores: &Stores, topology: Arc<Topology>) -> PlanInput {
+fn input_without_vips(
+    stores: &Stores,
+    topology: Arc<Topology>,
+    announcements: Arc<Announcements>,
+) -> PlanInput {
     let routers = stores.routers.iter().cloned().collect();
     let cluster = stores.namespaces.get(NAMESPACE_OF_THE_CLUSTER).and_then(|namespace| namespace.uid());
     let cluster = cluster.unwrap_or_default();
-    PlanInput { pools: pools(stores), routers, topology, cluster, ..PlanInput::default() }
-}
-
-/// The pools' settings for placement, by their names.
-pub(crate) fn pools(stores: &Stores) -> BTreeMap<String, PoolPlacement> {
-    stores.pools.iter().map(|pool| (pool.name_any(), pool_placement(pool))).collect()
-}
-
-fn pool_placement(pool: &VirtualIPPool) -> PoolPlacement {
-    PoolPlacement {
-        interface: pool.spec.interface.clone(),
-        interval_ms: pool.spec.advertisement_interval_milliseconds,
-    }
+    PlanInput { routers, topology, cluster, announcements, ..PlanInput::default() }
 }
 
 impl ClusterState {
-    /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write.
-    /// `None`: the planner decides when the object exists.
+    /// The Announcements that select a virtual IP: by its pool and the Service that has had it the longest.
+    pub(crate) fn selected_by(&self, vip: &VirtualIPSpec) -> SelectedBy {
+        if self.announcements.is_empty() {
+            return SelectedBy::default();
+        }
+        let pool = self.ledger.pool_of(vip.address).map_or(&vip.pool, |pool| &pool.name);
+        let service = vip.owners.iter().find_map(|owner| self.stores.live(owner));
+        let requester = service.map(|service| self.requester(&service));
+        self.announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
+    }
+
+    /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write. Its
+    /// Announcement is known. `None`: the planner decides when the object exists.
     pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
         let VirtualIPSpec { address, external_traffic_policy: policy, .. } = vip.spec;
         if !policy.is_cluster() {
@@ -82,12 +93,13 @@ impl ClusterState {
         if self.ledger.held_by(holder).iter().any(is_sibling) {
             return None;
         }
-        let Self { topology_cache, stores, loads, .. } = self;
-        let pool = pool_placement(stores.pools.get(&vip.spec.pool)?);
-        let topology = topology_cache.topology(stores);
-        let segment = topology.segment(address, &pool)?;
-        let ready = topology_cache.ready_routers(PlacementClass::new(segment, &pool, policy), || {
-            ReadyRouters::new(&input_without_vips(stores, topology), segment, &pool)
+        let Self { topology_cache, stores, loads, announcements, .. } = self;
+        let announcement = announcements.get(vip.spec.announcement.as_deref())?;
+        let topology = topology_cache.topology(stores, announcements);
+        let segment = topology.segment(address, announcement)?;
+        let ready = topology_cache.ready_routers(PlacementClass::new(segment, announcement, policy), || {
+            let input = input_without_vips(stores, topology, Arc::clone(announcements));
+            ReadyRouters::new(&input, segment, announcement.name.as_deref())
         });
         let router = ready.next(|router| loads.of(router))?.to_owned();
         loads.expect(address, router.clone());

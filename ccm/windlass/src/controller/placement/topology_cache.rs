@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use windlass_ccm::service::is_stable;
 
-use super::plan::{PlacementClass, ReadyRouters, Topology};
+use super::announcements::Announcements;
+use super::plan::{NodeTraits, PlacementClass, ReadyRouters, Topology};
 use crate::controller::allocation::pools::{Announceability, ReviewedPool, announceability};
 use crate::controller::stores::Stores;
 
@@ -23,23 +25,31 @@ pub(crate) struct TopologyCache {
 pub(crate) type AnnounceabilityByPool = BTreeMap<String, Announceability>;
 
 impl TopologyCache {
-    /// A node came, went, became stable or unstable, or its network is another one.
+    /// A node came, went, became stable or unstable, its labels or its network are others, or an Announcement is.
     pub(crate) fn topology_changed(&mut self) {
         self.topology = None;
         self.ready_routers.clear();
         self.announceability_by_pool = None;
     }
 
-    /// A pool or a virtual router did.
+    /// A virtual router came, went or changed.
     pub(crate) fn ready_routers_changed(&mut self) {
         self.ready_routers.clear();
     }
 
     /// Nodes and their segments.
-    pub(crate) fn topology(&mut self, stores: &Stores) -> Arc<Topology> {
+    pub(crate) fn topology(&mut self, stores: &Stores, announcements: &Announcements) -> Arc<Topology> {
         let topology = self.topology.get_or_insert_with(|| {
-            let nodes = stores.nodes.list().iter().map(|node| (node.name_any(), is_stable(node))).collect();
-            Arc::new(Topology::new(nodes, stores.networks.iter().cloned().collect()))
+            let labels = |node: &Node| {
+                let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
+                labels.cloned().unwrap_or_default()
+            };
+            let traits = |node: &Arc<Node>| {
+                let traits = NodeTraits { is_healthy: is_stable(node), labels: labels(node) };
+                (node.name_any(), traits)
+            };
+            let nodes = stores.nodes.list().iter().map(traits).collect();
+            Arc::new(Topology::new(&nodes, stores.networks.iter().cloned().collect(), announcements))
         });
         Arc::clone(topology)
     }
@@ -49,13 +59,16 @@ impl TopologyCache {
         &mut self,
         stores: &Stores,
         reviewed: &Arc<[ReviewedPool]>,
+        announcements: &Announcements,
     ) -> Arc<AnnounceabilityByPool> {
-        let topology = self.topology(stores);
+        let topology = self.topology(stores, announcements);
         let known =
             self.announceability_by_pool.take().filter(|(of, _)| Arc::ptr_eq(of, reviewed) || of == reviewed);
         let (_, announceability_by_pool) = self.announceability_by_pool.insert(known.unwrap_or_else(|| {
-            let of_pool =
-                |one: &ReviewedPool| (one.pool.name.clone(), announceability(one, topology.segments()));
+            let of_pool = |one: &ReviewedPool| {
+                let may_apply = announcements.of_pool(&one.pool.name);
+                (one.pool.name.clone(), announceability(one, &may_apply, &topology))
+            };
             (Arc::clone(reviewed), Arc::new(reviewed.iter().map(of_pool).collect()))
         }));
         Arc::clone(announceability_by_pool)

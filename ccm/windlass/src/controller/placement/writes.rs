@@ -1,6 +1,6 @@
 //! The writes that make the cluster as planned: the difference, and nothing where there is none. Pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec};
 use windlass_ccm::conditions::DesiredCondition;
 
+use super::announcements::{self, AnnouncementFindings, SelectedBy};
 use super::plan::{self, PlacementPlan, PlanInput, Unplaced};
 use super::plan_input;
-use super::pool_status_throttle::PoolStatusThrottle;
+use super::status_throttle::{CountedKind, StatusThrottle};
 use crate::controller::allocation::pools::{self, Announceability, PoolFindings, ReviewedPool};
 use crate::controller::state::ClusterState;
 use crate::controller::state::shared::SharedState;
@@ -41,6 +42,12 @@ pub(crate) enum PlannedWrite {
     },
     /// `counts_only`: its conditions are as they were.
     PoolStatus {
+        name: String,
+        patch: Value,
+        counts_only: bool,
+    },
+    /// The same.
+    AnnouncementStatus {
         name: String,
         patch: Value,
         counts_only: bool,
@@ -78,7 +85,9 @@ impl PlannedWrites {
             let state = shared.state();
             for vip in vips {
                 let name = vip.name_any();
+                let selected = input.selected.get(&vip.spec.address);
                 let placement = VipPlacement {
+                    announcement: selected.and_then(|by| by.applied.as_ref()),
                     router: plan.routers_by_vip.get(&name),
                     unplaced: plan.unplaced.get(&name),
                     without_candidates: plan.without_candidates.get(&name),
@@ -89,6 +98,7 @@ impl PlannedWrites {
         let mut state = shared.state();
         let reviewed = state.reviewed();
         writes.add_pools(&mut state, &reviewed, now);
+        writes.add_announcements(&state, &input, &plan, now);
         Some(writes)
     }
 
@@ -104,17 +114,21 @@ impl PlannedWrites {
     }
 
     /// Takes out what is not due yet, by `throttle`; returns when the first of that is.
-    pub(crate) fn defer(&mut self, throttle: &mut PoolStatusThrottle, now: Instant) -> Option<Instant> {
+    pub(crate) fn defer(&mut self, throttle: &mut StatusThrottle, now: Instant) -> Option<Instant> {
         let mut first: Option<Instant> = None;
+        let mut is_due = |kind, name: &str, counts_only| match throttle.take((kind, name), counts_only, now) {
+            Ok(()) => true,
+            Err(due) => {
+                first = Some(first.map_or(due, |known| known.min(due)));
+                false
+            }
+        };
         self.rest.retain(|write| match write {
             PlannedWrite::PoolStatus { name, counts_only, .. } => {
-                match throttle.take(name, *counts_only, now) {
-                    Ok(()) => true,
-                    Err(due) => {
-                        first = Some(first.map_or(due, |known| known.min(due)));
-                        false
-                    }
-                }
+                is_due(CountedKind::Pool, name, *counts_only)
+            }
+            PlannedWrite::AnnouncementStatus { name, counts_only, .. } => {
+                is_due(CountedKind::Announcement, name, *counts_only)
             }
             PlannedWrite::CreateRouter(_)
             | PlannedWrite::Router { .. }
@@ -150,7 +164,14 @@ impl PlannedWrites {
 
     fn add_router(&mut self, old: &VirtualRouter, spec: &VirtualRouterSpec) {
         if old.spec != *spec {
-            let patch = json!({ "metadata": precondition(old), "spec": spec });
+            let (was, mut fields) = (json!(old.spec), json!(spec));
+            // What is left out of a merge patch stays.
+            if let (Value::Object(was), Value::Object(fields)) = (was, &mut fields) {
+                for (field, _) in was {
+                    fields.entry(field).or_insert(Value::Null);
+                }
+            }
+            let patch = json!({ "metadata": precondition(old), "spec": fields });
             self.routers.push(PlannedWrite::Router { name: old.name_any(), patch });
         }
     }
@@ -167,6 +188,9 @@ impl PlannedWrites {
             && vip.spec.virtual_router.as_ref() != Some(router)
         {
             spec.insert("virtualRouter".to_owned(), json!(router));
+        }
+        if vip.spec.quarantine.is_none() && vip.spec.announcement.as_ref() != placement.announcement {
+            spec.insert("announcement".to_owned(), json!(placement.announcement));
         }
         // A pool that was renamed or split: the address stays, and belongs to the pool that holds it now.
         let pool = state.ledger.pool_of(vip.spec.address).map_or(&vip.spec.pool, |pool| &pool.name);
@@ -199,10 +223,10 @@ impl PlannedWrites {
         }
     }
 
-    fn add_pools(&mut self, state: &mut ClusterState, reviewed: &[ReviewedPool], now: Timestamp) {
+    fn add_pools(&mut self, state: &mut ClusterState, reviewed: &Arc<[ReviewedPool]>, now: Timestamp) {
         let findings = state.findings();
         let announceability_by_pool =
-            state.topology_cache.announceability_by_pool(&state.stores, &state.reviewed());
+            state.topology_cache.announceability_by_pool(&state.stores, reviewed, &state.announcements);
         let none = PoolFindings::default();
         for pool in state.stores.pools.iter() {
             let name = pool.name_any();
@@ -226,9 +250,70 @@ impl PlannedWrites {
     }
 }
 
+impl PlannedWrites {
+    fn add_announcements(
+        &mut self,
+        state: &ClusterState,
+        input: &PlanInput,
+        plan: &PlacementPlan<'_>,
+        now: Timestamp,
+    ) {
+        let findings = announcement_findings(input, plan);
+        for announcement in state.stores.announcements.iter() {
+            let name = announcement.name_any();
+            let (Some(parsed), Some(findings)) = (input.announcements.get(Some(&name)), findings.get(&name))
+            else {
+                continue;
+            };
+            let shown = announcement.status.as_ref();
+            let status =
+                announcements::status(shown, announcement.metadata.generation, parsed, findings, now);
+            if shown != Some(&status) {
+                let counts_only = shown.is_some_and(|old| old.conditions == status.conditions);
+                let patch = json!({ "metadata": precondition(&**announcement), "status": status });
+                self.rest.push(PlannedWrite::AnnouncementStatus { name, patch, counts_only });
+            }
+        }
+    }
+}
+
+/// What VIPs and nodes show of each Announcement.
+fn announcement_findings(
+    input: &PlanInput,
+    plan: &PlacementPlan<'_>,
+) -> BTreeMap<String, AnnouncementFindings> {
+    let mut all: BTreeMap<String, AnnouncementFindings> = BTreeMap::new();
+    for announcement in input.announcements.iter() {
+        let Some(name) = announcement.name.clone() else { continue };
+        let segments = input.topology.segments(announcement);
+        let is_without_node = segments.is_any_reported() && segments.subnets().next().is_none();
+        all.insert(name, AnnouncementFindings { is_without_node, ..AnnouncementFindings::default() });
+    }
+    for vip in input.wanted_vips() {
+        let address = vip.spec.address;
+        let Some(SelectedBy { applied: Some(applied), overruled }) = input.selected.get(&address) else {
+            continue;
+        };
+        if let Some(findings) = all.get_mut(applied) {
+            findings.virtual_ips += 1;
+            if plan.left_behind.contains(&address) {
+                findings.left_behind.insert(address);
+            }
+        }
+        for other in overruled {
+            if let Some(findings) = all.get_mut(other) {
+                findings.overruled.insert(address, applied.clone());
+            }
+        }
+    }
+    all
+}
+
 /// What the plan says of a VIP; `None` where nothing changes.
 #[derive(Default)]
 struct VipPlacement<'a> {
+    /// The name of the one that applies; `None`: none does.
+    announcement: Option<&'a String>,
     router: Option<&'a String>,
     /// Why it has none.
     unplaced: Option<&'a Unplaced>,

@@ -62,6 +62,7 @@ impl Provider {
             let owners = std::slice::from_ref(holder);
             state.traffic_of(*address, owners).set(&mut object.spec);
             object.spec.former_pools = state.former_pools(&object.spec, &object.spec.pool);
+            object.spec.announcement = state.selected_by(&object.spec).applied;
             object.spec.virtual_router = state.router_for_new_vip(holder, &object);
         }
         let what = || format!("claim {address}: creating VirtualIP {name:?}");

@@ -22,6 +22,7 @@ use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
+use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::endpoints::EndpointIndex;
 use crate::controller::placement::plan::why_unplaced;
 use crate::controller::placement::router_loads::RouterLoads;
@@ -41,6 +42,8 @@ pub(crate) struct ClusterState {
     pub(crate) loads: RouterLoads,
     /// The segments of the nodes, and what was worked out from them.
     pub(crate) topology_cache: TopologyCache,
+    /// The Announcements, as far as they can be read.
+    pub(crate) announcements: Arc<Announcements>,
     /// Which nodes have endpoints.
     pub(crate) endpoints: EndpointIndex,
     /// What the status of pools reports, by their names; `None`: it is to be worked out anew.

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{LoadBalancerStatus, Namespace, Node};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, VirtualIPPool, VirtualRouter};
 use windlass_ccm::watch::Event;
 
 use super::shared::SharedState;
@@ -71,6 +71,7 @@ fn started(pools: Vec<VirtualIPPool>, vips: Vec<VirtualIP>, services: Vec<Servic
     shared.list::<Node>(vec![]);
     shared.list::<Namespace>(vec![]);
     shared.list::<EndpointSlice>(vec![]);
+    shared.list::<Announcement>(vec![]);
     assert!(!shared.state().ready, "nobody is given anything before every list is complete");
     shared.list(pools);
     assert!(shared.state().ready);

@@ -7,7 +7,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::service::is_stable;
 use windlass_ccm::store::Change;
@@ -53,7 +53,6 @@ impl WatchedKind for VirtualIPPool {
     }
 
     fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
-        state.invalidate_by_pool(change);
         if !state.ready {
             return Vec::new();
         }
@@ -68,6 +67,26 @@ impl WatchedKind for VirtualIPPool {
     /// Its status is what the planner itself wrote last.
     fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         if same(change, |pool| &pool.spec) { Urgency::Soon } else { Urgency::Now }
+    }
+}
+
+impl WatchedKind for Announcement {
+    fn store(stores: &mut Stores) -> &mut impl ObjectStore<Self> {
+        &mut stores.announcements
+    }
+
+    fn on_change(state: &mut ClusterState, change: &Change<Self>) -> Vec<ServiceKey> {
+        state.invalidate_by_announcement(change);
+        Vec::new()
+    }
+
+    /// Its status is what the planner itself wrote last.
+    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
+        let is_going = |one: &Option<Arc<Self>>| {
+            one.as_ref().is_some_and(|one| one.metadata.deletion_timestamp.is_some())
+        };
+        let same = same(change, |one| &one.spec) && is_going(&change.old) == is_going(&change.new);
+        if same { Urgency::Soon } else { Urgency::Now }
     }
 }
 
@@ -109,9 +128,16 @@ impl WatchedKind for VirtualRouter {
         Vec::new()
     }
 
-    /// Agents write the status for people to read.
-    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
-        if same(change, |router| &router.spec) { Urgency::Never } else { Urgency::Now }
+    /// Which node is Active matters where another one is to be; the rest of the status is for people to read.
+    fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
+        let active = |router: &Option<Arc<Self>>| router.as_ref()?.status.as_ref()?.active_node.clone();
+        if !same(change, |router| &router.spec) {
+            Urgency::Now
+        } else if !state.announcements.is_empty() && active(&change.old) != active(&change.new) {
+            Urgency::Soon
+        } else {
+            Urgency::Never
+        }
     }
 }
 
@@ -165,7 +191,7 @@ impl WatchedKind for Namespace {
         state.on_namespace_change(change)
     }
 
-    /// Its labels only matter to pools, for new addresses.
+    /// Its labels matter to pools, for new addresses, and to Announcements.
     fn urgency(_: &ClusterState, _: &Change<Self>) -> Urgency {
         Urgency::Soon
     }
@@ -182,11 +208,16 @@ impl WatchedKind for Node {
     }
 
     /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
-    /// looks at whether they are stable, the pools at their addresses and those of their pods.
-    fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
+    /// looks at whether they are stable, the pools at their addresses and those of their pods, Announcements at their labels.
+    fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
         let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
+        let labels = |node: &Self| state.announcements.look_at_labels().then(|| node.metadata.labels.clone());
         match (&change.old, &change.new) {
-            (Some(old), Some(new)) if is_stable(old) == is_stable(new) && unusable(old) == unusable(new) => {
+            (Some(old), Some(new))
+                if is_stable(old) == is_stable(new)
+                    && labels(old) == labels(new)
+                    && unusable(old) == unusable(new) =>
+            {
                 // Who is ready again may be given more, minutes later.
                 if ready_since(old) == ready_since(new) { Urgency::Never } else { Urgency::Soon }
             }

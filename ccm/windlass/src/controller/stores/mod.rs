@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::Resource;
-use windlass_api::{NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, ServiceRef, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::store::{Change, Informer, Store, key};
 use windlass_ccm::watch::Event;
@@ -24,6 +24,7 @@ use windlass_ccm::watch::Event;
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     pub(crate) pools: Store<VirtualIPPool>,
+    pub(crate) announcements: Store<Announcement>,
     pub(crate) vips: Store<VirtualIP>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) networks: Store<NodeNetwork>,

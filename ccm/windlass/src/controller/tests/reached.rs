@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::rig::{Rig, pool, text};
+use super::rig::{Rig, custom, pool, text};
 
 const ADDRESS: &str = "192.0.2.16";
 
@@ -17,6 +17,11 @@ fn set(rig: &Rig, change: &Value) {
     rig.api.edit("virtualippools//p", &json!({ "spec": change }));
 }
 
+/// Every address is announced on this interface, in its subnet or not.
+fn announce_on(rig: &Rig, interface: &str) {
+    rig.api.put(custom("Announcement", "everywhere", &json!({ "interfaces": [interface] })));
+}
+
 /// The writes to Services since the last call of `take_writes`.
 fn written(rig: &Rig) -> Vec<String> {
     let writes = rig.writes().into_iter().filter(|write| write.path.starts_with("services/"));
@@ -25,10 +30,13 @@ fn written(rig: &Rig) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_of_a_pool_that_no_node_can_announce_says_so_until_one_can() {
-    for (what, remedy) in [
-        ("the pool names an interface", json!({ "interface": "eth0" })),
-        ("the pool gets addresses of the nodes' subnet", json!({ "addresses": ["192.0.2.16/29"] })),
-    ] {
+    let remedies: [(&str, fn(&Rig)); 2] = [
+        ("an Announcement names the interface", |rig| announce_on(rig, "eth0")),
+        ("the pool gets addresses of the nodes' subnet", |rig| {
+            set(rig, &json!({ "addresses": ["192.0.2.16/29"] }));
+        }),
+    ];
+    for (what, remedy) in remedies {
         let mut rig = Rig::new(&[pool("p", &["10.0.0.0/29"], &json!({ "onRemoval": "Move" }))]);
         let controller = rig.controller();
         rig.create("a", &json!({}));
@@ -38,7 +46,7 @@ async fn a_service_of_a_pool_that_no_node_can_announce_says_so_until_one_can() {
         }
         assert_eq!(written(&rig).len(), 2, "{what}: the finalizer, and why: {:#?}", written(&rig));
         rig.api.take_writes();
-        set(&rig, &remedy);
+        remedy(&rig);
         rig.settle_keeping_writes().await;
         assert_eq!((rig.shown("a").len(), rig.reason("a")), (1, "True Allocated".into()), "{what}");
         assert_eq!(written(&rig).len(), 1, "{what}: address and condition: {:#?}", written(&rig));
@@ -55,12 +63,12 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
         (
             "its virtual router is deleted, and no node could carry another",
             |rig| {
-                set(rig, &json!({ "interface": "nope0" }));
+                announce_on(rig, "nope0");
                 for router in rig.api.list("virtualrouters") {
                     rig.api.delete(&format!("virtualrouters//{}", text(&router["metadata"]["name"])));
                 }
             },
-            |rig| set(rig, &json!({ "interface": null })),
+            |rig| rig.api.delete("announcements//everywhere"),
         ),
         ("another station has it", |rig| rig.take(ADDRESS), |rig| rig.let_go(ADDRESS)),
         (
@@ -108,7 +116,7 @@ async fn an_adopted_address_that_no_node_can_announce_stays_and_is_said_not_to_w
     let controller = rig.controller();
     rig.settle().await;
     assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("10.0.0.3".into(), "False NotAnnounced".into()));
-    set(&rig, &json!({ "interface": "eth0" }));
+    announce_on(&rig, "eth0");
     rig.settle().await;
     assert_eq!((rig.shown("a").concat(), rig.reason("a")), ("10.0.0.3".into(), "True Allocated".into()));
     controller.kill().await;

@@ -281,7 +281,7 @@ impl Lan {
         let active = self.nodes[at].holds(now);
         let Node { config, tracker, addresses, unproven, active_state, .. } = &mut self.nodes[at];
         active_state.active = active;
-        let bound = Arc::default();
+        let (bound, in_service) = (Arc::default(), BTreeSet::new());
         let view = RouterView {
             active_state: *active_state,
             addresses,
@@ -289,6 +289,7 @@ impl Lan {
             hold: config.hold,
             probe: config.probe,
             unproven,
+            in_service: &in_service,
             link: Some(1),
         };
         let changes = tracker.follow(&view, now);

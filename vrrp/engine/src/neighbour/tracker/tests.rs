@@ -20,6 +20,7 @@ struct Scene {
     hold: Hold,
     probe: Option<Duration>,
     unproven: Arc<BTreeSet<IpAddr>>,
+    in_service: BTreeSet<IpAddr>,
     link: Option<SocketsId>,
     tracker: RouterTracker,
 }
@@ -38,13 +39,14 @@ impl Scene {
             hold,
             probe: Some(PROBE),
             unproven: Arc::default(),
+            in_service: BTreeSet::new(),
             link: Some(1),
             tracker: RouterTracker::default(),
         }
     }
 
     fn follow(&mut self, millis: u64) -> Vec<AnnouncementChange> {
-        let Self { active_state, addresses, bound, hold, probe, unproven, link, tracker } = self;
+        let Self { active_state, addresses, bound, hold, probe, unproven, in_service, link, tracker } = self;
         let view = RouterView {
             active_state: *active_state,
             addresses,
@@ -52,6 +54,7 @@ impl Scene {
             hold: *hold,
             probe: *probe,
             unproven,
+            in_service,
             link: *link,
         };
         let changes = tracker.follow(&view, at(millis));
@@ -204,4 +207,23 @@ fn a_contention_and_another_interface_announce_everything_again() {
     assert_eq!(scene.follow(3), [AnnouncementChange::All(addresses(0..2))]);
     scene.link = None;
     assert_eq!(scene.follow(4), [AnnouncementChange::Withdraw]);
+}
+
+#[test]
+fn what_is_added_is_asked_for_unless_this_node_served_it_in_another_router() {
+    for served in [false, true] {
+        let mut scene = Scene::new(Hold::Respond);
+        scene.follow(0);
+        if served {
+            scene.in_service = addresses(2..3).iter().copied().collect();
+        }
+        scene.addresses = addresses(0..3);
+        let changes = scene.follow(10);
+        let added = addresses(2..3).to_vec();
+        let all = addresses(0..3);
+        let expected = served.then_some(AnnouncementChange::Changed { all, added });
+        assert_eq!(changes, expected.into_iter().collect::<Vec<_>>(), "served: {served}");
+        assert_eq!(scene.tracker.claims(addresses(2..3)[0]), served);
+        assert_eq!(scene.tracker.deadline().is_none(), served);
+    }
 }

@@ -51,8 +51,8 @@ impl ClusterState {
         })
     }
 
-    /// The Service as the selectors of pools see it.
-    pub(super) fn requester(&self, service: &Service) -> Requester {
+    /// The Service as the selectors of pools and Announcements see it.
+    pub(crate) fn requester(&self, service: &Service) -> Requester {
         let namespace = service.metadata.namespace.clone().unwrap_or_default();
         let labels = self.stores.namespaces.get(&namespace).and_then(|one| one.metadata.labels.clone());
         Requester {

@@ -1,7 +1,7 @@
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use prometheus::TextEncoder;
 use serde_json::{Value, json};
-use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 
 use super::*;
 
@@ -52,6 +52,7 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     shared.list::<k8s_openapi::api::core::v1::Node>(vec![]);
     shared.list::<k8s_openapi::api::core::v1::Namespace>(vec![]);
     shared.list::<EndpointSlice>(vec![]);
+    shared.list::<Announcement>(vec![]);
     let expected = [
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="assigned"} 1"#,
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="available"} 4"#,

@@ -7,7 +7,8 @@ use windlass_api::pool_announceable;
 use windlass_ipam::{AddressSet, Family};
 
 use super::{NAMED, ReviewedPool, list, shortened};
-use crate::controller::placement::plan::Segments;
+use crate::controller::placement::announcements::ParsedAnnouncement;
+use crate::controller::placement::plan::{Segments, Topology};
 
 /// Nodes that are named. How many more there are is not told: every node that joins would change every pool.
 const NODES: usize = 3;
@@ -22,15 +23,26 @@ pub(crate) enum Announceability {
     Known { holds: bool, reason: &'static str, message: String },
 }
 
-/// What of the pool can be announced. What it does not give counts neither way.
-pub(crate) fn announceability(reviewed: &ReviewedPool, segments: &Segments) -> Announceability {
+/// What of the pool can be announced by some of the Announcements that may apply to its addresses. What it does not give counts neither
+/// way.
+pub(crate) fn announceability(
+    reviewed: &ReviewedPool,
+    may_apply: &[&ParsedAnnouncement],
+    topology: &Topology,
+) -> Announceability {
     let mut given = reviewed.pool.addresses.clone();
     given.subtract(&reviewed.pool.reserved);
-    if given.is_empty() || !segments.is_any_reported() {
+    let Some(&last) = may_apply.last() else { return Announceability::Unknown };
+    if given.is_empty() || !topology.segments(last).is_any_reported() {
         return Announceability::Unknown;
     }
-    let interface = reviewed.interface.as_deref();
-    let (found, at) = segments.find_all(&given, interface);
+    let (mut found, mut by) = (AddressSet::default(), BTreeSet::new());
+    for &one in may_apply {
+        let segments = topology.segments(one);
+        let (more, at) = segments.find_all(&given);
+        found.extend(&more);
+        by.extend(at.iter().flat_map(|net| segments.candidates(*net)).map(|one| &*one.node));
+    }
     let families = Family::ALL.into_iter().filter(|family| given.count(*family) > 0);
     let share = |family: Family| {
         let (some, all) = (found.count(family), given.count(family));
@@ -42,19 +54,19 @@ pub(crate) fn announceability(reviewed: &ReviewedPool, segments: &Segments) -> A
         format!("{some} of {all} {family} addresses{which}")
     };
     let shares = families.clone().map(share).collect::<Vec<_>>().join(" and ");
-    let nodes = named(at.iter().flat_map(|net| segments.candidates(*net, interface)).map(|one| &*one.node));
+    let nodes = named(&by);
     let missing: Vec<_> = families.filter(|family| found.count(*family) < given.count(*family)).collect();
-    let (reason, why) = match (missing.as_slice(), interface) {
+    let segments = topology.segments(last);
+    let narrowing = last.name.as_deref().filter(|_| !last.is_from_everywhere());
+    let (reason, why) = match (missing.as_slice(), narrowing) {
         ([], _) => (pool_announceable::ALL, String::new()),
-        (missing, Some(interface))
-            if !missing.iter().any(|family| has_subnet(segments, *family, interface)) =>
-        {
-            (pool_announceable::NO_INTERFACE, on_no_interface(missing, interface))
+        (missing, Some(name)) if !missing.iter().any(|family| has_subnet(segments, *family)) => {
+            (pool_announceable::NO_INTERFACE, on_no_interface(missing, name, last))
         }
         (missing, _) => {
             let reason =
                 if found.is_empty() { pool_announceable::NO_SEGMENT } else { pool_announceable::PARTLY };
-            (reason, in_no_subnet(missing, segments, interface, &given, &found))
+            (reason, in_no_subnet(missing, segments, &given, &found, last.names_interfaces()))
         }
     };
     let by = if nodes.is_empty() { String::new() } else { format!(", by {nodes}") };
@@ -65,13 +77,16 @@ pub(crate) fn announceability(reviewed: &ReviewedPool, segments: &Segments) -> A
     }
 }
 
-fn has_subnet(segments: &Segments, family: Family, interface: &str) -> bool {
-    segments.subnets(Some(interface)).any(|net| Family::of(net.addr()) == family)
+fn has_subnet(segments: &Segments, family: Family) -> bool {
+    segments.subnets().any(|net| Family::of(net.addr()) == family)
 }
 
-fn on_no_interface(missing: &[Family], interface: &str) -> String {
+fn on_no_interface(missing: &[Family], name: &str, announcement: &ParsedAnnouncement) -> String {
+    let interfaces = announcement.interfaces();
+    let on = if interfaces.is_empty() { String::new() } else { format!(" on interface {interfaces}") };
     format!(
-        ": no node with a Windlass agent has an {} subnet on interface {interface:?}, which spec.interface names; correct it",
+        ": no node with a Windlass agent that Announcement {name:?} selects has an {} subnet{on}; correct its \
+         spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
         either(missing)
     )
 }
@@ -79,14 +94,14 @@ fn on_no_interface(missing: &[Family], interface: &str) -> String {
 fn in_no_subnet(
     missing: &[Family],
     segments: &Segments,
-    interface: Option<&str>,
     given: &AddressSet,
     found: &AddressSet,
+    names_interfaces: bool,
 ) -> String {
     let mut left = given.clone();
     left.subtract(found);
     let subnets: BTreeSet<IpNet> =
-        segments.subnets(interface).filter(|net| missing.contains(&Family::of(net.addr()))).collect();
+        segments.subnets().filter(|net| missing.contains(&Family::of(net.addr()))).collect();
     if subnets.is_empty() {
         return format!(
             ": no node with a Windlass agent has an {} subnet; give the nodes one, or the pool other addresses",
@@ -95,10 +110,10 @@ fn in_no_subnet(
     }
     let total = subnets.len();
     let subnets: Vec<_> = subnets.iter().take(NAMED).map(ToString::to_string).collect();
-    let or = if interface.is_some() {
+    let or = if names_interfaces {
         ""
     } else {
-        ", or name in spec.interface the interface that is to announce them"
+        ", or name the interface that is to announce them in the spec.interfaces of an Announcement"
     };
     format!(
         "; {} in no subnet of a node with a Windlass agent: list addresses of {} instead{or}",
@@ -111,8 +126,7 @@ fn either(families: &[Family]) -> String {
     families.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-fn named<'a>(nodes: impl Iterator<Item = &'a str>) -> String {
-    let nodes: BTreeSet<&str> = nodes.collect();
+fn named(nodes: &BTreeSet<&str>) -> String {
     let some = nodes.iter().take(NODES).copied().collect::<Vec<_>>().join(", ");
     match nodes.len() {
         0 => String::new(),

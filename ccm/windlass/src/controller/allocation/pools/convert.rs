@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use windlass_api::{AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPoolSpec};
-use windlass_ipam::{AddressRange, AddressSet, Order, Policy, Requirement, Selector};
+use windlass_ipam::{AddressRange, AddressSet, Order, Policy};
 
 use super::unusable::reserved_in;
 use super::{Problem, Reason, shortened};
+use crate::controller::label_selector::selector;
 
 /// What a spec says, as far as it can be read.
 #[derive(Debug)]
@@ -134,44 +134,6 @@ fn edges(text: &str, avoid: AvoidReserved) -> AddressSet {
 
 /// Length of the prefix of an ordinary IPv6 subnet.
 const SUBNET_BITS: u8 = 64;
-
-/// Why a label selector cannot be read. The API server checks them by the rules of the custom resource definition: an
-/// object that an older definition let through is told of here.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SelectorError {
-    #[error("label {key:?} has the operator {operator:?}: write In, NotIn, Exists or DoesNotExist")]
-    Operator { key: String, operator: String },
-    #[error("label {key:?} has the operator {operator} and no values: name at least one")]
-    NoValues { key: String, operator: String },
-    #[error("label {key:?} has the operator {operator} and values: leave the values out")]
-    Values { key: String, operator: String },
-}
-
-/// A label selector as the allocator has it.
-///
-/// # Errors
-/// The first of its conditions that means nothing.
-pub(super) fn selector(selector: &LabelSelector) -> Result<Selector, SelectorError> {
-    let expressions = selector.match_expressions.iter().flatten();
-    Ok(Selector {
-        labels: selector.match_labels.clone().unwrap_or_default(),
-        requirements: expressions.map(requirement).collect::<Result<_, _>>()?,
-    })
-}
-
-fn requirement(condition: &LabelSelectorRequirement) -> Result<Requirement, SelectorError> {
-    let LabelSelectorRequirement { key, operator, values } = condition.clone();
-    let values = values.unwrap_or_default();
-    match (operator.as_str(), values.is_empty()) {
-        ("In" | "NotIn", true) => Err(SelectorError::NoValues { key, operator }),
-        ("In", false) => Ok(Requirement::In(key, values.into_iter().collect())),
-        ("NotIn", false) => Ok(Requirement::NotIn(key, values.into_iter().collect())),
-        ("Exists" | "DoesNotExist", false) => Err(SelectorError::Values { key, operator }),
-        ("Exists", true) => Ok(Requirement::Exists(key)),
-        ("DoesNotExist", true) => Ok(Requirement::DoesNotExist(key)),
-        (_, _) => Err(SelectorError::Operator { key, operator }),
-    }
-}
 
 #[cfg(test)]
 mod tests;

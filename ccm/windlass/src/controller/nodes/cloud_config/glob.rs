@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::controller::wildcard;
+
 /// A name in which `*` stands for any characters, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -10,16 +12,7 @@ pub(super) struct Glob(String);
 impl Glob {
     /// Whether the whole name matches.
     pub(super) fn matches(&self, name: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = name.strip_prefix(first) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        // Each part at its first place leaves the most for those that follow.
-        for part in parts {
-            let Some(at) = rest.find(part) else { return false };
-            rest = &rest[at + part.len()..];
-        }
-        rest.ends_with(last)
+        wildcard::matches(&self.0, name)
     }
 }
 

@@ -6,8 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use windlass_api::NodeNetwork;
+use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
+
+use crate::bridges::is_container_bridge;
 
 /// Type of an address within the cluster.
 const INTERNAL: &str = "InternalIP";
@@ -141,10 +143,16 @@ fn parsed(texts: &[String]) -> impl Iterator<Item = (IpAddr, u8)> {
     })
 }
 
+/// The interfaces whose addresses are the machine's: not the bridges of containers and virtual machines, which every node has
+/// with the same addresses.
+fn own_interfaces(network: &NodeNetwork) -> impl Iterator<Item = &InterfaceInfo> {
+    network.spec.interfaces.iter().filter(|interface| !is_container_bridge(&interface.name))
+}
+
 /// Whether the machine has the address, wherever.
 fn has(network: &NodeNetwork, address: IpAddr) -> bool {
     let spec = &network.spec;
-    let mut on_interfaces = spec.interfaces.iter().flat_map(|interface| parsed(&interface.addresses));
+    let mut on_interfaces = own_interfaces(network).flat_map(|interface| parsed(&interface.addresses));
     on_interfaces.any(|(one, _)| one == address)
         || spec.further_addresses.contains(&address)
         || spec.primary_addresses.contains(&address)
@@ -158,7 +166,7 @@ fn offered(network: &NodeNetwork, taken: impl Fn(IpAddr) -> bool) -> Vec<IpAddr>
         IpAddr::V6(v6) => Ipv6Addr::is_unicast_link_local(&v6),
     };
     let mut offered = network.spec.primary_addresses.clone();
-    for interface in &network.spec.interfaces {
+    for interface in own_interfaces(network) {
         let mut best: BTreeMap<bool, (bool, IpAddr)> = BTreeMap::new();
         for (address, length) in parsed(&interface.addresses) {
             if is_link_local(address) || taken(address) {

@@ -249,6 +249,32 @@ fn an_address_that_is_still_on_the_machine_stays_the_nodes() {
 }
 
 #[test]
+fn the_bridge_of_containers_gives_a_node_no_address_and_keeps_it_none() {
+    let with_bridge = |others: &[&[&str]]| {
+        let mut network = network(&[&[&["172.17.0.1/16", "2001:db8:9::1/64"][..]], others].concat());
+        network.spec.interfaces[0].name = "docker0".to_owned();
+        network
+    };
+    let lan: &[&[&str]] = &[&["192.0.2.11/24"]];
+    let has = json!({
+        "spec": { "providerID": "windlass://n1" },
+        "status": { "addresses": [{ "type": "InternalIP", "address": "172.17.0.1" }] },
+    });
+    let rows = [
+        ("of two interfaces the other's", json!({}), lan, Some("192.0.2.11")),
+        ("rather none", json!({}), &[], None),
+        ("one that somebody took for the node's", has.clone(), lan, Some("192.0.2.11")),
+        ("which stays where there is no other", has, &[], Some("172.17.0.1")),
+    ];
+    for (what, body, others, expected) in rows {
+        let known = known(&node(body), Some(&with_bridge(others))).map(|(_, addresses)| addresses);
+        let expected =
+            expected.map(|address| vec![format!("InternalIP {address}"), "Hostname n1".to_owned()]);
+        assert_eq!(known, expected, "{what}");
+    }
+}
+
+#[test]
 fn a_provider_id_and_a_host_name_that_are_there_are_kept() {
     let body = json!({
         "spec": { "providerID": "metal3://host-7" },

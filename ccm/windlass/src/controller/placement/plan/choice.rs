@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use windlass_api::{Transport, VirtualIP, VirtualRouterSpec};
+use windlass_api::{VirtualIP, VirtualRouterSpec};
 
 use super::ranking::{self, Preferences};
-use super::router_draft::{FeasibleRouters, RouterDraft, router_name};
-use super::{Planner, PoolPlacement, local};
+use super::router_draft::{FeasibleRouters, RouterDraft, first_choices, router_name};
+use super::{Planner, local};
+use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
 use crate::controller::placement::endpoints::ServingNodes;
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
@@ -15,13 +16,13 @@ const FIRST_VRID: u8 = 64;
 
 /// Routers that are first on one node, so that what it carries goes to as many others when it dies.
 const ROUTERS_OF_A_NODE: usize = 2;
-/// The most routers of one kind of VIP that every node can serve: half of the VRIDs.
-const MOST_ROUTERS: usize = 128;
 
-/// How many routers VIPs of one kind are spread over: as many for each healthy node, and no more than it has others to follow it.
-pub(super) fn wanted_routers(healthy: usize) -> usize {
-    let all = healthy * ROUTERS_OF_A_NODE.min(healthy.saturating_sub(1));
-    if all <= MOST_ROUTERS { all.max(1) } else { healthy.min(MOST_ROUTERS) }
+/// How many routers VIPs of one kind are spread over, of which each node of the `first` choice is to have as many, and no more than
+/// there are others that are well to follow it. Half of the `vrids` at most.
+pub(super) fn wanted_routers(first: usize, healthy: usize, vrids: usize) -> usize {
+    let most = vrids.div_ceil(2);
+    let all = first * ROUTERS_OF_A_NODE.min(healthy.saturating_sub(1));
+    if all <= most { all.max(1) } else { first.min(most) }
 }
 
 /// The router chosen for a VIP.
@@ -43,12 +44,7 @@ struct NewRouter<'a> {
 
 impl<'a> Planner<'a> {
     /// The router for a VIP that every node serves.
-    pub(super) fn choose(
-        &mut self,
-        vip: &'a VirtualIP,
-        pool: &PoolPlacement,
-        feasible: &mut FeasibleRouters<'a>,
-    ) -> RouterChoice {
+    pub(super) fn choose(&mut self, vip: &'a VirtualIP, feasible: &mut FeasibleRouters<'a>) -> RouterChoice {
         // VIPs of the same Services, by the node that is first where they are: now, and when all nodes are well.
         let (mut now, mut when_healthy) = (BTreeMap::new(), BTreeMap::new());
         for (router, count) in self.spread.siblings(vip) {
@@ -74,16 +70,15 @@ impl<'a> Planner<'a> {
         for (_, router) in fitting() {
             *loads.entry(router.first()).or_default() += router.vips;
         }
-        let is_spread =
-            fitting().filter(|(_, router)| router.vips > 0).count() >= wanted_routers(feasible.healthy);
+        let is_spread = self.is_spread(feasible);
         // One that carries nothing is as good as a new one.
         let least = fitting().filter(|(_, router)| is_spread || router.vips == 0);
         let key = |router: &RouterDraft<'_>| (loads.get(&router.first()).copied().unwrap_or(0), router.vips);
         let least = least.map(|(name, router)| (siblings(router), key(router), name)).min();
         let or_any = || fitting().map(|(name, router)| (siblings(router), key(router), name)).min();
-        let mut healthy = feasible.candidates.iter().filter(|one| one.healthy);
         if let Some(((siblings, _), _, name)) = least
-            && (siblings == 0 || healthy.all(|one| siblings <= at(&now, Some(&one.node))))
+            && (siblings == 0
+                || first_choices(&feasible.candidates).all(|one| siblings <= at(&now, Some(&one.node))))
         {
             return RouterChoice::Router(name.clone());
         }
@@ -91,25 +86,32 @@ impl<'a> Planner<'a> {
         let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
         let wanted = NewRouter { siblings: &siblings, preferences: Preferences::default() };
-        match (self.add(feasible, pool, &wanted), least) {
+        match (self.add(feasible, &wanted), least) {
             (Some(made), _) => RouterChoice::Made(made),
             (None, Some(name)) => RouterChoice::Router(name),
             (None, None) => RouterChoice::NoVrid,
         }
     }
 
+    /// Whether the VIPs are spread over as many routers as they are to be.
+    pub(super) fn is_spread(&self, feasible: &FeasibleRouters<'_>) -> bool {
+        let in_use = |name: &&String| self.routers.get(*name).is_some_and(|router| router.vips > 0);
+        feasible.routers.iter().filter(in_use).count() >= feasible.wanted
+    }
+
     /// The same for a VIP that not every node serves.
     pub(super) fn choose_local(
         &mut self,
         vip: &'a VirtualIP,
-        pool: &PoolPlacement,
         feasible: &mut FeasibleRouters<'a>,
         old: Option<&String>,
     ) -> RouterChoice {
         static NONE: ServingNodes = ServingNodes::new();
         let serving = self.serving(vip).unwrap_or(&NONE);
-        let best = self.best(feasible.segment, serving);
-        let shares = feasible.used_vrids(&self.routers, &self.topology.networks).len() >= local::SHARED_FROM;
+        let best = self.best(feasible.segment, feasible.announcement, serving);
+        let vrids = feasible.announcement.vrrp.vrids.clone();
+        let used = feasible.used_vrids(&self.routers, &self.topology.networks);
+        let shares = used.range(vrids.clone()).count() >= local::shared_from(vrids.len());
         let fitting = feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let fitting =
             fitting.filter(|(_, router)| router.vips == 0 || (shares && router.serving.fits(&best)));
@@ -126,19 +128,14 @@ impl<'a> Planner<'a> {
         let old = old.and_then(|old| self.routers.get(old)?.first_healthy(&self.topology.nodes));
         let incumbent = old.map(str::to_owned);
         let preferences = Preferences { serving: Some(serving), incumbent: incumbent.as_deref() };
-        match self.add(feasible, pool, &NewRouter { siblings: &siblings, preferences }) {
+        match self.add(feasible, &NewRouter { siblings: &siblings, preferences }) {
             Some(made) => RouterChoice::Made(made),
             None => RouterChoice::NoVrid,
         }
     }
 
     /// Makes a router, if the segment has a VRID left.
-    fn add(
-        &mut self,
-        feasible: &mut FeasibleRouters<'a>,
-        pool: &PoolPlacement,
-        wanted: &NewRouter<'_>,
-    ) -> Option<String> {
+    fn add(&mut self, feasible: &mut FeasibleRouters<'a>, wanted: &NewRouter<'_>) -> Option<String> {
         let vrid = self.free_vrid(feasible)?;
         let is_beside = |router: &&RouterDraft<'_>| {
             router.vips > 0 && router.segment == Some(feasible.segment) && router.policy() == feasible.policy
@@ -146,32 +143,52 @@ impl<'a> Planner<'a> {
         let others: Vec<&VirtualRouterSpec> =
             self.routers.values().filter(is_beside).map(|router| &*router.spec).collect();
         let NewRouter { siblings, preferences } = wanted;
+        let announcement: &'a ParsedAnnouncement = feasible.announcement;
+        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
+            announcement.vrrp;
         let spec = VirtualRouterSpec {
             vrid,
             segment: feasible.segment.to_string(),
-            advertisement_interval_milliseconds: pool.interval_ms,
+            advertisement_interval_milliseconds: interval_ms,
             nodes: ranking::new(vrid, &feasible.candidates, &others, siblings, *preferences),
             external_traffic_policy: feasible.policy,
-            announcement: None,
-            preempt_delay_seconds: 0,
-            transport: Transport::default(),
-            authentication: None,
+            announcement: announcement.name.clone(),
+            preempt_delay_seconds,
+            transport,
+            authentication,
         };
         let name = router_name(feasible.segment, vrid);
-        let interface = pool.interface.clone();
-        let draft = RouterDraft {
-            interface,
-            interval_ms: Some(pool.interval_ms),
-            ..RouterDraft::new(Cow::Owned(spec))
-        };
-        self.routers.insert(name.clone(), draft);
+        self.routers.insert(name.clone(), RouterDraft::new(Cow::Owned(spec), announcement, None));
         Some(name)
     }
 
-    /// The lowest VRID from 64 on, then from 1, that no router of ours and no stranger of the family uses on the same
-    /// links.
+    /// The lowest VRID from 64 on, then from 1, that the Announcement allows and no router of ours and no stranger of the family
+    /// uses on the same links.
     pub(super) fn free_vrid(&self, feasible: &mut FeasibleRouters<'a>) -> Option<u8> {
+        let allowed = &feasible.announcement.vrrp.vrids;
         let used = feasible.used_vrids(&self.routers, &self.topology.networks);
-        (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID).find(|vrid| !used.contains(vrid))
+        let mut vrids = (FIRST_VRID..=u8::MAX).chain(1..FIRST_VRID);
+        vrids.find(|vrid| allowed.contains(vrid) && !used.contains(vrid))
+    }
+
+    /// Where VIPs of the router `old` go whose Announcement is another one now: to one for them alone that has the same nodes, while
+    /// there are too few of that Announcement. The node that is Active goes on with them there.
+    pub(super) fn split(&mut self, old: &str, feasible: &mut FeasibleRouters<'a>) -> Option<String> {
+        let announcement = feasible.announcement;
+        let key = (old.to_owned(), announcement.name.as_deref());
+        if let Some(known) = self.successors.get(&key) {
+            return Some(known.clone());
+        }
+        let draft = self.routers.get(old)?;
+        let is_its_like = draft.segment == Some(feasible.segment) && draft.policy() == feasible.policy;
+        if draft.announcement.name == announcement.name || !is_its_like || self.is_spread(feasible) {
+            return None;
+        }
+        let vrid = self.free_vrid(feasible)?;
+        let successor = self.routers.get(old)?.successor(vrid, announcement);
+        let name = router_name(feasible.segment, vrid);
+        self.routers.insert(name.clone(), successor);
+        self.successors.insert(key, name.clone());
+        Some(name)
     }
 }

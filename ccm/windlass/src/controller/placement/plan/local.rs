@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::controller::placement::endpoints::{ServingNodes, worst};
 
-/// From so many VRIDs in use on, VIPs share virtual routers: a quarter of them stay for what comes.
-pub(super) const SHARED_FROM: usize = 192;
+/// From so many of `vrids` VRIDs in use on, VIPs share virtual routers: a quarter of them stay for what comes.
+pub(super) const fn shared_from(vrids: usize) -> usize {
+    (vrids * 3).div_ceil(4)
+}
 
 /// The nodes that serve the VIPs of a virtual router.
 #[derive(Debug, Default)]

@@ -5,6 +5,9 @@
 //! drained or excluded keeps its place in the order but has a priority below every healthy one: it serves only if it is
 //! the last, and when it comes back it is what it was.
 //!
+//! Nodes that the Announcement prefers come first. One that it leaves out is kept as the last as long as it is Active: peers that do
+//! not know it any more would take what it says for a stranger's, and miss that it goes.
+//!
 //! The VIPs of a router with `externalTrafficPolicy: Local` follow the endpoints of their Services: a node without one has a low
 //! priority, too. Among equals the node that is preferred stays so, then comes who has the most ready endpoints.
 
@@ -12,17 +15,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use windlass_api::{ExternalTrafficPolicy, RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
+use super::topology::Topology;
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 use crate::priorities::{self, MOST_FAIR, MOST_GOOD, UNFIT_PLACES};
 
 /// How well a node can serve a router's VIPs: the less, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Preference {
-    /// What it has to serve them with, and whether it is drained or excluded.
-    class: (Reverse<EndpointState>, bool),
+    /// What it has to serve them with, whether it is drained or excluded, and how much the Announcement prefers it.
+    class: (Reverse<EndpointState>, bool, Reverse<i32>),
     /// It is not the one that is preferred already: with `Local` a node that comes back takes nothing away.
     is_challenger: bool,
     ready: Reverse<usize>,
@@ -31,12 +36,23 @@ struct Preference {
 impl Preference {
     const fn fitness(&self) -> Fitness {
         match self.class {
-            (Reverse(EndpointState::Ready), false) => Fitness::Good,
-            (Reverse(EndpointState::Ready | EndpointState::Terminating | EndpointState::JustReady), _) => {
+            (Reverse(EndpointState::Ready), false, _) => Fitness::Good,
+            (Reverse(EndpointState::Ready | EndpointState::Terminating | EndpointState::JustReady), _, _) => {
                 Fitness::Fair
             }
-            (Reverse(EndpointState::None), _) => Fitness::Unfit,
+            (Reverse(EndpointState::None), _, _) => Fitness::Unfit,
         }
+    }
+
+    /// How much the Announcement prefers it, the most first: that does not change while a node is drained.
+    const fn weight(&self) -> Reverse<i32> {
+        self.class.2
+    }
+
+    /// Of a node that the Announcement leaves out.
+    const fn leaving() -> Self {
+        let class = (Reverse(EndpointState::None), true, Reverse(i32::MIN));
+        Self { class, is_challenger: true, ready: Reverse(0) }
     }
 }
 
@@ -57,14 +73,22 @@ pub(super) struct Preferences<'a> {
 }
 
 impl Preferences<'_> {
-    fn of(&self, node: &str, healthy: bool) -> Preference {
+    fn of(&self, candidate: &Candidate) -> Preference {
+        self.of_node(&candidate.node, candidate.healthy, candidate.weight)
+    }
+
+    fn of_node(&self, node: &str, healthy: bool, weight: i32) -> Preference {
         let Some(serving) = self.serving else {
-            let class = (Reverse(EndpointState::Ready), !healthy);
+            let class = (Reverse(EndpointState::Ready), !healthy, Reverse(weight));
             return Preference { class, is_challenger: true, ready: Reverse(0) };
         };
         let NodeEndpoints { state, ready } = serving.get(node).copied().unwrap_or_default();
         let is_challenger = self.incumbent != Some(node);
-        Preference { class: (Reverse(state), !healthy), is_challenger, ready: Reverse(ready) }
+        Preference {
+            class: (Reverse(state), !healthy, Reverse(weight)),
+            is_challenger,
+            ready: Reverse(ready),
+        }
     }
 }
 
@@ -81,7 +105,7 @@ pub(super) fn new(
     preferences: Preferences<'_>,
 ) -> Vec<RankedNode> {
     let mut order: Vec<(&Candidate, Preference)> =
-        candidates.iter().map(|one| (*one, preferences.of(&one.node, one.healthy))).collect();
+        candidates.iter().map(|one| (*one, preferences.of(one))).collect();
     order.sort_by_cached_key(|(one, preference)| (preference.class, weight(vrid, &one.node)));
     let firsts = at(others, 0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
@@ -96,8 +120,7 @@ pub(super) fn new(
         (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
     let preferences = Preferences { incumbent: first, ..preferences };
-    let order =
-        order.into_iter().map(|(one, _)| (RankCandidate::of(one), preferences.of(&one.node, one.healthy)));
+    let order = order.into_iter().map(|(one, _)| (RankCandidate::of(one), preferences.of(one)));
     let ranked = with_priorities(order.collect());
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
@@ -142,32 +165,47 @@ fn raise<T, K: Ord>(order: &mut [T], place: usize, key: impl Fn(&T) -> K) {
     }
 }
 
-/// The ranking of an existing router, brought up to date; its candidates are given by their nodes' names. `None`: it is, or
-/// nobody is left.
+/// Who may be a router's.
+pub(super) struct Members<'a> {
+    pub(super) segment: IpNet,
+    /// Its candidates by their nodes' names.
+    pub(super) candidates: &'a BTreeMap<&'a str, &'a Candidate>,
+    /// Those that they are from.
+    pub(super) segments: &'a Segments,
+    pub(super) topology: &'a Topology,
+    /// The node that is Active, as far as it is told.
+    pub(super) active: Option<&'a str>,
+}
+
+/// The ranking of an existing router, brought up to date. `None`: it is, or nobody is left.
 pub(super) fn refreshed(
     router: &VirtualRouterSpec,
-    candidates: &BTreeMap<&str, &Candidate>,
-    segments: &Segments,
-    nodes: &BTreeMap<String, bool>,
+    members: &Members<'_>,
     serving: Option<&ServingNodes>,
 ) -> Option<Vec<RankedNode>> {
+    let Members { segment, candidates, segments, topology, active } = members;
     let preferences = Preferences { serving, incumbent: preferred(router) };
     let mut order = Vec::new();
     for old in &router.nodes {
-        let Some(&healthy) = nodes.get(&old.name) else { continue };
-        let preference = preferences.of(&old.name, healthy);
+        let Some(&healthy) = topology.nodes.get(&old.name) else { continue };
         if let Some(now) = candidates.get(old.name.as_str()) {
-            order.push((RankCandidate::of(now), preference));
-        } else if !segments.is_reported(&old.name) {
+            order.push((RankCandidate::of(now), preferences.of(now)));
+        } else if !segments.is_known(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
+            let preference = preferences.of_node(&old.name, healthy, segments.weight(&old.name));
             order.push((RankCandidate::as_was(old), preference));
+        } else if !candidates.is_empty()
+            && active.is_none_or(|active| active == old.name)
+            && topology.is_at(old, *segment)
+        {
+            order.push((RankCandidate::as_was(old), Preference::leaving()));
         }
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
     let good = order.iter().filter(|(_, preference)| matches!(preference.fitness(), Fitness::Good)).count();
     let others = order.len() - good;
     // Of hundreds of candidates most find no place: they need no order.
-    let has_room = |one: &Candidate| match preferences.of(&one.node, one.healthy).fitness() {
+    let has_room = |one: &Candidate| match preferences.of(one).fitness() {
         Fitness::Good => good < MOST_GOOD,
         // One that can serve takes the place of one that cannot.
         Fitness::Fair => others < MOST_FAIR || serving.is_some(),
@@ -176,9 +214,8 @@ pub(super) fn refreshed(
     let mut newcomers: Vec<_> =
         candidates.values().filter(|one| !known.contains(one.node.as_str()) && has_room(one)).collect();
     newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
-    order.extend(
-        newcomers.into_iter().map(|one| (RankCandidate::of(one), preferences.of(&one.node, one.healthy))),
-    );
+    order.extend(newcomers.into_iter().map(|one| (RankCandidate::of(one), preferences.of(one))));
+    order.sort_by_key(|(_, preference)| preference.weight());
     let ranked = with_priorities(order);
     let stands = ranked.len() == router.nodes.len()
         && ranked.iter().zip(&router.nodes).all(|((place, priority), old)| {
@@ -198,7 +235,7 @@ struct RankCandidate<'a> {
 
 impl<'a> RankCandidate<'a> {
     fn of(candidate: &'a Candidate) -> Self {
-        let Candidate { node, interface, source, healthy: _ } = candidate;
+        let Candidate { node, interface, source, healthy: _, weight: _ } = candidate;
         Self { node, interface, address: *source }
     }
 

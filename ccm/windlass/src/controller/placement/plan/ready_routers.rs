@@ -5,27 +5,30 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use windlass_api::ExternalTrafficPolicy;
 
-use super::choice::wanted_routers;
-use super::{PlanInput, Planner, PoolPlacement};
+use super::{PlanInput, Planner};
+use crate::controller::placement::announcements::ParsedAnnouncement;
 
 /// What VIPs without siblings have to have in common for the plan to treat them alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlacementClass {
     segment: IpNet,
-    interface: Option<String>,
-    interval_ms: u32,
+    announcement: Option<String>,
     policy: ExternalTrafficPolicy,
 }
 
 impl PlacementClass {
-    /// VIPs of this pool on this segment, of Services with this policy.
-    pub(crate) fn new(segment: IpNet, pool: &PoolPlacement, policy: ExternalTrafficPolicy) -> Self {
-        Self { segment, interface: pool.interface.clone(), interval_ms: pool.interval_ms, policy }
+    /// VIPs on this segment of this Announcement, of Services with this policy.
+    pub(crate) fn new(
+        segment: IpNet,
+        announcement: &ParsedAnnouncement,
+        policy: ExternalTrafficPolicy,
+    ) -> Self {
+        Self { segment, announcement: announcement.name.clone(), policy }
     }
 }
 
 /// The virtual routers that are there for new VIPs of one kind, whose Services have no other VIP of the family and the policy
-/// `Cluster`. Good until the topology, a pool or a virtual router changes.
+/// `Cluster`. Good until the topology, an Announcement or a virtual router changes.
 #[derive(Debug)]
 pub(crate) struct ReadyRouters {
     /// Their names, by the node that is first in them.
@@ -35,12 +38,13 @@ pub(crate) struct ReadyRouters {
 }
 
 impl ReadyRouters {
-    /// The routers for VIPs of `pool` on `segment`. The VIPs of `input` do not matter.
-    pub(crate) fn new(input: &PlanInput, segment: IpNet, pool: &PoolPlacement) -> Self {
+    /// The routers for VIPs of an Announcement of `input` on `segment`.
+    pub(crate) fn new(input: &PlanInput, segment: IpNet, announcement: Option<&str>) -> Self {
         let planner = Planner::new(input);
-        let mut feasible = planner.feasible(segment, pool, ExternalTrafficPolicy::Cluster);
-        let complete = feasible.routers.len() >= wanted_routers(feasible.healthy)
-            || planner.free_vrid(&mut feasible).is_none();
+        let announcement = input.announcements.get_or_none(announcement);
+        let mut feasible = planner.feasible(segment, announcement, ExternalTrafficPolicy::Cluster);
+        let complete =
+            feasible.routers.len() >= feasible.wanted || planner.free_vrid(&mut feasible).is_none();
         let mut routers: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for name in feasible.routers {
             let first = planner.routers.get(&name).and_then(|draft| draft.first()).map(str::to_owned);

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use windlass_api::{ServiceRef, VirtualIP, VirtualRouter};
 
 use super::Planner;
-use super::router_draft::RouterDraft;
+use super::router_draft::{RouterDraft, first_choices};
+use super::segment::Candidate;
 
 /// How long a node has to be well before it is given anything.
 pub(crate) const SETTLING: Duration = Duration::from_mins(5);
@@ -30,16 +31,19 @@ struct Move {
 impl Planner<'_> {
     /// Moves what is to be moved now. When there may be something to move by itself; `routers_by_vip` says what each carries.
     pub(super) fn rebalance(&mut self, routers_by_vip: &BTreeMap<String, String>) -> Option<Timestamp> {
-        let mut groups: BTreeMap<(IpNet, Option<String>), Vec<String>> = BTreeMap::new();
+        let mut groups: BTreeMap<(IpNet, Option<&str>), Vec<String>> = BTreeMap::new();
         for (name, draft) in &self.routers {
             if let Some(segment) = draft.segment.filter(|_| draft.policy().is_cluster()) {
-                groups.entry((segment, draft.interface.clone())).or_default().push(name.clone());
+                let announcement = draft.announcement.name.as_deref();
+                groups.entry((segment, announcement)).or_default().push(name.clone());
             }
         }
-        let rebalance = |((segment, interface), routers): ((IpNet, Option<String>), Vec<String>)| {
-            let wanted = self.wanted_move(segment, interface.as_deref(), &routers, routers_by_vip)?;
+        let rebalance = |((segment, announcement), routers): ((IpNet, Option<&str>), Vec<String>)| {
+            let announcement = self.input.announcements.get_or_none(announcement);
+            let candidates = self.topology.segments(announcement).candidates(segment);
+            let wanted = self.wanted_move(&candidates, &routers, routers_by_vip)?;
             let now = self.input.now;
-            let calm = self.calm_since(segment, interface.as_deref(), &routers)?;
+            let calm = self.calm_since(&candidates, &routers)?;
             if calm > now {
                 return Some(calm);
             }
@@ -54,14 +58,12 @@ impl Planner<'_> {
     /// The move that evens the loads out the most, if the node with the least has less than three quarters of its share.
     fn wanted_move<'a>(
         &self,
-        segment: IpNet,
-        interface: Option<&str>,
+        candidates: &[&Candidate],
         routers: &'a [String],
         routers_by_vip: &BTreeMap<String, String>,
     ) -> Option<Move> {
-        let candidates = self.topology.segments.candidates(segment, interface);
-        let healthy = candidates.iter().filter(|one| one.healthy);
-        let mut loads: BTreeMap<&str, usize> = healthy.map(|one| (one.node.as_str(), 0)).collect();
+        let mut loads: BTreeMap<&str, usize> =
+            first_choices(candidates).map(|one| (one.node.as_str(), 0)).collect();
         let mut drafts: Vec<(&String, &str, &RouterDraft<'_>)> = Vec::new();
         for name in routers {
             let draft = self.routers.get(name)?;
@@ -94,10 +96,9 @@ impl Planner<'_> {
     }
 
     /// From when on it is calm, if nothing happens until then; `None`: that cannot be told.
-    fn calm_since(&self, segment: IpNet, interface: Option<&str>, routers: &[String]) -> Option<Timestamp> {
+    fn calm_since(&self, candidates: &[&Candidate], routers: &[String]) -> Option<Timestamp> {
         let mut calm = Timestamp::MIN;
-        let candidates = self.topology.segments.candidates(segment, interface);
-        for candidate in candidates.into_iter().filter(|one| one.healthy) {
+        for candidate in candidates.iter().filter(|one| one.healthy) {
             calm = calm.max(*self.input.settled.get(&candidate.node)?);
         }
         let known: HashMap<&str, &VirtualRouter> = self

@@ -7,18 +7,21 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use windlass_api::{ExternalTrafficPolicy, NodeNetwork, RankedNode, VirtualRouterSpec};
 
+use super::choice::wanted_routers;
 use super::local::Serving;
 use super::ranking;
 use super::segment::Candidate;
+use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
 
 /// A router while the plan is made.
 pub(super) struct RouterDraft<'a> {
     pub(super) spec: Cow<'a, VirtualRouterSpec>,
     /// Its `spec.segment`, unless somebody wrote something else there.
     pub(super) segment: Option<IpNet>,
-    /// Interface that its VIPs' pools name, if any.
-    pub(super) interface: Option<String>,
-    pub(super) interval_ms: Option<u32>,
+    /// The one of which its VIPs are.
+    pub(super) announcement: &'a ParsedAnnouncement,
+    /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
+    pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
     /// Another one takes its place.
     pub(super) is_replaced: bool,
@@ -27,21 +30,52 @@ pub(super) struct RouterDraft<'a> {
 }
 
 impl<'a> RouterDraft<'a> {
-    pub(super) fn new(spec: Cow<'a, VirtualRouterSpec>) -> Self {
+    pub(super) fn new(
+        spec: Cow<'a, VirtualRouterSpec>,
+        announcement: &'a ParsedAnnouncement,
+        active: Option<&'a str>,
+    ) -> Self {
         let segment = spec.segment.parse().ok();
-        Self {
-            spec,
-            segment,
-            interface: None,
-            interval_ms: None,
-            vips: 0,
-            is_replaced: false,
-            serving: Serving::default(),
+        Self { spec, segment, announcement, active, vips: 0, is_replaced: false, serving: Serving::default() }
+    }
+
+    /// Whether what cannot change while it runs is as its Announcement says: peers that change it at different moments would not hear
+    /// each other.
+    pub(super) fn is_as_announced(&self) -> bool {
+        let RouterSettings { vrids, transport, authentication, .. } = &self.announcement.vrrp;
+        vrids.contains(&self.spec.vrid)
+            && *transport == self.spec.transport
+            && *authentication == self.spec.authentication
+    }
+
+    /// Changes what can change while it runs to what its Announcement says.
+    pub(super) fn follow_announcement(&mut self) {
+        let RouterSettings { interval_ms, preempt_delay_seconds, .. } = self.announcement.vrrp;
+        if self.spec.announcement != self.announcement.name
+            || self.spec.advertisement_interval_milliseconds != interval_ms
+            || self.spec.preempt_delay_seconds != preempt_delay_seconds
+        {
+            let spec = self.spec.to_mut();
+            spec.announcement.clone_from(&self.announcement.name);
+            spec.advertisement_interval_milliseconds = interval_ms;
+            spec.preempt_delay_seconds = preempt_delay_seconds;
         }
     }
 
-    pub(super) fn interval_ms(&self) -> u32 {
-        self.interval_ms.unwrap_or(self.spec.advertisement_interval_milliseconds)
+    /// What takes its place under `vrid` as `announcement` says: its nodes are the same, so that the one that is Active goes on.
+    pub(super) fn successor(&self, vrid: u8, announcement: &'a ParsedAnnouncement) -> Self {
+        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
+            announcement.vrrp;
+        let spec = VirtualRouterSpec {
+            vrid,
+            announcement: announcement.name.clone(),
+            advertisement_interval_milliseconds: interval_ms,
+            preempt_delay_seconds,
+            transport,
+            authentication,
+            ..VirtualRouterSpec::clone(&self.spec)
+        };
+        Self::new(Cow::Owned(spec), announcement, self.active)
     }
 
     /// The policy of the Services whose VIPs it carries.
@@ -73,13 +107,13 @@ impl<'a> RouterDraft<'a> {
 /// Where VIPs of one kind can go. It is kept while VIPs are placed, and learns of the routers that are made meanwhile.
 pub(super) struct FeasibleRouters<'a> {
     pub(super) segment: IpNet,
+    pub(super) announcement: &'a ParsedAnnouncement,
     pub(super) policy: ExternalTrafficPolicy,
     pub(super) candidates: Vec<&'a Candidate>,
-    /// How many of the candidates are healthy.
-    pub(super) healthy: usize,
+    /// How many routers the VIPs are spread over.
+    pub(super) wanted: usize,
     /// Names of the routers that fit.
     pub(super) routers: Vec<String>,
-    interval_ms: u32,
     /// The candidates' interfaces, by their names.
     interfaces: HashMap<&'a str, &'a str>,
     /// VRIDs that routers of the family, ours and strangers', use on the same links; once somebody asked.
@@ -87,24 +121,26 @@ pub(super) struct FeasibleRouters<'a> {
 }
 
 impl<'a> FeasibleRouters<'a> {
-    /// Of these candidates and these routers, for pools with this interval and Services with this policy.
+    /// Of these candidates and these routers, for VIPs of this Announcement and of Services with this policy.
     pub(super) fn new(
         segment: IpNet,
+        announcement: &'a ParsedAnnouncement,
         policy: ExternalTrafficPolicy,
         candidates: Vec<&'a Candidate>,
-        interval_ms: u32,
         routers: &BTreeMap<String, RouterDraft<'_>>,
     ) -> Self {
         let interfaces = candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
         let healthy = candidates.iter().filter(|one| one.healthy).count();
+        let wanted =
+            wanted_routers(first_choices(&candidates).count(), healthy, announcement.vrrp.vrids.len());
         let (routers_that_fit, used_vrids) = (Vec::new(), None);
         let mut feasible = Self {
             segment,
+            announcement,
             policy,
             candidates,
-            healthy,
+            wanted,
             routers: routers_that_fit,
-            interval_ms,
             interfaces,
             used_vrids,
         };
@@ -117,7 +153,8 @@ impl<'a> FeasibleRouters<'a> {
         !router.is_replaced
             && router.segment == Some(self.segment)
             && router.policy() == self.policy
-            && router.interval_ms() == self.interval_ms
+            && router.announcement.name == self.announcement.name
+            && router.is_as_announced()
             && router.spec.nodes.iter().all(|node| {
                 self.interfaces.get(node.name.as_str()).is_none_or(|interface| *interface == node.interface)
             })
@@ -155,6 +192,13 @@ impl<'a> FeasibleRouters<'a> {
         });
         self.used_vrids.insert(used)
     }
+}
+
+/// Those of the candidates that are well and that the Announcement prefers.
+pub(super) fn first_choices<'b>(candidates: &'b [&'b Candidate]) -> impl Iterator<Item = &'b Candidate> {
+    let healthy = candidates.iter().filter(|one| one.healthy);
+    let most = healthy.clone().map(|one| one.weight).max();
+    healthy.filter(move |one| Some(one.weight) == most).copied()
 }
 
 /// Whether a router has its VRID where one of `segment` on these links, each a node and its interface, would be.

@@ -10,6 +10,9 @@ use kube::ResourceExt as _;
 use windlass_api::{InterfaceInfo, NodeNetwork};
 use windlass_ipam::{AddressRange, AddressSet};
 
+use super::topology::NodeTraits;
+use crate::controller::placement::announcements::ParsedAnnouncement;
+
 /// Longer prefixes hold no neighbours: such an address is a host route.
 const fn longest_prefix(net: &IpNet) -> u8 {
     match net {
@@ -30,69 +33,81 @@ pub(crate) struct Candidate {
     pub(crate) source: IpAddr,
     /// In the stable node set.
     pub(crate) healthy: bool,
+    /// How much the Announcement prefers the node.
+    pub(crate) weight: i32,
 }
 
-/// All segments.
+/// All segments of the nodes and interfaces that one Announcement leaves.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     subnets: BTreeMap<IpNet, Vec<Candidate>>,
     /// Lengths of their prefixes, by whether the family is IPv4.
     lengths: BTreeSet<(bool, u8)>,
-    /// For each interface and whether the family is IPv4, the subnet there that the most nodes have.
-    widest: BTreeMap<String, BTreeMap<bool, IpNet>>,
+    /// Where the Announcement names interfaces, by whether the family is IPv4 the subnet that the most nodes have: it takes what no
+    /// subnet holds.
+    widest: BTreeMap<bool, IpNet>,
     /// IPv6 subnets on interfaces without a link-local address: nobody can send adverts there.
     without_link_local: BTreeSet<IpNet>,
-    /// Addresses without a subnet, each as `2001:db8::5/128 on eth0 of node n1`, by interface.
-    host_routes: BTreeMap<String, Vec<(IpNet, String)>>,
-    /// Nodes whose network is known.
-    reported: BTreeSet<String>,
+    /// Addresses without a subnet, each as `2001:db8::5/128 on eth0 of node n1`.
+    host_routes: Vec<(IpNet, String)>,
+    /// Nodes of which it is known whether they are candidates, and where.
+    known: BTreeSet<String>,
+    /// How much the Announcement prefers each node that it prefers.
+    weights: BTreeMap<String, i32>,
+    is_any_reported: bool,
 }
 
 impl Segments {
-    /// The segments of nodes that exist.
-    pub(crate) fn new(networks: &[Arc<NodeNetwork>], nodes: &BTreeMap<String, bool>) -> Self {
+    /// The segments of nodes that exist and that an Announcement leaves.
+    pub(crate) fn new(
+        networks: &[Arc<NodeNetwork>],
+        nodes: &BTreeMap<String, NodeTraits>,
+        announcement: &ParsedAnnouncement,
+    ) -> Self {
         let mut segments = Self::default();
+        let left_out = nodes.iter().filter(|(_, node)| !announcement.allows_node(&node.labels));
+        segments.known.extend(left_out.map(|(name, _)| name.clone()));
+        let weights = nodes.iter().map(|(name, node)| (name.clone(), announcement.weight(&node.labels)));
+        segments.weights = weights.filter(|(_, weight)| *weight != 0).collect();
         for network in networks {
-            let node = network.name_any();
-            let Some(&healthy) = nodes.get(&node) else { continue };
-            for interface in &network.spec.interfaces {
-                segments.add(&node, interface, healthy);
+            let name = network.name_any();
+            let Some(node) = nodes.get(&name) else { continue };
+            segments.is_any_reported = true;
+            // New only if the Announcement allows the node.
+            if segments.known.insert(name.clone()) {
+                let weight = segments.weight(&name);
+                let interfaces = network.spec.interfaces.iter();
+                for interface in interfaces.filter(|one| announcement.allows_interface(&one.name)) {
+                    segments.add(&name, interface, node.is_healthy, weight);
+                }
             }
-            segments.reported.insert(node);
         }
-        segments.index();
+        segments.index(announcement.names_interfaces());
         segments
     }
 
     /// What [`Self::find`] looks up: there may be a subnet for each of hundreds of nodes.
-    fn index(&mut self) {
-        let mut widths: BTreeMap<(&str, bool), (usize, Reverse<IpNet>)> = BTreeMap::new();
+    fn index(&mut self, names_interfaces: bool) {
+        let mut widest: BTreeMap<bool, (usize, Reverse<IpNet>)> = BTreeMap::new();
         for (net, places) in &self.subnets {
             let is_ipv4 = net.addr().is_ipv4();
             self.lengths.insert((is_ipv4, net.prefix_len()));
-            let on: BTreeSet<(&str, &str)> =
-                places.iter().map(|one| (one.interface.as_str(), one.node.as_str())).collect();
-            let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
-            for (interface, _) in on {
-                *nodes.entry(interface).or_default() += 1;
-            }
-            for (interface, count) in nodes {
-                let width = (count, Reverse(*net));
-                let known = widths.entry((interface, is_ipv4)).or_insert(width);
-                *known = (*known).max(width);
-            }
+            let nodes: BTreeSet<&str> = places.iter().map(|one| one.node.as_str()).collect();
+            let width = (nodes.len(), Reverse(*net));
+            let known = widest.entry(is_ipv4).or_insert(width);
+            *known = (*known).max(width);
         }
-        for ((interface, is_ipv4), (_, Reverse(net))) in widths {
-            self.widest.entry(interface.to_owned()).or_default().insert(is_ipv4, net);
+        if names_interfaces {
+            self.widest = widest.into_iter().map(|(is_ipv4, (_, Reverse(net)))| (is_ipv4, net)).collect();
         }
     }
 
-    fn add(&mut self, node: &str, interface: &InterfaceInfo, healthy: bool) {
+    fn add(&mut self, node: &str, interface: &InterfaceInfo, healthy: bool, weight: i32) {
         for address in &interface.addresses {
             let Ok(net) = address.parse::<IpNet>() else { continue };
             if net.prefix_len() > longest_prefix(&net) {
                 let what = format!("{net} on {} of node {node}", interface.name);
-                self.host_routes.entry(interface.name.clone()).or_default().push((net, what));
+                self.host_routes.push((net, what));
                 continue;
             }
             let source = match net {
@@ -106,77 +121,69 @@ impl Segments {
                 continue;
             };
             let (node, interface) = (node.to_owned(), interface.name.clone());
-            let candidate = Candidate { node, interface, source, healthy };
+            let candidate = Candidate { node, interface, source, healthy, weight };
             self.subnets.entry(net.trunc()).or_default().push(candidate);
         }
     }
 
-    /// Whether the node has said what its network is.
-    pub(crate) fn is_reported(&self, node: &str) -> bool {
-        self.reported.contains(node)
+    /// Whether it is known if the node is a candidate: one whose agent has not said what its network is may be.
+    pub(crate) fn is_known(&self, node: &str) -> bool {
+        self.known.contains(node)
     }
 
-    /// The candidates of `segment`, each node once, on `interface` if one is named.
-    pub(crate) fn candidates(&self, segment: IpNet, interface: Option<&str>) -> Vec<&Candidate> {
+    /// How much the Announcement prefers a node.
+    pub(crate) fn weight(&self, node: &str) -> i32 {
+        self.weights.get(node).copied().unwrap_or(0)
+    }
+
+    /// The candidates of `segment`, each node once.
+    pub(crate) fn candidates(&self, segment: IpNet) -> Vec<&Candidate> {
         let mut seen = BTreeSet::new();
-        self.places(segment, interface).filter(|one| seen.insert(one.node.as_str())).collect()
+        self.places(segment).iter().filter(|one| seen.insert(one.node.as_str())).collect()
     }
 
     /// The same by the nodes' names.
-    pub(crate) fn by_node<'a>(
-        &'a self,
-        segment: IpNet,
-        interface: Option<&str>,
-    ) -> BTreeMap<&'a str, &'a Candidate> {
+    pub(crate) fn by_node(&self, segment: IpNet) -> BTreeMap<&str, &Candidate> {
         let mut candidates = BTreeMap::new();
-        for one in self.places(segment, interface) {
+        for one in self.places(segment) {
             candidates.entry(one.node.as_str()).or_insert(one);
         }
         candidates
     }
 
     /// Whether `segment` has a candidate.
-    pub(crate) fn has_candidates(&self, segment: IpNet, interface: Option<&str>) -> bool {
-        self.places(segment, interface).next().is_some()
+    pub(crate) fn has_candidates(&self, segment: IpNet) -> bool {
+        self.subnets.contains_key(&segment)
     }
 
     /// Whether `node` is a candidate of `segment`.
     pub(crate) fn has_candidate(&self, segment: IpNet, node: &str) -> bool {
-        self.places(segment, None).any(|one| one.node == node)
+        self.places(segment).iter().any(|one| one.node == node)
     }
 
-    fn places<'a, 'i>(
-        &'a self,
-        segment: IpNet,
-        interface: Option<&'i str>,
-    ) -> impl Iterator<Item = &'a Candidate> + use<'a, 'i> {
-        let all = self.subnets.get(&segment).into_iter().flatten();
-        all.filter(move |one| interface.is_none_or(|name| name == one.interface))
+    fn places(&self, segment: IpNet) -> &[Candidate] {
+        self.subnets.get(&segment).map_or(&[], Vec::as_slice)
     }
 
-    /// The segment for `address`: the smallest subnet that holds it. With an `interface` named, a subnet of its family
-    /// there will do even if it does not hold the address, the one of most nodes first.
-    pub(crate) fn find(&self, address: IpAddr, interface: Option<&str>) -> Option<IpNet> {
+    /// The segment for `address`: the smallest subnet that holds it. Where the Announcement names interfaces, a subnet of its family
+    /// there will do even if it does not hold the address: that of the most nodes.
+    pub(crate) fn find(&self, address: IpAddr) -> Option<IpNet> {
         let is_ipv4 = address.is_ipv4();
         let longest_first = self.lengths.range((is_ipv4, 0)..=(is_ipv4, u8::MAX)).rev();
         longest_first
             .filter_map(|(_, length)| Some(IpNet::new(address, *length).ok()?.trunc()))
-            .find(|net| self.has_candidates(*net, interface))
-            .or_else(|| self.widest.get(interface?)?.get(&is_ipv4).copied())
+            .find(|net| self.has_candidates(*net))
+            .or_else(|| self.widest.get(&is_ipv4).copied())
     }
 
     /// Those of `addresses` that [`Self::find`] finds a segment for, and these segments. Link-local ones are none of them: agents
     /// refuse to announce what is another address on each link.
-    pub(crate) fn find_all(
-        &self,
-        addresses: &AddressSet,
-        interface: Option<&str>,
-    ) -> (AddressSet, BTreeSet<IpNet>) {
+    pub(crate) fn find_all(&self, addresses: &AddressSet) -> (AddressSet, BTreeSet<IpNet>) {
         let mut left = addresses.clone();
         left.remove(AddressRange::from(LINK_LOCAL));
         let (mut found, mut segments) = (AddressSet::default(), BTreeSet::new());
-        let mut places: Vec<(IpNet, IpNet)> = self.subnets(interface).map(|net| (net, net)).collect();
-        let widest = interface.and_then(|name| self.widest.get(name)).into_iter().flat_map(BTreeMap::values);
+        let mut places: Vec<(IpNet, IpNet)> = self.subnets().map(|net| (net, net)).collect();
+        let widest = self.widest.values();
         places.extend(widest.filter_map(|net| Some((IpNet::new(net.addr(), 0).ok()?, *net))));
         places.sort_by_key(|(holds, _)| Reverse(holds.prefix_len()));
         for (holds, segment) in places {
@@ -190,26 +197,23 @@ impl Segments {
         (found, segments)
     }
 
-    /// Every subnet that has a candidate, on `interface` if one is named.
-    pub(crate) fn subnets(&self, interface: Option<&str>) -> impl Iterator<Item = IpNet> {
-        self.subnets.keys().copied().filter(move |net| self.has_candidates(*net, interface))
+    /// Every subnet that has a candidate.
+    pub(crate) fn subnets(&self) -> impl Iterator<Item = IpNet> {
+        self.subnets.keys().copied()
     }
 
     /// Whether some node has said what its network is.
     pub(crate) fn is_any_reported(&self) -> bool {
-        !self.reported.is_empty()
+        self.is_any_reported
     }
 
-    /// Where no node has a subnet of the family of `address`, on `interface` if one is named: an address there that is one
-    /// of its own, and in none.
-    pub(crate) fn find_host_route(&self, address: IpAddr, interface: Option<&str>) -> Option<&str> {
+    /// Where no node has a subnet of the family of `address`: an address there that is one of its own, and in none.
+    pub(crate) fn find_host_route(&self, address: IpAddr) -> Option<&str> {
         let same_family = |net: &IpNet| net.addr().is_ipv4() == address.is_ipv4();
-        if self.subnets.keys().any(|net| same_family(net) && self.has_candidates(*net, interface)) {
+        if self.subnets.keys().any(same_family) {
             return None;
         }
-        let named =
-            self.host_routes.iter().filter(|(name, _)| interface.is_none_or(|interface| interface == *name));
-        named.flat_map(|(_, all)| all).find(|(net, _)| same_family(net)).map(|(_, what)| what.as_str())
+        self.host_routes.iter().find(|(net, _)| same_family(net)).map(|(_, what)| what.as_str())
     }
 
     /// A subnet that holds `address` and nobody can send adverts in.

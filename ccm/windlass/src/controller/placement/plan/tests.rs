@@ -1,5 +1,6 @@
 //! Plans for small clusters, and properties over histories of clusters.
 
+mod announcements;
 mod families;
 mod local;
 mod properties;
@@ -10,9 +11,10 @@ mod spread;
 
 use serde_json::json;
 use windlass_api::{
-    ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec, Quarantine, QuarantineReason, RankedNode,
-    ServiceRef, VirtualIPSpec, virtual_ip_name,
+    Announcement, AnnouncementSpec, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec, Quarantine,
+    QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterStatus, virtual_ip_name,
 };
+use windlass_ipam::Requester;
 
 use super::*;
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints};
@@ -22,22 +24,25 @@ use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints};
 struct Cluster {
     /// But for the topology.
     input: PlanInput,
-    nodes: BTreeMap<String, bool>,
+    nodes: BTreeMap<String, NodeTraits>,
     networks: Vec<Arc<NodeNetwork>>,
+    announcements: Vec<Arc<Announcement>>,
+    /// The node that is Active for a router, by its name.
+    active: BTreeMap<String, String>,
 }
 
 /// The plan by itself, without a word on how it came about or how long it is good.
 fn planned(input: &PlanInput) -> PlacementPlan<'static> {
-    let PlacementPlan { routers, routers_by_vip, unplaced, without_candidates, look_again: _ } = plan(input);
+    let PlacementPlan { routers, routers_by_vip, left_behind, unplaced, without_candidates, look_again: _ } =
+        plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
-    PlacementPlan { routers, routers_by_vip, unplaced, without_candidates, look_again: None }
+    PlacementPlan { routers, routers_by_vip, left_behind, unplaced, without_candidates, look_again: None }
 }
 
 impl Cluster {
-    /// `(node, interface, addresses)`, all healthy; one pool `p`, 100 ms.
+    /// `(node, interface, addresses)`, all healthy; without an Announcement.
     fn new(nodes: &[(&str, &str, &[&str])]) -> Self {
         let mut cluster = Self::default();
-        cluster.input.pools.insert("p".into(), GONE.clone());
         for (node, interface, addresses) in nodes {
             cluster.node(node, true);
             cluster.network(node, interface, addresses);
@@ -56,7 +61,24 @@ impl Cluster {
     }
 
     fn node(&mut self, name: &str, healthy: bool) {
-        self.nodes.insert(name.into(), healthy);
+        self.nodes.entry(name.into()).or_default().is_healthy = healthy;
+    }
+
+    fn label(&mut self, node: &str, label: &str, value: &str) {
+        self.nodes.get_mut(node).expect(node).labels.insert(label.into(), value.into());
+    }
+
+    /// Makes or changes an Announcement; those with names that come first in the alphabet are the older ones.
+    fn announce(&mut self, name: &str, spec: AnnouncementSpec) {
+        self.announcements.retain(|one| one.name_any() != name);
+        self.announcements.push(Arc::new(Announcement::new(name, spec)));
+    }
+
+    /// Addresses of the pool `wan` are announced on these interfaces.
+    fn announce_wan_on(&mut self, interfaces: &[&str]) {
+        let interfaces = interfaces.iter().map(|&name| name.to_owned()).collect();
+        let pools = vec!["wan".to_owned()];
+        self.announce("wan", AnnouncementSpec { pools, interfaces, ..AnnouncementSpec::default() });
     }
 
     fn network(&mut self, node: &str, interface: &str, addresses: &[&str]) {
@@ -152,23 +174,54 @@ impl Cluster {
     }
 
     fn input(&self) -> PlanInput {
-        let topology = Arc::new(Topology::new(self.nodes.clone(), self.networks.clone()));
-        PlanInput { topology, ..self.input.clone() }
+        let announcements = Announcements::new(self.announcements.iter());
+        let topology = Arc::new(Topology::new(&self.nodes, self.networks.clone(), &announcements));
+        let service = Requester { namespace: "ns".into(), ..Requester::default() };
+        let selected = self.input.vips.iter().map(|vip| {
+            let VirtualIPSpec { address, pool, announcement, .. } = &vip.spec;
+            (*address, announcements.select(pool, Some(&service), announcement.as_deref()))
+        });
+        let selected = selected.collect();
+        let announcements = Arc::new(announcements);
+        let routers = self.input.routers.iter().map(|router| {
+            let mut router = VirtualRouter::clone(router);
+            router.status = self.active.get(&router.name_any()).map(|node| VirtualRouterStatus {
+                active_node: Some(node.clone()),
+                ..VirtualRouterStatus::default()
+            });
+            Arc::new(router)
+        });
+        let routers = if self.active.is_empty() { self.input.routers.clone() } else { routers.collect() };
+        PlanInput { topology, announcements, selected, routers, ..self.input.clone() }
     }
 
-    /// Plans, carries the plan out, and checks that planning again changes nothing.
+    /// Plans, carries the plan out, and checks that planning again changes nothing. Only Announcements may need another turn, when a
+    /// router is left with VIPs of another one than before.
     fn plan(&mut self) -> PlacementPlan<'static> {
-        let plan = planned(&self.input());
-        self.input.routers = plan
-            .routers
-            .iter()
-            .map(|(name, spec)| Arc::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec))))
-            .collect();
-        for vip in &mut self.input.vips {
-            let router = plan.routers_by_vip.get(&vip.name_any()).cloned();
-            Arc::make_mut(vip).spec.virtual_router = router;
+        let mut plan = self.carry_out();
+        for _ in 0..2 {
+            if self.announcements.is_empty() || planned(&self.input()) == plan {
+                break;
+            }
+            plan = self.carry_out();
         }
         assert_eq!(planned(&self.input()), plan, "a plan carried out is planned again as it is");
+        plan
+    }
+
+    fn carry_out(&mut self) -> PlacementPlan<'static> {
+        let input = self.input();
+        let plan = planned(&input);
+        let router = |(name, spec): (&String, &Cow<'_, VirtualRouterSpec>)| {
+            Arc::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec)))
+        };
+        self.input.routers = plan.routers.iter().map(router).collect();
+        for vip in &mut self.input.vips {
+            let router = plan.routers_by_vip.get(&vip.name_any()).cloned();
+            let spec = &mut Arc::make_mut(vip).spec;
+            spec.virtual_router = router;
+            spec.announcement = input.selected[&spec.address].applied.clone();
+        }
         plan
     }
 
@@ -178,8 +231,11 @@ impl Cluster {
         new.vip(address);
         let vip = &new.input.vips[0];
         let input = PlanInput { vips: Vec::new(), ..self.input() };
-        let pool = input.pools.get(&vip.spec.pool)?;
-        let offer = ReadyRouters::new(&input, input.topology.segment(vip.spec.address, pool)?, pool);
+        let service = Requester { namespace: "ns".into(), ..Requester::default() };
+        let applied = input.announcements.select(&vip.spec.pool, Some(&service), None).applied;
+        let announcement = input.announcements.get_or_none(applied.as_deref());
+        let segment = input.topology.segment(vip.spec.address, announcement)?;
+        let offer = ReadyRouters::new(&input, segment, announcement.name.as_deref());
         let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());
         offer.next(|router| carried.clone().filter(|carrier| *carrier == router).count()).map(str::to_owned)
     }
@@ -249,10 +305,7 @@ fn the_smallest_subnet_that_holds_the_address_is_its_segment() {
 #[test]
 fn what_no_node_can_announce_is_said_with_its_reason() {
     let mut cluster = Cluster::of(2);
-    cluster
-        .input
-        .pools
-        .insert("wan".into(), PoolPlacement { interface: Some("eth7".into()), interval_ms: 100 });
+    cluster.announce_wan_on(&["eth7"]);
     cluster.vip("203.0.113.1");
     cluster.vip_of("wan", "203.0.113.2");
     cluster.vip_of("wan", "2001:db8:ffff::1");
@@ -269,12 +322,12 @@ fn what_no_node_can_announce_is_said_with_its_reason() {
             "NoLinkLocalAddress: 2001:db8::1 is in 2001:db8::/64, where no node's interface has a link-local address, \
              which adverts for IPv6 come from: let the interfaces have one (sysctl \
              net.ipv6.conf.<interface>.addr_gen_mode)",
-            "NoInterface: no node with a Windlass agent has an IPv6 subnet on interface \"eth7\", which pool \"wan\" \
-             names: correct its spec.interface",
+            "NoInterface: no node with a Windlass agent that Announcement \"wan\" selects has an IPv6 subnet for \
+             2001:db8:ffff::1 on interface eth7: correct its spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
             "NoSegment: 203.0.113.1 is in no subnet of any node with a Windlass agent: give pool \"p\" addresses of \
-             the nodes' subnet, or name the interface in its spec.interface",
-            "NoInterface: no node with a Windlass agent has an IPv4 subnet on interface \"eth7\", which pool \"wan\" \
-             names: correct its spec.interface",
+             the nodes' subnet, or name the interface in the spec.interfaces of an Announcement",
+            "NoInterface: no node with a Windlass agent that Announcement \"wan\" selects has an IPv4 subnet for \
+             203.0.113.2 on interface eth7: correct its spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
         ]
     );
 }
@@ -285,10 +338,7 @@ fn nodes_whose_addresses_are_in_no_subnet_are_told_so() {
     let mut network = NodeNetwork::clone(&cluster.networks[0]);
     network.spec.interfaces[0].addresses.push("2001:db8::5/128".into());
     cluster.networks[0] = Arc::new(network);
-    cluster
-        .input
-        .pools
-        .insert("wan".into(), PoolPlacement { interface: Some("eth7".into()), interval_ms: 100 });
+    cluster.announce_wan_on(&["eth7"]);
     cluster.vip("2001:db8::1");
     cluster.vip("203.0.113.1");
     cluster.vip_of("wan", "2001:db8::2");
@@ -305,17 +355,14 @@ fn nodes_whose_addresses_are_in_no_subnet_are_told_so() {
 }
 
 #[test]
-fn a_pool_that_names_an_interface_is_announced_there_even_outside_its_subnet() {
+fn a_pool_is_announced_on_the_interface_that_its_announcement_names_even_outside_its_subnet() {
     let mut cluster = Cluster::new(&[]);
     for number in 1..=2 {
         cluster.node(&format!("n{number}"), true);
         let (one, two) = (format!("192.0.2.{number}/24"), format!("198.51.100.{number}/24"));
         cluster.networks(&format!("n{number}"), &[("eth0", &[&one]), ("eth1", &[&two])], &[]);
     }
-    cluster
-        .input
-        .pools
-        .insert("wan".into(), PoolPlacement { interface: Some("eth1".into()), interval_ms: 100 });
+    cluster.announce_wan_on(&["eth1"]);
     cluster.vip_of("wan", "203.0.113.1");
     let plan = cluster.plan();
     let router = &plan.routers[&plan.routers_by_vip["203.0.113.1"]];
@@ -360,7 +407,7 @@ fn a_router_without_vips_is_removed_and_its_vrid_used_again() {
 }
 
 #[test]
-fn a_vip_stays_on_its_router_when_others_empty_and_when_its_pool_is_gone() {
+fn a_vip_stays_on_its_router_when_others_empty() {
     let mut cluster = Cluster::of(2);
     for number in 0..6 {
         cluster.vip(&format!("192.0.2.{}", 100 + number));
@@ -369,13 +416,11 @@ fn a_vip_stays_on_its_router_when_others_empty_and_when_its_pool_is_gone() {
     for number in [0, 2, 4] {
         cluster.remove_vip(&format!("192.0.2.{}", 100 + number));
     }
-    cluster.input.pools.clear();
     let after = cluster.plan();
     for (vip, router) in &after.routers_by_vip {
         assert_eq!(before[vip], *router);
     }
     assert_eq!(after.routers_by_vip.len(), 3);
-    assert_eq!(after.routers[&after.routers_by_vip["192.0.2.101"]].advertisement_interval_milliseconds, 100);
 }
 
 #[test]
@@ -513,24 +558,6 @@ fn vrids_wrap_around_and_run_out() {
 }
 
 #[test]
-fn the_interval_is_that_of_the_pool_and_follows_it() {
-    let mut cluster = Cluster::of(1);
-    cluster.input.pools.insert("fast".into(), PoolPlacement { interface: None, interval_ms: 10 });
-    cluster.vip("192.0.2.100");
-    cluster.vip_of("fast", "192.0.2.101");
-    let interval = |plan: &PlacementPlan<'_>, vip: &str| {
-        plan.routers[&plan.routers_by_vip[vip]].advertisement_interval_milliseconds
-    };
-    let plan = cluster.plan();
-    assert_eq!((interval(&plan, "192.0.2.100"), interval(&plan, "192.0.2.101")), (100, 10));
-    let before = plan.routers_by_vip;
-    cluster.input.pools.insert("p".into(), PoolPlacement { interface: None, interval_ms: 200 });
-    let plan = cluster.plan();
-    assert_eq!(interval(&plan, "192.0.2.100"), 200);
-    assert_eq!(plan.routers_by_vip, before, "the VIP stays where it is");
-}
-
-#[test]
 fn a_vip_that_is_being_deleted_is_carried_no_more() {
     let mut cluster = Cluster::of(1);
     cluster.vip("192.0.2.100");
@@ -551,6 +578,7 @@ fn a_new_vip_names_its_router_once_there_is_one_for_each_healthy_node() {
     }
     assert_eq!(cluster.router_for_new_vip("198.51.100.1"), None, "no segment");
     assert_eq!(cluster.router_for_new_vip("2001:db8::1"), None, "the first of its family");
-    cluster.input.pools.get_mut("p").expect("pool").interval_ms = 1000;
-    assert_eq!(cluster.router_for_new_vip("192.0.2.103"), None, "the routers send at another interval");
+    cluster.announce("b", AnnouncementSpec { pools: vec!["p".into()], ..AnnouncementSpec::default() });
+    cluster.input.vips.iter_mut().for_each(|vip| Arc::make_mut(vip).spec.pool = "q".into());
+    assert_eq!(cluster.router_for_new_vip("192.0.2.103"), None, "the routers are of no Announcement");
 }

@@ -5,34 +5,67 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use windlass_api::NodeNetwork;
+use windlass_api::{NodeNetwork, RankedNode};
+use windlass_ipam::Labels;
 
-use super::PoolPlacement;
 use super::segment::Segments;
+use crate::controller::placement::announcements::{Announcements, ParsedAnnouncement};
+
+/// What of a node matters to a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeTraits {
+    /// In the stable node set (service-contract S-24): the others rank below.
+    pub(crate) is_healthy: bool,
+    pub(crate) labels: Labels,
+}
 
 /// The nodes, as far as it matters to a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
-    /// Nodes by name, and whether they are in the stable node set (service-contract S-24): the others rank below.
+    /// Nodes by name, and whether they are in the stable node set.
     pub(super) nodes: BTreeMap<String, bool>,
     pub(super) networks: Vec<Arc<NodeNetwork>>,
-    pub(super) segments: Segments,
+    /// Those of nodes that announce without an Announcement.
+    everywhere: Segments,
+    /// Those of Announcements that leave some nodes or interfaces out, or prefer some, by name.
+    by_announcement: BTreeMap<String, Segments>,
 }
 
 impl Topology {
-    /// The segments of `nodes`, as their agents report them.
-    pub(crate) fn new(nodes: BTreeMap<String, bool>, networks: Vec<Arc<NodeNetwork>>) -> Self {
-        let segments = Segments::new(&networks, &nodes);
-        Self { nodes, networks, segments }
+    /// The segments of `nodes`, as their agents report them, for each Announcement.
+    pub(crate) fn new(
+        nodes: &BTreeMap<String, NodeTraits>,
+        networks: Vec<Arc<NodeNetwork>>,
+        announcements: &Announcements,
+    ) -> Self {
+        let segments = |of: &ParsedAnnouncement| Segments::new(&networks, nodes, of);
+        let special = announcements.iter().filter(|one| !one.is_from_everywhere());
+        let by_announcement = special.filter_map(|one| Some((one.name.clone()?, segments(one)))).collect();
+        let everywhere = segments(announcements.get_or_none(None));
+        let nodes = nodes.iter().map(|(name, node)| (name.clone(), node.is_healthy)).collect();
+        Self { nodes, networks, everywhere, by_announcement }
     }
 
-    /// Where the nodes are.
-    pub(crate) const fn segments(&self) -> &Segments {
-        &self.segments
+    /// Where the nodes are that an Announcement leaves.
+    pub(crate) fn segments(&self, of: &ParsedAnnouncement) -> &Segments {
+        let own = of.name.as_ref().and_then(|name| self.by_announcement.get(name));
+        own.unwrap_or(&self.everywhere)
     }
 
-    /// The segment for a VIP of `pool` with this address.
-    pub(crate) fn segment(&self, address: IpAddr, pool: &PoolPlacement) -> Option<IpNet> {
-        self.segments.find(address, pool.interface.as_deref())
+    /// Whether a candidate's node is on `segment` still with its interface and address.
+    pub(super) fn is_at(&self, old: &RankedNode, segment: IpNet) -> bool {
+        let network = self.networks.iter().find(|one| one.metadata.name.as_ref() == Some(&old.name));
+        let interfaces = network.into_iter().flat_map(|network| &network.spec.interfaces);
+        let mut its = interfaces.filter(|interface| interface.name == old.interface);
+        its.any(|interface| {
+            let nets: Vec<IpNet> = interface.addresses.iter().filter_map(|text| text.parse().ok()).collect();
+            let mut addresses = nets.iter().map(IpNet::addr).chain(interface.link_local.map(IpAddr::V6));
+            nets.iter().any(|net| net.trunc() == segment) && addresses.any(|address| address == old.address)
+        })
+    }
+
+    /// The segment for a VIP with this address.
+    pub(crate) fn segment(&self, address: IpAddr, of: &ParsedAnnouncement) -> Option<IpNet> {
+        self.segments(of).find(address)
     }
 }

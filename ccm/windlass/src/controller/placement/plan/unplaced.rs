@@ -6,22 +6,24 @@ use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::{VirtualIP, announced};
 
+use crate::controller::placement::announcements::ParsedAnnouncement;
+
 /// What a VIP lacks for a virtual router to carry it, in words for its condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unplaced {
     /// No node's subnet holds the address.
     #[error(
         "{address} is in no subnet of any node with a Windlass agent: give pool {pool:?} addresses of the nodes' subnet, \
-         or name the interface in its spec.interface"
+         or name the interface in the spec.interfaces of an Announcement"
     )]
     Segment { address: IpAddr, pool: String },
-    /// No node has the interface that the pool names.
+    /// What the Announcement leaves of the nodes and interfaces has none.
     #[error(
-        "no node with a Windlass agent has an {} subnet on interface {interface:?}, which pool {pool:?} names: correct its \
-         spec.interface",
-        family(*.address)
+        "no node with a Windlass agent that Announcement {announcement:?} selects has an {} subnet for {address} on {}: \
+         correct its spec.nodeSelectors, spec.interfaces or spec.excludeInterfaces",
+        family(*.address), which(.interfaces)
     )]
-    Interface { address: IpAddr, interface: String, pool: String },
+    Announcement { address: IpAddr, announcement: String, interfaces: String },
     /// The nodes have addresses of the family, each by itself.
     #[error(
         "{address} is in no subnet of any node with a Windlass agent, because the nodes' {} addresses are in none, as \
@@ -38,6 +40,12 @@ pub(crate) enum Unplaced {
     /// Every VRID is in use on the segment.
     #[error("all 255 VRIDs are in use on segment {segment}: free one, or use addresses of another segment")]
     Vrid { segment: IpNet },
+    /// Each of those that the Announcement allows is.
+    #[error(
+        "all VRIDs from {first} to {last}, which Announcement {announcement:?} allows, are in use on segment {segment}: give \
+         its spec.vrrp.vridRange more, or free one"
+    )]
+    VridRange { segment: IpNet, announcement: String, first: u8, last: u8 },
 }
 
 impl Unplaced {
@@ -45,11 +53,30 @@ impl Unplaced {
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
             Self::Segment { .. } => announced::NO_SEGMENT,
-            Self::Interface { .. } => announced::NO_INTERFACE,
+            Self::Announcement { .. } => announced::NO_INTERFACE,
             Self::HostRoutes { .. } => announced::NO_SUBNET,
             Self::LinkLocal { .. } => announced::NO_LINK_LOCAL_ADDRESS,
-            Self::Vrid { .. } => announced::NO_VRID,
+            Self::Vrid { .. } | Self::VridRange { .. } => announced::NO_VRID,
         }
+    }
+
+    /// That no VRID is left for an Announcement.
+    pub(super) fn vrid(segment: IpNet, announcement: &ParsedAnnouncement) -> Self {
+        let (first, last) = (*announcement.vrrp.vrids.start(), *announcement.vrrp.vrids.end());
+        match &announcement.name {
+            Some(name) if (first, last) != (1, u8::MAX) => {
+                Self::VridRange { segment, announcement: name.clone(), first, last }
+            }
+            Some(_) | None => Self::Vrid { segment },
+        }
+    }
+}
+
+fn which(interfaces: &str) -> String {
+    if interfaces.is_empty() {
+        "the interfaces that it leaves".to_owned()
+    } else {
+        format!("interface {interfaces}")
     }
 }
 

@@ -1,7 +1,10 @@
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
-use windlass_api::{ExternalTrafficPolicy, NodeNetwork, VirtualIPSpec, VirtualRouter, virtual_ip_name};
+use windlass_api::{
+    Announcement, ExternalTrafficPolicy, NodeNetwork, VirtualIPPool, VirtualIPSpec, VirtualRouter,
+    virtual_ip_name,
+};
 
 use super::*;
 use crate::controller::state::shared::SharedState;
@@ -68,6 +71,7 @@ fn shared(vips: Vec<VirtualIP>) -> SharedState {
         "p",
         &json!({ "addresses": ["192.0.2.128/25"] }),
     )]);
+    shared.list::<Announcement>(Vec::new());
     shared.list(vips);
     shared.list(vec![router("a", 64, [1, 2]), router("b", 65, [2, 1])]);
     shared.list(vec![network(1), network(2)]);

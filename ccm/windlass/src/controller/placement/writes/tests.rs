@@ -3,7 +3,7 @@ mod random;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::json;
-use windlass_api::{NodeNetwork, VirtualIPPool};
+use windlass_api::{Announcement, NodeNetwork, VirtualIPPool};
 
 use super::*;
 use crate::controller::allocation::settings::Settings;
@@ -46,6 +46,7 @@ fn shared(pool: &str, vips: &[Value]) -> SharedState {
         &shared,
         &[custom("VirtualIPPool", pool, 2, &json!({ "addresses": ["192.0.2.8/29"] }))],
     );
+    list::<Announcement>(&shared, &[]);
     list::<VirtualIP>(&shared, vips);
     list::<VirtualRouter>(&shared, &[]);
     list::<NodeNetwork>(&shared, &[custom("NodeNetwork", "n1", 3, &json!({ "interfaces": interfaces }))]);
@@ -105,6 +106,10 @@ fn carry_out(shared: &SharedState, write: &PlannedWrite) {
             let old = Arc::clone(shared.state().stores.pools.get(name).expect("known"));
             shared.learn(merged(&*old, patch));
         }
+        PlannedWrite::AnnouncementStatus { name, patch, .. } => {
+            let old = Arc::clone(shared.state().stores.announcements.get(name).expect("known"));
+            shared.learn(merged(&*old, patch));
+        }
         PlannedWrite::DeleteRouter(router) => shared.forget(&**router),
     }
 }
@@ -117,6 +122,7 @@ fn kinds(writes: &[PlannedWrite]) -> Vec<&'static str> {
         PlannedWrite::Vip { .. } => "vip",
         PlannedWrite::VipStatus { .. } => "vip status",
         PlannedWrite::PoolStatus { .. } => "pool status",
+        PlannedWrite::AnnouncementStatus { .. } => "announcement status",
         PlannedWrite::DeleteRouter(_) => "delete router",
     };
     writes.iter().map(kind).collect()

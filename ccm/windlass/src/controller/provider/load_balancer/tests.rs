@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{NodeNetwork, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, NodeNetwork, VirtualIPPool, VirtualRouter};
 use windlass_ccm::events::Recorder;
 use windlass_ccm::testing::apiserver::ApiServer as Api;
 use windlass_ccm::testing::faults::FaultRates;
@@ -44,6 +44,7 @@ fn provider(api: &Api, range: &str, vips: Vec<VirtualIP>) -> Provider {
     shared.list::<Node>(vec![]);
     shared.list::<Namespace>(vec![]);
     shared.list::<EndpointSlice>(vec![]);
+    shared.list::<Announcement>(vec![]);
     shared.list::<Service>(vec![]);
     over(api, shared)
 }

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 
+use windlass_ipam::{Requirement, Selector};
+
 use super::*;
 
 fn read(spec: Value) -> ParsedSpec {

@@ -1,6 +1,8 @@
 //! What holds after any history of nodes, networks and VIPs.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
+use windlass_api::{PreferredNodes, Transport, VridRange, VrrpSettings};
 
 use super::*;
 
@@ -15,6 +17,50 @@ enum Step {
     Stranger { number: u8, vrid: u8 },
     Cluster { last: u8, family: Family },
     Local { last: u8, family: Family, nodes: Vec<(u8, EndpointState)> },
+    Label { number: u8, rack: u8 },
+    Announce { name: u8, of: Announced },
+    Unannounce { name: u8 },
+    Active { router: usize, number: u8 },
+}
+
+/// An Announcement.
+#[derive(Debug, Clone, Copy)]
+struct Announced {
+    /// Of one of two pools.
+    pool: Option<bool>,
+    /// Of one of two racks of nodes.
+    rack: Option<u8>,
+    preferred: Option<u8>,
+    transport: Transport,
+    vrids: Option<(u8, u8)>,
+}
+
+impl Announced {
+    fn spec(self) -> AnnouncementSpec {
+        let of_rack = |rack: u8| LabelSelector {
+            match_labels: Some([("rack".to_owned(), rack.to_string())].into()),
+            ..LabelSelector::default()
+        };
+        let Self { pool, rack, preferred, transport, vrids } = self;
+        AnnouncementSpec {
+            pools: pool.map(pool_name).map(str::to_owned).into_iter().collect(),
+            node_selectors: rack.map(of_rack).into_iter().collect(),
+            preferred_nodes: preferred
+                .map(|rack| PreferredNodes { weight: 10, selector: of_rack(rack) })
+                .into_iter()
+                .collect(),
+            vrrp: VrrpSettings {
+                transport,
+                vrid_range: vrids.map(|(first, last)| VridRange { first, last }),
+                ..VrrpSettings::default()
+            },
+            ..AnnouncementSpec::default()
+        }
+    }
+}
+
+const fn pool_name(is_other: bool) -> &'static str {
+    if is_other { "q" } else { "p" }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +101,20 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..7u8, 62..68u8).prop_map(|(number, vrid)| Step::Stranger { number, vrid }),
         1 => vip().prop_map(|(last, family)| Step::Cluster { last, family }),
         4 => (vip(), nodes).prop_map(|((last, family), nodes)| Step::Local { last, family, nodes }),
+        1 => (1..7u8, 0..2u8).prop_map(|(number, rack)| Step::Label { number, rack }),
+        2 => (0..3u8, announced()).prop_map(|(name, of)| Step::Announce { name, of }),
+        1 => (0..3u8).prop_map(|name| Step::Unannounce { name }),
+        1 => (0..4usize, 1..7u8).prop_map(|(router, number)| Step::Active { router, number }),
     ]
+}
+
+fn announced() -> impl Strategy<Value = Announced> {
+    let rack = || prop::option::of(0..2u8);
+    let transport = prop_oneof![3 => Just(Transport::Multicast), 1 => Just(Transport::Unicast)];
+    let vrids = prop::option::weighted(0.2, prop_oneof![Just((1, 40)), Just((60, 66)), Just((90, 90))]);
+    (prop::option::of(any::<bool>()), rack(), rack(), transport, vrids).prop_map(
+        |(pool, rack, preferred, transport, vrids)| Announced { pool, rack, preferred, transport, vrids },
+    )
 }
 
 /// The addresses of a node in a subnet of each family.
@@ -69,7 +128,11 @@ fn take(cluster: &mut Cluster, step: &Step) {
             let address = family.vip(last);
             cluster.remove_vip(&address);
             let services: Vec<String> = services.iter().map(|number| format!("s{number}")).collect();
-            cluster.vip_for("p", &address, &services.iter().map(String::as_str).collect::<Vec<_>>());
+            cluster.vip_for(
+                pool_name(last % 3 == 0),
+                &address,
+                &services.iter().map(String::as_str).collect::<Vec<_>>(),
+            );
         }
         Step::RemoveVip { last, family } => cluster.remove_vip(&family.vip(last)),
         Step::Quarantine { last, family } => cluster.quarantine(&family.vip(last)),
@@ -89,6 +152,21 @@ fn take(cluster: &mut Cluster, step: &Step) {
             let nodes: Vec<_> = nodes.iter().map(|(name, state)| (name.as_str(), *state)).collect();
             cluster.endpoints(&family.vip(last), &nodes);
         }
+        Step::Label { number, rack } => {
+            let name = format!("n{number}");
+            if cluster.nodes.contains_key(&name) {
+                cluster.label(&name, "rack", &rack.to_string());
+            }
+        }
+        Step::Announce { name, of } => cluster.announce(&format!("a{name}"), of.spec()),
+        Step::Unannounce { name } => {
+            cluster.announcements.retain(|one| one.name_any() != format!("a{name}"));
+        }
+        Step::Active { router, number } => {
+            if let Some(router) = cluster.input.routers.get(router) {
+                cluster.active.insert(router.name_any(), format!("n{number}"));
+            }
+        }
     }
 }
 
@@ -105,6 +183,7 @@ proptest! {
             take(&mut cluster, &step);
             // `plan` itself checks that planning again changes nothing.
             let after = cluster.plan();
+            let announcements = Announcements::new(cluster.announcements.iter());
             for vip in &cluster.input.vips {
                 let name = vip.name_any();
                 let (carried, unplaced) = (after.routers_by_vip.get(&name), after.unplaced.contains_key(&name));
@@ -114,10 +193,18 @@ proptest! {
                     let of_family = |node: &RankedNode| node.address.is_ipv6() == vip.spec.address.is_ipv6();
                     prop_assert!(after.routers[router].nodes.iter().all(of_family), "{} in {}", name, router);
                     let policy = vip.spec.external_traffic_policy;
+                    if after.without_candidates.contains_key(&name) || after.left_behind.contains(&vip.spec.address) {
+                        continue;
+                    }
                     prop_assert_eq!(after.routers[router].external_traffic_policy, policy, "{} in {}", name, router);
                     if let Some(serving) = cluster.input.serving.get(&vip.spec.address).filter(|_| !policy.is_cluster()) {
                         let state = |node: &str| serving.get(node).map_or(EndpointState::None, |one| one.state);
-                        let best = after.routers[router].nodes.iter().map(|node| state(&node.name)).max();
+                        let announcement = announcements.get_or_none(after.routers[router].announcement.as_deref());
+                        let is_left = |node: &&RankedNode| {
+                            cluster.nodes.get(&node.name).is_none_or(|known| announcement.allows_node(&known.labels))
+                        };
+                        let nodes = after.routers[router].nodes.iter().filter(is_left);
+                        let best = nodes.map(|node| state(&node.name)).max();
                         let preferred = ranking::preferred(&after.routers[router]).expect("a node");
                         prop_assert_eq!(Some(state(preferred)), best, "{} on {}", name, preferred);
                     }
@@ -125,13 +212,17 @@ proptest! {
             }
             let mut vrids = BTreeSet::new();
             for (name, router) in &after.routers {
+                let is_stuck = cluster.input.vips.iter().any(|vip| {
+                    after.routers_by_vip.get(&vip.name_any()) == Some(name)
+                        && after.left_behind.contains(&vip.spec.address)
+                });
                 for network in cluster.networks.iter().filter(|_| strangers == 0) {
                     let on_it = router.nodes.iter().find(|node| node.name == network.name_any());
                     let shares = |one: &ForeignRouter| {
                         on_it.is_some_and(|node| node.address.is_ipv4() == one.source.is_ipv4() && node.interface == one.interface)
                     };
                     let taken = network.spec.foreign_routers.iter().any(|one| shares(one) && one.vrid == router.vrid);
-                    prop_assert!(!taken, "{} has a stranger's VRID", name);
+                    prop_assert!(!taken || is_stuck, "{} has a stranger's VRID", name);
                 }
                 prop_assert!(after.routers_by_vip.values().any(|router| router == name), "{} carries nothing", name);
                 prop_assert!(vrids.insert((router.segment.clone(), router.vrid)), "{} twice", name);
@@ -141,22 +232,34 @@ proptest! {
                 priorities.dedup();
                 prop_assert_eq!(priorities.len(), router.nodes.len(), "two nodes of one priority");
                 prop_assert!(priorities.iter().all(|priority| (1..=254).contains(priority)));
+                let announcement = announcements.get(router.announcement.as_deref());
+                prop_assert!(announcement.is_some(), "{} is of an Announcement that is gone", name);
+                let Some(announcement) = announcement else { continue };
+                let is_left = |node: &RankedNode| {
+                    cluster.nodes.get(&node.name).is_some_and(|known| announcement.allows_node(&known.labels))
+                };
                 let worst = |healthy| {
-                    let of_kind = router.nodes.iter().filter(|n| cluster.nodes.get(&n.name) == Some(&healthy));
+                    let of_kind = router.nodes.iter().filter(|node| is_left(node));
+                    let of_kind = of_kind.filter(|n| cluster.nodes[&n.name].is_healthy == healthy);
                     (of_kind.clone().map(|n| n.priority).min(), of_kind.map(|n| n.priority).max())
                 };
                 let bounds = (worst(true), worst(false));
                 if let ((Some(least_healthy), _), (_, Some(best_other))) = bounds && router.external_traffic_policy.is_cluster() {
                     prop_assert!(least_healthy > best_other, "a drained node before a healthy one");
                 }
-                // Survivors keep their order.
-                if let Some(old) = before.routers.get(name) {
+                let is_as_wanted = router.transport == announcement.vrrp.transport
+                    && announcement.vrrp.vrids.contains(&router.vrid);
+                prop_assert!(is_as_wanted || is_stuck, "{} is not as its Announcement says", name);
+                // Survivors keep their order, unless the admin wants another, or another router has got the VRID.
+                let is_large = announcement.vrrp.vrids == (1..=u8::MAX);
+                let of_admin = matches!(step, Step::Announce { .. } | Step::Unannounce { .. } | Step::Label { .. });
+                if let Some(old) = before.routers.get(name).filter(|_| is_large && !of_admin) {
                     let kept: Vec<_> =
-                        router.nodes.iter().filter(|n| old.nodes.iter().any(|o| o.name == n.name)).collect();
+                        router.nodes.iter().filter(|n| is_left(n) && old.nodes.iter().any(|o| o.name == n.name)).collect();
                     let order: Vec<_> = old
                         .nodes
                         .iter()
-                        .filter(|o| router.nodes.iter().any(|n| n.name == o.name))
+                        .filter(|o| router.nodes.iter().any(|n| is_left(n) && n.name == o.name))
                         .collect();
                     prop_assert!(kept.iter().zip(&order).all(|(n, o)| n.name == o.name), "order changed");
                 }

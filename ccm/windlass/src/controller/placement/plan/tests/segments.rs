@@ -15,7 +15,13 @@ fn what_can_be_announced_of_a_set_is_what_can_be_of_each_address_at_the_same_seg
     ]);
     cluster.node("n4", false);
     cluster.networks("n4", &[("eth1", &["192.0.2.241/28"]), ("eth2", &["2001:db8:1::4/64"])], &[]);
-    let topology = Topology::new(cluster.nodes.clone(), cluster.networks.clone());
+    let named = ["eth0", "eth1", "eth2", "eth9", "eth*"];
+    for name in named {
+        let interfaces = vec![name.to_owned()];
+        cluster.announce(name, AnnouncementSpec { interfaces, ..AnnouncementSpec::default() });
+    }
+    let announcements = Announcements::new(cluster.announcements.iter());
+    let topology = Topology::new(&cluster.nodes, cluster.networks.clone(), &announcements);
     let ranges =
         ["192.0.1.250-192.0.4.9", "2001:db8::fff0-2001:db8::1:5", "2001:db8:1::/124", "203.0.113.0/29"];
     let ranges: Vec<AddressRange> = ranges.map(|range| range.parse().expect("a range")).into();
@@ -32,15 +38,17 @@ fn what_can_be_announced_of_a_set_is_what_can_be_of_each_address_at_the_same_seg
         };
         set.ranges().flat_map(numbers).collect()
     };
-    for interface in [None, Some("eth0"), Some("eth1"), Some("eth2"), Some("eth9")] {
-        let (found, segments) = topology.segments.find_all(&all, interface);
+    assert_eq!(announcements.iter().count(), named.len() + 1, "each, and that of no name");
+    for announcement in announcements.iter() {
+        let of = topology.segments(announcement);
+        let (found, segments) = of.find_all(&all);
         let mut expected = (AddressSet::default(), BTreeSet::new());
         for address in each(&all) {
-            if let Some(segment) = topology.segments.find(address, interface) {
+            if let Some(segment) = of.find(address) {
                 expected.0.insert_address(address);
                 expected.1.insert(segment);
             }
         }
-        assert_eq!((found, segments), expected, "{interface:?}");
+        assert_eq!((found, segments), expected, "{:?}", announcement.name);
     }
 }

@@ -42,8 +42,16 @@ enum Step {
     },
     ServiceGone(u8),
     Pool {
-        interval_ms: u32,
         large: bool,
+    },
+    /// Of the pool, or of some Services.
+    Announcement {
+        of_pool: bool,
+        interval_ms: u32,
+        is_unicast: bool,
+    },
+    AnnouncementGone {
+        of_pool: bool,
     },
     /// A hand turns its ranking round.
     Router(usize),
@@ -64,10 +72,16 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..6u8).prop_map(Step::NetworkGone),
         3 => (0..6u8, any::<bool>()).prop_map(|(number, restricted)| Step::Service { number, restricted }),
         1 => (0..6u8).prop_map(Step::ServiceGone),
-        1 => (prop_oneof![Just(100u32), Just(200)], any::<bool>())
-            .prop_map(|(interval_ms, large)| Step::Pool { interval_ms, large }),
+        1 => any::<bool>().prop_map(|large| Step::Pool { large }),
+        2 => (any::<bool>(), prop_oneof![Just(100u32), Just(200)], any::<bool>())
+            .prop_map(|(of_pool, interval_ms, is_unicast)| Step::Announcement { of_pool, interval_ms, is_unicast }),
+        1 => any::<bool>().prop_map(|of_pool| Step::AnnouncementGone { of_pool }),
         1 => (0..3usize).prop_map(Step::Router),
     ]
+}
+
+const fn announcement_name(of_pool: bool) -> &'static str {
+    if of_pool { "of-pool" } else { "of-services" }
 }
 
 struct Cluster {
@@ -82,7 +96,7 @@ impl Cluster {
             cluster.take(&Step::Node { number, stable: true });
             cluster.take(&Step::Network { number, subnet: 0 });
         }
-        cluster.take(&Step::Pool { interval_ms: 100, large: true });
+        cluster.take(&Step::Pool { large: true });
         cluster
     }
 
@@ -172,7 +186,8 @@ impl Cluster {
                 if restricted {
                     spec["loadBalancerSourceRanges"] = json!(["198.51.100.0/24"]);
                 }
-                let metadata = json!({ "namespace": "ns", "name": name, "uid": name });
+                let labels = json!({ "restricted": restricted.to_string() });
+                let metadata = json!({ "namespace": "ns", "name": name, "uid": name, "labels": labels });
                 let service = self.object(json!({ "metadata": metadata, "spec": spec }));
                 self.shared.learn::<Service>(service);
             }
@@ -190,14 +205,34 @@ impl Cluster {
                     self.shared.forget(&service);
                 }
             }
-            Step::Pool { interval_ms, large } => {
+            Step::Pool { large } => {
                 let addresses = if large { "192.0.2.0/24" } else { "192.0.2.8/29" };
                 let known = self.shared.state().stores.pools.get("p").cloned().expect("the pool");
                 let pool = self.changed(&*known, |pool| {
                     pool["spec"]["addresses"] = json!([addresses]);
-                    pool["spec"]["advertisementIntervalMilliseconds"] = json!(interval_ms);
                 });
                 self.shared.learn::<VirtualIPPool>(pool);
+            }
+            Step::Announcement { of_pool, interval_ms, is_unicast } => {
+                let transport = if is_unicast { "Unicast" } else { "Multicast" };
+                let vrrp =
+                    json!({ "advertisementIntervalMilliseconds": interval_ms, "transport": transport });
+                let services = json!([{ "matchLabels": { "restricted": "true" } }]);
+                let spec = if of_pool {
+                    json!({ "pools": ["p"], "vrrp": vrrp })
+                } else {
+                    json!({ "priority": 1, "serviceSelectors": services, "vrrp": vrrp })
+                };
+                let body = custom("Announcement", announcement_name(of_pool), 0, &spec);
+                let announcement = self.object::<Announcement>(body);
+                self.shared.learn(announcement);
+            }
+            Step::AnnouncementGone { of_pool } => {
+                let name = announcement_name(of_pool);
+                let known = self.shared.state().stores.announcements.get(name).cloned();
+                if let Some(announcement) = known {
+                    self.shared.forget(&*announcement);
+                }
             }
             Step::Router(index) => {
                 let known = self.shared.state().stores.routers.iter().nth(index).cloned();

@@ -1,0 +1,119 @@
+//! What a node is told about one virtual router, on disk and as the engine wants it. Pure.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass_api::Transport;
+use windlass_engine::{RouterConfig, RouterKey};
+use windlass_vrrp::auth::KeyId;
+use windlass_vrrp::{Family, Interval, Priority, Vrid};
+
+/// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP and
+/// neighbour solicitations within milliseconds, and a new Service should not wait long for its address.
+const PROBE: Duration = Duration::from_millis(60);
+
+/// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Assignment {
+    /// Name of the `VirtualRouter`.
+    pub(crate) virtual_router: String,
+    /// This node's interface on the segment.
+    pub(crate) interface: String,
+    pub(crate) vrid: u8,
+    /// This node's priority, 1 to 254.
+    pub(crate) priority: u8,
+    pub(crate) interval_milliseconds: u32,
+    /// Source of this node's adverts: its address on the segment, in IPv6 its interface's link-local one. Its family is
+    /// that of the virtual router.
+    pub(crate) source: IpAddr,
+    /// The other candidates' addresses: only their adverts are obeyed.
+    pub(crate) peers: BTreeSet<IpAddr>,
+    /// The virtual IPs.
+    pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Those of them that no node is known to announce: whoever becomes Active asks whether another station has them.
+    /// Left out where there are none. An agent that does not know it sets the file aside.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) unproven: BTreeSet<IpAddr>,
+    /// How many nodes are preferred to this one: what its priority is if a check of its own fails follows from that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) before: u8,
+    /// The health checks' node ports of the Services with `externalTrafficPolicy: Local` whose addresses are among these.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) health_check_node_ports: BTreeSet<u16>,
+    /// How long this node leaves an Active of lower priority in place.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) preempt_delay_seconds: u32,
+    /// How adverts reach the peers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) transport: Transport,
+    /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) key_id: Option<u8>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Assignment {
+    /// What identifies the virtual router in the engine.
+    pub(crate) fn key(&self) -> Result<RouterKey, String> {
+        let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
+        Ok(RouterKey { interface: self.interface.clone(), family: Family::of(self.source), vrid })
+    }
+
+    /// As the engine wants it while no check fails, but for the keys, which the node has or not; or why it cannot be had.
+    pub(crate) fn config(&self) -> Result<RouterConfig, String> {
+        let vrid = Vrid::new(self.vrid).map_err(|error| error.to_string())?;
+        if self.priority == 255 {
+            return Err(
+                "priority 255 is for the owner of the addresses (RFC 9568 §5.2.4), which no node is: use 1 \
+                        to 254"
+                    .to_owned(),
+            );
+        }
+        let priority = Priority::new(self.priority).map_err(|error| error.to_string())?;
+        let interval =
+            Interval::from_millis(self.interval_milliseconds).map_err(|error| error.to_string())?;
+        let name = &self.interface;
+        if name.is_empty()
+            || name.len() > 15
+            || name.contains(['/', ' ', '\0'])
+            || name == "."
+            || name == ".."
+        {
+            return Err(format!(
+                "'{name}' is no name of a Linux interface: 1 to 15 characters without '/' or space"
+            ));
+        }
+        if let Some(id) = self.key_id {
+            KeyId::new(id).map_err(|error| error.to_string())?;
+        }
+        let config = RouterConfig {
+            priority,
+            interval,
+            preempt_delay: Duration::from_secs(self.preempt_delay_seconds.into()),
+            peers: self.peers.clone(),
+            addresses: self.addresses.clone(),
+            probe: Some(PROBE),
+            unproven: self.unproven.clone(),
+            transport: self.engine_transport(),
+            ..RouterConfig::new(name.clone(), vrid, self.source)
+        };
+        config.check().map_err(|error| error.to_string())?;
+        Ok(config)
+    }
+
+    /// Without a peer there is nobody to speak to: its adverts go to the group, where nobody obeys them.
+    fn engine_transport(&self) -> windlass_engine::Transport {
+        match self.transport {
+            Transport::Unicast if !self.peers.is_empty() => {
+                windlass_engine::Transport::Unicast { ttl: u8::MAX, accept_ttl: u8::MAX..=u8::MAX }
+            }
+            Transport::Unicast | Transport::Multicast => windlass_engine::Transport::default(),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Virtual routers that take the place of others: they have the same nodes with the same priorities under another VRID, so that the
+//! node that has the VIPs goes on with them.
+//!
+//! - VRIDs are left to strangers. Ours do not obey them, but they may obey ours, and a switch that learns the virtual router's MAC
+//!   address cannot tell them apart.
+//! - An Announcement may want what a router cannot change to while it runs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use ipnet::IpNet;
+use kube::ResourceExt as _;
+use windlass_api::VirtualRouter;
+
+use super::router_draft::{RouterDraft, router_name, used_vrids};
+use super::{PlanInput, Planner, ranking};
+use crate::controller::placement::announcements::ParsedAnnouncement;
+
+/// Which Announcement a router is of: that of most of its VIPs, of several with as many the one that it is of already.
+pub(super) fn adopted<'a>(input: &'a PlanInput) -> impl Fn(&VirtualRouter) -> &'a ParsedAnnouncement {
+    let mut counts: HashMap<&str, BTreeMap<Option<&str>, usize>> = HashMap::new();
+    if !input.announcements.is_empty() {
+        for vip in input.wanted_vips() {
+            if let Some(router) = &vip.spec.virtual_router {
+                let name = input.announcement(vip).name.as_deref();
+                *counts.entry(router).or_default().entry(name).or_default() += 1;
+            }
+        }
+    }
+    move |router| {
+        let own = router.spec.announcement.as_deref();
+        let wanted = router.metadata.name.as_deref().and_then(|name| counts.get(name)).into_iter().flatten();
+        let most = wanted.max_by_key(|(name, count)| (**count, **name == own));
+        input.announcements.get_or_none(most.map_or(own, |(name, _)| *name))
+    }
+}
+
+impl<'a> Planner<'a> {
+    /// Puts another router in the place of each whose VRID a stranger uses, or that is not as its Announcement says, as far as there
+    /// are VRIDs.
+    pub(super) fn replace_routers(&mut self) {
+        let heard = self.heard_by_node();
+        if heard.is_empty() && self.routers.values().all(RouterDraft::is_as_announced) {
+            return;
+        }
+        let is_taken = |draft: &RouterDraft<'_>| {
+            let Some(segment) = draft.segment else { return false };
+            let is_ipv4 = segment.addr().is_ipv4();
+            self.links(draft, segment).into_iter().any(|(node, interface)| {
+                heard.get(node).is_some_and(|heard| heard.contains(&(interface, is_ipv4, draft.spec.vrid)))
+            })
+        };
+        let is_to_go = |draft: &RouterDraft<'_>| !draft.is_as_announced() || is_taken(draft);
+        let to_go: Vec<String> =
+            self.routers.iter().filter(|(_, draft)| is_to_go(draft)).map(|(name, _)| name.clone()).collect();
+        self.mark_replaced(&to_go, true);
+        for old in to_go {
+            let Some(announcement) = self.routers.get(&old).map(|draft| draft.announcement) else { continue };
+            match self.twin(&old).or_else(|| self.make_successor(&old)) {
+                Some(new) => drop(self.successors.insert((old, announcement.name.as_deref()), new)),
+                // It works as it is: its nodes ignore the stranger.
+                None => self.mark_replaced(&[old], false),
+            }
+        }
+    }
+
+    fn mark_replaced(&mut self, names: &[String], is_replaced: bool) {
+        for name in names {
+            if let Some(draft) = self.routers.get_mut(name) {
+                draft.is_replaced = is_replaced;
+            }
+        }
+    }
+
+    /// The interface, whether the family is IPv4, and VRID of the strangers that each node hears.
+    fn heard_by_node(&self) -> BTreeMap<String, BTreeSet<(&str, bool, u8)>> {
+        let networks =
+            self.topology.networks.iter().filter(|network| !network.spec.foreign_routers.is_empty());
+        let heard = networks.map(|network| {
+            let heard = network.spec.foreign_routers.iter();
+            let keys = heard.map(|one| (one.interface.as_str(), one.source.is_ipv4(), one.vrid));
+            (network.name_any(), keys.collect())
+        });
+        heard.collect()
+    }
+
+    /// The links of a router, each as a node and its interface: of the nodes that it has, and of those that it may get.
+    fn links<'b>(&'b self, draft: &'b RouterDraft<'_>, segment: IpNet) -> BTreeSet<(&'b str, &'b str)> {
+        let nodes = draft.spec.nodes.iter().map(|node| (node.name.as_str(), node.interface.as_str()));
+        let candidates = self.topology.segments(draft.announcement).candidates(segment).into_iter();
+        nodes.chain(candidates.map(|one| (one.node.as_str(), one.interface.as_str()))).collect()
+    }
+
+    /// A router like this one, as it was made before if not all VIPs have gone to it yet. With `Local` each VIP has its own.
+    fn twin(&self, old: &str) -> Option<String> {
+        let of = self.routers.get(old).filter(|of| of.policy().is_cluster())?;
+        let is_twin = |one: &RouterDraft<'_>| of.successor(one.spec.vrid, of.announcement).spec == one.spec;
+        let mut twins = self.routers.iter().filter(|(_, draft)| !draft.is_replaced && is_twin(draft));
+        twins.next().map(|(name, _)| name.clone())
+    }
+
+    /// Makes one with a VRID that is free on the links of this one.
+    fn make_successor(&mut self, old: &str) -> Option<String> {
+        let draft = self.routers.get(old)?;
+        let segment = draft.segment?;
+        let links = self.links(draft, segment);
+        let is_link = |node: &str, interface: &str| links.contains(&(node, interface));
+        let used = used_vrids(segment, is_link, &self.routers, &self.topology.networks);
+        let free = draft.announcement.vrrp.vrids.clone().filter(|vrid| !used.contains(vrid));
+        let vrid = free.min_by_key(|vrid| ranking::weight(*vrid, &self.input.cluster))?;
+        let name = router_name(segment, vrid);
+        let new = draft.successor(vrid, draft.announcement);
+        self.routers.insert(name.clone(), new);
+        Some(name)
+    }
+}
