@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use anyhow::{Context as _, ensure};
 use kube::{Api, ResourceExt as _, api::ListParams};
-use windlass_api::{CONDITION_READY, VirtualIPPool};
+use windlass_api::{Announcement, CONDITION_APPLIED, CONDITION_READY, VirtualIPPool, applied};
 use windlass_e2e::{Lab, await_that, scenario, workspace};
 
 use crate::setup::{LIMIT, await_verdict, code_lines, services};
@@ -21,6 +21,8 @@ async fn shown(lab: &Lab, service: &str) -> anyhow::Result<Vec<IpAddr>> {
 fn every_example_is_accepted_and_its_services_get_what_they_ask_for() -> anyhow::Result<()> {
     scenario("examples", Lab::builder().nodes(3).light(), async |lab| {
         lab.deploy_windlass(&["n1", "n2", "n3"]).await?;
+        // What the Announcement selects nodes by.
+        lab.kubectl(&["label", "nodes", "--all", "example.com/lan=true"]).await?;
         lab.apply(workspace().join("manifests/examples").display().to_string()).await?;
 
         let balancers = services(lab, "default").list(&ListParams::default()).await?.items;
@@ -64,10 +66,21 @@ fn every_example_is_accepted_and_its_services_get_what_they_ask_for() -> anyhow:
         })
         .await?;
 
-        for page in ["docs/pools.md", "docs/services.md"] {
+        // No Service gets an address of its pool.
+        let announcements: Api<Announcement> = Api::all(lab.client());
+        await_that("the Announcement is read, and selects nothing", LIMIT, async || {
+            let status = announcements.get("production").await?.status.unwrap_or_default();
+            let applied = status.conditions.iter().find(|one| one.type_ == CONDITION_APPLIED);
+            let reason = applied.map(|one| one.reason.as_str());
+            ensure!(reason == Some(applied::NOTHING_SELECTED), "it says {applied:?}");
+            Ok(Some(()))
+        })
+        .await?;
+
+        for (page, count) in [("docs/pools.md", 3), ("docs/services.md", 3), ("docs/announcements.md", 2)] {
             let lines = code_lines(page)?;
             let commands: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
-            ensure!(commands.len() >= 3, "{page} has lost its commands: {commands:?}");
+            ensure!(commands.len() >= count, "{page} has lost its commands: {commands:?}");
             for command in commands {
                 let words: Vec<&str> = command.split_whitespace().collect();
                 lab.kubectl(&words).await.with_context(|| format!("`kubectl {command}` of {page}"))?;

@@ -1,16 +1,19 @@
-//! `docs/pools.md`, `docs/services.md`, `docs/external-ips.md` and `docs/deploy.md` against the code: what is there is
-//! written down, and what is written down is there.
+//! `docs/pools.md`, `docs/announcements.md`, `docs/services.md`, `docs/external-ips.md` and `docs/deploy.md` against the code:
+//! what is there is written down, and what is written down is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kube::CustomResourceExt as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use serde_json::Value;
 use windlass_api::{
-    CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS,
-    SERVICE_ANNOTATIONS, SERVICE_CONDITIONS, VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VirtualIPPool,
-    address_allocated, announced, event, pool_announceable, pool_ready,
+    ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
+    LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS,
+    VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VirtualIPPool, address_allocated, announced, applied,
+    event, pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -61,60 +64,111 @@ fn is_part(c: char) -> bool {
     c.is_ascii_alphanumeric() || "./-".contains(c)
 }
 
-#[test]
-fn every_field_of_a_pool_is_on_the_page_and_every_field_on_the_page_exists() {
-    let crd = VirtualIPPool::crd();
+/// The schemas of the fields of `spec` and of `status` of a kind.
+fn schemas<K: kube::CustomResourceExt>() -> [JSONSchemaProps; 2] {
+    let crd = K::crd();
     let schema = crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let fields = schema.and_then(|schema| schema.properties.as_ref()).expect("properties");
-    let spec = fields["spec"].properties.as_ref().expect("fields");
-    let page = read("docs/pools.md");
-    assert_eq!(column(&page, "field of `spec`", 1), set(spec.keys()));
-    let rows =
-        column(&page, "field of `spec`", 3).union(&column(&page, "field of `spec`", 2)).cloned().collect();
-    for (field, schema) in spec {
-        for value in schema.enum_.iter().flatten().filter_map(|value| value.0.as_str().map(str::to_owned)) {
-            assert!(BTreeSet::contains(&rows, &value), "spec.{field} may be {value}");
+    ["spec", "status"].map(|field| fields[field].clone())
+}
+
+/// The schemas of the fields of an object.
+fn fields(schema: &JSONSchemaProps) -> &BTreeMap<String, JSONSchemaProps> {
+    schema.properties.as_ref().expect("fields")
+}
+
+/// Checks that the table of these fields has each, with each value that it may have, and no other.
+fn assert_on_page(page: &str, heading: &str, schema: &JSONSchemaProps) {
+    let fields = fields(schema);
+    assert_eq!(column(page, heading, 1), set(fields.keys()));
+    let rows: BTreeSet<String> = column(page, heading, 3).union(&column(page, heading, 2)).cloned().collect();
+    for (field, schema) in fields {
+        for value in schema.enum_.iter().flatten().filter_map(|value| value.0.as_str()) {
+            assert!(rows.contains(value), "{heading}: {field} may be {value}");
         }
     }
-    let counts = fields["status"].properties.as_ref().expect("status")["ipv4"].properties.as_ref();
-    for count in counts.expect("counts").keys() {
+}
+
+#[test]
+fn every_field_of_a_pool_is_on_the_page_and_every_field_on_the_page_exists() {
+    let [spec, status] = schemas::<VirtualIPPool>();
+    let page = read("docs/pools.md");
+    assert_on_page(&page, "field of `spec`", &spec);
+    for count in fields(&fields(&status)["ipv4"]).keys() {
         assert!(spans(&page).contains(count), "status.ipv4.{count}");
     }
 }
 
-/// What `kubectl explain` shows is the description, not the default.
 #[test]
-fn every_field_of_a_pool_that_may_be_left_out_says_its_default() {
-    let crd = VirtualIPPool::crd();
-    let schema = crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
-    let spec = &schema.and_then(|schema| schema.properties.as_ref()).expect("properties")["spec"];
+fn every_field_of_an_announcement_is_on_the_page_and_every_field_on_the_page_exists() {
+    let [spec, status] = schemas::<Announcement>();
+    let page = read("docs/announcements.md");
+    assert_on_page(&page, "field of `spec`", &spec);
+    let vrrp = &fields(&spec)["vrrp"];
+    assert_on_page(&page, "field of `spec.vrrp`", vrrp);
+    let preferred = fields(&spec)["preferredNodes"].items.as_ref().expect("items");
+    let JSONSchemaPropsOrArray::Schema(preferred) = preferred else { panic!("one schema of all items") };
+    let inner = [&**preferred, &fields(vrrp)["authentication"], &fields(vrrp)["vridRange"]].map(fields);
+    let named = inner.into_iter().flat_map(BTreeMap::keys).chain(fields(&status).keys());
+    for field in named.filter(|field| *field != "conditions") {
+        assert!(spans(&page).contains(field), "{field}");
+    }
+    let default: Vec<String> = DEFAULT_EXCLUDED_INTERFACES.iter().map(|one| format!("`{one}`")).collect();
+    assert!(page.contains(&format!("| `excludeInterfaces` | {} |", default.join(", "))), "{default:?}");
+}
+
+/// What `kubectl explain` shows is the description, not the default.
+fn assert_default_is_said(spec: &JSONSchemaProps) {
     let required = spec.required.clone().unwrap_or_default();
-    for (field, schema) in spec.properties.iter().flatten().filter(|(field, _)| !required.contains(field)) {
+    for (field, schema) in fields(spec).iter().filter(|(field, _)| !required.contains(field)) {
+        if let Some(Value::Object(_)) = schema.default.as_ref().map(|default| &default.0) {
+            assert_default_is_said(schema);
+            continue;
+        }
         let text = schema.description.as_deref().unwrap_or_default().replace('\n', " ");
         let said = text.split_once("Default: ").map(|(_, said)| said.trim_end_matches('.').to_owned());
         let said = said.or_else(|| text.contains("all.").then(|| "all".to_owned()));
-        let said = said.unwrap_or_else(|| panic!("spec.{field} does not say its default: {text}"));
+        let said = said.unwrap_or_else(|| panic!("{field} does not say its default: {text}"));
         match schema.default.as_ref().map(|default| &default.0) {
-            Some(Value::String(default)) => assert_eq!(&said, default, "spec.{field}"),
+            Some(Value::String(default)) => assert_eq!(&said, default, "{field}"),
             Some(Value::Array(_)) | None => assert!(!said.is_empty()),
-            Some(default) => assert_eq!(said, default.to_string(), "spec.{field}"),
+            Some(default) => assert_eq!(said, default.to_string(), "{field}"),
         }
     }
 }
 
 #[test]
-fn the_example_of_a_pool_with_a_policy_has_every_field_but_those_that_need_a_reason() {
+fn every_field_of_a_pool_or_announcement_that_may_be_left_out_says_its_default() {
+    assert_default_is_said(&schemas::<VirtualIPPool>()[0]);
+    assert_default_is_said(&schemas::<Announcement>()[0]);
+}
+
+#[test]
+fn the_example_of_a_pool_with_a_policy_has_every_field_but_the_one_that_needs_a_reason() {
     let example: Value =
         serde_saphyr::from_str(&read("manifests/examples/pool-with-policy.yaml")).expect("YAML");
     let written = set(example["spec"].as_object().expect("a spec").keys());
     let mut fields = column(&read("docs/pools.md"), "field of `spec`", 1);
-    fields.retain(|field| !["allowExternalIPs", "interface"].contains(&field.as_str()));
+    fields.remove("allowExternalIPs");
     assert_eq!(written, fields);
 }
 
 #[test]
+fn the_example_of_an_announcement_has_every_field() {
+    let example: Value = serde_saphyr::from_str(&read("manifests/examples/announcement.yaml")).expect("YAML");
+    let page = read("docs/announcements.md");
+    for (value, heading) in
+        [(&example["spec"], "field of `spec`"), (&example["spec"]["vrrp"], "field of `spec.vrrp`")]
+    {
+        assert_eq!(set(value.as_object().expect("fields").keys()), column(&page, heading, 1));
+    }
+}
+
+#[test]
 fn every_annotation_and_condition_of_ours_is_on_the_pages_and_those_on_the_pages_exist() {
-    let pages = ["docs/pools.md", "docs/services.md", "docs/external-ips.md", "README.md"].map(read);
+    let pages =
+        ["docs/pools.md", "docs/services.md", "docs/external-ips.md", "docs/announcements.md", "README.md"]
+            .map(read);
     let others = [CONDITION_ADDRESS_ALLOCATED, LOAD_BALANCER_CLASS, "windlass.dev/v1alpha1"];
     let known = all(&[SERVICE_ANNOTATIONS, VIRTUAL_IP_ANNOTATIONS, &others]);
     assert_eq!(ours(&pages.each_ref().map(String::as_str)), known);
@@ -124,6 +178,7 @@ fn every_annotation_and_condition_of_ours_is_on_the_pages_and_those_on_the_pages
 #[test]
 fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     let (services, pools) = (read("docs/services.md"), read("docs/pools.md"));
+    let announcements = read("docs/announcements.md");
     assert_eq!(column(&services, "status", 2), all(&[address_allocated::ALL]));
 
     assert_eq!(column(&pools, "reason of `Ready` = `False`", 1), all(&[pool_ready::FAULTS]));
@@ -134,6 +189,10 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     let of_true =
         all(&[&[pool_ready::USABLE, pool_ready::DISABLED, pool_announceable::ALL, announced::ACTIVE]]);
     assert!(spans(&pools).is_superset(&of_true));
+
+    assert_eq!(column(&announcements, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));
+    let of_applied = all(&[ANNOUNCEMENT_CONDITIONS, &[applied::ALL, applied::NOTHING_SELECTED]]);
+    assert!(spans(&announcements).is_superset(&of_applied));
 
     let spans: BTreeSet<String> = spans(&pools).union(&spans(&services)).cloned().collect();
     assert!(spans.is_superset(&all(&[SERVICE_CONDITIONS, VIRTUAL_IP_CONDITIONS, POOL_CONDITIONS])));

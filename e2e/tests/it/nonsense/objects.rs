@@ -176,7 +176,7 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
         ),
         (
             "Announcement",
-            &*long,
+            "nowhere",
             json!({"spec": {
                 "priority": 0, "pools": ["no-such", "no-such"], "serviceSelectors": [{}, {}],
                 "nodeSelectors": [{"matchLabels": {"no": "such"}}], "interfaces": ["ünï☃", "*"], "excludeInterfaces": ["*"],
@@ -235,6 +235,7 @@ pub(super) async fn told(lab: &Lab) -> anyhow::Result<()> {
     await_ready(lab, "overlaps", "False Overlap", &["default"]).await?;
     await_ready(lab, "nothing", "False NoAddresses", &[]).await?;
     await_applied(lab, "applies", "True AppliesToAll").await?;
+    await_applied(lab, "nowhere", "False NoNode").await?;
     await_applied(lab, "comes-later", "False Overruled").await?;
     await_applied(lab, "of-nobody", "True NothingSelected").await
 }
