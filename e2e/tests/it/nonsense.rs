@@ -96,8 +96,9 @@ async fn versions(lab: &Lab) -> anyhow::Result<BTreeMap<String, Option<String>>>
     let services = bad.map(|one| (format!("Service {}", one.name_any()), one.resource_version()));
     let pools = pools.map(|one| (format!("VirtualIPPool {}", one.name_any()), one.resource_version()));
     let announcements = Api::<Announcement>::all(lab.client()).list(&ListParams::default()).await?.items;
-    // The one that applies is written with every address that is announced by it.
-    let announcements = announcements.into_iter().filter(|one| one.name_any() != "applies");
+    // Those that select the good addresses tell how many there are, or name some of them.
+    let announcements =
+        announcements.into_iter().filter(|one| !["applies", "comes-later"].contains(&&*one.name_any()));
     let announcements =
         announcements.map(|one| (format!("Announcement {}", one.name_any()), one.resource_version()));
     Ok(services.chain(pools).chain(announcements).collect())
