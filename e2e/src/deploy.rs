@@ -12,10 +12,10 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, virtual_ip_name};
+use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, virtual_ip_name};
 
 use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
 
@@ -83,19 +83,9 @@ impl Lab {
         .await
     }
 
-    /// Makes a VirtualIPPool of these addresses, with the default advertisement interval.
+    /// Makes a VirtualIPPool of these addresses.
     pub async fn pool(&self, name: &str, addresses: &[&str]) -> anyhow::Result<VirtualIPPool> {
-        self.pool_with_interval(name, addresses, windlass_api::DEFAULT_ADVERTISEMENT_INTERVAL_MS).await
-    }
-
-    /// Makes a VirtualIPPool of these addresses whose virtual routers send an advert every `interval_ms` milliseconds.
-    pub async fn pool_with_interval(
-        &self,
-        name: &str,
-        addresses: &[&str],
-        interval_ms: u32,
-    ) -> anyhow::Result<VirtualIPPool> {
-        self.pool_with(name, addresses, json!({"advertisementIntervalMilliseconds": interval_ms})).await
+        self.pool_with(name, addresses, json!({})).await
     }
 
     /// Makes a VirtualIPPool of these addresses with further fields of its spec.
@@ -118,6 +108,31 @@ impl Lab {
             .create(&PostParams::default(), &pool)
             .await
             .with_context(|| format!("making VirtualIPPool {name}"))
+    }
+
+    /// Makes an Announcement. Made before the addresses that it selects are given, it applies to them from the start.
+    pub async fn announcement(&self, name: &str, spec: Value) -> anyhow::Result<Announcement> {
+        let announcement = serde_json::from_value(json!({
+            "apiVersion": "windlass.dev/v1alpha1",
+            "kind": "Announcement",
+            "metadata": {"name": name},
+            "spec": spec,
+        }))?;
+        let announcements: Api<Announcement> = Api::all(self.client());
+        announcements
+            .create(&PostParams::default(), &announcement)
+            .await
+            .with_context(|| format!("making Announcement {name}"))
+    }
+
+    /// Changes these fields of an Announcement's spec.
+    pub async fn change_announcement(&self, name: &str, spec: Value) -> anyhow::Result<Announcement> {
+        let announcements: Api<Announcement> = Api::all(self.client());
+        let change = Patch::Merge(json!({"spec": spec}));
+        announcements
+            .patch(name, &PatchParams::default(), &change)
+            .await
+            .with_context(|| format!("changing Announcement {name}"))
     }
 
     /// The `VirtualIP` of an address, if there is one.

@@ -78,7 +78,8 @@ async fn measure(lab: &Lab, count: u16) -> anyhow::Result<Vec<Row>> {
         node.join(true).await?;
         node.report(&[]).await?;
     }
-    lab.pool_with("bench", &[POOL], json!({"interface": "eth1"})).await?;
+    lab.announcement("bench", json!({"interfaces": ["eth1"]})).await?;
+    lab.pool("bench", &[POOL]).await?;
     let leaver = nodes.first().context("no nodes")?.name();
     let (mut rows, mut made) = (Vec::new(), 0);
     for vips in VIPS {

@@ -112,10 +112,8 @@ fn exhausted_pool_says_why_and_serves_the_waiting_service_when_an_address_frees(
 fn interface_that_no_node_has_is_named_on_the_service() -> anyhow::Result<()> {
     scenario("no-interface", lab(), async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.announcement("elsewhere", json!({"interfaces": ["nope0"]})).await?;
         lab.pool("elsewhere", &["192.0.2.200-192.0.2.210"]).await?;
-        let pools: Api<VirtualIPPool> = Api::all(lab.client());
-        let change = Patch::Merge(json!({"spec": {"interface": "nope0"}}));
-        pools.patch("elsewhere", &PatchParams::default(), &change).await?;
         lab.load_balancer("web", |_| ()).await?;
         await_that("an event on the Service names the interface", LIMIT, async || {
             let events = lab.events_of("Service", "web").await?;

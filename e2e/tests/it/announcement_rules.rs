@@ -64,8 +64,8 @@ fn accepted() -> Vec<Value> {
         .collect();
     specs.push(json!({ "preferredNodes": preferred }));
     specs.push(json!({
-        "pools": (0..256).map(|n| format!("{:a<253}", n)).collect::<Vec<_>>(),
-        "namespaces": (0..256).map(|n| format!("{:a<63}", n)).collect::<Vec<_>>(),
+        "pools": (0..256).map(|n| format!("{n:a<253}")).collect::<Vec<_>>(),
+        "namespaces": (0..256).map(|n| format!("{n:a<63}")).collect::<Vec<_>>(),
         "interfaces": vec!["fifteen-letters"; 32], "excludeInterfaces": vec!["fifteen-letter*"; 32],
     }));
     specs

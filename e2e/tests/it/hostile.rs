@@ -29,11 +29,12 @@ fn pools_and_ports_that_change_leave_the_addresses_in_use() -> anyhow::Result<()
         let pools: Api<VirtualIPPool> = Api::all(lab.client());
         let claim = lab.virtual_ip(vip).await?.context("no VirtualIP")?.uid();
 
-        // Another advertisement interval, to and fro, which nobody notices.
+        // An Announcement that comes, and another advertisement interval, to and fro, which nobody notices.
         let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
+        lab.announcement("lan", json!({"pools": ["default"]})).await?;
         for interval in [1000, 10, 100] {
-            let edit = Patch::Merge(json!({"spec": {"advertisementIntervalMilliseconds": interval}}));
-            pools.patch("default", &PatchParams::default(), &edit).await?;
+            let vrrp = json!({"advertisementIntervalMilliseconds": interval});
+            lab.change_announcement("lan", json!({"vrrp": vrrp})).await?;
             await_that(&format!("the virtual router has an interval of {interval} ms"), LIMIT, async || {
                 let now = router_of(lab, vip).await?.spec.advertisement_interval_milliseconds;
                 ensure!(now == interval, "it has {now} ms");

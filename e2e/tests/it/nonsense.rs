@@ -13,7 +13,7 @@ use kube::{
     api::{ApiResource, DynamicObject, ListParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{Announcement, CONDITION_APPLIED, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_verdict, lab, services as services_of};
@@ -86,7 +86,7 @@ async fn make(lab: &Lab, name: &str, metadata: &Value, spec: &Value) -> anyhow::
     Ok(())
 }
 
-/// The versions of all Services with nonsense and of all pools.
+/// The versions of all Services with nonsense, of all pools and of all Announcements.
 async fn versions(lab: &Lab) -> anyhow::Result<BTreeMap<String, Option<String>>> {
     let bad = services_of(lab, "default").list(&ListParams::default()).await?.items;
     let bad = bad.into_iter().filter(|service| service.name_any().starts_with("bad-"));
@@ -95,7 +95,12 @@ async fn versions(lab: &Lab) -> anyhow::Result<BTreeMap<String, Option<String>>>
     let pools = pools.into_iter().filter(|pool| pool.name_any() != "default");
     let services = bad.map(|one| (format!("Service {}", one.name_any()), one.resource_version()));
     let pools = pools.map(|one| (format!("VirtualIPPool {}", one.name_any()), one.resource_version()));
-    Ok(services.chain(pools).collect())
+    let announcements = Api::<Announcement>::all(lab.client()).list(&ListParams::default()).await?.items;
+    // The one that applies is written with every address that is announced by it.
+    let announcements = announcements.into_iter().filter(|one| one.name_any() != "applies");
+    let announcements =
+        announcements.map(|one| (format!("Announcement {}", one.name_any()), one.resource_version()));
+    Ok(services.chain(pools).chain(announcements).collect())
 }
 
 /// Checks that neither the controller nor the agents panicked or say one thing over and over.
@@ -124,6 +129,7 @@ fn dynamic<K: Resource<DynamicType = ()>>(lab: &Lab) -> (Api<DynamicObject>, Api
 async fn make_any(lab: &Lab, kind: &str, name: &str, body: &Value) -> anyhow::Result<()> {
     let (api, resource) = match kind {
         "VirtualIPPool" => dynamic::<VirtualIPPool>(lab),
+        "Announcement" => dynamic::<Announcement>(lab),
         "VirtualIP" => dynamic::<VirtualIP>(lab),
         "VirtualRouter" => dynamic::<VirtualRouter>(lab),
         "NodeNetwork" => dynamic::<NodeNetwork>(lab),
@@ -144,6 +150,21 @@ async fn await_ready(lab: &Lab, pool: &str, verdict: &str, words: &[&str]) -> an
         let told = format!("{} {}", ready.status, ready.reason) == verdict
             && words.iter().all(|word| ready.message.contains(word));
         ensure!(told, "it is {ready:?}");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Waits until the Announcement's condition `Applied` is this.
+async fn await_applied(lab: &Lab, name: &str, verdict: &str) -> anyhow::Result<()> {
+    let announcements: Api<Announcement> = Api::all(lab.client());
+    await_that(&format!("Announcement {name} is {verdict}"), LIMIT, async || {
+        let conditions = announcements.get(name).await?.status.unwrap_or_default().conditions;
+        let applied = conditions
+            .iter()
+            .find(|one| one.type_ == CONDITION_APPLIED)
+            .context("it has no condition Applied")?;
+        ensure!(format!("{} {}", applied.status, applied.reason) == verdict, "it is {applied:?}");
         Ok(Some(()))
     })
     .await

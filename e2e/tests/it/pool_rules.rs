@@ -53,8 +53,7 @@ fn accepted() -> Vec<Value> {
         "addresses": ["192.0.2.0/28"], "autoAssign": false, "disabled": true, "avoidReserved": "SubnetAndClassC",
         "priority": 1_000_000, "namespaces": ["a", "b"], "namespaceSelectors": [selector, {}],
         "serviceSelectors": [selector], "allocationOrder": "LeastRecentlyUsed", "quarantineSeconds": 86_400,
-        "onRemoval": "Move", "allowExternalIPs": true, "interface": "eth0.100",
-        "advertisementIntervalMilliseconds": 40_950,
+        "onRemoval": "Move", "allowExternalIPs": true,
     }));
     specs
 }
@@ -141,13 +140,6 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
             "spec.quarantineSeconds in body should be greater than or equal to 0",
         ),
         (json!({ "quarantineSeconds": 86_401 }), "should be less than or equal to 86400"),
-        (
-            json!({ "advertisementIntervalMilliseconds": 15 }),
-            "an advertisement interval is a multiple of 10 milliseconds",
-        ),
-        (json!({ "advertisementIntervalMilliseconds": 0 }), "should be greater than or equal to 10"),
-        (json!({ "advertisementIntervalMilliseconds": 40_960 }), "should be less than or equal to 40950"),
-        (json!({ "interface": "a/b" }), "interface \"a/b\" cannot exist"),
         (json!({ "namespaces": ["Bad_"] }), "\"Bad_\" cannot be the name of a namespace"),
         (
             json!({ "allocationOrder": "Random" }),

@@ -45,7 +45,8 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
         Bystander::new(&client, u16::try_from(number)?)?.join(true).await?;
     }
     lab.deploy_windlass(&["n1"]).await?;
-    lab.pool_with("bench", &[POOL], json!({"interface": "eth0"})).await?;
+    lab.announcement("bench", json!({"interfaces": ["eth0"]})).await?;
+    lab.pool("bench", &[POOL]).await?;
     let seen = Seen::default();
     let watch = seen.follow(&client);
     let made = async {

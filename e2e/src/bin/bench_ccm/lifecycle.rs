@@ -24,7 +24,8 @@ use crate::{
 
 /// Cluster addresses of the Services.
 pub(crate) const SERVICE_RANGE: &str = "198.18.0.0/16";
-/// Addresses for all of them. They are in no subnet of the hosts: the pool names the nodes' interface, clients have a route.
+/// Addresses for all of them. They are in no subnet of the hosts: an Announcement names the nodes' interface, clients have a
+/// route.
 pub(crate) const POOL: &str = "198.19.0.0/16";
 /// As shipped kube-proxy writes its rules once a second at most. Services made one after another would each wait for that,
 /// and the figure would say nothing else.
@@ -38,7 +39,8 @@ const TELL: Duration = Duration::from_secs(5);
 pub(crate) async fn measure(lab: &Lab, count: usize) -> anyhow::Result<Vec<Row>> {
     lab.exec("c1", &["ip", "route", "add", POOL, "dev", "eth0"]).await?;
     lab.deploy_windlass(&["n1"]).await?;
-    lab.pool_with("bench", &[POOL], json!({"interface": "eth0"})).await?;
+    lab.announcement("bench", json!({"interfaces": ["eth0"]})).await?;
+    lab.pool("bench", &[POOL]).await?;
     lab.backend("web", &["n1"]).await?;
     // The first one brings the virtual router and the client's caches along; it stays.
     lab.load_balancer("web", |_| ()).await?;

@@ -59,7 +59,8 @@ pub(crate) async fn measure(lab: &Lab, size: Size) -> anyhow::Result<Vec<Row>> {
         node.report(&[]).await
     });
     stream::iter(joined).buffer_unordered(IN_FLIGHT).try_collect::<Vec<()>>().await?;
-    lab.pool_with("bench", &[POOL], json!({"interface": "eth0"})).await?;
+    lab.announcement("bench", json!({"interfaces": ["eth0"]})).await?;
+    lab.pool("bench", &[POOL]).await?;
     let seen = Seen::default();
     tokio::select! {
         made = idle::services(&client, &seen, size.services) => made?,

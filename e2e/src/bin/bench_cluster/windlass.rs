@@ -1,4 +1,4 @@
-//! Windlass' side: a pool of one address per advertisement interval.
+//! Windlass' side: a pool of one address, with an Announcement, per advertisement interval.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -6,7 +6,8 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams},
 };
-use windlass_api::{VirtualIPPool, VirtualRouter};
+use serde_json::json;
+use windlass_api::{Announcement, VirtualIPPool, VirtualRouter};
 use windlass_e2e::{Lab, await_that};
 
 use crate::{Contender, LIMIT};
@@ -15,10 +16,12 @@ fn name(interval_ms: u32) -> String {
     format!("windlass-{interval_ms}")
 }
 
-/// A pool and a Service whose virtual router has this interval.
+/// An Announcement, its pool and a Service whose virtual router has this interval.
 pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contender> {
     let name = name(interval_ms);
-    lab.pool_with_interval(&name, &["192.0.2.200/32"], interval_ms).await?;
+    let vrrp = json!({"advertisementIntervalMilliseconds": interval_ms});
+    lab.announcement(&name, json!({"pools": [name], "vrrp": vrrp})).await?;
+    lab.pool(&name, &["192.0.2.200/32"]).await?;
     lab.same_backend(&name, "web")?;
     lab.load_balancer(&name, |_| ()).await?;
     let address = lab.ingress(&name, LIMIT).await?;
@@ -26,6 +29,8 @@ pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contend
     let routers = routers.list(&ListParams::default()).await?.items;
     ensure!(routers.len() == 1, "one virtual router was expected, there are {}", routers.len());
     let router = &routers[0].spec;
+    let has = router.advertisement_interval_milliseconds;
+    ensure!(has == interval_ms, "the virtual router has an interval of {has} ms, not {interval_ms} ms");
     let [preferred, backup] = router.nodes.as_slice() else {
         anyhow::bail!("two candidates were expected: {:?}", router.nodes)
     };
@@ -39,7 +44,7 @@ pub(crate) async fn start(lab: &Lab, interval_ms: u32) -> anyhow::Result<Contend
     })
 }
 
-/// Takes both away, so that the next interval starts anew.
+/// Takes all away, so that the next interval starts anew.
 pub(crate) async fn stop(lab: &Lab, interval_ms: u32) -> anyhow::Result<()> {
     let name = name(interval_ms);
     let services: Api<Service> = Api::default_namespaced(lab.client());
@@ -53,5 +58,7 @@ pub(crate) async fn stop(lab: &Lab, interval_ms: u32) -> anyhow::Result<()> {
     })
     .await?;
     pools.delete(&name, &DeleteParams::default()).await.context("removing the pool")?;
+    let announcements: Api<Announcement> = Api::all(lab.client());
+    announcements.delete(&name, &DeleteParams::default()).await.context("removing the Announcement")?;
     Ok(())
 }

@@ -19,9 +19,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use kube::{Api, api::PostParams};
 use serde_json::json;
-use windlass_api::VirtualIPPool;
 use windlass_e2e::{ControllerOptions, Lab, LabBuilder, Signal, Writes, command};
 
 use crate::{creation::Batch, report::Row, shown::Shown, usage::Usage};
@@ -132,16 +130,10 @@ async fn measure(lab: &Lab, size: usize, alone: Duration) -> anyhow::Result<Row>
     }
 }
 
-/// A pool that is large enough. Its addresses are in no subnet of the nodes: it names their interface.
+/// A pool that is large enough. Its addresses are in no subnet of the nodes: an Announcement names their interface.
 async fn make_pool(lab: &Lab) -> anyhow::Result<()> {
-    let pool: VirtualIPPool = serde_json::from_value(json!({
-        "apiVersion": "windlass.dev/v1alpha1",
-        "kind": "VirtualIPPool",
-        "metadata": {"name": "scale"},
-        "spec": {"addresses": [POOL], "interface": "eth0"},
-    }))?;
-    let pools: Api<VirtualIPPool> = Api::all(lab.client());
-    let made = pools.create(&PostParams::default(), &pool).await.context("making the pool")?;
+    lab.announcement("scale", json!({"interfaces": ["eth0"]})).await?;
+    let made = lab.pool("scale", &[POOL]).await?;
     ensure!(made.metadata.uid.is_some(), "the pool has no UID");
     Ok(())
 }

@@ -200,11 +200,12 @@ fn pool_says_which_of_its_addresses_the_nodes_can_announce() -> anyhow::Result<(
             await_pool_condition(lab, pool, "Announceable", "False", &[share, "/"]).await?;
             await_pool_condition(lab, pool, "Ready", "True", &[]).await?;
         }
-        // The interface announces what is in no subnet.
-        let on_eth0 = json!({"spec": {"interface": "eth0"}});
-        let pools: Api<VirtualIPPool> = Api::all(lab.client());
-        pools.patch("far", &PatchParams::default(), &Patch::Merge(on_eth0)).await?;
-        await_pool_condition(lab, "far", "Announceable", "True", &["nodes n1, n2"]).await
+        // An interface that an Announcement names announces what is in no subnet, of the pools that it is for.
+        lab.announcement("far", json!({"pools": ["far"], "interfaces": ["eth0"]})).await?;
+        await_pool_condition(lab, "far", "Announceable", "True", &["nodes n1, n2"]).await?;
+        await_pool_condition(lab, "link", "Announceable", "False", &["/"]).await?;
+        lab.change_announcement("far", json!({"interfaces": ["nope0"]})).await?;
+        await_pool_condition(lab, "far", "Announceable", "False", &["0 of 16777216 IPv4", "nope0"]).await
     })
 }
 

@@ -7,8 +7,8 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
-use serde_json::{Value, json};
-use windlass_api::{VirtualIPPool, VirtualRouter};
+use serde_json::json;
+use windlass_api::VirtualRouter;
 use windlass_e2e::{Lab, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_verdict, code_lines, ingresses, lab};
@@ -24,11 +24,9 @@ async fn wait(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
     ingresses(lab, "web").await
 }
 
-async fn set(lab: &Lab, spec: Value) -> anyhow::Result<()> {
-    let pools: Api<VirtualIPPool> = Api::all(lab.client());
-    let patch = Patch::Merge(json!({ "spec": spec }));
-    pools.patch("default", &PatchParams::default(), &patch).await.map(drop)?;
-    Ok(())
+/// Lets this interface announce, whatever its subnets are.
+async fn announce_on(lab: &Lab, interface: &str) -> anyhow::Result<()> {
+    lab.change_announcement("far", json!({ "interfaces": [interface] })).await.map(drop)
 }
 
 #[test]
@@ -37,12 +35,13 @@ fn who_waits_for_the_condition_waits_until_clients_reach_the_service() -> anyhow
         lab.deploy_windlass(&["n1", "n2"]).await?;
         // No node is in this subnet.
         lab.pool("default", &["10.77.0.1-10.77.0.9"]).await?;
+        lab.announcement("far", json!({ "pools": ["default"] })).await?;
         lab.backend("web", &["n3"]).await?;
         lab.load_balancer("web", |_| ()).await?;
         let mend = async || {
             await_verdict(lab, "default", "web", "False NotAnnounced", &["10.77.0.1", "interface"]).await?;
             ensure!(ingresses(lab, "web").await?.is_empty(), "what nobody announces is shown");
-            set(lab, json!({ "interface": "eth0" })).await
+            announce_on(lab, "eth0").await
         };
         let (shown, ()) = futures::try_join!(wait(lab), mend())?;
         ensure!(shown == ["10.77.0.1".parse::<IpAddr>()?], "the wait is over, and {shown:?} are shown");
@@ -50,8 +49,8 @@ fn who_waits_for_the_condition_waits_until_clients_reach_the_service() -> anyhow
         lab.await_owner("c1", shown[0]).await?;
 
         // It cannot be announced any more: it stays, and who waits now waits for it. (On its virtual router it would stay
-        // announced, whatever the pool says.)
-        set(lab, json!({ "interface": "nope0" })).await?;
+        // announced, whatever its Announcement says.)
+        announce_on(lab, "nope0").await?;
         let routers: Api<VirtualRouter> = Api::all(lab.client());
         await_that("no virtual router carries it", LIMIT, async || {
             routers.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
@@ -61,7 +60,7 @@ fn who_waits_for_the_condition_waits_until_clients_reach_the_service() -> anyhow
         .await?;
         await_verdict(lab, "default", "web", "False NotAnnounced", &["nope0"]).await?;
         ensure!(ingresses(lab, "web").await? == shown, "its address has gone");
-        let (after, ()) = futures::try_join!(wait(lab), set(lab, json!({ "interface": "eth0" })))?;
+        let (after, ()) = futures::try_join!(wait(lab), announce_on(lab, "eth0"))?;
         ensure!(after == shown, "it had {shown:?} and shows {after:?}");
         lab.await_owner("c1", shown[0]).await?;
 

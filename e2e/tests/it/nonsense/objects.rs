@@ -4,7 +4,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use windlass_e2e::Lab;
 
-use super::{await_ready, make_any};
+use super::{await_applied, await_ready, make_any};
 
 fn owner() -> Value {
     json!({"namespace": "default", "name": "nobody", "uid": "0"})
@@ -38,6 +38,7 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
         pool["spec"][field] = value;
         pool
     };
+    let announcement = |field: &str, value: Value| json!({"spec": {field: value}});
     let many: Vec<_> = (0..65).map(|n| format!("203.0.113.{n}")).collect();
     vec![
         ("VirtualIPPool", "many", pool("addresses", json!(many))),
@@ -47,10 +48,31 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
         ("VirtualIPPool", "fraction", pool("priority", json!(1.5))),
         ("VirtualIPPool", "quarantine", pool("quarantineSeconds", json!(4_294_967_296_i64))),
         ("VirtualIPPool", "word", pool("quarantineSeconds", json!("60"))),
-        ("VirtualIPPool", "interface", pool("interface", json!("an-interface-too-long"))),
-        ("VirtualIPPool", "empty-interface", pool("interface", json!(""))),
         ("VirtualIPPool", "exclude", pool("exclude", json!([null]))),
         ("VirtualIPPool", "namespaces", pool("namespaces", json!("default"))),
+        ("Announcement", "priority", announcement("priority", json!(9_223_372_036_854_775_807_i64))),
+        ("Announcement", "fraction", announcement("priority", json!(1.5))),
+        ("Announcement", "word", announcement("interfaces", json!("eth0"))),
+        ("Announcement", "null", announcement("excludeInterfaces", json!([null]))),
+        ("Announcement", "empty", announcement("interfaces", json!([""]))),
+        ("Announcement", "long", announcement("pools", json!(["x".repeat(1_000_000)]))),
+        ("Announcement", "selector", announcement("nodeSelectors", json!([[]]))),
+        (
+            "Announcement",
+            "weight",
+            announcement("preferredNodes", json!([{"weight": 4_294_967_297_i64, "selector": {}}])),
+        ),
+        (
+            "Announcement",
+            "unselected",
+            announcement("preferredNodes", json!([{"weight": 1, "selector": null}])),
+        ),
+        ("Announcement", "vrrp", announcement("vrrp", json!([]))),
+        ("Announcement", "interval", announcement("vrrp", json!({"advertisementIntervalMilliseconds": -10}))),
+        ("Announcement", "delay", announcement("vrrp", json!({"preemptDelaySeconds": 4_294_967_296_i64}))),
+        ("Announcement", "transport", announcement("vrrp", json!({"transport": "Pigeon"}))),
+        ("Announcement", "key", announcement("vrrp", json!({"authentication": {"keyId": 257}}))),
+        ("Announcement", "vrids", announcement("vrrp", json!({"vridRange": {"first": 257, "last": 511}}))),
         ("VirtualIP", "garbage", vip("garbage")),
         ("VirtualIP", "203.0.113.2", vip("203.0.113.1")),
         ("VirtualIP", "2001-DB8--1", vip("2001:DB8::1")),
@@ -65,6 +87,10 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
         ("VirtualRouter", "vrid", router("vrid", json!(0))),
         ("VirtualRouter", "vrid", router("vrid", json!(256))),
         ("VirtualRouter", "interval", router("advertisementIntervalMilliseconds", json!(-10))),
+        ("VirtualRouter", "delay", router("preemptDelaySeconds", json!(-1))),
+        ("VirtualRouter", "transport", router("transport", json!("Pigeon"))),
+        ("VirtualRouter", "key", router("authentication", json!({"keyId": 0}))),
+        ("VirtualRouter", "key", router("authentication", json!({"keyId": 256}))),
         ("VirtualRouter", "nodes", router("nodes", node("garbage", 100))),
         ("VirtualRouter", "nodes", router("nodes", node("192.0.2.11", 255))),
         ("NodeNetwork", "odd", network("interfaces", interface("192.0.2.11"))),
@@ -102,7 +128,7 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
     let vip = |address: &str, pool: &str, quarantine: Value| {
         json!({"spec": {
             "address": address, "pool": pool, "owners": [owner()], "virtualRouter": "no such router",
-            "quarantine": quarantine,
+            "announcement": "no such Announcement", "quarantine": quarantine,
         }})
     };
     let objects = [
@@ -131,8 +157,31 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
         (
             "VirtualIPPool",
             &*long,
-            json!({"spec": {"addresses": ["203.0.113.32/28"], "interface": "ünï☃", "quarantineSeconds": 86_400,
-                "autoAssign": false}}),
+            json!({"spec": {"addresses": ["203.0.113.32/28"], "quarantineSeconds": 86_400, "autoAssign": false}}),
+        ),
+        // That which applies says nothing; what the others say would harm what is in order.
+        ("Announcement", "applies", json!({"spec": {}})),
+        (
+            "Announcement",
+            "comes-later",
+            json!({"spec": {"priority": 1_000_000, "pools": ["default"], "vrrp": {
+                "advertisementIntervalMilliseconds": 40_950, "preemptDelaySeconds": 3600, "transport": "Unicast",
+                "authentication": {"keyId": 255}, "vridRange": {"first": 255, "last": 255},
+            }}}),
+        ),
+        (
+            "Announcement",
+            "of-nobody",
+            json!({"spec": {"priority": 0, "pools": ["default"], "namespaces": ["no-such"]}}),
+        ),
+        (
+            "Announcement",
+            &*long,
+            json!({"spec": {
+                "priority": 0, "pools": ["no-such", "no-such"], "serviceSelectors": [{}, {}],
+                "nodeSelectors": [{"matchLabels": {"no": "such"}}], "interfaces": ["ünï☃", "*"], "excludeInterfaces": ["*"],
+                "preferredNodes": [{"weight": 100, "selector": {}}, {"weight": 100, "selector": {}}],
+            }}),
         ),
         ("VirtualIP", "0.0.0.0", vip("0.0.0.0", "", Value::Null)),
         ("VirtualIP", "x--1", vip("::1", "no such pool", Value::Null)),
@@ -151,7 +200,8 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
         (
             "VirtualRouter",
             "odd",
-            json!({"spec": {"vrid": 9, "segment": "garbage", "advertisementIntervalMilliseconds": 10, "nodes": [
+            json!({"spec": {"vrid": 9, "segment": "garbage", "advertisementIntervalMilliseconds": 10,
+                "announcement": "no such Announcement", "transport": "Unicast", "authentication": {"keyId": 255}, "nodes": [
                 {"name": "", "priority": 1, "address": "::", "interface": "../../etc"},
                 {"name": "n1", "priority": 254, "address": "192.0.2.250", "interface": "eth0"},
                 {"name": "n1", "priority": 254, "address": "192.0.2.250", "interface": "eth0"},
@@ -178,10 +228,13 @@ pub(super) async fn let_through(lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the pools among them say what is wrong with them.
+/// Waits until the pools and Announcements among them say what is wrong with them.
 pub(super) async fn told(lab: &Lab) -> anyhow::Result<()> {
     await_ready(lab, "default", "True Usable", &[]).await?;
     await_ready(lab, "spans", "False InvalidAddresses", &["126.0.0.0-128.0.0.0"]).await?;
     await_ready(lab, "overlaps", "False Overlap", &["default"]).await?;
-    await_ready(lab, "nothing", "False NoAddresses", &[]).await
+    await_ready(lab, "nothing", "False NoAddresses", &[]).await?;
+    await_applied(lab, "applies", "True AppliesToAll").await?;
+    await_applied(lab, "comes-later", "False Overruled").await?;
+    await_applied(lab, "of-nobody", "True NothingSelected").await
 }
