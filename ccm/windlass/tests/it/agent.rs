@@ -78,3 +78,45 @@ fn a_damaged_state_is_put_aside_with_its_reason_and_the_agent_lives() {
     assert!(!log.contains("announcing"), "{log}");
     assert_eq!(std::fs::read_to_string(folder.path().join("state.json.unusable")).unwrap(), damaged);
 }
+
+/// The same of a virtual router that signs with key 7.
+const SIGNING: &str = concat!(
+    r#"{"version":1,"node":"n1","crc32":"163ec924","routers":[{"virtualRouter":"v4-192.0.2.0-24-64","#,
+    r#""interface":"eth0","vrid":64,"priority":200,"intervalMilliseconds":100,"source":"192.0.2.11","#,
+    r#""peers":[],"addresses":["192.0.2.200"],"keyId":7}]}"#,
+);
+
+#[test]
+fn with_the_api_server_away_a_router_that_signs_waits_for_its_key_and_keeps_it() {
+    if !have_root("with_the_api_server_away_a_router_that_signs_waits_for_its_key_and_keeps_it") {
+        return;
+    }
+    let (folder, keys) = (Folder::new(), Folder::new());
+    folder.file("state.json", SIGNING);
+    let signing = || {
+        let mut command = agent_in_a_namespace(&folder);
+        command.arg("--vrrp-keys-dir").arg(keys.path());
+        command
+    };
+    let secret = "5".repeat(64);
+    let mut agent = Running::start(signing());
+    agent.await_line(&["VRRP key 7", "not run", "windlass-vrrp-keys"]);
+    let key = keys.file("7", &format!("hex:{secret}\n"));
+    agent.await_line(&["this node has these VRRP keys", "7"]);
+    agent.await_line(&["state changed", "vrid=64", "state=active"]);
+    std::fs::remove_file(&key).unwrap();
+    agent.await_line(&["VRRP key 7", "stays in use"]);
+    let (status, log) = agent.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
+    let at = |words: &str| log.find(words).unwrap_or_else(|| panic!("{words}: {log}"));
+    assert!(at("these VRRP keys") < at("state=active"), "{log}");
+    assert!(!log.contains(&secret), "{log}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("state.json")).unwrap(), SIGNING);
+
+    keys.file("7", &secret);
+    let mut agent = Running::start(signing());
+    agent.await_line(&["announcing the last known state", "routers=1"]);
+    agent.await_line(&["state changed", "vrid=64", "state=active"]);
+    let (_, log) = agent.terminate();
+    assert!(!log.contains("not run"), "{log}");
+}
