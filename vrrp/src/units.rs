@@ -68,6 +68,8 @@ pub struct InvalidPriority(pub u32);
 impl Priority {
     /// Priority of the router that owns the addresses; it is Active as soon as it starts.
     pub const OWNER: Self = Self(NonZeroU8::MAX);
+    /// 1.
+    pub const LOWEST: Self = Self(NonZeroU8::MIN);
     /// The default of a router that does not own the addresses (RFC 9568 §6.1).
     pub const DEFAULT: Self = match NonZeroU8::new(100) {
         Some(value) => Self(value),

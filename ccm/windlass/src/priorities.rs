@@ -18,6 +18,8 @@ const STEP: u8 = 16;
 const SPACED: u8 = 8;
 /// Highest priority of a fair node.
 const FAIR: u8 = 60;
+/// Lowest priority of a good node: an Active below it is to give its place up at once.
+pub(crate) const FIT_FROM: u8 = FAIR + 1;
 /// Highest priority of an unfit one.
 const UNFIT: u8 = 30;
 

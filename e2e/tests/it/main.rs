@@ -2,6 +2,7 @@
 
 mod addresses;
 mod announcement_rules;
+mod announcements;
 mod api_faults;
 mod black_box;
 mod chaos;

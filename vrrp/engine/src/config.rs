@@ -31,6 +31,14 @@ pub struct RouterConfig {
     /// How long it leaves an Active of lower priority in place before it takes over, from the first advert that it hears of
     /// it. A silent Active is replaced without this delay. Default: none.
     pub preempt_delay: Duration,
+    /// Priority from which on an Active is fit for its work: a lower one is not left in place for the delay. Default: 1, of which
+    /// every Active is.
+    pub fit_from: Priority,
+    /// The peers that come before this node. Each of them but the Active is left [`Self::preempt_turn`] to take over first, so that
+    /// VIPs do not move twice where nodes hear of other priorities at different moments. Default: none.
+    pub preferred: BTreeSet<IpAddr>,
+    /// How long each peer that comes before is waited for. Default: not at all.
+    pub preempt_turn: Duration,
     /// Versions it speaks. Default: 3 alone.
     pub versions: Versions,
     /// Checksum form of its adverts in version 3 for IPv4. Both are accepted. keepalived and FRR want RFC 5798's.
@@ -142,6 +150,9 @@ impl RouterConfig {
             interval: Interval::SECOND,
             preempt: true,
             preempt_delay: Duration::ZERO,
+            fit_from: Priority::LOWEST,
+            preferred: BTreeSet::new(),
+            preempt_turn: Duration::ZERO,
             versions: Versions::default(),
             checksum: Checksum::default(),
             source,
@@ -234,6 +245,9 @@ impl RouterConfig {
             interval: self.interval,
             preempt: self.preempt,
             preempt_delay: self.preempt_delay,
+            fit_from: self.fit_from,
+            preferred: self.preferred.clone(),
+            preempt_turn: self.preempt_turn,
             versions: self.versions,
             primary: self.source,
             peers: self.peers.clone(),

@@ -106,9 +106,11 @@ impl Core {
     /// Waits and does what there is; whether to stop.
     fn round(&mut self) -> bool {
         let deadline = self.deadlines.first().map(|(due, _)| due);
-        let now = self.poller.wait(deadline.into_iter().chain(self.retry).min());
+        let emptied = self.links.values().filter_map(Link::emptied_until);
+        let now = self.poller.wait(deadline.into_iter().chain(self.retry).chain(emptied).min());
         let woken = self.receive(now);
         self.act_on_deadlines(now);
+        self.end_emptied(now);
         if self.retry.is_some_and(|due| due <= now) {
             self.listen_again(now);
         }
@@ -150,6 +152,18 @@ impl Core {
                 self.lateness.note(clock::now().since(due));
             }
         }
+    }
+
+    /// Ends routers that have been Active without VIPs for long enough.
+    fn end_emptied(&mut self, now: Time) {
+        if self.links.values().filter_map(Link::emptied_until).all(|until| now < until) {
+            return;
+        }
+        let (links, _, mut context) = self.parts(now);
+        for link in links.values_mut() {
+            link.end_emptied(&mut context);
+        }
+        self.shared.publish(self.links.values().flat_map(Link::handles).collect());
     }
 
     /// Asks the kernel again for what it refused.

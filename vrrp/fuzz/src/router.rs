@@ -48,11 +48,15 @@ fn config(input: &mut Input<'_>) -> Option<Config> {
         _ => (Versions::V2AndV3, Version::V2),
     };
     let some = |bits: u8| move |number: &u8| bits & (1 << number) != 0;
+    let [preferred, fit_from] = input.bytes()?;
     Some(Config {
         priority: Priority::new(priority).unwrap_or(Priority::DEFAULT),
         interval: interval(input, version)?,
         preempt: flags & 0x04 != 0,
         preempt_delay: if flags & 0x08 != 0 { DELAY * u32::from(flags >> 4) / 15 } else { Duration::ZERO },
+        fit_from: Priority::new(fit_from).unwrap_or(Priority::LOWEST),
+        preferred: (0..4).filter(some(preferred)).map(host).collect(),
+        preempt_turn: DELAY * u32::from(preferred >> 4) / 15,
         versions,
         primary: host(peers >> 6),
         peers: (0..4).filter(some(peers)).map(host).collect(),

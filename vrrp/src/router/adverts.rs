@@ -58,7 +58,7 @@ impl Router {
                     return AdvertOutcome::Obeyed;
                 }
                 let since = *backup.inferior_since.get_or_insert(now);
-                if self.config.preempts(since, now) {
+                if self.config.preempts(advert.source, priority, since, now) {
                     // T7: the timer runs on and the interval is not adopted.
                     backup.reason = TransitionReason::Preempted;
                     AdvertOutcome::Inferior

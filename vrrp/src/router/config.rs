@@ -18,6 +18,14 @@ pub struct Config {
     /// How long a Backup leaves an Active of lower priority in place, from the first advert of it that it hears, before it
     /// preempts. A silent Active is replaced without this delay. An owner (priority 255) does not wait.
     pub preempt_delay: Duration,
+    /// Priority from which on an Active is fit for its work: a lower one is not left in place for the preemption delay. Default: 1,
+    /// of which every Active is.
+    pub fit_from: Priority,
+    /// The peers that come before this router. Each of them but the Active is left [`Self::preempt_turn`] to preempt first, so that
+    /// addresses do not move twice where nodes hear of other priorities at different moments.
+    pub preferred: BTreeSet<IpAddr>,
+    /// How long each peer that comes before is waited for.
+    pub preempt_turn: Duration,
     /// Versions it speaks: they decide the skew time and which adverts count.
     pub versions: Versions,
     /// Source of own adverts; breaks ties between equal priorities.
@@ -55,9 +63,16 @@ impl Config {
         self.versions.active_down(self.rate(learned), self.priority)
     }
 
-    /// Whether an Active of lower priority, first heard at `since`, is to be replaced at `now` (T7, T14).
-    pub(super) fn preempts(&self, since: Time, now: Time) -> bool {
-        self.priority == Priority::OWNER || (self.preempt && now.since(since) >= self.preempt_delay)
+    /// Whether an Active of this lower priority, first heard at `since`, is to be replaced at `now` (T7, T14).
+    pub(super) fn preempts(&self, active: IpAddr, priority: Priority, since: Time, now: Time) -> bool {
+        self.priority == Priority::OWNER || (self.preempt && now.since(since) >= self.wait(active, priority))
+    }
+
+    /// How long an Active of this lower priority is left in place.
+    fn wait(&self, active: IpAddr, priority: Priority) -> Duration {
+        let delay = if priority < self.fit_from { Duration::ZERO } else { self.preempt_delay };
+        let turns = self.preferred.iter().filter(|peer| **peer != active).count();
+        delay.saturating_add(self.preempt_turn.saturating_mul(u32::try_from(turns).unwrap_or(u32::MAX)))
     }
 
     /// Whether this router gives way to an Active of `priority` at `source` (T12). Of two routers that know each other's

@@ -1,5 +1,7 @@
 //! Random histories: nodes, a LAN and the faults that befall them, all from one seed.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{BrokenInvariant, Clock, Freeze, Lan, Medium, Random, Violation, address};
@@ -56,6 +58,8 @@ pub struct History {
     pub preempt: bool,
     /// Preemption delay of all routers.
     pub preempt_delay: Duration,
+    /// How long each peer that comes before is left to preempt first.
+    pub preempt_turn: Duration,
     /// The nodes.
     pub members: Vec<Member>,
     /// The faults in order, each so long after the one before.
@@ -86,12 +90,14 @@ impl History {
         let (nodes, routers) = (2 + r.below(4), pick(r, &[1, 1, 1, 3]));
         let members = (0..nodes).map(|_| member(r, mix, routers)).collect();
         let preempt_delay = interval.duration() * pick(r, &[0, 0, 0, 5, 20]);
+        let preempt_turn = interval.duration() * pick(r, &[0, 0, 5]);
         let mut history = Self {
             seed,
             family,
             interval,
             preempt: r.chance(700),
             preempt_delay,
+            preempt_turn,
             members,
             faults: Vec::new(),
         };
@@ -154,7 +160,8 @@ impl History {
         }
         if self.all_understand_each_other() {
             lan.violation = lan.violation.take().or_else(|| lan.unsettled());
-            lan.run_for(self.preempt_delay + lan.bound() * 2);
+            let turns = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+            lan.run_for(self.preempt_delay + self.preempt_turn * turns + lan.bound() * 2);
             lan.violation = lan.violation.take().or_else(|| self.not_the_best(&lan));
         }
         lan
@@ -190,11 +197,21 @@ impl History {
             interval: self.interval,
             preempt: self.preempt,
             preempt_delay: self.preempt_delay,
+            fit_from: Priority::LOWEST,
+            preferred: self.preferred(node, router),
+            preempt_turn: self.preempt_turn,
             versions: self.members[node].versions,
             primary,
             peers: addresses.into_iter().filter(|address| *address != primary).collect(),
             addresses: [address(self.family, 200)].into(),
         }
+    }
+
+    /// The nodes whose priority is higher, as the nodes begin with it.
+    fn preferred(&self, node: usize, router: usize) -> BTreeSet<IpAddr> {
+        let own = self.members[node].priorities[router];
+        let higher = self.members.iter().zip(0..).filter(|(other, _)| other.priorities[router] > own);
+        higher.map(|(_, number)| address(self.family, number)).collect()
     }
 
     fn inflict(&self, fault: &Fault, lan: &mut Lan) {

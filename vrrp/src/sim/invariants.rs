@@ -220,8 +220,9 @@ impl RouterRecord {
             Versions::V2 => None,
             Versions::V3 | Versions::V2AndV3 => Some(heard.interval),
         };
-        let preempts =
-            config.priority == Priority::OWNER || (config.preempt && config.preempt_delay == Duration::ZERO);
+        let waits = config.preempt_delay != Duration::ZERO
+            || (config.preempt_turn != Duration::ZERO && !config.preferred.is_empty());
+        let preempts = config.priority == Priority::OWNER || (config.preempt && !waits);
         priority >= config.priority || !preempts
     }
 

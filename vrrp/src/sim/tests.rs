@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use super::*;
@@ -18,6 +19,9 @@ fn config(node: u8, nodes: u8, priority: u8, millis: u32) -> Config {
         interval: Interval::from_millis(millis).unwrap(),
         preempt: true,
         preempt_delay: Duration::ZERO,
+        fit_from: Priority::LOWEST,
+        preferred: BTreeSet::new(),
+        preempt_turn: Duration::ZERO,
         versions: Versions::V3,
         primary: address(node),
         peers: (0..nodes).filter(|n| *n != node).map(address).collect(),

@@ -1,5 +1,6 @@
 //! From the cluster's objects to the virtual routers this node takes part in. Pure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -17,6 +18,7 @@ mod tests;
 mod withheld;
 
 pub(crate) use self::assignment::Assignment;
+use self::assignment::TURNS;
 
 /// A part of the cluster's state that this node cannot do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +117,10 @@ where
         if addresses.is_empty() {
             continue;
         }
-        let before = router.spec.nodes.iter().filter(|candidate| candidate.priority > own.priority);
+        let mut before: Vec<_> =
+            router.spec.nodes.iter().filter(|candidate| candidate.priority > own.priority).collect();
+        before.sort_by_key(|candidate| Reverse(candidate.priority));
+        let preferred = before.iter().take(TURNS).map(|candidate| candidate.address);
         let assignment = Assignment {
             virtual_router: name,
             interface: own.interface.clone(),
@@ -126,7 +131,8 @@ where
             peers: candidates.into_iter().filter(|address| is_peer(*address, source)).collect(),
             addresses,
             unproven,
-            before: u8::try_from(before.count()).unwrap_or(u8::MAX),
+            preferred: preferred.filter(|address| is_peer(*address, source)).collect(),
+            before: u8::try_from(before.len()).unwrap_or(u8::MAX),
             health_check_node_ports: ports,
             preempt_delay_seconds: router.spec.preempt_delay_seconds,
             transport: router.spec.transport,

@@ -256,6 +256,19 @@ impl Instance {
         *out.wake_helpers = true;
     }
 
+    /// Whether it serves VIPs, and none but these.
+    pub(super) fn serves_only(&self, addresses: &BTreeSet<IpAddr>) -> bool {
+        let claimed = self.claimed();
+        self.config.hold == Hold::Respond && !claimed.is_empty() && claimed.is_subset(addresses)
+    }
+
+    /// Takes its VIPs away; it goes on without any.
+    pub(super) fn empty(&mut self, net_admin: bool, out: &mut InstanceContext<'_>) {
+        let none = BTreeSet::new();
+        let config = RouterConfig { addresses: none.clone(), unproven: none.clone(), ..self.config.clone() };
+        self.reconfigure(config, &none, net_admin, out);
+    }
+
     pub(super) fn resign(&mut self, out: &mut InstanceContext<'_>) {
         if self.is_active() && !self.config.peers.is_empty() && !self.handle.bound().is_empty() {
             self.handle.linger(out.now + self.config.interval.duration() + HAND_OVER);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_vrrp::wire::{self, Datagram, Rejection};
 use windlass_vrrp::{AdvertOutcome, Family, Time};
@@ -24,6 +25,9 @@ use super::receive_filter::ReceiveFilter;
 /// Most packets read from a socket in one round: a flood must not keep own adverts waiting for more than a millisecond.
 const BUDGET: usize = 256;
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+/// How long a router stays Active without VIPs whose VIPs have gone to others on this node. Peers may hear of that later: to them
+/// they are in the old router still, and if that resigned or fell silent, they would take them over.
+const EMPTIED_FOR: Duration = Duration::from_secs(3);
 
 pub(super) struct Link {
     id: LinkId,
@@ -35,6 +39,8 @@ pub(super) struct Link {
     receive_filters: [ReceiveFilter; 2],
     /// Routers with a VIP that another has, and what is wrong with that.
     overlaps: BTreeMap<RouterId, String>,
+    /// Routers that nobody wants any more, whose VIPs have gone to others here, and how long each stays Active without any.
+    emptied: BTreeMap<RouterId, Time>,
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
     foreign_reports: RateLimiter<wire::ForeignRouter>,
@@ -51,6 +57,7 @@ impl Link {
             routers: BTreeMap::new(),
             receive_filters: Default::default(),
             overlaps: BTreeMap::new(),
+            emptied: BTreeMap::new(),
             backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
             foreign_reports: RateLimiter::new(),
             counters: Arc::default(),
@@ -79,11 +86,22 @@ impl Link {
     ) {
         let served = self.served();
         let in_service = self.in_service(&desired, &served);
-        let (name, state) = (&self.name, self.state.as_ref());
-        let net_admin = context.net_admin;
+        let (name, state, emptied) = (&self.name, self.state.as_ref(), &mut self.emptied);
+        let (net_admin, now) = (context.net_admin, context.now);
+        let wanted: BTreeSet<IpAddr> =
+            desired.values().flat_map(|config| config.addresses.iter().copied()).collect();
+        emptied.retain(|id, until| !desired.contains_key(id) && now < *until && !wanted.is_empty());
         self.routers.retain(|id, instance| {
             let mut out = context.instance_context(usable(state).map(Arc::as_ref));
             let Some(config) = desired.remove(id) else {
+                if emptied.contains_key(id) {
+                    return true;
+                }
+                if instance.serves_only(&wanted) {
+                    instance.empty(net_admin, &mut out);
+                    emptied.insert(*id, now + EMPTIED_FOR);
+                    return true;
+                }
                 instance.resign(&mut out);
                 context.deadlines.remove(instance.timer_id());
                 return false;
@@ -106,6 +124,28 @@ impl Link {
         *context.wake_helpers = true;
         self.update_filters();
         self.update_readiness(context);
+    }
+
+    /// When the first of the routers that are Active without VIPs has been so for long enough.
+    pub(super) fn emptied_until(&self) -> Option<Time> {
+        self.emptied.values().min().copied()
+    }
+
+    /// Ends the routers that have been Active without VIPs for long enough.
+    pub(super) fn end_emptied(&mut self, context: &mut Context<'_>) {
+        let now = context.now;
+        let ended: Vec<RouterId> =
+            self.emptied.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        for id in &ended {
+            self.emptied.remove(id);
+            if let Some(mut instance) = self.routers.remove(id) {
+                instance.resign(&mut context.instance_context(usable(self.state.as_ref()).map(Arc::as_ref)));
+                context.deadlines.remove(instance.timer_id());
+            }
+        }
+        if !ended.is_empty() {
+            self.update_filters();
+        }
     }
 
     /// The VIPs that are answered for here now. What is bound to an interface is handed over by the peers' adverts instead.

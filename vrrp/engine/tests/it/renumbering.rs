@@ -43,17 +43,25 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     let probing = RouterConfig { probe: Some(std::time::Duration::from_mins(1)), ..renumbered(0) };
     apply(&active, probing);
     assert_eq!(active.await_state(State::Active), TransitionReason::InService);
-    let claimed = active.await_status("the VIP is answered for", |status| !status.claimed.is_empty());
-    assert_eq!(claimed.claimed, BTreeSet::from([VIP.into()]));
+    let claimed = await_some("the VIP is answered for", || {
+        let new = active.engine.snapshot().into_iter().find(|status| status.key.vrid.get() == 8)?;
+        Some(new.claimed).filter(|claimed| !claimed.is_empty())
+    });
+    assert_eq!(claimed, BTreeSet::from([VIP.into()]));
     let announcement = arp_about(VIP, 1);
     let own = mac(&lan.hosts[0]);
     capture.await_frame("an announcement by the same host", |frame| {
         announcement(frame).filter(|(_, source)| *source == own).map(drop)
     });
+    // To the other the VIP is in the old router still, whose adverts go on for now: it leaves it alone.
+    let heard = backup.status().counters.adverts_received;
+    backup.await_status("adverts of the old VRID", |status| status.counters.adverts_received > heard + 5);
+    assert_eq!(backup.status().counters.became_active, 0);
     apply(&backup, renumbered(1));
     assert_eq!(backup.await_state(State::Backup), TransitionReason::Startup);
     backup.await_status("adverts of the new VRID", |status| status.counters.adverts_received > 1);
     assert_eq!(backup.status().counters.became_active, 0);
+    await_some("the old router is gone", || (active.engine.snapshot().len() == 1).then_some(()));
 }
 
 #[test]

@@ -115,3 +115,30 @@ fn a_shorter_delay_counts_from_the_first_advert_heard() {
     assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(1999)), AdvertOutcome::Obeyed);
     assert_eq!(router.handle_advert(advert(LOWER, 50, 1000), START + millis(2000)), AdvertOutcome::Inferior);
 }
+
+/// An Active that is not fit, say because a check of its own fails, is not protected by the delay.
+#[test]
+fn an_active_that_is_not_fit_is_replaced_without_the_delay() {
+    for (fit_from, expected) in [(50, 9_000_000 + 3_609_375), (51, 3_609_375)] {
+        let fit_from = Priority::new(fit_from).unwrap();
+        let mut router = router(State::Backup, Config { fit_from, ..delayed() }, START);
+        let took = preempted_after(&mut router, START).unwrap();
+        assert_eq!(took.as_micros(), expected, "fit from {fit_from}");
+    }
+}
+
+/// Each peer that comes before has its turn to preempt, but for the Active itself.
+#[test]
+fn those_that_come_before_are_left_their_turn_to_preempt() {
+    let turn = Duration::from_secs(3);
+    for (preferred, turns) in [(vec![], 0), (vec![LOWER], 0), (vec![HIGHER], 1), (vec![HIGHER, LOWER], 1)] {
+        let config =
+            Config { preferred: preferred.iter().copied().collect(), preempt_turn: turn, ..config() };
+        let mut router = router(State::Backup, config, START);
+        let took = preempted_after(&mut router, START).unwrap();
+        // The last advert obeyed comes a second before the turns are over.
+        let obeyed = Duration::from_secs(3 * turns).saturating_sub(Duration::from_secs(1));
+        let expected = obeyed + Duration::from_micros(3_609_375);
+        assert_eq!(took, expected, "{preferred:?}");
+    }
+}

@@ -29,6 +29,7 @@ fn desired(sources: Option<PortSources>) -> Desired {
         peers: [address("192.0.2.12")].into(),
         addresses: [address(A), address(B)].into(),
         unproven: [].into(),
+        preferred: BTreeSet::new(),
         before: 0,
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,

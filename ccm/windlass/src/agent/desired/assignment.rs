@@ -10,9 +10,17 @@ use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
+use crate::priorities::FIT_FROM;
+
 /// How long the LAN is asked whether somebody has an address before it is used for the first time: hosts answer ARP and
 /// neighbour solicitations within milliseconds, and a new Service should not wait long for its address.
 const PROBE: Duration = Duration::from_millis(60);
+
+/// How long each node that comes before this one is left to take an address over: nodes hear of a changed list at different
+/// moments, and an address that moves twice leaves connections behind (docs/moves.md).
+const PREEMPT_TURN: Duration = Duration::from_millis(500);
+/// So many nodes have a turn: more than that are not slow at the same time.
+pub(crate) const TURNS: usize = 3;
 
 /// What this node is told about one virtual router. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +45,10 @@ pub(crate) struct Assignment {
     /// Left out where there are none. An agent that does not know it sets the file aside.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unproven: BTreeSet<IpAddr>,
+    /// The addresses of the candidates that come before this one, the first [`TURNS`] of them: they are left their turn to take over
+    /// from another.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) preferred: BTreeSet<IpAddr>,
     /// How many nodes are preferred to this one: what its priority is if a check of its own fails follows from that.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) before: u8,
@@ -96,6 +108,9 @@ impl Assignment {
             priority,
             interval,
             preempt_delay: Duration::from_secs(self.preempt_delay_seconds.into()),
+            fit_from: Priority::new(FIT_FROM).map_err(|error| error.to_string())?,
+            preferred: self.preferred.clone(),
+            preempt_turn: PREEMPT_TURN,
             peers: self.peers.clone(),
             addresses: self.addresses.clone(),
             probe: Some(PROBE),

@@ -74,6 +74,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         peers: set(&["192.0.2.11", "192.0.2.13"]),
         addresses: set(&["192.0.2.200", "192.0.2.201"]),
         unproven: set(&["192.0.2.200", "192.0.2.201"]),
+        preferred: ["192.0.2.11".parse().expect("an address")].into(),
         before: 1,
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,

@@ -15,6 +15,7 @@ fn assignment(key_id: Option<u8>) -> Assignment {
         peers: ["192.0.2.12".parse().unwrap()].into(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
         unproven: [].into(),
+        preferred: BTreeSet::new(),
         before: 0,
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 30,

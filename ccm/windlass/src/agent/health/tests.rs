@@ -142,6 +142,7 @@ fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
         peers: BTreeSet::new(),
         addresses: BTreeSet::new(),
         unproven: BTreeSet::new(),
+        preferred: BTreeSet::new(),
         before,
         health_check_node_ports: ports.iter().copied().collect(),
         preempt_delay_seconds: 0,

@@ -17,6 +17,7 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         peers: BTreeSet::new(),
         addresses: BTreeSet::new(),
         unproven: BTreeSet::new(),
+        preferred: BTreeSet::new(),
         before: 0,
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,

@@ -30,6 +30,7 @@ fn assignment(vrid: u8) -> Assignment {
         peers: ["192.0.2.12".parse().unwrap()].into(),
         addresses: ["192.0.2.200".parse().unwrap(), "192.0.2.201".parse().unwrap()].into(),
         unproven: [].into(),
+        preferred: [].into(),
         before: 0,
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,

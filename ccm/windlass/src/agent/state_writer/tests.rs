@@ -14,6 +14,7 @@ fn desired(vrid: u8) -> Arc<Desired> {
         peers: [].into(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
         unproven: [].into(),
+        preferred: [].into(),
         before: 0,
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,

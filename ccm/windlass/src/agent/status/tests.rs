@@ -24,6 +24,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         peers: peers.iter().map(|peer| peer.parse().unwrap()).collect(),
         addresses: ["192.0.2.200".parse().unwrap()].into(),
         unproven: [].into(),
+        preferred: [].into(),
         before: 0,
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,

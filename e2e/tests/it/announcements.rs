@@ -1,0 +1,165 @@
+//! How addresses are announced is changed while they are in use.
+
+use std::{collections::BTreeMap, fs, net::IpAddr, path::Path};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use windlass_api::{Announcement, Transport, VirtualRouter};
+use windlass_e2e::{ControllerOptions, Lab, Load, LoadOptions, SERVICE_PORT, await_that, scenario};
+
+use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, router_of};
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
+/// 32 bytes in hexadecimal digits.
+const KEY: &str = "hex:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+#[test]
+fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes() -> anyhow::Result<()> {
+    scenario("announcements", lab(), async |lab| {
+        let vips = served(lab).await?;
+        let edge = |value: Value| json!({"nodeSelectors": [{"matchLabels": {"edge": value}}]});
+        let preferred =
+            json!({"preferredNodes": [{"weight": 10, "selector": {"matchLabels": {"fast": "yes"}}}]});
+        label(lab, "n2", "fast").await?;
+        for node in ["n1", "n3"] {
+            label(lab, node, "edge").await?;
+        }
+        change(lab, &vips, "one comes for one of two pools", json!({"pools": ["default"]}), |_| true).await?;
+        let faster = json!({"vrrp": {"advertisementIntervalMilliseconds": 50}});
+        let is_faster = |router: &VirtualRouter| router.spec.advertisement_interval_milliseconds == 50;
+        change(lab, &vips, "another interval", faster, is_faster).await?;
+        let unicast = |router: &VirtualRouter| router.spec.transport == Transport::Unicast;
+        change(lab, &vips, "unicast", json!({"vrrp": {"transport": "Unicast"}}), unicast).await?;
+        let range = json!({"vrrp": {"vridRange": {"first": 200, "last": 220}}});
+        change(lab, &vips, "VRIDs", range, |router| (200..=220).contains(&router.spec.vrid)).await?;
+        let signed = |router: &VirtualRouter| router.spec.authentication.is_some_and(|how| how.key_id == 7);
+        change(lab, &vips, "authentication", json!({"vrrp": {"authentication": {"keyId": 7}}}), signed)
+            .await?;
+        let first_is = |node: &'static str| {
+            move |router: &VirtualRouter| {
+                let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+                active == Some(node)
+            }
+        };
+        change(lab, &vips, "preferred nodes", preferred, first_is("n2")).await?;
+        let without_n2 = |router: &VirtualRouter| {
+            !first_is("n2")(router) && router.spec.nodes.iter().all(|node| node.name != "n2")
+        };
+        change(lab, &vips, "nodes", edge(json!("yes")), without_n2).await?;
+        let announcements: Api<Announcement> = Api::all(lab.client());
+        let clients = clients(lab, &vips).await?;
+        announcements.delete("default", &DeleteParams::default()).await?;
+        await_routers(lab, &vips, None, &|router| router.spec.transport == Transport::Multicast).await?;
+        unbroken("it goes", clients)
+    })
+}
+
+/// Windlass on three nodes whose agents have a key, and two Services of each of the pools `default` and `other`.
+async fn served(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
+    lab.install_manifests().await?;
+    lab.start_controller(ControllerOptions::default())?;
+    let keys = lab.folder().join("keys");
+    write_key(&keys, 7)?;
+    for node in NODES {
+        lab.start_agent_with(node, &["--vrrp-keys-dir", &keys.display().to_string()])?;
+    }
+    lab.pool("default", &["192.0.2.200-192.0.2.219", "2001:db8::200-2001:db8::219"]).await?;
+    lab.pool("other", &["192.0.2.220-192.0.2.239", "2001:db8::220-2001:db8::239"]).await?;
+    lab.backend("a", &NODES).await?;
+    let mut vips = Vec::new();
+    for (name, pool) in [("a", "default"), ("b", "other"), ("c", "default"), ("d", "other")] {
+        if name != "a" {
+            lab.same_backend(name, "a")?;
+        }
+        lab.load_balancer(name, |service| {
+            dual_stack(service);
+            crate::setup::annotate(service, "windlass.dev/pool", pool);
+        })
+        .await?;
+        vips.extend(await_ingresses(lab, name, 2).await?);
+    }
+    for vip in &vips {
+        lab.await_owner("c1", *vip).await?;
+    }
+    Ok(vips)
+}
+
+fn write_key(folder: &Path, id: u8) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join(id.to_string()), KEY).context("writing a key")
+}
+
+async fn label(lab: &Lab, node: &str, name: &str) -> anyhow::Result<()> {
+    let change = Patch::Merge(json!({"metadata": {"labels": {name: "yes"}}}));
+    Api::<Node>::all(lab.client()).patch(node, &PatchParams::default(), &change).await?;
+    Ok(())
+}
+
+/// Makes or changes the Announcement, under load, and waits until each virtual router of the pool's addresses is `as_wanted`.
+async fn change(
+    lab: &Lab,
+    vips: &[IpAddr],
+    what: &str,
+    spec: Value,
+    as_wanted: impl Fn(&VirtualRouter) -> bool,
+) -> anyhow::Result<()> {
+    let clients = clients(lab, vips).await?;
+    let announcements: Api<Announcement> = Api::all(lab.client());
+    if announcements.get_opt("default").await?.is_some() {
+        lab.change_announcement("default", spec).await?;
+    } else {
+        lab.announcement("default", spec).await?;
+    }
+    await_routers(lab, vips, Some("default"), &as_wanted).await.with_context(|| what.to_owned())?;
+    unbroken(what, clients)
+}
+
+/// Waits until the addresses of pool `default` are of that Announcement and on routers that are `as_wanted`, and each is
+/// answered for by the node that its router tells.
+async fn await_routers(
+    lab: &Lab,
+    vips: &[IpAddr],
+    announcement: Option<&str>,
+    as_wanted: &impl Fn(&VirtualRouter) -> bool,
+) -> anyhow::Result<()> {
+    for vip in vips {
+        await_that(&format!("{vip} is announced as it should be"), LIMIT, async || {
+            let object = lab.virtual_ip(*vip).await?.context("no VirtualIP")?;
+            let router = router_of(lab, *vip).await?;
+            let of_pool = object.spec.pool == "default";
+            let expected = announcement.filter(|_| of_pool);
+            ensure!(object.spec.announcement.as_deref() == expected, "{:?}", object.spec);
+            ensure!(router.spec.announcement.as_deref() == expected, "{:?}", router.spec);
+            ensure!(!of_pool || as_wanted(&router), "{:?}", router);
+            let active = router.status.and_then(|status| status.active_node).context("nobody is Active")?;
+            let owner = lab.await_owner("c1", *vip).await?;
+            ensure!(owner == active, "{owner} answers, {active} is Active");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn clients(lab: &Lab, vips: &[IpAddr]) -> anyhow::Result<BTreeMap<IpAddr, Load>> {
+    let mut clients = BTreeMap::new();
+    for vip in vips {
+        clients.insert(*vip, lab.load("c1", *vip, SERVICE_PORT, CLIENT).await?);
+    }
+    Ok(clients)
+}
+
+fn unbroken(what: &str, clients: BTreeMap<IpAddr, Load>) -> anyhow::Result<()> {
+    for (vip, client) in clients {
+        let seen = client.stop()?;
+        println!("{what}: {vip}: {seen:?}");
+        ensure!(seen.failed == 0 && seen.broken == 0, "{what}: {vip}: {seen:?}");
+    }
+    Ok(())
+}
