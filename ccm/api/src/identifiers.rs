@@ -160,6 +160,8 @@ pub mod applied {
         OVERRULED = "Overruled";
         /// It selects no node that has an agent, or no interface of one.
         NO_NODE = "NoNode";
+        /// Virtual IPs are still announced as it was before, because nodes do not have the key that is to sign.
+        NO_KEY = "NoKey";
         /// Virtual IPs are still announced as it was before, because there is no VRID for what it wants.
         NO_VRID = "NoVRID";
     }

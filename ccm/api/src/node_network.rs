@@ -55,6 +55,11 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 1024)))]
     pub failed_checks: Vec<String>,
+    /// The keys of adverts that the node has, by their ids: virtual routers are not made to sign before all of their nodes have the
+    /// key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::key_ids")]
+    pub vrrp_keys: Vec<u8>,
 }
 
 /// A virtual IP that somebody else uses.

@@ -10,7 +10,7 @@ mod selectors;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 pub(crate) use announcements::{
-    excluded_interface_patterns, interface_patterns, key_id, node_preferences, object_names,
+    excluded_interface_patterns, interface_patterns, key_id, key_ids, node_preferences, object_names,
     preempt_delay_seconds, vrid_range,
 };
 pub(crate) use ranges::{address_ranges, excluded_ranges};

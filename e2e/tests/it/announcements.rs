@@ -136,7 +136,7 @@ async fn await_routers(
             let expected = announcement.filter(|_| of_pool);
             ensure!(object.spec.announcement.as_deref() == expected, "{:?}", object.spec);
             ensure!(router.spec.announcement.as_deref() == expected, "{:?}", router.spec);
-            ensure!(!of_pool || as_wanted(&router), "{:?}", router);
+            ensure!(!of_pool || as_wanted(&router), "{router:?}");
             let active = router.status.and_then(|status| status.active_node).context("nobody is Active")?;
             let owner = lab.await_owner("c1", *vip).await?;
             ensure!(owner == active, "{owner} answers, {active} is Active");

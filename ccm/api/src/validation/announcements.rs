@@ -93,6 +93,11 @@ pub(crate) fn key_id(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 255 })
 }
 
+/// Numbers of keys.
+pub(crate) fn key_ids(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 255, "items": key_id(generator) })
+}
+
 /// The first and the last of some VRIDs, or none.
 pub(crate) fn vrid_range(_: &mut SchemaGenerator) -> Schema {
     let vrid = json!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 255 });

@@ -85,6 +85,11 @@ impl Keys {
         self.get(id).is_some()
     }
 
+    /// Their ids, in order.
+    pub(crate) fn ids(&self) -> Vec<u8> {
+        self.known.keys().map(|id| id.get()).collect()
+    }
+
     /// Those that a folder with these entries gives.
     #[cfg(test)]
     pub(crate) fn of_entries(entries: &[(&str, &str)]) -> Self {

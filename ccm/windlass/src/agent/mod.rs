@@ -149,6 +149,7 @@ pub(crate) async fn run(
     metrics::register(&registry, &engine, &engine_state, failed.clone())?;
     let known = failed.borrow_and_update().clone();
     let mut keys = KeyFolder::open(vrrp_keys_dir);
+    let (known_keys, key_receiver) = tokio::sync::watch::channel(Arc::clone(keys.keys()));
     let mut engine_updates = EngineUpdates::new(
         Arc::clone(&engine),
         Arc::clone(&engine_state),
@@ -196,6 +197,7 @@ pub(crate) async fn run(
         engine: Arc::clone(&engine),
         failed: failed.clone(),
         desired: reporter.desired.clone(),
+        keys: key_receiver,
         changes: Arc::clone(&queue),
     };
     tasks.spawn(publisher.run(token.clone()));
@@ -238,6 +240,7 @@ pub(crate) async fn run(
                 let used = desired_sender.borrow().as_deref().map(Desired::key_ids).unwrap_or_default();
                 if keys.refresh(&used) {
                     engine_updates.set_keys(Arc::clone(keys.keys()));
+                    known_keys.send_replace(Arc::clone(keys.keys()));
                     decider.keys = Arc::clone(keys.keys());
                     queue.add(Changed::all());
                 }

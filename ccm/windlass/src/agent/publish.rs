@@ -20,7 +20,7 @@ use super::changes::{ChangeQueue, Changed};
 use super::desired::Desired;
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
-use super::keys::SECRET;
+use super::keys::{Keys, SECRET};
 use super::{FIELD_MANAGER, addresses, network};
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
@@ -43,6 +43,7 @@ pub(crate) struct Publisher {
     pub(crate) engine: Arc<Engine>,
     pub(crate) failed: watch::Receiver<FailedChecks>,
     pub(crate) desired: watch::Receiver<Option<Arc<Desired>>>,
+    pub(crate) keys: watch::Receiver<Arc<Keys>>,
     /// This node may have to announce something else.
     pub(crate) changes: Arc<ChangeQueue>,
 }
@@ -119,6 +120,7 @@ impl Publisher {
             foreign_routers,
             duplicates: self.engine_state.duplicates(now, is_vip),
             failed_checks: self.failed.borrow().sentences().chain(self.missing_keys()).collect(),
+            vrrp_keys: self.keys.borrow().ids(),
         })
     }
 

@@ -77,9 +77,10 @@ pub(crate) struct PlacementPlan<'a> {
     pub(crate) routers: BTreeMap<String, Cow<'a, VirtualRouterSpec>>,
     /// Virtual router of each VIP that has one, by the VIP's name.
     pub(crate) routers_by_vip: BTreeMap<String, String>,
-    /// VIPs that are on a virtual router that is not as their Announcement or `externalTrafficPolicy` wants it, because no VRID is left
-    /// for another one.
+    /// VIPs that are on a virtual router that is not as their Announcement or `externalTrafficPolicy` wants it.
     pub(crate) left_behind: BTreeSet<IpAddr>,
+    /// Those of them for which that is because nodes do not have the key that is to sign.
+    pub(crate) without_key: BTreeSet<IpAddr>,
     /// The other VIPs, by name.
     pub(crate) unplaced: BTreeMap<String, Unplaced>,
     /// VIPs whose virtual router has no candidate left, by name, and why no other one takes them: each stays where it is.
@@ -118,6 +119,7 @@ struct Planner<'a> {
     /// VIPs of one kind have one in common.
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     without_candidates: BTreeMap<String, Unplaced>,
+    without_key: BTreeSet<IpAddr>,
 }
 
 impl<'a> Planner<'a> {
@@ -137,6 +139,7 @@ impl<'a> Planner<'a> {
             successors: BTreeMap::new(),
             feasible: HashMap::new(),
             without_candidates: BTreeMap::new(),
+            without_key: BTreeSet::new(),
         };
         planner.replace_routers();
         planner
@@ -200,6 +203,7 @@ impl<'a> Planner<'a> {
         }
         plan.routers = self.routers.into_iter().map(|(name, router)| (name, router.spec)).collect();
         plan.without_candidates = self.without_candidates;
+        plan.without_key = self.without_key;
         plan
     }
 
@@ -218,6 +222,10 @@ impl<'a> Planner<'a> {
                 && self
                     .serving(vip)
                     .is_none_or(|nodes| draft.serving.fits(&self.best(segment, announcement, nodes)));
+            if !fits && self.waits_for_key(draft, announcement) {
+                self.without_key.insert(vip.spec.address);
+                return Stay::Yes;
+            }
             return if fits { Stay::Yes } else { Stay::IfNoOther };
         }
         match self.segment(vip, announcement) {

@@ -42,7 +42,7 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
         vips.iter().map(|vip| (vip.spec.address, state.selected_by(&vip.spec))).collect()
     };
     let input = input_without_vips(&state.stores, topology, announcements);
-    PlanInput { vips, serving, now, settled, selected, ..input }
+    PlanInput { selected, vips, serving, now, settled, ..input }
 }
 
 /// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.
@@ -67,7 +67,7 @@ fn input_without_vips(
     let routers = stores.routers.iter().cloned().collect();
     let cluster = stores.namespaces.get(NAMESPACE_OF_THE_CLUSTER).and_then(|namespace| namespace.uid());
     let cluster = cluster.unwrap_or_default();
-    PlanInput { routers, topology, cluster, announcements, ..PlanInput::default() }
+    PlanInput { announcements, routers, topology, cluster, ..PlanInput::default() }
 }
 
 impl ClusterState {

@@ -296,7 +296,9 @@ fn announcement_findings(
         };
         if let Some(findings) = all.get_mut(applied) {
             findings.virtual_ips += 1;
-            if plan.left_behind.contains(&address) {
+            if plan.without_key.contains(&address) {
+                findings.without_key.insert(address);
+            } else if plan.left_behind.contains(&address) {
                 findings.left_behind.insert(address);
             }
         }

@@ -30,7 +30,8 @@ fn written(rig: &Rig) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_of_a_pool_that_no_node_can_announce_says_so_until_one_can() {
-    let remedies: [(&str, fn(&Rig)); 2] = [
+    type Remedy = fn(&Rig);
+    let remedies: [(&str, Remedy); 2] = [
         ("an Announcement names the interface", |rig| announce_on(rig, "eth0")),
         ("the pool gets addresses of the nodes' subnet", |rig| {
             set(rig, &json!({ "addresses": ["192.0.2.16/29"] }));

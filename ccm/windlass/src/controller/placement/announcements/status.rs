@@ -21,6 +21,8 @@ pub(crate) struct AnnouncementFindings {
     pub(crate) overruled: BTreeMap<IpAddr, String>,
     /// Those that it applies to and whose virtual router is not as it says, because no VRID is left for another one.
     pub(crate) left_behind: BTreeSet<IpAddr>,
+    /// The same because nodes do not have the key that is to sign.
+    pub(crate) without_key: BTreeSet<IpAddr>,
     /// Agents have reported their nodes' networks, and it leaves none of them.
     pub(crate) is_without_node: bool,
 }
@@ -45,7 +47,7 @@ fn condition(
     announcement: &ParsedAnnouncement,
     findings: &AnnouncementFindings,
 ) -> (bool, &'static str, String) {
-    let AnnouncementFindings { virtual_ips, overruled, left_behind, is_without_node } = findings;
+    let AnnouncementFindings { virtual_ips, overruled, left_behind, without_key, is_without_node } = findings;
     let (first, last) = (announcement.vrrp.vrids.start(), announcement.vrrp.vrids.end());
     if !announcement.problems.is_empty() {
         let message = format!(
@@ -58,6 +60,16 @@ fn condition(
                        spec.interfaces and spec.excludeInterfaces leave: correct these"
             .to_owned();
         (false, applied::NO_NODE, message)
+    } else if let Some(authentication) = announcement.vrrp.authentication
+        && !without_key.is_empty()
+    {
+        let id = authentication.key_id;
+        let message = format!(
+            "{} still announced as before: not each of their nodes has key {id} (spec.vrrpKeys of its NodeNetwork); add an entry \
+             {id} to Secret windlass-vrrp-keys in the namespace of the agents",
+            named(without_key.iter().map(ToString::to_string))
+        );
+        (false, applied::NO_KEY, message)
     } else if !left_behind.is_empty() {
         let message = format!(
             "{} still announced as before: no VRID from {first} to {last} is left on their segment; give \

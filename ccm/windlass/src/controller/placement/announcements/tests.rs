@@ -188,6 +188,12 @@ fn the_condition_says_whether_it_applies_to_all_that_it_selects_and_what_to_do()
              spec.vrrp.vridRange more, or free some",
         ),
         (
+            json!({ "vrrp": { "authentication": { "keyId": 7 } } }),
+            AnnouncementFindings { virtual_ips: 2, without_key: [address(1)].into(), ..findings() },
+            "False NoKey: 192.0.2.1 still announced as before: not each of their nodes has key 7 (spec.vrrpKeys of its \
+             NodeNetwork); add an entry 7 to Secret windlass-vrrp-keys in the namespace of the agents",
+        ),
+        (
             json!({}),
             AnnouncementFindings { is_without_node: true, ..findings() },
             "False NoNode: no node with a Windlass agent that spec.nodeSelectors selects has a subnet on an interface that \

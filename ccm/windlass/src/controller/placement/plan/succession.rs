@@ -49,7 +49,9 @@ impl<'a> Planner<'a> {
                 heard.get(node).is_some_and(|heard| heard.contains(&(interface, is_ipv4, draft.spec.vrid)))
             })
         };
-        let is_to_go = |draft: &RouterDraft<'_>| !draft.is_as_announced() || is_taken(draft);
+        let may_go = |draft: &RouterDraft<'_>| !self.waits_for_key(draft, draft.announcement);
+        let is_to_go =
+            |draft: &RouterDraft<'_>| (!draft.is_as_announced() && may_go(draft)) || is_taken(draft);
         let to_go: Vec<String> =
             self.routers.iter().filter(|(_, draft)| is_to_go(draft)).map(|(name, _)| name.clone()).collect();
         self.mark_replaced(&to_go, true);
@@ -61,6 +63,23 @@ impl<'a> Planner<'a> {
                 None => self.mark_replaced(&[old], false),
             }
         }
+    }
+
+    /// What takes the place of a router under `vrid`. It signs only if its nodes can.
+    fn successor(&self, draft: &RouterDraft<'a>, vrid: u8) -> RouterDraft<'a> {
+        let mut successor = draft.successor(vrid, draft.announcement);
+        if self.waits_for_key(draft, draft.announcement) {
+            successor.spec.to_mut().authentication = draft.spec.authentication;
+        }
+        successor
+    }
+
+    /// Whether nodes of a router that does not sign as an Announcement wants it do not have the key: those could not take part in one
+    /// that does.
+    pub(super) fn waits_for_key(&self, draft: &RouterDraft<'_>, announcement: &ParsedAnnouncement) -> bool {
+        let wanted =
+            announcement.vrrp.authentication.filter(|wanted| draft.spec.authentication != Some(*wanted));
+        wanted.is_some_and(|wanted| !self.topology.have_key(&draft.spec.nodes, wanted.key_id))
     }
 
     fn mark_replaced(&mut self, names: &[String], is_replaced: bool) {
@@ -93,7 +112,7 @@ impl<'a> Planner<'a> {
     /// A router like this one, as it was made before if not all VIPs have gone to it yet. With `Local` each VIP has its own.
     fn twin(&self, old: &str) -> Option<String> {
         let of = self.routers.get(old).filter(|of| of.policy().is_cluster())?;
-        let is_twin = |one: &RouterDraft<'_>| of.successor(one.spec.vrid, of.announcement).spec == one.spec;
+        let is_twin = |one: &RouterDraft<'_>| self.successor(of, one.spec.vrid).spec == one.spec;
         let mut twins = self.routers.iter().filter(|(_, draft)| !draft.is_replaced && is_twin(draft));
         twins.next().map(|(name, _)| name.clone())
     }
@@ -108,7 +127,7 @@ impl<'a> Planner<'a> {
         let free = draft.announcement.vrrp.vrids.clone().filter(|vrid| !used.contains(vrid));
         let vrid = free.min_by_key(|vrid| ranking::weight(*vrid, &self.input.cluster))?;
         let name = router_name(segment, vrid);
-        let new = draft.successor(vrid, draft.announcement);
+        let new = self.successor(draft, vrid);
         self.routers.insert(name.clone(), new);
         Some(name)
     }

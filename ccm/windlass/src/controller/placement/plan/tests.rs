@@ -33,10 +33,26 @@ struct Cluster {
 
 /// The plan by itself, without a word on how it came about or how long it is good.
 fn planned(input: &PlanInput) -> PlacementPlan<'static> {
-    let PlacementPlan { routers, routers_by_vip, left_behind, unplaced, without_candidates, look_again: _ } =
-        plan(input);
+    let PlacementPlan {
+        routers,
+        routers_by_vip,
+        left_behind,
+        without_key,
+        unplaced,
+        without_candidates,
+        look_again: _,
+    } = plan(input);
     let routers = routers.into_iter().map(|(name, spec)| (name, Cow::Owned(spec.into_owned()))).collect();
-    PlacementPlan { routers, routers_by_vip, left_behind, unplaced, without_candidates, look_again: None }
+    let look_again = None;
+    PlacementPlan {
+        routers,
+        routers_by_vip,
+        left_behind,
+        without_key,
+        unplaced,
+        without_candidates,
+        look_again,
+    }
 }
 
 impl Cluster {
@@ -79,6 +95,12 @@ impl Cluster {
         let interfaces = interfaces.iter().map(|&name| name.to_owned()).collect();
         let pools = vec!["wan".to_owned()];
         self.announce("wan", AnnouncementSpec { pools, interfaces, ..AnnouncementSpec::default() });
+    }
+
+    /// The node's agent has this key from now on.
+    fn give_key(&mut self, node: &str, id: u8) {
+        let network = self.networks.iter_mut().find(|network| network.name_any() == node).expect(node);
+        Arc::make_mut(network).spec.vrrp_keys.push(id);
     }
 
     fn network(&mut self, node: &str, interface: &str, addresses: &[&str]) {
@@ -192,7 +214,7 @@ impl Cluster {
             Arc::new(router)
         });
         let routers = if self.active.is_empty() { self.input.routers.clone() } else { routers.collect() };
-        PlanInput { topology, announcements, selected, routers, ..self.input.clone() }
+        PlanInput { announcements, selected, routers, topology, ..self.input.clone() }
     }
 
     /// Plans, carries the plan out, and checks that planning again changes nothing. Only Announcements may need another turn, when a
@@ -212,6 +234,12 @@ impl Cluster {
     fn carry_out(&mut self) -> PlacementPlan<'static> {
         let input = self.input();
         let plan = planned(&input);
+        for old in &input.routers {
+            let fixed = |spec: &VirtualRouterSpec| (spec.transport, spec.authentication);
+            if let Some(new) = plan.routers.get(&old.name_any()) {
+                assert_eq!(fixed(&old.spec), fixed(new), "{} changes while it runs", old.name_any());
+            }
+        }
         let router = |(name, spec): (&String, &Cow<'_, VirtualRouterSpec>)| {
             Arc::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec)))
         };

@@ -64,6 +64,14 @@ impl Topology {
         })
     }
 
+    /// Whether each of these candidates has the key, as far as it has said which it has.
+    pub(super) fn have_key(&self, candidates: &[RankedNode], key_id: u8) -> bool {
+        self.networks.iter().all(|network| {
+            let is_one = candidates.iter().any(|node| Some(&node.name) == network.metadata.name.as_ref());
+            !is_one || network.spec.vrrp_keys.contains(&key_id)
+        })
+    }
+
     /// The segment for a VIP with this address.
     pub(crate) fn segment(&self, address: IpAddr, of: &ParsedAnnouncement) -> Option<IpNet> {
         self.segments(of).find(address)

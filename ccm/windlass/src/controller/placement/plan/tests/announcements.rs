@@ -100,6 +100,9 @@ fn what_cannot_change_while_a_router_runs_is_had_by_another_with_the_same_nodes(
     ];
     for vrrp in wishes {
         let mut cluster = cluster_of_two_pools(3, 3);
+        for node in ["n1", "n2", "n3"] {
+            cluster.give_key(node, 7);
+        }
         cluster.announce("a", spec());
         let before = cluster.plan();
         cluster.announce("a", AnnouncementSpec { vrrp: vrrp.clone(), ..spec() });
@@ -124,6 +127,31 @@ fn what_cannot_change_while_a_router_runs_is_had_by_another_with_the_same_nodes(
         };
         assert_eq!(together(&after), together(&before), "the VIPs of a router stay together");
     }
+}
+
+#[test]
+fn a_router_signs_only_once_each_of_its_nodes_has_the_key() {
+    let mut cluster = cluster_of_two_pools(3, 3);
+    let before = cluster.plan();
+    let authentication = Some(Authentication { key_id: 7 });
+    let vrrp = VrrpSettings { authentication, ..VrrpSettings::default() };
+    cluster.announce("a", AnnouncementSpec { pools: vec!["p".into()], vrrp, ..spec() });
+    for having in 0..3 {
+        cluster.give_key(&format!("n{}", having + 1), 7);
+        let plan = cluster.plan();
+        let signs = having == 2;
+        assert_eq!(plan.without_key.len(), if signs { 0 } else { 3 }, "{having}");
+        assert_eq!(plan.without_key, plan.left_behind, "{having}");
+        for vip in &cluster.input.vips {
+            let router = &plan.routers[&plan.routers_by_vip[&vip.name_any()]];
+            let is_to_sign = vip.spec.pool == "p" && signs;
+            assert_eq!(router.authentication, authentication.filter(|_| is_to_sign), "{having}");
+        }
+        if !signs {
+            assert_eq!(plan.routers_by_vip, before.routers_by_vip, "{having}");
+        }
+    }
+    assert_eq!(preferred_nodes(&cluster.plan()), preferred_nodes(&before));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
-use windlass_api::{PreferredNodes, Transport, VridRange, VrrpSettings};
+use windlass_api::{Authentication, PreferredNodes, Transport, VridRange, VrrpSettings};
 
 use super::*;
 
@@ -21,6 +21,7 @@ enum Step {
     Announce { name: u8, of: Announced },
     Unannounce { name: u8 },
     Active { router: usize, number: u8 },
+    Key { number: u8 },
 }
 
 /// An Announcement.
@@ -32,6 +33,7 @@ struct Announced {
     rack: Option<u8>,
     preferred: Option<u8>,
     transport: Transport,
+    signs: bool,
     vrids: Option<(u8, u8)>,
 }
 
@@ -41,7 +43,7 @@ impl Announced {
             match_labels: Some([("rack".to_owned(), rack.to_string())].into()),
             ..LabelSelector::default()
         };
-        let Self { pool, rack, preferred, transport, vrids } = self;
+        let Self { pool, rack, preferred, transport, signs, vrids } = self;
         AnnouncementSpec {
             pools: pool.map(pool_name).map(str::to_owned).into_iter().collect(),
             node_selectors: rack.map(of_rack).into_iter().collect(),
@@ -51,6 +53,7 @@ impl Announced {
                 .collect(),
             vrrp: VrrpSettings {
                 transport,
+                authentication: signs.then_some(Authentication { key_id: 7 }),
                 vrid_range: vrids.map(|(first, last)| VridRange { first, last }),
                 ..VrrpSettings::default()
             },
@@ -105,6 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..3u8, announced()).prop_map(|(name, of)| Step::Announce { name, of }),
         1 => (0..3u8).prop_map(|name| Step::Unannounce { name }),
         1 => (0..4usize, 1..7u8).prop_map(|(router, number)| Step::Active { router, number }),
+        2 => (1..7u8).prop_map(|number| Step::Key { number }),
     ]
 }
 
@@ -112,8 +116,15 @@ fn announced() -> impl Strategy<Value = Announced> {
     let rack = || prop::option::of(0..2u8);
     let transport = prop_oneof![3 => Just(Transport::Multicast), 1 => Just(Transport::Unicast)];
     let vrids = prop::option::weighted(0.2, prop_oneof![Just((1, 40)), Just((60, 66)), Just((90, 90))]);
-    (prop::option::of(any::<bool>()), rack(), rack(), transport, vrids).prop_map(
-        |(pool, rack, preferred, transport, vrids)| Announced { pool, rack, preferred, transport, vrids },
+    (prop::option::of(any::<bool>()), rack(), rack(), transport, prop::bool::weighted(0.2), vrids).prop_map(
+        |(pool, rack, preferred, transport, signs, vrids)| Announced {
+            pool,
+            rack,
+            preferred,
+            transport,
+            signs,
+            vrids,
+        },
     )
 }
 
@@ -161,6 +172,12 @@ fn take(cluster: &mut Cluster, step: &Step) {
         Step::Announce { name, of } => cluster.announce(&format!("a{name}"), of.spec()),
         Step::Unannounce { name } => {
             cluster.announcements.retain(|one| one.name_any() != format!("a{name}"));
+        }
+        Step::Key { number } => {
+            let name = format!("n{number}");
+            if cluster.networks.iter().any(|network| network.name_any() == name) {
+                cluster.give_key(&name, 7);
+            }
         }
         Step::Active { router, number } => {
             if let Some(router) = cluster.input.routers.get(router) {
