@@ -9,7 +9,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use windlass_api::VirtualRouter;
+use windlass_api::{Transport, VirtualRouter};
 use windlass_e2e::{
     EndpointState::{self, Ready, Starting, Terminating},
     Keepalived, Lab, SERVICE_PORT, Signal, await_that,
@@ -46,6 +46,7 @@ pub(crate) async fn measure(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<
     meter.measure(SYSTEM, "VRID change", vip, async || stranger(lab, vip).await).await?;
     lab.stop_keepalived("c1").await?;
     back().await?;
+    meter.measure(SYSTEM, "Announcement change", vip, async || announce(lab, vip).await).await?;
     rollout(lab, meter).await?;
 
     let reboot = async || {
@@ -118,6 +119,18 @@ where
     lab.exec(node, &["conntrack", "--flush"]).await.context("forgetting the connections")?;
     away().await?;
     lab.node(node)?.plug_cable()
+}
+
+/// An Announcement comes that wants what a virtual router cannot change to while it runs.
+async fn announce(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
+    lab.announcement("unicast", json!({"vrrp": {"transport": "Unicast"}})).await?;
+    await_that(&format!("{vip} is announced by unicast"), LIMIT, async || {
+        let router = router_of(lab, vip).await?;
+        let active = router.status.and_then(|status| status.active_node);
+        ensure!(router.spec.transport == Transport::Unicast && active.is_some(), "{:?}", router.spec);
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// keepalived takes the VRID, until the address has another one.
