@@ -18,6 +18,16 @@ pub(crate) use selectors::selectors;
 
 /// Names of namespaces.
 pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
+    names(
+        63,
+        "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+        "'\"' + self + '\" cannot be the name of a namespace: it has lower-case letters, digits and \"-\" only, and begins and \
+         ends with a letter or digit'",
+    )
+}
+
+/// Names of this length at most that obey a rule, and what is said of one that does not.
+fn names(max_length: u16, rule: &str, message_expression: &str) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": 256,
@@ -25,12 +35,8 @@ pub(crate) fn namespaces(_: &mut SchemaGenerator) -> Schema {
         "items": {
             "type": "string",
             "minLength": 1,
-            "maxLength": 63,
-            "x-kubernetes-validations": [{
-                "rule": "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-                "messageExpression": "'\"' + self + '\" cannot be the name of a namespace: it has lower-case letters, \
-                    digits and \"-\" only, and begins and ends with a letter or digit'",
-            }],
+            "maxLength": max_length,
+            "x-kubernetes-validations": [{ "rule": rule, "messageExpression": message_expression }],
         },
     })
 }

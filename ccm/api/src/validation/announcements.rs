@@ -3,26 +3,18 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use super::names;
 use super::selectors::selector;
 use crate::DEFAULT_EXCLUDED_INTERFACES;
 
 /// Names of objects, as DNS subdomains.
 pub(crate) fn object_names(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "maxItems": 256,
-        "x-kubernetes-list-type": "atomic",
-        "items": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 253,
-            "x-kubernetes-validations": [{
-                "rule": "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-                "messageExpression": "'\"' + self + '\" cannot be the name of a pool: it has lower-case letters, digits, \
-                    \"-\" and \".\" only, and begins and ends with a letter or digit'",
-            }],
-        },
-    })
+    names(
+        253,
+        "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+        "'\"' + self + '\" cannot be the name of a pool: it has lower-case letters, digits, \"-\" and \".\" only, and begins and \
+         ends with a letter or digit'",
+    )
 }
 
 /// Names of interfaces, with `*` for any characters.

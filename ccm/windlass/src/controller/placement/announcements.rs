@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
-use windlass_api::{Announcement, AnnouncementSpec, Authentication, PreferredNodes, Transport, VrrpSettings};
+use windlass_api::{
+    Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, PreferredNodes, RankedNode,
+    Transport, VirtualRouterSpec, VrrpSettings,
+};
 use windlass_ipam::{Labels, Requester, Selector};
 
 use crate::controller::label_selector::selector;
@@ -111,6 +114,29 @@ impl ParsedAnnouncement {
             excluded: exclude_interfaces.clone(),
             vrrp: RouterSettings::new(&spec.vrrp),
             problems,
+        }
+    }
+
+    /// A virtual router as it wants it.
+    pub(crate) fn router(
+        &self,
+        vrid: u8,
+        segment: String,
+        nodes: Vec<RankedNode>,
+        external_traffic_policy: ExternalTrafficPolicy,
+    ) -> VirtualRouterSpec {
+        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
+            self.vrrp;
+        VirtualRouterSpec {
+            vrid,
+            segment,
+            advertisement_interval_milliseconds: interval_ms,
+            nodes,
+            external_traffic_policy,
+            announcement: self.name.clone(),
+            preempt_delay_seconds,
+            transport,
+            authentication,
         }
     }
 

@@ -115,7 +115,7 @@ struct Planner<'a> {
     routers: BTreeMap<String, RouterDraft<'a>>,
     spread: Spread<'a>,
     /// Routers that take the place of others for the VIPs of an Announcement, by the others' names and its name.
-    successors: BTreeMap<(String, Option<&'a str>), String>,
+    successors: BTreeMap<String, BTreeMap<Option<&'a str>, String>>,
     /// VIPs of one kind have one in common.
     feasible: HashMap<PlacementClass, FeasibleRouters<'a>>,
     without_candidates: BTreeMap<String, Unplaced>,
@@ -157,7 +157,7 @@ impl<'a> Planner<'a> {
         for vip in vips {
             let announcement = self.input.announcement(vip);
             let router = vip.spec.virtual_router.as_ref();
-            let successor = |router: &String| successors.get(&(router.clone(), announcement.name.as_deref()));
+            let successor = |router: &String| successors.get(router)?.get(&announcement.name.as_deref());
             let router = router.map(|router| successor(router).unwrap_or(router));
             let stay = router.map(|router| (self.stays(vip, announcement, router), router));
             match stay {

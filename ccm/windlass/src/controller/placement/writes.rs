@@ -248,9 +248,7 @@ impl PlannedWrites {
             }
         }
     }
-}
 
-impl PlannedWrites {
     fn add_announcements(
         &mut self,
         state: &ClusterState,

@@ -8,7 +8,7 @@ use windlass_api::{VirtualIP, VirtualRouterSpec};
 use super::ranking::{self, Preferences};
 use super::router_draft::{FeasibleRouters, RouterDraft, first_choices, router_name};
 use super::{Planner, local};
-use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
+use crate::controller::placement::announcements::ParsedAnnouncement;
 use crate::controller::placement::endpoints::ServingNodes;
 
 /// First VRID tried: low ones are what keepalived examples and routers use.
@@ -144,19 +144,8 @@ impl<'a> Planner<'a> {
             self.routers.values().filter(is_beside).map(|router| &*router.spec).collect();
         let NewRouter { siblings, preferences } = wanted;
         let announcement: &'a ParsedAnnouncement = feasible.announcement;
-        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
-            announcement.vrrp;
-        let spec = VirtualRouterSpec {
-            vrid,
-            segment: feasible.segment.to_string(),
-            advertisement_interval_milliseconds: interval_ms,
-            nodes: ranking::new(vrid, &feasible.candidates, &others, siblings, *preferences),
-            external_traffic_policy: feasible.policy,
-            announcement: announcement.name.clone(),
-            preempt_delay_seconds,
-            transport,
-            authentication,
-        };
+        let nodes = ranking::new(vrid, &feasible.candidates, &others, siblings, *preferences);
+        let spec = announcement.router(vrid, feasible.segment.to_string(), nodes, feasible.policy);
         let name = router_name(feasible.segment, vrid);
         self.routers.insert(name.clone(), RouterDraft::new(Cow::Owned(spec), announcement, None));
         Some(name)
@@ -175,8 +164,8 @@ impl<'a> Planner<'a> {
     /// there are too few of that Announcement. The node that is Active goes on with them there.
     pub(super) fn split(&mut self, old: &str, feasible: &mut FeasibleRouters<'a>) -> Option<String> {
         let announcement = feasible.announcement;
-        let key = (old.to_owned(), announcement.name.as_deref());
-        if let Some(known) = self.successors.get(&key) {
+        let of = announcement.name.as_deref();
+        if let Some(known) = self.successors.get(old).and_then(|successors| successors.get(&of)) {
             return Some(known.clone());
         }
         let draft = self.routers.get(old)?;
@@ -188,7 +177,7 @@ impl<'a> Planner<'a> {
         let successor = self.routers.get(old)?.successor(vrid, announcement);
         let name = router_name(feasible.segment, vrid);
         self.routers.insert(name.clone(), successor);
-        self.successors.insert(key, name.clone());
+        self.successors.entry(old.to_owned()).or_default().insert(of, name.clone());
         Some(name)
     }
 }

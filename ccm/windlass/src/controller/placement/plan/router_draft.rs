@@ -64,17 +64,9 @@ impl<'a> RouterDraft<'a> {
 
     /// What takes its place under `vrid` as `announcement` says: its nodes are the same, so that the one that is Active goes on.
     pub(super) fn successor(&self, vrid: u8, announcement: &'a ParsedAnnouncement) -> Self {
-        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
-            announcement.vrrp;
-        let spec = VirtualRouterSpec {
-            vrid,
-            announcement: announcement.name.clone(),
-            advertisement_interval_milliseconds: interval_ms,
-            preempt_delay_seconds,
-            transport,
-            authentication,
-            ..VirtualRouterSpec::clone(&self.spec)
-        };
+        let VirtualRouterSpec { segment, nodes, external_traffic_policy, .. } =
+            VirtualRouterSpec::clone(&self.spec);
+        let spec = announcement.router(vrid, segment, nodes, external_traffic_policy);
         Self::new(Cow::Owned(spec), announcement, self.active)
     }
 

@@ -58,7 +58,9 @@ impl<'a> Planner<'a> {
         for old in to_go {
             let Some(announcement) = self.routers.get(&old).map(|draft| draft.announcement) else { continue };
             match self.twin(&old).or_else(|| self.make_successor(&old)) {
-                Some(new) => drop(self.successors.insert((old, announcement.name.as_deref()), new)),
+                Some(new) => {
+                    self.successors.entry(old).or_default().insert(announcement.name.as_deref(), new);
+                }
                 // It works as it is: its nodes ignore the stranger.
                 None => self.mark_replaced(&[old], false),
             }
