@@ -84,12 +84,19 @@ impl Link {
         overlaps: BTreeMap<RouterId, String>,
         context: &mut Context<'_>,
     ) {
-        let served = self.served();
+        let gains = |(id, config): (&RouterId, &RouterConfig)| {
+            let known = self.routers.get(id).map(|instance| &instance.config().addresses);
+            known.is_none_or(|known| !config.addresses.is_subset(known))
+        };
+        // With thousands of VIPs it is not looked for where nobody can take one over.
+        let served = if desired.iter().any(gains) { self.served() } else { BTreeSet::new() };
         let in_service = self.in_service(&desired, &served);
         let (name, state, emptied) = (&self.name, self.state.as_ref(), &mut self.emptied);
         let (net_admin, now) = (context.net_admin, context.now);
-        let wanted: BTreeSet<IpAddr> =
-            desired.values().flat_map(|config| config.addresses.iter().copied()).collect();
+        let some_end = self.routers.keys().any(|id| !desired.contains_key(id));
+        let wanted =
+            desired.values().filter(|_| some_end).flat_map(|config| config.addresses.iter().copied());
+        let wanted: BTreeSet<IpAddr> = wanted.collect();
         emptied.retain(|id, until| !desired.contains_key(id) && now < *until && !wanted.is_empty());
         self.routers.retain(|id, instance| {
             let mut out = context.instance_context(usable(state).map(Arc::as_ref));
