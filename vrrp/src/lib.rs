@@ -38,6 +38,7 @@
 //!     versions: Versions::V3,
 //!     primary: "192.0.2.1".parse()?,
 //!     peers: BTreeSet::from([peer]),
+//!     unicast_fallback: false,
 //!     addresses: BTreeSet::from(["192.0.2.50".parse()?]),
 //! };
 //! let mut router = Router::new(vrid, config.clone());
@@ -56,10 +57,10 @@
 //!     addresses: AddressList::representing(&config.addresses, peer, AddressList::MAX),
 //! };
 //! let bytes = advert.datagram(Version::V3, Checksum::Rfc9568);
-//! let expected = ExpectedAdvert { versions: config.versions, addressing: Addressing::Multicast { group }, trailer: false };
+//! let expected = ExpectedAdvert { versions: config.versions, addressing: Addressing::Multicast { group, unicast: false }, trailer: false };
 //! let packet = wire::parse(&Datagram::from_ipv4(&bytes)?, |heard| (heard == vrid).then_some(&expected))?;
 //! let (source, priority, interval, version) = (packet.source, packet.priority, packet.interval, packet.version);
-//! let outcome = router.handle_advert(ReceivedAdvert { source, priority, interval, version }, start);
+//! let outcome = router.handle_advert(ReceivedAdvert { source, priority, interval, version, unicast: packet.unicast }, start);
 //! assert_eq!(outcome, AdvertOutcome::Obeyed);
 //!
 //! // 3 intervals and the skew time of priority 100 later:
@@ -70,6 +71,7 @@
 //! while let Some(action) = router.poll_action() {
 //!     match action {
 //!         Action::SendAdvert { priority } => println!("send an advert of priority {priority:?}"),
+//!         Action::SendTo { peer, priority } => println!("send it to {peer} alone: {priority:?}"),
 //!         Action::Transition { from, to, reason } => println!("{from} to {to}: {reason}"),
 //!         Action::Announce(what) => println!("tell the LAN where the addresses are: {what:?}"),
 //!     }

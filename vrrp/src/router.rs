@@ -24,6 +24,7 @@
 //!   contested and announces its addresses again (T13): else hosts that heard only the loser keep the stale entry.
 //! - **Preemption delay.** With [`Config::preempt_delay`] a Backup obeys an Active of lower priority for that long, counted
 //!   from its first advert. An advert of equal or higher priority, and every return to Backup, ends the count.
+//! - **Unicast fallback.** With [`Config::unicast_fallback`] peers that multicast does not reach are told by unicast.
 //! - **Version 2** keeps its own rules: the skew counts in seconds, the interval is the own one, an advert with another is
 //!   dropped. With both versions, the version 2 adverts of a peer that speaks version 3 are ignored in every state, not
 //!   only in Backup: else an Active would answer each of a peer's adverts twice.
@@ -35,6 +36,7 @@ use crate::units::{Interval, Priority, Time, Vrid};
 
 mod adverts;
 mod config;
+pub(crate) mod fallback;
 mod outcome;
 mod reconfigure;
 mod state_data;
@@ -43,6 +45,7 @@ mod tests;
 mod upgrade;
 
 pub use config::Config;
+use fallback::{Copies, UnicastFallback};
 pub use outcome::{Action, AdvertOutcome, Announce, ReceivedAdvert, State, TransitionReason};
 use state_data::{Active, Backup, StateData};
 use upgrade::UpgradedPeers;
@@ -57,15 +60,16 @@ pub struct Router {
     config: Config,
     state_data: StateData,
     upgraded: UpgradedPeers,
+    fallback: UnicastFallback,
     actions: VecDeque<Action>,
 }
 
 impl Router {
     /// A router in Initialize.
     pub fn new(vrid: Vrid, config: Config) -> Self {
-        let upgraded = UpgradedPeers::new(&config);
+        let (upgraded, fallback) = (UpgradedPeers::new(&config), UnicastFallback::new(&config));
         let actions = VecDeque::with_capacity(MAX_ACTIONS);
-        Self { vrid, config, state_data: StateData::Initialize, upgraded, actions }
+        Self { vrid, config, state_data: StateData::Initialize, upgraded, fallback, actions }
     }
 
     /// Its VRID.
@@ -112,8 +116,38 @@ impl Router {
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.state_data {
             StateData::Initialize => None,
-            StateData::Backup(backup) => Some(backup.deadline),
+            StateData::Backup(backup) => Some(backup.due_next()),
             StateData::Active(active) => Some(active.next_advert),
+        }
+    }
+
+    /// The peers to which the advert of the last [`Action::SendAdvert`] goes by unicast, too.
+    pub fn copies(&self) -> &[IpAddr] {
+        self.fallback.copies()
+    }
+
+    /// A peer to which the advert of the last [`Action::SendAdvert`] is to go by unicast, too, for the case that it is Active and that
+    /// neither hears the other. Not needed for one whose multicast is heard now, in whichever virtual router of the LAN: its
+    /// claim would be heard, and answered.
+    pub fn poll_turn(&mut self) -> Option<IpAddr> {
+        self.fallback.poll_turn()
+    }
+
+    /// The peers between which and this router multicast does not pass, for longer than a mistake lasts: those that an Active
+    /// tells by unicast because they ask for it, and the Active that a Backup hears by unicast alone.
+    pub fn without_multicast(&self, now: Time) -> impl Iterator<Item = IpAddr> + '_ {
+        let unheard = match self.state_data {
+            StateData::Initialize | StateData::Active(_) => None,
+            StateData::Backup(backup) => backup.unheard(&self.config, now),
+        };
+        unheard.into_iter().chain(self.fallback.deaf(&self.config, now))
+    }
+
+    /// A peer's advert arrived a second time, by multicast if not by `unicast`: it was dealt with.
+    pub fn hear_again(&mut self, source: IpAddr, unicast: bool, now: Time) {
+        match &mut self.state_data {
+            StateData::Backup(backup) if backup.active == Some(source) => backup.hear(source, unicast, now),
+            StateData::Initialize | StateData::Backup(_) | StateData::Active(_) => {}
         }
     }
 
@@ -153,6 +187,7 @@ impl Router {
             StateData::Initialize => {}
             StateData::Backup(_) => self.enter(StateData::Initialize, TransitionReason::Shutdown),
             StateData::Active(_) => {
+                self.fallback.choose(Copies::Needed, &self.config, now);
                 self.enter(StateData::Initialize, TransitionReason::Shutdown);
                 self.actions.push_back(Action::SendAdvert { priority: None });
             }
@@ -175,6 +210,9 @@ impl Router {
         match &mut self.state_data {
             StateData::Initialize => {}
             StateData::Backup(backup) => {
+                if let Some(peer) = backup.ask_silent(now) {
+                    self.actions.push_back(Action::SendTo { peer, priority: None });
+                }
                 if now < backup.deadline || backup.listen_again(&self.config, now) {
                     return;
                 }
@@ -190,7 +228,7 @@ impl Router {
                 // T10. Counted from the deadline, so that adverts do not drift by the driver's lateness.
                 let on_time = due + self.config.interval.duration();
                 let next_advert = if on_time > now { on_time } else { now + self.config.interval.duration() };
-                self.send_advert(now);
+                self.send_advert(Copies::InTurn, now);
                 self.state_data = StateData::Active(Active { next_advert, last_advert: now });
             }
         }
@@ -206,7 +244,7 @@ impl Router {
     /// T1, T4: advert first, so that an Active that is still there yields before anyone answers twice.
     fn promote(&mut self, reason: TransitionReason, now: Time) {
         let from = self.state();
-        self.send_advert(now);
+        self.send_advert(Copies::All, now);
         self.actions.push_back(Action::Transition { from, to: State::Active, reason });
         self.actions.push_back(Action::Announce(Announce::Takeover));
     }
@@ -223,12 +261,14 @@ impl Router {
 
     fn enter(&mut self, state_data: StateData, reason: TransitionReason) {
         let from = self.state();
+        self.fallback.end_active();
         self.state_data = state_data;
         self.actions.push_back(Action::Transition { from, to: self.state(), reason });
     }
 
     /// Sends an advert and starts the Adver_Timer anew: the router is Active from then on, if it was not.
-    fn send_advert(&mut self, now: Time) {
+    fn send_advert(&mut self, copies: Copies, now: Time) {
+        self.fallback.choose(copies, &self.config, now);
         self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
         let next_advert = now + self.config.interval.duration();
         self.state_data = StateData::Active(Active { next_advert, last_advert: now });

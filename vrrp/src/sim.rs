@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use crate::router::fallback::TURN;
 use crate::router::{Action, Announce, Config, ReceivedAdvert, Router, State, TransitionReason};
 use crate::units::{Family, Interval, Time, Vrid};
 
@@ -53,6 +54,8 @@ pub enum TraceEvent {
     Announced(Announce),
     /// Sent an advert.
     Advertised,
+    /// Sent it by unicast, too, or by unicast alone, to so many nodes.
+    Unicast(usize),
 }
 
 /// What was done, when and where.
@@ -91,6 +94,8 @@ struct Node {
     run_state: RunState,
     segment: usize,
     deaf_to: BTreeSet<usize>,
+    /// Nodes whose multicast does not reach it.
+    filtered: BTreeSet<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +168,8 @@ impl Lan {
         };
         let routers: Vec<SimRouter> = (1..=u8::MAX).zip(configs).map(sim_router).collect();
         let run_state = RunState::Crashed;
-        self.nodes.push(Node { routers, clock, run_state, segment: 0, deaf_to: BTreeSet::new() });
+        let (deaf_to, filtered) = (BTreeSet::new(), BTreeSet::new());
+        self.nodes.push(Node { routers, clock, run_state, segment: 0, deaf_to, filtered });
         let node = self.nodes.len() - 1;
         self.restart(node);
         node
@@ -213,6 +219,15 @@ impl Lan {
         let longest = configs.clone().map(|c| c.interval).chain([self.longest]).max().unwrap_or(self.longest);
         let patience = configs.map(|c| c.versions.active_down(longest, c.priority)).max();
         patience.unwrap_or_default() * 102 / 100 + self.slowest * 4
+    }
+
+    /// Longest time after which two Actives have met by unicast, if multicast passes nowhere: a turn for each peer, and what
+    /// comes of it.
+    pub fn meeting(&self) -> Duration {
+        let configs =
+            self.nodes.iter().flat_map(|node| &node.routers).map(|sim_router| sim_router.router.config());
+        let turn = configs.map(|c| c.interval.duration()).max().unwrap_or_default() + TURN;
+        turn * u32::try_from(self.nodes.len()).unwrap_or(u32::MAX) * 102 / 100 + self.bound()
     }
 
     /// Segments in which now, for some router, not exactly one of the running nodes is Active.
@@ -316,8 +331,21 @@ impl Lan {
             let event = match action {
                 Action::SendAdvert { priority } => {
                     adverts += 1;
-                    self.broadcast(node, router, priority);
+                    let machine = &mut self.nodes[node].routers[router].router;
+                    let turn = machine.poll_turn();
+                    let copies: Vec<_> = machine.copies().iter().copied().chain(turn).collect();
+                    self.nodes[node].routers[router].record.advertised(self.now);
+                    self.send(node, router, priority, true, &copies);
+                    if !copies.is_empty() {
+                        let event = TraceEvent::Unicast(copies.len());
+                        self.trace.push(TraceEntry { at: self.now, node, router, event });
+                    }
                     TraceEvent::Advertised
+                }
+                Action::SendTo { peer, priority } => {
+                    adverts += 1;
+                    self.send(node, router, priority, false, &[peer]);
+                    TraceEvent::Unicast(1)
                 }
                 Action::Transition { from, to, reason } => {
                     let record = &mut self.nodes[node].routers[router].record;

@@ -80,6 +80,8 @@ pub enum Addressing {
     Multicast {
         /// The group.
         group: IpAddr,
+        /// Whether such as are sent to one host are accepted, too.
+        unicast: bool,
     },
     /// Sent to each peer by itself; a TTL in this range.
     Unicast {
@@ -114,6 +116,8 @@ pub struct Packet<'a> {
     pub priority: Option<Priority>,
     /// Its sender's advertisement interval.
     pub interval: Interval,
+    /// Whether it was sent to one host.
+    pub unicast: bool,
     /// Form of its checksum.
     pub checksum: Checksum,
     /// The message without trailer.
@@ -216,6 +220,7 @@ pub fn parse<'a, 'e>(
         version,
         priority: Priority::new(priority).ok(),
         interval: interval.map_err(|_| Rejection::ZeroInterval)?,
+        unicast: is_one_host(destination),
         checksum,
         message,
         trailer,
@@ -227,7 +232,9 @@ pub fn parse<'a, 'e>(
 fn check_addressing(addressing: &Addressing, datagram: &Datagram<'_>) -> Result<(), Rejection> {
     let Datagram { source, destination, ttl, payload: _ } = *datagram;
     let (ttl_fits, destination_fits) = match addressing {
-        Addressing::Multicast { group } => (ttl == TTL, destination == *group),
+        Addressing::Multicast { group, unicast } => {
+            (ttl == TTL, destination == *group || (*unicast && is_one_host(destination)))
+        }
         Addressing::Unicast { ttl: accepted } => (accepted.contains(&ttl), is_one_host(destination)),
     };
     if !ttl_fits {

@@ -227,7 +227,8 @@ impl RouterConfig {
     pub(crate) fn addressing(&self) -> Addressing {
         match &self.transport {
             Transport::Multicast { group } => {
-                Addressing::Multicast { group: group.unwrap_or_else(|| wire::default_group(self.family())) }
+                let group = group.unwrap_or_else(|| wire::default_group(self.family()));
+                Addressing::Multicast { group, unicast: false }
             }
             Transport::Unicast { accept_ttl, .. } => Addressing::Unicast { ttl: accept_ttl.clone() },
         }
@@ -251,6 +252,7 @@ impl RouterConfig {
             versions: self.versions,
             primary: self.source,
             peers: self.peers.clone(),
+            unicast_fallback: false,
             addresses: self.addresses.clone(),
         }
     }

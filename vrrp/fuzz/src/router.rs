@@ -60,6 +60,7 @@ fn config(input: &mut Input<'_>) -> Option<Config> {
         versions,
         primary: host(peers >> 6),
         peers: (0..4).filter(some(peers)).map(host).collect(),
+        unicast_fallback: peers & 0x20 != 0,
         addresses: (0..8).filter(some(addresses)).map(|number| IpAddr::from([203, 0, 113, number])).collect(),
     })
 }
@@ -123,7 +124,7 @@ impl Driver {
         let version = if flags & 0x04 == 0 { Version::V3 } else { Version::V2 };
         let interval = interval(input, version)?;
         let heard =
-            ReceivedAdvert { source: host(flags), priority: Priority::new(priority).ok(), interval, version };
+            ReceivedAdvert { source: host(flags), priority: Priority::new(priority).ok(), interval, version, unicast: flags & 0x08 != 0 };
         let before = (self.router.state(), self.router.poll_timeout());
         let outcome = self.router.handle_advert(heard, self.now);
         let own = self.router.config();
@@ -170,6 +171,12 @@ impl Driver {
                         reason: TransitionReason::Shutdown,
                     };
                     assert_eq!(previous, Some(&resigned));
+                }
+                Action::SendTo { peer, priority } => {
+                    let config = self.router.config();
+                    assert!(config.unicast_fallback && *peer != config.primary, "{actions:?}");
+                    let expected = (self.state == State::Active).then_some(config.priority);
+                    assert_eq!(*priority, expected, "{actions:?}");
                 }
                 Action::Transition { from, to, reason } => {
                     assert_eq!(*from, self.state, "{actions:?}");

@@ -98,7 +98,7 @@ fn check(datagram: &Datagram<'_>, how: Circumstances) {
     let addressing = if how.unicast() {
         Addressing::Unicast { ttl: 64..=255 }
     } else {
-        Addressing::Multicast { group: wire::default_group(Family::of(datagram.source)) }
+        Addressing::Multicast { group: wire::default_group(Family::of(datagram.source)), unicast: false }
     };
     let expected = ExpectedAdvert { versions: how.versions(), addressing, trailer: how.trailer_allowed() };
     let seen = foreign_router(datagram);
@@ -148,7 +148,7 @@ fn acceptable(datagram: &Datagram<'_>, expected: &ExpectedAdvert) -> bool {
             _ => fifth & 0x0f != 0 || sixth != 0,
         }
         && match &expected.addressing {
-            Addressing::Multicast { group } => ttl == 255 && destination == *group,
+            Addressing::Multicast { group, unicast: _ } => ttl == 255 && destination == *group,
             Addressing::Unicast { ttl: range } => {
                 range.contains(&ttl) && !destination.is_multicast() && destination != IpAddr::from([255; 4])
             }
@@ -224,7 +224,7 @@ fn must_be_emitted_the_same(datagram: &Datagram<'_>, packet: &Packet<'_>) {
     let expected = ExpectedAdvert {
         versions: Versions::V2AndV3,
         addressing: if datagram.destination.is_multicast() {
-            Addressing::Multicast { group: datagram.destination }
+            Addressing::Multicast { group: datagram.destination, unicast: false }
         } else {
             Addressing::Unicast { ttl: 0..=255 }
         },

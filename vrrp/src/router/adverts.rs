@@ -1,5 +1,8 @@
 //! What an advert does in each state (RFC 9568 §6.4.2 and §6.4.3).
 
+use std::net::IpAddr;
+
+use super::fallback::Copies;
 use super::state_data::StateData;
 use super::{Action, AdvertOutcome, Announce, ReceivedAdvert, Router, TransitionReason};
 use crate::units::{Priority, Time, Versions};
@@ -25,6 +28,9 @@ impl Router {
             return AdvertOutcome::Superseded;
         }
         match advert.priority {
+            None if advert.unicast && self.config.unicast_fallback => {
+                self.handle_question(advert.source, now)
+            }
             None => self.handle_resignation(now),
             Some(priority) => self.handle_claim(advert, priority, now),
         }
@@ -40,8 +46,24 @@ impl Router {
             }
             StateData::Active(_) => {
                 // T11
-                self.send_advert(now);
+                self.send_advert(Copies::Needed, now);
                 AdvertOutcome::Obeyed
+            }
+        }
+    }
+
+    /// Priority 0 by unicast: the Active's resignation, for those that multicast does not reach, or a Backup's question.
+    fn handle_question(&mut self, source: IpAddr, now: Time) -> AdvertOutcome {
+        match &mut self.state_data {
+            StateData::Initialize => AdvertOutcome::NotRunning,
+            StateData::Backup(backup) if backup.active == Some(source) => self.handle_resignation(now),
+            StateData::Backup(_) => AdvertOutcome::Asked,
+            StateData::Active(_) => {
+                if self.fallback.grant(source, &self.config, now) {
+                    let priority = Some(self.config.priority);
+                    self.actions.push_back(Action::SendTo { peer: source, priority });
+                }
+                AdvertOutcome::Asked
             }
         }
     }
@@ -50,34 +72,37 @@ impl Router {
         match &mut self.state_data {
             StateData::Initialize => AdvertOutcome::NotRunning,
             StateData::Backup(backup) => {
-                backup.active = Some(advert.source);
+                backup.hear(advert.source, advert.unicast, now);
                 if priority >= self.config.priority {
-                    // T6, T8
+                    // T8
                     backup.inferior_since = None;
-                    backup.obey(advert.interval, &self.config, now);
-                    return AdvertOutcome::Obeyed;
-                }
-                let since = *backup.inferior_since.get_or_insert(now);
-                if self.config.preempts(advert.source, priority, since, now) {
-                    // T7: the timer runs on and the interval is not adopted.
-                    backup.reason = TransitionReason::Preempted;
-                    AdvertOutcome::Inferior
                 } else {
-                    // T6
-                    backup.obey(advert.interval, &self.config, now);
-                    AdvertOutcome::Obeyed
+                    let since = *backup.inferior_since.get_or_insert(now);
+                    if self.config.preempts(advert.source, priority, since, now) {
+                        // T7: the timer runs on and the interval is not adopted.
+                        backup.disregard();
+                        return AdvertOutcome::Inferior;
+                    }
                 }
+                // T6
+                backup.obey(advert.interval, &self.config, now);
+                if let Some(peer) = backup.ask_again(&self.config, now) {
+                    self.actions.push_back(Action::SendTo { peer, priority: None });
+                }
+                AdvertOutcome::Obeyed
             }
             StateData::Active(_) => {
                 if self.config.yields_to(priority, advert.source) {
-                    // T12, and the parting advert.
+                    // T12, and the parting advert, which the winner has to hear.
+                    self.fallback.choose(Copies::Also(advert.source), &self.config, now);
                     let reason = TransitionReason::SuperiorActive { source: advert.source, priority };
                     self.enter_backup(reason, Some(advert.interval), Some(advert.source), now);
                     self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
                     AdvertOutcome::Obeyed
                 } else {
                     // T13: one answer for one advert, so that a peer that does not hear us gets no more than it sends.
-                    self.send_advert(now);
+                    self.fallback.grant(advert.source, &self.config, now);
+                    self.send_advert(Copies::Needed, now);
                     self.actions.push_back(Action::Announce(Announce::Contention));
                     AdvertOutcome::Inferior
                 }

@@ -32,6 +32,9 @@ pub struct Config {
     pub primary: IpAddr,
     /// The other candidates: adverts from anyone else are not obeyed.
     pub peers: BTreeSet<IpAddr>,
+    /// Whether peers that multicast does not reach are told by unicast, too. Only where adverts go to a group, and where the peers
+    /// do likewise.
+    pub unicast_fallback: bool,
     /// The virtual addresses to announce while Active. Any number: they need not fit an advert.
     pub addresses: BTreeSet<IpAddr>,
 }
@@ -46,7 +49,7 @@ impl Config {
     }
 
     /// Active_Adver_Interval: what the Active told, else the own one. Version 2 knows only the own one (RFC 3768 §6.1).
-    fn rate(&self, learned: Option<Interval>) -> Interval {
+    pub(super) fn rate(&self, learned: Option<Interval>) -> Interval {
         match self.versions {
             Versions::V2 => self.interval,
             Versions::V3 | Versions::V2AndV3 => learned.unwrap_or(self.interval),

@@ -91,7 +91,8 @@ impl fmt::Display for TransitionReason {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a driver must not overlook an action")]
 pub enum Action {
-    /// Send an advert with this priority; `None` is priority 0, "I resign".
+    /// Send an advert with this priority; `None` is priority 0, "I resign". And the same by unicast to the peers of
+    /// [`Router::copies`](super::Router::copies).
     SendAdvert {
         /// Priority to send.
         priority: Option<Priority>,
@@ -104,6 +105,14 @@ pub enum Action {
         to: State,
         /// Why.
         reason: TransitionReason,
+    },
+    /// Send an advert by unicast to this peer alone: with the own priority what it has missed, with `None` (priority 0) the
+    /// question for it. Only with [`Config::unicast_fallback`](super::Config::unicast_fallback).
+    SendTo {
+        /// The peer.
+        peer: IpAddr,
+        /// Priority to send.
+        priority: Option<Priority>,
     },
     /// Tell the LAN where the addresses are (gratuitous ARP, unsolicited neighbour advertisements).
     Announce(Announce),
@@ -132,6 +141,8 @@ pub struct ReceivedAdvert {
     pub interval: Interval,
     /// Its version.
     pub version: Version,
+    /// Whether it was sent to this router alone.
+    pub unicast: bool,
 }
 
 /// What became of an advert.
@@ -146,6 +157,8 @@ pub enum AdvertOutcome {
     IntervalMismatch,
     /// In version 2, from a peer that was lately heard in version 3: ignored (RFC 9568 §8.4.2).
     Superseded,
+    /// By unicast, from a peer that hears no multicast of this router and asks for more of this (priority 0).
+    Asked,
     /// Not from a peer: ignored.
     NotAPeer,
     /// From this router's own address: a duplicate address or a looped packet. Ignored (T15).

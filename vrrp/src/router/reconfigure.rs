@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::fallback::Copies;
 use super::state_data::StateData;
 use super::{Action, Announce, Config, Router};
 use crate::units::Time;
@@ -18,6 +19,7 @@ impl Router {
         let old = std::mem::replace(&mut self.config, config);
         let new = &self.config;
         self.upgraded.adapt(new);
+        self.fallback.adapt(new);
         match &mut self.state_data {
             StateData::Initialize => {}
             StateData::Backup(backup) => backup.adapt(new, now),
@@ -25,7 +27,7 @@ impl Router {
                 let added: BTreeSet<_> = new.addresses.difference(&old.addresses).copied().collect();
                 let announced = |c: &Config| (c.priority, c.interval, c.primary, c.versions);
                 if announced(&old) != announced(new) || old.addresses != new.addresses {
-                    self.send_advert(now);
+                    self.send_advert(Copies::Needed, now);
                 }
                 if !added.is_empty() {
                     self.actions.push_back(Action::Announce(Announce::Added(added)));

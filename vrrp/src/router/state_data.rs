@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::config::Config;
+use super::fallback::{ASK_EVERY, LEASE};
 use super::outcome::TransitionReason;
 use crate::units::{Interval, Time};
 
@@ -34,6 +35,11 @@ pub(super) struct Backup {
     listened_again: bool,
     /// The router last heard as Active.
     pub(super) active: Option<IpAddr>,
+    /// When to ask the Active for unicast, as it is not heard; `None`: not before it was heard again.
+    ask_at: Option<Time>,
+    /// When the Active was last asked, and heard by multicast; at first since when it is known.
+    asked: Time,
+    multicast_heard: Time,
     /// Since when adverts of lower priority are heard, and no other: the preemption delay runs from there.
     pub(super) inferior_since: Option<Time>,
 }
@@ -41,7 +47,7 @@ pub(super) struct Backup {
 impl Backup {
     /// Waits for one Active_Down_Interval, at the interval `learned` from the Active `active`.
     pub(super) fn new(config: &Config, learned: Option<Interval>, active: Option<IpAddr>, now: Time) -> Self {
-        Self {
+        let mut backup = Self {
             armed: now,
             length: TimerLength::ActiveDown,
             deadline: now + config.active_down(learned),
@@ -49,8 +55,55 @@ impl Backup {
             reason: TransitionReason::ActiveSilent,
             listened_again: false,
             active,
+            ask_at: None,
+            asked: now,
+            multicast_heard: now,
             inferior_since: None,
+        };
+        backup.ask_at = backup.ask_due(config);
+        backup
+    }
+
+    /// An advert of an Active was heard, obeyed or not.
+    pub(super) fn hear(&mut self, source: IpAddr, unicast: bool, now: Time) {
+        if self.active != Some(source) {
+            self.active = Some(source);
+            self.multicast_heard = now;
         }
+        if !unicast {
+            self.multicast_heard = now;
+        }
+    }
+
+    /// The Active to ask for unicast because nothing is heard of it, if that is due.
+    pub(super) fn ask_silent(&mut self, now: Time) -> Option<IpAddr> {
+        self.ask_at.take_if(|at| *at <= now)?;
+        self.asked = now;
+        self.active.filter(|_| now < self.deadline)
+    }
+
+    /// The Active to ask to go on with unicast, by which alone it is heard, if that is due.
+    pub(super) fn ask_again(&mut self, config: &Config, now: Time) -> Option<IpAddr> {
+        let patience = config.rate(self.learned).duration() * ASK_EVERY;
+        let due = config.unicast_fallback && now.since(self.asked.max(self.multicast_heard)) >= patience;
+        self.active.filter(|_| due).inspect(|_| self.asked = now)
+    }
+
+    /// The Active, if it has been heard by unicast alone for longer than a mistake lasts.
+    pub(super) fn unheard(&self, config: &Config, now: Time) -> Option<IpAddr> {
+        let mistake = config.rate(self.learned).duration() * LEASE;
+        self.active.filter(|_| config.unicast_fallback && now.since(self.multicast_heard) >= mistake)
+    }
+
+    /// When the timer fires next, or the Active is to be asked.
+    pub(super) fn due_next(&self) -> Time {
+        self.ask_at.map_or(self.deadline, |at| at.min(self.deadline))
+    }
+
+    /// T7: the Active is heard and not obeyed.
+    pub(super) fn disregard(&mut self) {
+        self.reason = TransitionReason::Preempted;
+        self.ask_at = None;
     }
 
     /// T6: the Active is there and told its interval.
@@ -82,11 +135,25 @@ impl Backup {
     /// come to lie in the past, where it would look stalled.
     pub(super) fn adapt(&mut self, config: &Config, now: Time) {
         self.deadline = self.due(config).max(self.deadline.min(now));
+        self.ask_at = self.ask_at.and_then(|_| self.ask_due(config));
     }
 
     fn arm(&mut self, length: TimerLength, config: &Config, now: Time) {
         (self.armed, self.length) = (now, length);
         self.deadline = self.due(config);
+        self.ask_at = self.ask_due(config);
+    }
+
+    /// An interval before the timer fires: two adverts are missing then.
+    fn ask_due(&self, config: &Config) -> Option<Time> {
+        let asks = config.unicast_fallback && self.active.is_some();
+        match self.length {
+            TimerLength::ActiveDown if asks => {
+                let interval = config.rate(self.learned).duration();
+                Some(self.armed + config.active_down(self.learned).saturating_sub(interval))
+            }
+            TimerLength::ActiveDown | TimerLength::Skew => None,
+        }
     }
 
     fn due(&self, config: &Config) -> Time {

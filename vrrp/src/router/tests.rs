@@ -7,6 +7,7 @@ use crate::units::{Version, Versions};
 
 mod changes;
 mod delay;
+mod fallback;
 mod stalled;
 mod table;
 mod ties;
@@ -47,6 +48,7 @@ fn config() -> Config {
         versions: Versions::V3,
         primary: OWN,
         peers: [LOWER, HIGHER].into(),
+        unicast_fallback: false,
         addresses: [VIP].into(),
     }
 }
@@ -58,6 +60,7 @@ fn advert(source: IpAddr, value: u8, millis: u32) -> ReceivedAdvert {
         priority: Priority::new(value).ok(),
         interval: interval(millis),
         version: Version::V3,
+        unicast: false,
     }
 }
 
@@ -67,6 +70,8 @@ fn actions(router: &mut Router) -> Vec<String> {
         .map(|action| match action {
             Action::SendAdvert { priority: Some(priority) } => format!("advert {priority}"),
             Action::SendAdvert { priority: None } => "resign".to_owned(),
+            Action::SendTo { peer, priority: Some(priority) } => format!("advert {priority} to {peer}"),
+            Action::SendTo { peer, priority: None } => format!("ask {peer}"),
             Action::Transition { from, to, reason } => format!("{from} -> {to}: {reason}"),
             Action::Announce(Announce::Takeover) => "announce".to_owned(),
             Action::Announce(Announce::Contention) => "announce again".to_owned(),
@@ -156,7 +161,7 @@ fn the_reason_of_a_takeover_tells_silence_resignation_and_preemption_apart() {
         router.handle_timeout(router.poll_timeout().unwrap());
         let announced = std::iter::from_fn(|| router.poll_action()).find_map(|action| match action {
             Action::Transition { reason, .. } => Some(reason),
-            Action::SendAdvert { .. } | Action::Announce(_) => None,
+            Action::SendAdvert { .. } | Action::SendTo { .. } | Action::Announce(_) => None,
         });
         assert_eq!(announced, Some(expected));
     }

@@ -1,7 +1,8 @@
 //! Where the LAN looks at the invariants.
 
-use super::{BrokenInvariant, Lan, SimRouter, Violation};
+use super::{BrokenInvariant, Lan, SimRouter, TraceEntry, TraceEvent, Violation};
 use crate::router::State;
+use crate::units::Time;
 
 impl Lan {
     /// The routers of a frozen Active that another node took over because it was silent, and that node; not those whose
@@ -84,6 +85,13 @@ impl Lan {
         if self.now > excused {
             self.record_violation(router, BrokenInvariant::TwoActives(superior, inferior));
         }
+    }
+
+    /// A router that has changed its state since `calm`.
+    pub(super) fn restless(&self, calm: Time) -> Option<Violation> {
+        let changed = |e: &&TraceEntry| e.at > calm && matches!(e.event, TraceEvent::Became(..));
+        let TraceEntry { at, node, router, .. } = *self.trace.iter().find(changed)?;
+        Some(Violation { at, router, broken: BrokenInvariant::Restless(node) })
     }
 
     pub(super) fn record_violation(&mut self, router: usize, broken: BrokenInvariant) {

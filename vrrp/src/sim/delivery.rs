@@ -1,5 +1,7 @@
 //! Adverts on their way from router to router.
 
+use std::net::IpAddr;
+
 use super::{BrokenInvariant, Event, EventOrder, Freeze, Lan, Packet, RunState, SimRouter};
 use crate::router::{AdvertOutcome, Config, ReceivedAdvert};
 use crate::units::{Interval, Priority, Version};
@@ -32,6 +34,7 @@ impl Lan {
                 AdvertOutcome::Obeyed
                 | AdvertOutcome::Inferior
                 | AdvertOutcome::Superseded
+                | AdvertOutcome::Asked
                 | AdvertOutcome::NotAPeer
                 | AdvertOutcome::OwnAddress
                 | AdvertOutcome::NotRunning,
@@ -59,20 +62,34 @@ impl Lan {
         }
     }
 
-    /// Sends an advert of the node's router to all others, in each version it speaks.
-    pub(super) fn broadcast(&mut self, from: usize, router: usize, priority: Option<Priority>) {
-        self.nodes[from].routers[router].record.advertised(self.now);
+    /// Sends an advert of the node's router in each version it speaks: to all others by multicast if it is for the `group`, and
+    /// to the nodes of these addresses by unicast.
+    pub(super) fn send(
+        &mut self,
+        from: usize,
+        router: usize,
+        priority: Option<Priority>,
+        group: bool,
+        copies: &[IpAddr],
+    ) {
         let Config { interval, primary, versions, .. } = *self.config(from, router);
         for &version in versions.sent() {
             let interval = match version {
                 Version::V3 => interval,
                 Version::V2 => Interval::from_seconds(interval.seconds()).unwrap_or(interval),
             };
-            let heard = ReceivedAdvert { source: primary, priority, interval, version };
             let receivers = (0..self.nodes.len()).filter(|&to| to != from);
             for to in receivers.filter(|&to| router < self.nodes[to].routers.len()).collect::<Vec<_>>() {
-                let mut lost = true;
-                if !self.nodes[to].deaf_to.contains(&from) {
+                let reaches = !self.nodes[to].filtered.contains(&from);
+                let is_copied = copies.contains(&self.config(to, router).primary);
+                let mut lost = group;
+                for unicast in
+                    [(group && reaches).then_some(false), is_copied.then_some(true)].into_iter().flatten()
+                {
+                    if self.nodes[to].deaf_to.contains(&from) {
+                        continue;
+                    }
+                    let heard = ReceivedAdvert { source: primary, priority, interval, version, unicast };
                     for delay in self.medium.carry(&mut self.random) {
                         lost = false;
                         self.queued += 1;

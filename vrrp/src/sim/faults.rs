@@ -40,6 +40,18 @@ impl Lan {
         }
     }
 
+    /// Makes a node's multicast not reach another, as a switch does that was not told of the other's membership. Unicast passes.
+    pub fn filter(&mut self, from: usize, to: usize) {
+        self.nodes[to].filtered.insert(from);
+    }
+
+    /// Lets multicast pass again.
+    pub fn unfilter(&mut self) {
+        for node in &mut self.nodes {
+            node.filtered.clear();
+        }
+    }
+
     /// Ends a node without a word.
     pub fn crash(&mut self, node: usize) {
         let node = &mut self.nodes[node];

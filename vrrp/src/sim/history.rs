@@ -38,6 +38,8 @@ pub enum Fault {
     Heal,
     Deafen(usize, usize),
     Undeafen,
+    Filter(usize, usize),
+    Unfilter,
     ChangeMedium(Medium),
     Priority { node: usize, router: usize, priority: Priority },
     Interval(usize, Interval),
@@ -60,6 +62,8 @@ pub struct History {
     pub preempt_delay: Duration,
     /// How long each peer that comes before is left to preempt first.
     pub preempt_turn: Duration,
+    /// Whether all routers tell peers by unicast that multicast does not reach. If so, it is filtered to the end.
+    pub unicast_fallback: bool,
     /// The nodes.
     pub members: Vec<Member>,
     /// The faults in order, each so long after the one before.
@@ -98,6 +102,7 @@ impl History {
             preempt: r.chance(700),
             preempt_delay,
             preempt_turn,
+            unicast_fallback: false,
             members,
             faults: Vec::new(),
         };
@@ -107,7 +112,28 @@ impl History {
             let fault = history.fault(r);
             history.faults.push((after, fault));
         }
+        history.filter();
         history
+    }
+
+    /// Has multicast filtered in half of the histories, between some nodes or all. By a seed of its own: the other half is as it
+    /// would be without.
+    fn filter(&mut self) {
+        let r = &mut Random::new(!self.seed);
+        self.unicast_fallback = r.chance(500);
+        if !self.unicast_fallback {
+            return;
+        }
+        let nodes = self.members.len();
+        for _ in 0..r.below(4) {
+            let (at, after) = (index(r, self.faults.len() + 1), r.duration(self.interval.duration() * 6));
+            let rate = pick(r, &[200, 500, 1000]);
+            let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+            let filtered = pairs.filter(|(from, to)| from != to && r.chance(rate));
+            let filters = filtered.map(|(from, to)| (Duration::ZERO, Fault::Filter(from, to)));
+            let faults: Vec<_> = [(after, Fault::Unfilter)].into_iter().chain(filters).collect();
+            self.faults.splice(at..at, faults);
+        }
     }
 
     fn fault(&self, r: &mut Random) -> Fault {
@@ -154,6 +180,9 @@ impl History {
         lan.heal();
         lan.change_medium(Medium::faultless(LATENCY));
         lan.run_for(lan.bound());
+        if self.unicast_fallback {
+            lan.run_for(lan.meeting());
+        }
         if lan.unsettled().is_some() {
             // Someone may just be preempting.
             lan.run_for(lan.slowest * 3);
@@ -163,6 +192,9 @@ impl History {
             let turns = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
             lan.run_for(self.preempt_delay + self.preempt_turn * turns + lan.bound() * 2);
             lan.violation = lan.violation.take().or_else(|| self.not_the_best(&lan));
+            let calm = lan.now;
+            lan.run_for(lan.bound() * 10);
+            lan.violation = lan.violation.take().or_else(|| lan.restless(calm));
         }
         lan
     }
@@ -203,6 +235,7 @@ impl History {
             versions: self.members[node].versions,
             primary,
             peers: addresses.into_iter().filter(|address| *address != primary).collect(),
+            unicast_fallback: self.unicast_fallback,
             addresses: [address(self.family, 200)].into(),
         }
     }
@@ -232,6 +265,8 @@ impl History {
             Fault::Heal => lan.heal(),
             Fault::Deafen(node, to) => lan.deafen(*node, *to),
             Fault::Undeafen => lan.undeafen(),
+            Fault::Filter(from, to) => lan.filter(*from, *to),
+            Fault::Unfilter => lan.unfilter(),
             Fault::ChangeMedium(medium) => lan.change_medium(*medium),
             Fault::Priority { node, router, priority } => {
                 let config = Config { priority: *priority, ..lan.config(*node, *router).clone() };

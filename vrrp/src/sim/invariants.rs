@@ -10,9 +10,10 @@
 //! | storm | one input makes a router send one advert at most |
 //! | order | a router leaves the state it is in, for another |
 //! | stuck | time moves on: what is due is dealt with |
+//! | quiet | at the end of a history, when nothing happens any more, no router changes its state |
 //!
 //! "Lost" is every advert that was not handed to the receiver's router: lost by the medium, sent to a segment or a node
-//! that cannot hear, refused for its version or interval. Of an advert in both versions the version 3 copy counts if the
+//! that cannot hear, refused for its version or interval. What is filtered as multicast and arrives by unicast is not lost. Of an advert in both versions the version 3 copy counts if the
 //! receiver takes it. A process that is stopped loses nothing: it reads when it runs again.
 
 use std::collections::BTreeMap;
@@ -58,6 +59,8 @@ pub enum BrokenInvariant {
     TransitionOrder(usize),
     /// Time does not move on: a timer that is due is not dealt with, or adverts provoke each other without end.
     Stuck,
+    /// This router changes its state although nothing happens.
+    Restless(usize),
     /// These running nodes of one segment have not exactly one Active, but these.
     Unsettled {
         /// The segment's running nodes.
@@ -100,6 +103,9 @@ impl fmt::Display for Violation {
                 write!(f, "node {node} left a state that it was not in, or for the same")
             }
             BrokenInvariant::Stuck => f.write_str("time does not move on"),
+            BrokenInvariant::Restless(node) => {
+                write!(f, "node {node} changes its state although nothing happens")
+            }
             BrokenInvariant::Unsettled { nodes, active } => {
                 write!(f, "nodes {active:?} are Active among {nodes:?}")
             }
@@ -206,6 +212,7 @@ impl RouterRecord {
                 AdvertOutcome::Inferior
                 | AdvertOutcome::IntervalMismatch
                 | AdvertOutcome::Superseded
+                | AdvertOutcome::Asked
                 | AdvertOutcome::NotAPeer
                 | AdvertOutcome::OwnAddress
                 | AdvertOutcome::NotRunning,

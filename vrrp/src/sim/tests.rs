@@ -5,6 +5,7 @@ use super::*;
 use crate::units::{Interval, Priority, Versions};
 
 mod clocks;
+mod filtered;
 mod histories;
 mod invariants;
 mod scenarios;
@@ -25,6 +26,7 @@ fn config(node: u8, nodes: u8, priority: u8, millis: u32) -> Config {
         versions: Versions::V3,
         primary: address(node),
         peers: (0..nodes).filter(|n| *n != node).map(address).collect(),
+        unicast_fallback: false,
         addresses: [Ipv4Addr::new(203, 0, 113, 1).into()].into(),
     }
 }

@@ -43,7 +43,7 @@ fn from_neighbour(payload: &[u8]) -> Datagram<'_> {
 fn expecting(versions: Versions, family: Family) -> ExpectedAdvert {
     ExpectedAdvert {
         versions,
-        addressing: Addressing::Multicast { group: default_group(family) },
+        addressing: Addressing::Multicast { group: default_group(family), unicast: false },
         trailer: false,
     }
 }

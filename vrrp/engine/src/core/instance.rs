@@ -295,6 +295,7 @@ impl Instance {
             priority: packet.priority,
             interval: packet.interval,
             version: packet.version,
+            unicast: packet.unicast,
         };
         let was_active = self.is_active();
         let outcome = self.router.handle_advert(heard, out.now);
@@ -351,6 +352,7 @@ impl Instance {
             AdvertOutcome::Inferior if was_active => counters.contentions += 1,
             AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
             AdvertOutcome::Inferior
+            | AdvertOutcome::Asked
             | AdvertOutcome::Obeyed
             | AdvertOutcome::Superseded
             | AdvertOutcome::NotRunning => {}
@@ -368,6 +370,8 @@ impl Instance {
         while let Some(action) = self.router.poll_action() {
             match action {
                 Action::SendAdvert { priority } => self.send_advert(priority.is_none(), out),
+                // Nobody has the fallback yet.
+                Action::SendTo { .. } => {}
                 Action::Transition { from: _, to, reason } => {
                     match to {
                         State::Active => {

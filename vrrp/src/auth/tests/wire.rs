@@ -32,7 +32,7 @@ fn parsed<T>(
 ) -> Result<T, Rejection> {
     let destination = advert.path.destination();
     let addressing = if destination.is_multicast() {
-        Addressing::Multicast { group: destination }
+        Addressing::Multicast { group: destination, unicast: false }
     } else {
         Addressing::Unicast { ttl: 255..=255 }
     };

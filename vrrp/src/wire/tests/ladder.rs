@@ -188,7 +188,8 @@ fn a_version_2_advert_with_a_password_is_refused() {
 /// R7 and R14.
 #[test]
 fn ttl_and_destination_fit_how_the_peers_are_reached() {
-    let group = |group: &str| Addressing::Multicast { group: ip(group) };
+    let group = |group: &str| Addressing::Multicast { group: ip(group), unicast: false };
+    let either = |group: &str| Addressing::Multicast { group: ip(group), unicast: true };
     let unicast = |ttl| Addressing::Unicast { ttl };
     let (ok, ttl) = (Ok(()), |ttl| Err(Rejection::Ttl(ttl)));
     let destination = |text| Err(Rejection::Destination(ip(text)));
@@ -201,6 +202,13 @@ fn ttl_and_destination_fit_how_the_peers_are_reached() {
         (group("224.0.0.18"), "192.0.2.2", 255, destination("192.0.2.2")),
         (group("239.1.2.3"), "239.1.2.3", 255, ok),
         (group("239.1.2.3"), "224.0.0.18", 255, destination("224.0.0.18")),
+        (either("224.0.0.18"), "224.0.0.18", 255, ok),
+        (either("224.0.0.18"), "192.0.2.2", 255, ok),
+        (either("224.0.0.18"), "192.0.2.2", 254, ttl(254)),
+        (either("224.0.0.18"), "224.0.0.19", 255, destination("224.0.0.19")),
+        (either("224.0.0.18"), "255.255.255.255", 255, destination("255.255.255.255")),
+        (either("ff02::12"), "fe80::2", 255, ok),
+        (either("ff02::12"), "fe80::2", 64, ttl(64)),
         (unicast(255..=255), "192.0.2.2", 255, ok),
         (unicast(255..=255), "192.0.2.2", 254, ttl(254)),
         (unicast(60..=64), "192.0.2.2", 60, ok),
@@ -230,9 +238,10 @@ fn ttl_and_destination_fit_how_the_peers_are_reached() {
 fn a_datagram_of_two_families_is_refused() {
     let bytes = unhex("3133c80100644402c0000264");
     let mixed = Datagram { destination: ip("ff02::12"), ..from_neighbour(&bytes) };
-    for addressing in
-        [Addressing::Multicast { group: ip("ff02::12") }, Addressing::Unicast { ttl: 255..=255 }]
-    {
+    for addressing in [
+        Addressing::Multicast { group: ip("ff02::12"), unicast: true },
+        Addressing::Unicast { ttl: 255..=255 },
+    ] {
         let expectation = ExpectedAdvert { addressing, ..expecting(Versions::V3, Family::V6) };
         let refused = parse(&mixed, |_| Some(&expectation)).map(|_| ());
         assert_eq!(refused, Err(Rejection::Destination(ip("ff02::12"))));

@@ -64,7 +64,7 @@ fn adverts() -> impl Strategy<Value = (Advert, Version, Checksum)> {
 fn expectation_of(advert: &Advert) -> ExpectedAdvert {
     let destination = advert.path.destination();
     let addressing = if destination.is_multicast() {
-        Addressing::Multicast { group: destination }
+        Addressing::Multicast { group: destination, unicast: false }
     } else {
         Addressing::Unicast { ttl: 0..=255 }
     };

@@ -237,6 +237,7 @@ impl Lan {
                         priority,
                         interval: node.config.interval,
                         version: node.config.versions.sent()[0],
+                        unicast: false,
                     };
                     for to in (0..self.nodes.len()).filter(|to| *to != at) {
                         self.put(now + self.nodes[to].delays.adverts, to, Event::Advert(heard));
@@ -250,7 +251,7 @@ impl Lan {
                     self.note(at, Observed::Became(to, reason));
                 }
                 Action::Announce(Announce::Contention) => node.active_state.contentions += 1,
-                Action::Announce(Announce::Takeover | Announce::Added(_)) => {}
+                Action::SendTo { .. } | Action::Announce(Announce::Takeover | Announce::Added(_)) => {}
             }
         }
         self.follow(at);
