@@ -53,6 +53,10 @@ pub struct RouterConfig {
     pub addresses: BTreeSet<IpAddr>,
     /// How its adverts reach the peers.
     pub transport: Transport,
+    /// Whether peers that multicast does not reach are told by unicast, too, and such adverts of peers obeyed: not that of two
+    /// nodes which do not hear each other both are Active. For [`Transport::Multicast`], and peers that do likewise, which is
+    /// this engine alone. Default: no.
+    pub unicast_fallback: bool,
     /// How its VIPs are held while Active.
     pub hold: Hold,
     /// Whether sockets of this host may be reached on the VIPs (Accept_Mode, RFC 9568 §6.1). Needs [`Hold::Address`] or
@@ -159,6 +163,7 @@ impl RouterConfig {
             peers: BTreeSet::new(),
             addresses: BTreeSet::new(),
             transport: Transport::default(),
+            unicast_fallback: false,
             hold: Hold::default(),
             accept: false,
             probe: None,
@@ -228,7 +233,7 @@ impl RouterConfig {
         match &self.transport {
             Transport::Multicast { group } => {
                 let group = group.unwrap_or_else(|| wire::default_group(self.family()));
-                Addressing::Multicast { group, unicast: false }
+                Addressing::Multicast { group, unicast: self.unicast_fallback }
             }
             Transport::Unicast { accept_ttl, .. } => Addressing::Unicast { ttl: accept_ttl.clone() },
         }
@@ -252,7 +257,7 @@ impl RouterConfig {
             versions: self.versions,
             primary: self.source,
             peers: self.peers.clone(),
-            unicast_fallback: false,
+            unicast_fallback: self.unicast_fallback && self.group().is_some(),
             addresses: self.addresses.clone(),
         }
     }

@@ -28,6 +28,7 @@ mod backlog;
 mod context;
 mod deadlines;
 mod fault_reports;
+mod heard_peers;
 mod instance;
 mod link;
 mod peer_authentication;

@@ -1,5 +1,6 @@
 //! What the engine reports.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use windlass_vrrp::auth::AuthError;
@@ -131,6 +132,15 @@ pub enum Event {
     SourceInUse {
         /// The router.
         key: RouterKey,
+    },
+    /// The peers between which and this node multicast does not pass are these now: unicast takes its place
+    /// ([`crate::RouterConfig::unicast_fallback`]). None: it passes again, or this node has no part in it any more.
+    WithoutMulticast {
+        /// The router.
+        key: RouterKey,
+        /// The peers: those that an Active tells by unicast because they do not hear it, and the Active that a Backup hears by
+        /// unicast alone.
+        peers: BTreeSet<IpAddr>,
     },
     /// Which restrictions of sources are in force has changed, or what is in the way of them:
     /// [`Engine::guard_status`](crate::Engine::guard_status) tells.

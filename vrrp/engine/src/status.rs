@@ -21,6 +21,9 @@ pub struct RouterStatus {
     pub addresses: BTreeSet<IpAddr>,
     /// Those that this node answers for now: none unless it is Active, then all that nobody else was found to have.
     pub claimed: BTreeSet<IpAddr>,
+    /// The peers between which and this node multicast does not pass, and unicast takes its place: of an Active those that do not
+    /// hear it, of a Backup the Active.
+    pub without_multicast: BTreeSet<IpAddr>,
     /// What it counted since it was first applied.
     pub counters: RouterCounters,
     /// Why it cannot run, if it cannot.
@@ -33,7 +36,7 @@ pub struct RouterStatus {
 pub struct RouterCounters {
     /// Times it became Active.
     pub became_active: u64,
-    /// Adverts sent, resignations included.
+    /// Adverts sent, resignations and what goes to single peers included.
     pub adverts_sent: u64,
     /// Resignations (priority 0) sent.
     pub resignations_sent: u64,

@@ -21,7 +21,8 @@ use crate::status::{RouterCounters, RouterStatus};
 
 use super::deadlines::TimerId;
 use super::fault_reports::FaultReports;
-use super::peer_authentication::PeerAuthentication;
+use super::heard_peers::HeardPeers;
+use super::peer_authentication::{Admission, PeerAuthentication};
 use super::predecessor::{HandedOverBy, PredecessorTracker};
 use super::prepared::PreparedAdverts;
 
@@ -62,6 +63,10 @@ pub(super) struct Instance {
     prepared_for: Option<(Arc<LinkSockets>, usize)>,
     handle: Arc<RouterHandle>,
     predecessor: PredecessorTracker,
+    /// The peer that is to be told of the advert to come in turn.
+    in_turn: Option<IpAddr>,
+    /// Between whom multicast does not pass, as reported.
+    without_multicast: BTreeSet<IpAddr>,
     /// The peer whose advert was heard last.
     heard_from: Option<IpAddr>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
@@ -89,6 +94,8 @@ impl Instance {
             prepared_for: None,
             handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, &BTreeSet::new(), None))),
             predecessor: PredecessorTracker::default(),
+            in_turn: None,
+            without_multicast: BTreeSet::new(),
             heard_from: None,
             in_service,
             added_in_service: BTreeSet::new(),
@@ -286,9 +293,18 @@ impl Instance {
     ) -> Result<AdvertOutcome, AuthError> {
         // Of others than the peers nothing is obeyed: no signature is worth the time.
         if self.config.peers.contains(&packet.source) {
-            let believed = self.peer_authentication.admit(packet, &self.key, out.now, out.events);
-            self.counters.unauthenticated += u64::from(believed.is_err());
-            self.counters.unsigned += u64::from(!believed?);
+            let copies = self.config.unicast_fallback;
+            let admitted = self.peer_authentication.admit(packet, copies, &self.key, out.now, out.events);
+            self.counters.unauthenticated += u64::from(admitted.is_err());
+            match admitted? {
+                Admission::Signed => {}
+                Admission::Unsigned => self.counters.unsigned += 1,
+                Admission::Again => {
+                    self.router.hear_again(packet.source, packet.unicast, out.now);
+                    self.report_without_multicast(out);
+                    return Ok(AdvertOutcome::Obeyed);
+                }
+            }
         }
         let heard = ReceivedAdvert {
             source: packet.source,
@@ -307,9 +323,26 @@ impl Instance {
         Ok(outcome)
     }
 
-    pub(super) fn handle_timeout(&mut self, out: &mut InstanceContext<'_>) {
+    /// Its timer has fired. Who is among the `heard_peers` need not be told in turn.
+    pub(super) fn handle_timeout(&mut self, heard_peers: &HeardPeers, out: &mut InstanceContext<'_>) {
         self.router.handle_timeout(out.now);
+        let is_heard =
+            |peer| self.config.group().is_some_and(|group| heard_peers.hears(peer, group, out.now));
+        self.in_turn = self.router.poll_turn().filter(|peer| !is_heard(*peer));
         self.carry_out(out);
+    }
+
+    /// Tells between whom multicast does not pass, if that has changed.
+    fn report_without_multicast(&mut self, out: &mut InstanceContext<'_>) {
+        let now = self.router.without_multicast(out.now);
+        if now.eq(self.without_multicast.iter().copied()) {
+            return;
+        }
+        let peers: BTreeSet<IpAddr> = self.router.without_multicast(out.now).collect();
+        if peers != self.without_multicast {
+            self.without_multicast.clone_from(&peers);
+            out.events.push(Event::WithoutMulticast { key: self.key.clone(), peers });
+        }
     }
 
     pub(super) fn status(&self) -> RouterStatus {
@@ -323,6 +356,7 @@ impl Instance {
             active: self.router.active(),
             addresses: self.config.addresses.clone(),
             claimed: self.claimed(),
+            without_multicast: self.without_multicast.clone(),
             counters,
             error: self.error.clone(),
         }
@@ -347,12 +381,12 @@ impl Instance {
     fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) {
         let counters = &mut self.counters;
         match outcome {
+            AdvertOutcome::Asked => return,
             AdvertOutcome::NotAPeer => return counters.foreign_adverts += 1,
             AdvertOutcome::OwnAddress => return counters.own_address += 1,
             AdvertOutcome::Inferior if was_active => counters.contentions += 1,
             AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
             AdvertOutcome::Inferior
-            | AdvertOutcome::Asked
             | AdvertOutcome::Obeyed
             | AdvertOutcome::Superseded
             | AdvertOutcome::NotRunning => {}
@@ -370,8 +404,14 @@ impl Instance {
         while let Some(action) = self.router.poll_action() {
             match action {
                 Action::SendAdvert { priority } => self.send_advert(priority.is_none(), out),
-                // Nobody has the fallback yet.
-                Action::SendTo { .. } => {}
+                Action::SendTo { peer, priority } => {
+                    let Some(sockets) = out.sockets else { continue };
+                    let (family, authentication) = (self.key.family, &mut self.peer_authentication);
+                    let sent =
+                        self.prepared.send_to(peer, priority.is_none(), family, sockets, authentication);
+                    self.counters.adverts_sent += sent.packets;
+                    self.counters.send_errors += sent.errors;
+                }
                 Action::Transition { from: _, to, reason } => {
                     match to {
                         State::Active => {
@@ -397,11 +437,14 @@ impl Instance {
                 Action::Announce(Announce::Takeover | Announce::Added(_)) => *out.wake_helpers = true,
             }
         }
+        self.report_without_multicast(out);
     }
 
     fn send_advert(&mut self, resign: bool, out: &mut InstanceContext<'_>) {
         let Some(sockets) = out.sockets else { return };
-        let sent = self.prepared.send(resign, self.key.family, sockets, &mut self.peer_authentication);
+        let copies = self.router.copies().iter().copied().chain(self.in_turn.take());
+        let sent =
+            self.prepared.send(resign, copies, self.key.family, sockets, &mut self.peer_authentication);
         self.counters.adverts_sent += sent.packets;
         self.counters.resignations_sent += if resign { sent.packets } else { 0 };
         self.counters.send_errors += sent.errors;

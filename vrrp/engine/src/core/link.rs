@@ -19,6 +19,7 @@ use crate::status::{LinkStatus, RouterStatus};
 
 use super::backlog::Backlog;
 use super::context::{Context, LinkId, RouterId};
+use super::heard_peers::HeardPeers;
 use super::instance::Instance;
 use super::receive_filter::ReceiveFilter;
 
@@ -44,6 +45,7 @@ pub(super) struct Link {
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
     foreign_reports: RateLimiter<wire::ForeignRouter>,
+    heard_peers: HeardPeers,
     /// Of the sockets there are, or were last.
     counters: Arc<LinkCounters>,
 }
@@ -60,6 +62,7 @@ impl Link {
             emptied: BTreeMap::new(),
             backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
             foreign_reports: RateLimiter::new(),
+            heard_peers: HeardPeers::default(),
             counters: Arc::default(),
         }
     }
@@ -323,7 +326,8 @@ impl Link {
             context.deadlines.set(instance.timer_id(), Some(later));
             return None;
         }
-        instance.handle_timeout(&mut context.instance_context(usable(self.state.as_ref()).map(Arc::as_ref)));
+        let mut out = context.instance_context(usable(self.state.as_ref()).map(Arc::as_ref));
+        instance.handle_timeout(&self.heard_peers, &mut out);
         // Never twice in one round, whatever it wants.
         context.deadlines.set(instance.timer_id(), instance.deadline().map(|due| due.max(later)));
         due
@@ -372,10 +376,25 @@ impl Link {
         }) {
             Ok(packet) => {
                 let Some(instance) = self.routers.get_mut(&(family, packet.vrid)) else { return };
+                let group = instance.config().group().filter(|_| !packet.unicast);
                 let outcome = instance.handle_advert(&packet, &mut context.instance_context(Some(sockets)));
                 context.deadlines.set(instance.timer_id(), instance.deadline());
                 match outcome {
-                    Ok(outcome) => outcome == AdvertOutcome::NotAPeer,
+                    Ok(AdvertOutcome::NotAPeer) => true,
+                    Ok(AdvertOutcome::OwnAddress) => false,
+                    Ok(
+                        AdvertOutcome::Obeyed
+                        | AdvertOutcome::Inferior
+                        | AdvertOutcome::IntervalMismatch
+                        | AdvertOutcome::Superseded
+                        | AdvertOutcome::Asked
+                        | AdvertOutcome::NotRunning,
+                    ) => {
+                        if let Some(group) = group {
+                            self.heard_peers.note(packet.source, group, context.now);
+                        }
+                        false
+                    }
                     Err(error) => return sockets.counters.count_unauthenticated(error),
                 }
             }

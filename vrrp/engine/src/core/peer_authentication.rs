@@ -11,6 +11,17 @@ use crate::config::RouterKey;
 use crate::event::Event;
 use crate::rate_limit::RateLimiter;
 
+/// Why an advert is accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Admission {
+    /// It was signed, or there is no authentication.
+    Signed,
+    /// Although it was not signed.
+    Unsigned,
+    /// It was accepted before: this is a copy of it.
+    Again,
+}
+
 /// An authenticator and what it has reported.
 pub(super) struct PeerAuthentication {
     authenticator: Authenticator,
@@ -33,17 +44,17 @@ impl PeerAuthentication {
         self.authenticator.sign(data, clock::wall())
     }
 
-    /// Whether a peer's advert is accepted because it was signed, or (`false`) although it was not: there was nothing to
-    /// check. Without authentication, all are accepted as if signed.
+    /// Whether a peer's advert is accepted. `copies`: it may come twice, by multicast and by unicast.
     pub(super) fn admit(
         &mut self,
         packet: &Packet<'_>,
+        copies: bool,
         key: &RouterKey,
         now: Time,
         events: &mut Vec<Event>,
-    ) -> Result<bool, AuthError> {
+    ) -> Result<Admission, AuthError> {
         if self.authenticator.config().is_none() {
-            return Ok(true);
+            return Ok(Admission::Signed);
         }
         let source = packet.source;
         let data = SignedData { source, vrid: packet.vrid, message: packet.message };
@@ -55,8 +66,9 @@ impl PeerAuthentication {
                     let seconds = verified.skew;
                     events.push(Event::ClocksDiffer { key: key.clone(), source, seconds });
                 }
-                Ok(verified.is_some())
+                Ok(if verified.is_some() { Admission::Signed } else { Admission::Unsigned })
             }
+            Err(AuthError::Replay { sequence, last }) if copies && sequence == last => Ok(Admission::Again),
             Err(error) => {
                 if self.reports.permits((source, error.label()), now) {
                     events.push(Event::Unauthenticated { key: key.clone(), source, error });

@@ -15,6 +15,7 @@ mod elections;
 mod events;
 mod example;
 mod families;
+mod filtered;
 mod flood;
 mod flooder;
 mod forwarding;
