@@ -125,6 +125,9 @@ pub struct VrrpSettings {
     /// How adverts reach the other nodes. Default: Multicast.
     #[serde(default)]
     pub transport: Transport,
+    /// Whether nodes that multicast does not reach are told by unicast, too. Default: true.
+    #[serde(default = "default_unicast_fallback")]
+    pub unicast_fallback: bool,
     /// Signs adverts, and takes signed ones only. Default: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
@@ -141,6 +144,7 @@ impl Default for VrrpSettings {
             advertisement_interval_milliseconds: default_interval(),
             preempt_delay_seconds: 0,
             transport: Transport::default(),
+            unicast_fallback: default_unicast_fallback(),
             authentication: None,
             vrid_range: None,
         }
@@ -205,6 +209,10 @@ fn default_priority() -> i32 {
 
 fn default_interval() -> u32 {
     DEFAULT_ADVERTISEMENT_INTERVAL_MS
+}
+
+pub(crate) const fn default_unicast_fallback() -> bool {
+    true
 }
 
 fn default_excluded_interfaces() -> Vec<String> {

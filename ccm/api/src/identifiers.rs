@@ -74,6 +74,14 @@ identifiers! {
     CONDITION_APPLIED = "Applied";
 }
 
+identifiers! {
+    /// Conditions of a [`VirtualRouter`](crate::VirtualRouter).
+    VIRTUAL_ROUTER_CONDITIONS:
+    /// `False` while nodes do not hear the multicast of the Active node; with a reason of [`multicast_heard`]. There is none as long as
+    /// that never was so.
+    CONDITION_MULTICAST_HEARD = "MulticastHeard";
+}
+
 /// Reasons of a Service's [`CONDITION_ADDRESS_ALLOCATED`].
 ///
 /// `True`: its status shows one address or more, and each is announced as far as the controller knows; it may want more.
@@ -141,6 +149,18 @@ pub mod announced {
         NO_LINK_LOCAL_ADDRESS = "NoLinkLocalAddress";
         /// The segment has no VRID left.
         NO_VRID = "NoVRID";
+    }
+}
+
+/// Reasons of a VirtualRouter's [`CONDITION_MULTICAST_HEARD`].
+pub mod multicast_heard {
+    identifiers! {
+        /// All of them.
+        ALL:
+        /// `True`: by all nodes again, as far as the Active node knows.
+        HEARD = "Heard";
+        /// `False`: the Active node tells some by unicast.
+        UNICAST_FALLBACK = "UnicastFallback";
     }
 }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Addresses", "type": "string", "jsonPath": ".spec.interfaces[0].addresses"}"#,
     printcolumn = r#"{"name": "Foreign-VRID", "type": "integer", "jsonPath": ".spec.foreignRouters[0].vrid", "description": "A VRRP router heard that is not ours", "priority": 1}"#,
     printcolumn = r#"{"name": "Failed", "type": "string", "jsonPath": ".spec.failedChecks[0]", "description": "What does not work on the node"}"#,
+    printcolumn = r#"{"name": "No-Multicast", "type": "string", "jsonPath": ".spec.withoutMulticast[0].node", "description": "A node between which and this one multicast of VRRP does not pass", "priority": 1}"#,
     printcolumn = r#"{"name": "Agent", "type": "string", "jsonPath": ".spec.agentVersion"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
@@ -55,6 +56,10 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), inner(length(max = 1024)))]
     pub failed_checks: Vec<String>,
+    /// Nodes between which and this one multicast of VRRP does not pass, so that unicast takes its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub without_multicast: Vec<UnicastPeer>,
     /// The keys of adverts that the node has, by their ids: virtual routers are not made to sign before all of their nodes have the
     /// key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,6 +80,22 @@ pub struct DuplicateAddress {
     /// Link-layer address of the other station.
     #[schemars(length(max = 64))]
     pub mac: String,
+}
+
+/// A node between which and this one multicast does not pass: of the two one is Active for a virtual router, and the other does
+/// not hear its multicast.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct UnicastPeer {
+    /// Interface of this node.
+    #[schemars(length(max = 15))]
+    pub interface: String,
+    /// Source of the other node's adverts.
+    #[schemars(schema_with = "crate::validation::ip_address")]
+    pub address: IpAddr,
+    /// Name of the other Node.
+    #[schemars(length(max = 253))]
+    pub node: String,
 }
 
 /// One interface of the node.

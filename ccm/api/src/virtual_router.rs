@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::announcement::default_unicast_fallback;
 use crate::{Authentication, Transport};
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
@@ -28,6 +30,7 @@ use crate::{Authentication, Transport};
     printcolumn = r#"{"name": "Since", "type": "date", "jsonPath": ".status.activeSince"}"#,
     printcolumn = r#"{"name": "Candidates", "type": "string", "jsonPath": ".spec.nodes", "description": "Nodes that elect the Active router, ranked by priority", "priority": 1}"#,
     printcolumn = r#"{"name": "Moves", "type": "integer", "jsonPath": ".status.transitions", "priority": 1}"#,
+    printcolumn = r#"{"name": "Multicast-Heard", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"MulticastHeard\")].status", "priority": 1}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +63,9 @@ pub struct VirtualRouterSpec {
     /// How adverts reach the other nodes.
     #[serde(default, skip_serializing_if = "Transport::is_multicast")]
     pub transport: Transport,
+    /// Whether nodes that multicast does not reach are told by unicast, too.
+    #[serde(default = "default_unicast_fallback", skip_serializing_if = "is_true")]
+    pub unicast_fallback: bool,
     /// How adverts are signed; absent: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
@@ -68,6 +74,11 @@ pub struct VirtualRouterSpec {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
 const fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+const fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// `Service.spec.externalTrafficPolicy`: which endpoints a node sends the traffic to that it gets for an address.
@@ -119,4 +130,8 @@ pub struct VirtualRouterStatus {
     /// How often the Active node changed.
     #[serde(default)]
     pub transitions: i64,
+    /// `MulticastHeard`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::conditions")]
+    pub conditions: Vec<Condition>,
 }

@@ -43,6 +43,8 @@ pub(crate) struct RouterActivity {
     pub(crate) claimed: BTreeSet<IpAddr>,
     /// What it would answer for if nobody else did.
     pub(crate) taken: BTreeMap<IpAddr, ConflictingStation>,
+    /// The peers that do not hear its multicast, while it is Active.
+    pub(crate) deaf: BTreeSet<IpAddr>,
 }
 
 impl RouterActivity {

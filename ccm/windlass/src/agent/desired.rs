@@ -136,6 +136,7 @@ where
             health_check_node_ports: ports,
             preempt_delay_seconds: router.spec.preempt_delay_seconds,
             transport: router.spec.transport,
+            unicast_fallback: router.spec.unicast_fallback,
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
         };
         let key = match assignment.config() {

@@ -18,6 +18,10 @@ use super::network::{ForeignRouters, mac};
 #[cfg(test)]
 mod tests;
 
+/// What helps where multicast does not pass.
+pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \
+    IGMP and MLD, or set spec.vrrp.transport: Unicast in the Announcement";
+
 #[derive(Debug, Default)]
 struct Inner {
     /// Of the routers in which this node was Active or claimed something lately.
@@ -26,6 +30,8 @@ struct Inner {
     foreign_routers: ForeignRouters,
     duplicates: Duplicates,
     conflicts: BTreeMap<String, u64>,
+    /// The peers between which and this node multicast does not pass, by virtual router.
+    without_multicast: BTreeMap<RouterKey, BTreeSet<IpAddr>>,
     unguarded: Option<String>,
     answered: Arc<Answered>,
 }
@@ -48,6 +54,17 @@ impl Inner {
     fn claim(&mut self, key: &RouterKey, addresses: &[IpAddr]) {
         for address in self.activities.entry(key.clone()).or_default().claim(addresses) {
             self.duplicates.clear(&key.interface, address);
+        }
+    }
+
+    fn set_without_multicast(&mut self, key: &RouterKey, peers: &BTreeSet<IpAddr>) {
+        if let Some(activity) = self.activities.get_mut(key).filter(|activity| activity.period.is_some()) {
+            activity.deaf.clone_from(peers);
+        }
+        if peers.is_empty() {
+            self.without_multicast.remove(key);
+        } else {
+            self.without_multicast.insert(key.clone(), peers.clone());
         }
     }
 
@@ -110,6 +127,10 @@ impl EngineState {
                 drop(inner);
                 self.to_report.add(Changed::addresses([address]));
             }
+            Event::WithoutMulticast { key, peers } => {
+                self.lock().set_without_multicast(key, peers);
+                self.to_report.add(Changed::all());
+            }
             // Failed and Recovered come with a change of state; the engine's snapshot has the reason.
             _ => {}
         }
@@ -119,6 +140,7 @@ impl EngineState {
     pub(crate) fn resync(&self, snapshot: &[RouterStatus], wall: Timestamp) {
         let mut inner = self.lock();
         inner.activities.retain(|key, _| snapshot.iter().any(|router| router.key == *key));
+        inner.without_multicast.clear();
         for router in snapshot {
             let known = inner.activities.get(&router.key).is_some_and(|activity| activity.period.is_some());
             if (router.state == State::Active) != known {
@@ -131,6 +153,7 @@ impl EngineState {
                     activity.claimed.clone_from(&router.claimed);
                 }
             }
+            inner.set_without_multicast(&router.key, &router.without_multicast);
         }
         drop(inner);
         self.to_report.add(Changed::all());
@@ -221,6 +244,13 @@ impl EngineState {
         work(&mut self.lock().foreign_routers)
     }
 
+    /// The interfaces of this node and the peers there between which and this node multicast does not pass.
+    pub(crate) fn without_multicast(&self) -> BTreeSet<(String, IpAddr)> {
+        let inner = self.lock();
+        let all = inner.without_multicast.iter();
+        all.flat_map(|(key, peers)| peers.iter().map(|peer| (key.interface.clone(), *peer))).collect()
+    }
+
     /// Stations that have or claim virtual IPs.
     pub(crate) fn duplicates(&self, now: Instant, is_vip: impl Fn(IpAddr) -> bool) -> Vec<DuplicateAddress> {
         let mut inner = self.lock();
@@ -285,6 +315,13 @@ pub(crate) fn log(event: &Event) {
             vrid = key.vrid.get(), interface = %key.interface, %source, seconds,
             "a peer's clock differs by more than half of what is allowed: beyond it its adverts are not believed, and both are \
              Active; synchronise the clocks"
+        ),
+        Event::WithoutMulticast { key, peers } if peers.is_empty() => {
+            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "multicast of VRRP passes again");
+        }
+        Event::WithoutMulticast { key, peers } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface, ?peers,
+            "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", MULTICAST_REMEDY
         ),
         // The engine has said why.
         Event::GuardChanged => {}

@@ -79,6 +79,14 @@ fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {
                 .map(|router| (labels(router), i64::try_from(router.addresses.len()).unwrap_or(i64::MAX))),
         ),
         gauges(
+            "windlass_vrrp_peers_without_multicast",
+            "Candidates between which and this node multicast does not pass, so that unicast takes its place",
+            ROUTER,
+            routers.iter().map(|router| {
+                (labels(router), i64::try_from(router.without_multicast.len()).unwrap_or(i64::MAX))
+            }),
+        ),
+        gauges(
             "windlass_vrrp_failed",
             "1 while the virtual router cannot run on this node, as the agent's log says why",
             ROUTER,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use windlass_api::{ForeignRouter, InterfaceInfo};
+use windlass_api::{ForeignRouter, InterfaceInfo, RankedNode, UnicastPeer};
 
 use crate::bridges::is_container_bridge;
 
@@ -67,6 +67,19 @@ pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<Interf
         (is_container_bridge(&a.name), &a.name).cmp(&(is_container_bridge(&b.name), &b.name))
     });
     interfaces
+}
+
+/// The nodes between which and this one multicast does not pass, by what the candidates of the virtual routers are called.
+pub(crate) fn without_multicast<'a>(
+    peers: impl IntoIterator<Item = (String, IpAddr)>,
+    candidates: impl Iterator<Item = &'a RankedNode>,
+) -> Vec<UnicastPeer> {
+    let names: HashMap<IpAddr, &str> = candidates.map(|node| (node.address, node.name.as_str())).collect();
+    let peer = |(interface, address): (String, IpAddr)| {
+        let node = names.get(&address).copied().unwrap_or_default().to_owned();
+        UnicastPeer { interface, address, node }
+    };
+    peers.into_iter().map(peer).take(MAX_STRANGERS).collect()
 }
 
 /// A link-layer address as `02:00:00:00:00:01`.

@@ -119,6 +119,10 @@ impl Publisher {
             further_addresses: addresses::further(&machine),
             foreign_routers,
             duplicates: self.engine_state.duplicates(now, is_vip),
+            without_multicast: network::without_multicast(
+                self.engine_state.without_multicast(),
+                routers.iter().flat_map(|router| &router.spec.nodes),
+            ),
             failed_checks: self.failed.borrow().sentences().chain(self.missing_keys()).collect(),
             vrrp_keys: self.keys.borrow().ids(),
         })

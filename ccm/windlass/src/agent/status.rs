@@ -6,13 +6,17 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualRouter, announced};
-use windlass_ccm::conditions::DesiredCondition;
+use windlass_api::{
+    CONDITION_ANNOUNCED, CONDITION_MULTICAST_HEARD, RankedNode, VirtualIP, VirtualRouter, announced,
+    multicast_heard,
+};
+use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
 
 use super::activity::{ActivePeriod, RouterActivity};
 use super::admission::needs_guard;
 use super::desired::{Assignment, Refused, is_wanted};
+use super::engine_state::MULTICAST_REMEDY;
 use super::network::mac;
 
 #[cfg(test)]
@@ -164,17 +168,63 @@ fn router_patch(
     reported: &Reported,
 ) -> Option<StatusPatch> {
     let shown = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+    let is_mine = shown == Some(context.node);
     let was_reported = || reported.has_claimed(router.metadata.uid.as_deref(), active.period);
-    if shown == Some(context.node) || (shown.is_some() && was_reported()) {
+    if !is_mine && shown.is_some() && was_reported() {
         return None;
     }
-    let transitions = router.status.as_ref().map_or(0, |status| status.transitions);
-    let patch = json!({
-        "activeNode": context.node,
-        "activeSince": format!("{:.3}", active.period.since),
-        "transitions": transitions.saturating_add(1),
-    });
+    let heard = multicast_condition(context, active, router);
+    if is_mine && heard.is_none() {
+        return None;
+    }
+    let mut patch = json!({});
+    if !is_mine {
+        let transitions = router.status.as_ref().map_or(0, |status| status.transitions);
+        patch = json!({
+            "activeNode": context.node,
+            "activeSince": format!("{:.3}", active.period.since),
+            "transitions": transitions.saturating_add(1),
+        });
+    }
+    if let Some(heard) = heard {
+        let mut conditions = router.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
+        heard.set_in(&mut conditions, context.wall);
+        patch["conditions"] = json!(conditions);
+    }
     Some(status_patch(Kind::VirtualRouter, router, Some(active), &patch))
+}
+
+/// Which nodes do not hear the multicast of this one, if that is not shown yet.
+fn multicast_condition<'a>(
+    context: NodeContext<'_>,
+    active: &ActiveRouter<'_>,
+    router: &VirtualRouter,
+) -> Option<DesiredCondition<'a>> {
+    let shown = router.status.as_ref().and_then(|status| find(&status.conditions, CONDITION_MULTICAST_HEARD));
+    let is_deaf = |node: &&RankedNode| active.activity.deaf.contains(&node.address);
+    let deaf: Vec<&str> = router.spec.nodes.iter().filter(is_deaf).map(|node| node.name.as_str()).collect();
+    let (node, interface) = (context.node, &active.assignment.interface);
+    let (reason, message) = if deaf.is_empty() {
+        shown?;
+        (
+            multicast_heard::HEARD,
+            format!("Multicast of node {node} on {interface} is heard by all other nodes"),
+        )
+    } else {
+        let message = format!(
+            "Multicast of node {node} on {interface} is not heard by {}, which it tells by unicast: {MULTICAST_REMEDY}",
+            deaf.join(", ")
+        );
+        (multicast_heard::UNICAST_FALLBACK, message)
+    };
+    let desired = DesiredCondition {
+        type_: CONDITION_MULTICAST_HEARD,
+        holds: deaf.is_empty(),
+        reason,
+        message,
+        generation: router.metadata.generation,
+    };
+    (!shown.is_some_and(|shown| desired.is_same(shown))).then_some(desired)
 }
 
 fn vip_patch(

@@ -12,8 +12,8 @@ use serde_json::Value;
 use windlass_api::{
     ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
     LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS,
-    VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VirtualIPPool, address_allocated, announced, applied,
-    event, pool_announceable, pool_ready,
+    VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool,
+    address_allocated, announced, applied, event, multicast_heard, pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -193,6 +193,8 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     assert_eq!(column(&announcements, "reason of `Applied` = `False`", 1), all(&[applied::FAULTS]));
     let of_applied = all(&[ANNOUNCEMENT_CONDITIONS, &[applied::ALL, applied::NOTHING_SELECTED]]);
     assert!(spans(&announcements).is_superset(&of_applied));
+    let of_multicast = all(&[VIRTUAL_ROUTER_CONDITIONS, multicast_heard::ALL]);
+    assert!(spans(&announcements).is_superset(&of_multicast));
 
     let spans: BTreeSet<String> = spans(&pools).union(&spans(&services)).cloned().collect();
     assert!(spans.is_superset(&all(&[SERVICE_CONDITIONS, VIRTUAL_IP_CONDITIONS, POOL_CONDITIONS])));

@@ -61,9 +61,21 @@ pub(crate) struct Assignment {
     /// How adverts reach the peers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) transport: Transport,
+    /// Whether peers that multicast does not reach are told by unicast, too.
+    #[serde(default = "unicast_fallback", skip_serializing_if = "is_true")]
+    pub(crate) unicast_fallback: bool,
     /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) key_id: Option<u8>,
+}
+
+const fn unicast_fallback() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+const fn is_true(value: &bool) -> bool {
+    *value
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -116,6 +128,7 @@ impl Assignment {
             probe: Some(PROBE),
             unproven: self.unproven.clone(),
             transport: self.engine_transport(),
+            unicast_fallback: self.unicast_fallback,
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };
         config.check().map_err(|error| error.to_string())?;

@@ -26,6 +26,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             announcement: None,
             preempt_delay_seconds: 0,
             transport: Transport::default(),
+            unicast_fallback: true,
             authentication: None,
         },
     ))
@@ -79,6 +80,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
+        unicast_fallback: true,
         key_id: None,
     };
     assert_eq!(got.assignments, [expected]);
@@ -302,6 +304,17 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
     ];
     for (what, nodes, address, change, expected) in rows {
         assert_eq!(spoken(nodes, address, change), expected, "{what}");
+    }
+}
+
+#[test]
+fn peers_that_multicast_does_not_reach_are_told_by_unicast_unless_the_router_forbids_it() {
+    for expected in [true, false] {
+        let mut router = VirtualRouter::clone(&router("a", 64, NODES));
+        router.spec.unicast_fallback = expected;
+        let vips = [vip("192.0.2.200", Some("a"))];
+        let got = desired("n1", &[Arc::new(router)], &vips, &Answered::default());
+        assert_eq!(got.assignments[0].config().unwrap().unicast_fallback, expected);
     }
 }
 

@@ -94,3 +94,21 @@ fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outliv
     assert_eq!(engine_state.duplicates(now, |_| true).len(), 1);
     assert_eq!(engine_state.conflicts(), BTreeMap::from([("eth0".to_owned(), 1)]));
 }
+
+#[test]
+fn between_whom_multicast_does_not_pass_is_known_and_of_an_active_who_does_not_hear_it() {
+    let now = Instant::now();
+    let without = |last: &[u8]| Event::WithoutMulticast {
+        key: key(64),
+        peers: last.iter().copied().map(address).collect(),
+    };
+    let backup = told(&[entered(State::Backup), without(&[1])], now);
+    assert_eq!(backup.without_multicast(), [("eth0".to_owned(), address(1))].into());
+    assert!(backup.activities(now).is_empty());
+    let active = told(&[entered(State::Active), without(&[1, 2])], now);
+    assert_eq!(active.without_multicast().len(), 2);
+    assert_eq!(active.activities(now)[&key(64)].deaf, [address(1), address(2)].into());
+    active.record(&without(&[]), now, WALL);
+    assert_eq!(active.without_multicast(), BTreeSet::new());
+    assert_eq!(active.activities(now)[&key(64)].deaf, BTreeSet::new());
+}

@@ -20,6 +20,7 @@ fn assignment(key_id: Option<u8>) -> Assignment {
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 30,
         transport: windlass_api::Transport::Unicast,
+        unicast_fallback: true,
         key_id,
     }
 }

@@ -114,3 +114,17 @@ fn a_flood_of_strangers_is_bounded() {
     }
     assert_eq!(foreign_routers.foreign(start + GRACE).len(), MAX_STRANGERS);
 }
+
+#[test]
+fn nodes_that_multicast_does_not_reach_are_named_as_the_virtual_routers_name_them() {
+    let candidate = RankedNode {
+        name: "n2".to_owned(),
+        priority: 100,
+        address: "192.0.2.12".parse().unwrap(),
+        interface: "eth1".to_owned(),
+    };
+    let peers = ["192.0.2.12", "192.0.2.13"].map(|address| ("eth0".to_owned(), address.parse().unwrap()));
+    let got = without_multicast(peers, [candidate].iter());
+    let told: Vec<_> = got.iter().map(|one| (one.interface.as_str(), one.node.as_str())).collect();
+    assert_eq!(told, [("eth0", "n2"), ("eth0", "")]);
+}

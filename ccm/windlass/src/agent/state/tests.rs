@@ -35,6 +35,7 @@ fn assignment(vrid: u8) -> Assignment {
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
+        unicast_fallback: true,
         key_id: None,
     }
 }
@@ -87,13 +88,17 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let spoken = state(&[Assignment {
         preempt_delay_seconds: 30,
         transport: windlass_api::Transport::Unicast,
+        unicast_fallback: false,
         key_id: Some(7),
         ..assignment(64)
     }]);
     file.store(&spoken).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), spoken);
     let text = fs::read_to_string(file.path()).unwrap();
-    assert!(text.contains(r#""preemptDelaySeconds":30,"transport":"Unicast","keyId":7}"#), "{text}");
+    assert!(
+        text.contains(r#""preemptDelaySeconds":30,"transport":"Unicast","unicastFallback":false,"keyId":7}"#),
+        "{text}"
+    );
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
     file.store(&state(&[])).unwrap();

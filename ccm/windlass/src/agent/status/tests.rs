@@ -29,6 +29,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
+        unicast_fallback: true,
         key_id: None,
     }
 }
@@ -55,14 +56,19 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         announcement: None,
         preempt_delay_seconds: 0,
         transport: Transport::default(),
+        unicast_fallback: true,
         authentication: None,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());
     router.metadata.resource_version = Some("7".into());
     let active_since = active.map(|_| "2020-01-01T00:00:00Z".to_owned());
-    router.status =
-        Some(VirtualRouterStatus { active_node: active.map(str::to_owned), active_since, transitions });
+    router.status = Some(VirtualRouterStatus {
+        active_node: active.map(str::to_owned),
+        active_since,
+        transitions,
+        conditions: vec![],
+    });
     Arc::new(router)
 }
 
@@ -142,6 +148,42 @@ fn a_new_active_says_so_on_router_and_address_conditional_on_what_it_saw() {
             }],
         })
     );
+}
+
+#[test]
+fn an_active_says_who_does_not_hear_its_multicast_and_when_all_hear_it_again() {
+    let mut shown = VirtualRouter::clone(&router(Some("n1"), 4));
+    shown.spec.nodes = [("n1", "192.0.2.11"), ("n2", "192.0.2.12"), ("n3", "192.0.2.13")]
+        .map(|(name, address)| RankedNode {
+            name: name.into(),
+            priority: 100,
+            address: address.parse().unwrap(),
+            interface: "eth0".into(),
+        })
+        .into();
+    let deaf = |last: &[u8]| RouterActivity {
+        deaf: last.iter().map(|last| [192, 0, 2, *last].into()).collect(),
+        ..activity(1)
+    };
+    let mut tell = |activity: &RouterActivity| {
+        let shown_now = [Arc::new(shown.clone())];
+        let got = patches_of(activity, Instant::now(), &shown_now, &[], &Reported::default());
+        let status = got.first()?.body["status"].clone();
+        assert_eq!(status.get("activeNode"), None, "that is shown");
+        let conditions: Vec<Condition> = serde_json::from_value(status["conditions"].clone()).unwrap();
+        shown.status.as_mut().unwrap().conditions.clone_from(&conditions);
+        let [one] = &conditions[..] else { panic!("{conditions:?}") };
+        Some((one.status.clone(), one.reason.clone(), one.message.clone()))
+    };
+    assert_eq!(tell(&deaf(&[])), None, "all is as it should be");
+    let (status, reason, message) = tell(&deaf(&[12, 13])).unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "UnicastFallback"));
+    assert!(message.contains("of node n1 on eth0 is not heard by n2, n3,"), "{message}");
+    assert_eq!(tell(&deaf(&[12, 13])), None, "it is shown");
+    assert!(tell(&deaf(&[13])).unwrap().2.contains("by n3,"));
+    let (status, reason, _) = tell(&deaf(&[])).unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Heard"));
+    assert_eq!(tell(&deaf(&[])), None);
 }
 
 #[test]

@@ -41,6 +41,7 @@ pub(crate) struct RouterSettings {
     pub(crate) interval_ms: u32,
     pub(crate) preempt_delay_seconds: u32,
     pub(crate) transport: Transport,
+    pub(crate) unicast_fallback: bool,
     pub(crate) authentication: Option<Authentication>,
     pub(crate) vrids: RangeInclusive<u8>,
 }
@@ -125,8 +126,14 @@ impl ParsedAnnouncement {
         nodes: Vec<RankedNode>,
         external_traffic_policy: ExternalTrafficPolicy,
     ) -> VirtualRouterSpec {
-        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
-            self.vrrp;
+        let RouterSettings {
+            interval_ms,
+            preempt_delay_seconds,
+            transport,
+            unicast_fallback,
+            authentication,
+            vrids: _,
+        } = self.vrrp;
         VirtualRouterSpec {
             vrid,
             segment,
@@ -136,6 +143,7 @@ impl ParsedAnnouncement {
             announcement: self.name.clone(),
             preempt_delay_seconds,
             transport,
+            unicast_fallback,
             authentication,
         }
     }
@@ -198,6 +206,7 @@ impl RouterSettings {
             interval_ms: vrrp.advertisement_interval_milliseconds,
             preempt_delay_seconds: vrrp.preempt_delay_seconds,
             transport: vrrp.transport,
+            unicast_fallback: vrrp.unicast_fallback,
             authentication: vrrp.authentication,
             vrids,
         }

@@ -50,15 +50,18 @@ impl<'a> RouterDraft<'a> {
 
     /// Changes what can change while it runs to what its Announcement says.
     pub(super) fn follow_announcement(&mut self) {
-        let RouterSettings { interval_ms, preempt_delay_seconds, .. } = self.announcement.vrrp;
+        let RouterSettings { interval_ms, preempt_delay_seconds, unicast_fallback, .. } =
+            self.announcement.vrrp;
         if self.spec.announcement != self.announcement.name
             || self.spec.advertisement_interval_milliseconds != interval_ms
             || self.spec.preempt_delay_seconds != preempt_delay_seconds
+            || self.spec.unicast_fallback != unicast_fallback
         {
             let spec = self.spec.to_mut();
             spec.announcement.clone_from(&self.announcement.name);
             spec.advertisement_interval_milliseconds = interval_ms;
             spec.preempt_delay_seconds = preempt_delay_seconds;
+            spec.unicast_fallback = unicast_fallback;
         }
     }
 

@@ -23,7 +23,11 @@ impl Cluster {
             let status = router.status.get_or_insert_default();
             if status.active_node != active {
                 let active_since = Some(at(seconds).to_string());
-                *status = VirtualRouterStatus { active_node: active, active_since, transitions: 0 };
+                *status = VirtualRouterStatus {
+                    active_node: active,
+                    active_since,
+                    ..VirtualRouterStatus::default()
+                };
             }
         }
     }
