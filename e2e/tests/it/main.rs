@@ -10,6 +10,7 @@ mod commands;
 mod example_provider;
 mod examples;
 mod failover;
+mod filtered;
 mod full;
 mod guard;
 mod health;
