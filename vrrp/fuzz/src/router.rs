@@ -123,8 +123,13 @@ impl Driver {
         let [flags, priority] = input.bytes()?;
         let version = if flags & 0x04 == 0 { Version::V3 } else { Version::V2 };
         let interval = interval(input, version)?;
-        let heard =
-            ReceivedAdvert { source: host(flags), priority: Priority::new(priority).ok(), interval, version, unicast: flags & 0x08 != 0 };
+        let heard = ReceivedAdvert {
+            source: host(flags),
+            priority: Priority::new(priority).ok(),
+            interval,
+            version,
+            unicast: flags & 0x08 != 0,
+        };
         let before = (self.router.state(), self.router.poll_timeout());
         let outcome = self.router.handle_advert(heard, self.now);
         let own = self.router.config();
@@ -174,7 +179,7 @@ impl Driver {
                 }
                 Action::SendTo { peer, priority } => {
                     let config = self.router.config();
-                    assert!(config.unicast_fallback && *peer != config.primary, "{actions:?}");
+                    assert!(config.unicast_fallback && config.peers.contains(peer), "{actions:?}");
                     let expected = (self.state == State::Active).then_some(config.priority);
                     assert_eq!(*priority, expected, "{actions:?}");
                 }
@@ -199,6 +204,10 @@ impl Driver {
             }
         }
         assert_eq!(self.state, self.router.state(), "{actions:?}");
+        let told = |peer: &IpAddr| {
+            self.router.config().unicast_fallback && self.router.config().peers.contains(peer)
+        };
+        assert!(self.router.copies().iter().all(told), "{:?}", self.router.copies());
         match (self.router.state(), self.router.poll_timeout()) {
             (State::Initialize, due) => assert_eq!(due, None),
             (State::Backup | State::Active, Some(due)) => {

@@ -146,7 +146,7 @@ impl Backup {
 
     /// An interval before the timer fires: two adverts are missing then.
     fn ask_due(&self, config: &Config) -> Option<Time> {
-        let asks = config.unicast_fallback && self.active.is_some();
+        let asks = config.unicast_fallback && self.active.is_some_and(|peer| config.peers.contains(&peer));
         match self.length {
             TimerLength::ActiveDown if asks => {
                 let interval = config.rate(self.learned).duration();

@@ -67,6 +67,9 @@ fn who_is_known_to_be_there_or_is_not_known_is_not_asked() {
     let mut preempting = backup_of_higher(falling_back());
     preempting.handle_advert(advert(HIGHER, 50, 1000), START);
     assert_eq!(preempting.poll_timeout(), Some(START + down), "it is heard, and to be replaced");
+    let mut parted = backup_of_higher(falling_back());
+    parted.reconfigure(Config { peers: [LOWER].into(), ..falling_back() }, START);
+    assert_eq!(parted.poll_timeout(), Some(START + down), "it is no peer any more");
     let mut resigned = backup_of_higher(falling_back());
     resigned.handle_advert(advert(HIGHER, 0, 1000), START);
     assert_eq!(resigned.poll_timeout(), Some(START + interval(1000).skew(priority(100))));
