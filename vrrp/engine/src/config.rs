@@ -228,6 +228,11 @@ impl RouterConfig {
         }
     }
 
+    /// Whether unicast takes the place of multicast that does not arrive.
+    pub(crate) fn falls_back(&self) -> bool {
+        self.unicast_fallback && self.group().is_some()
+    }
+
     /// How its peers' adverts come.
     pub(crate) fn addressing(&self) -> Addressing {
         match &self.transport {
@@ -257,7 +262,7 @@ impl RouterConfig {
             versions: self.versions,
             primary: self.source,
             peers: self.peers.clone(),
-            unicast_fallback: self.unicast_fallback && self.group().is_some(),
+            unicast_fallback: self.falls_back(),
             addresses: self.addresses.clone(),
         }
     }

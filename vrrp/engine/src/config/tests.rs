@@ -90,3 +90,16 @@ fn routers_that_share_a_vip_on_an_interface_are_told_from_those_that_do_not() {
         assert_eq!(found, refused, "{routers:#?}");
     }
 }
+
+#[test]
+fn only_what_speaks_to_a_group_falls_back_to_unicast() {
+    let unicast = Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
+    for (transport, expected) in [(Transport::default(), true), (unicast, false)] {
+        let config = RouterConfig {
+            transport,
+            unicast_fallback: true,
+            ..RouterConfig::new("eth0", Vrid::new(7).unwrap(), [192, 0, 2, 1].into())
+        };
+        assert_eq!(config.state_machine_config().unicast_fallback, expected);
+    }
+}

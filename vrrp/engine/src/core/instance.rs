@@ -293,7 +293,7 @@ impl Instance {
     ) -> Result<AdvertOutcome, AuthError> {
         // Of others than the peers nothing is obeyed: no signature is worth the time.
         if self.config.peers.contains(&packet.source) {
-            let copies = self.config.unicast_fallback;
+            let copies = self.config.falls_back();
             let admitted = self.peer_authentication.admit(packet, copies, &self.key, out.now, out.events);
             self.counters.unauthenticated += u64::from(admitted.is_err());
             match admitted? {

@@ -165,7 +165,7 @@ impl CopyModel {
 
 fn copy_models(config: &RouterConfig, sockets: &LinkSockets) -> Vec<CopyModel> {
     let path = config.group().and_then(|group| Path::new(config.source, group));
-    let Some(path) = path.filter(|_| config.unicast_fallback) else { return Vec::new() };
+    let Some(path) = path.filter(|_| config.falls_back()) else { return Vec::new() };
     let model = |version: &Version| CopyModel {
         advert: advert(config, path, wire::TTL, *version, Some(config.priority), sockets),
         version: *version,
