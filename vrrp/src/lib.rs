@@ -71,7 +71,7 @@
 //! while let Some(action) = router.poll_action() {
 //!     match action {
 //!         Action::SendAdvert { priority } => println!("send an advert of priority {priority:?}"),
-//!         Action::SendTo { peer, priority } => println!("send it to {peer} alone: {priority:?}"),
+//!         Action::SendUnicast { priority } => println!("to {:?} alone: {priority:?}", router.copies()),
 //!         Action::Transition { from, to, reason } => println!("{from} to {to}: {reason}"),
 //!         Action::Announce(what) => println!("tell the LAN where the addresses are: {what:?}"),
 //!     }

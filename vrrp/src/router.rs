@@ -121,7 +121,8 @@ impl Router {
         }
     }
 
-    /// The peers to which the advert of the last [`Action::SendAdvert`] goes by unicast, too.
+    /// The peers to which the advert of the last [`Action::SendAdvert`] goes by unicast, too, or that of the last
+    /// [`Action::SendUnicast`] alone.
     pub fn copies(&self) -> &[IpAddr] {
         self.fallback.copies()
     }
@@ -210,8 +211,12 @@ impl Router {
         match &mut self.state_data {
             StateData::Initialize => {}
             StateData::Backup(backup) => {
-                if let Some(peer) = backup.ask_silent(now) {
-                    self.actions.push_back(Action::SendTo { peer, priority: None });
+                if backup.ask_silent(now) {
+                    match &backup.active {
+                        Some(peer) => self.fallback.choose_only([peer]),
+                        None => self.fallback.choose_only(&self.config.peers),
+                    }
+                    self.actions.push_back(Action::SendUnicast { priority: None });
                 }
                 if now < backup.deadline || backup.listen_again(&self.config, now) {
                     return;

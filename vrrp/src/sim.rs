@@ -342,10 +342,11 @@ impl Lan {
                     }
                     TraceEvent::Advertised
                 }
-                Action::SendTo { peer, priority } => {
+                Action::SendUnicast { priority } => {
                     adverts += 1;
-                    self.send(node, router, priority, false, &[peer]);
-                    TraceEvent::Unicast(1)
+                    let copies = self.nodes[node].routers[router].router.copies().to_vec();
+                    self.send(node, router, priority, false, &copies);
+                    TraceEvent::Unicast(copies.len())
                 }
                 Action::Transition { from, to, reason } => {
                     let record = &mut self.nodes[node].routers[router].record;

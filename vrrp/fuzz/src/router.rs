@@ -177,10 +177,9 @@ impl Driver {
                     };
                     assert_eq!(previous, Some(&resigned));
                 }
-                Action::SendTo { peer, priority } => {
-                    let config = self.router.config();
-                    assert!(config.unicast_fallback && config.peers.contains(peer), "{actions:?}");
-                    let expected = (self.state == State::Active).then_some(config.priority);
+                Action::SendUnicast { priority } => {
+                    let active = self.state == State::Active;
+                    let expected = active.then_some(self.router.config().priority);
                     assert_eq!(*priority, expected, "{actions:?}");
                 }
                 Action::Transition { from, to, reason } => {

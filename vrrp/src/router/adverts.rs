@@ -60,8 +60,8 @@ impl Router {
             StateData::Backup(_) => AdvertOutcome::Asked,
             StateData::Active(_) => {
                 if self.fallback.grant(source, &self.config, now) {
-                    let priority = Some(self.config.priority);
-                    self.actions.push_back(Action::SendTo { peer: source, priority });
+                    self.fallback.choose_only([&source]);
+                    self.actions.push_back(Action::SendUnicast { priority: Some(self.config.priority) });
                 }
                 AdvertOutcome::Asked
             }
@@ -86,8 +86,9 @@ impl Router {
                 }
                 // T6
                 backup.obey(advert.interval, &self.config, now);
-                if let Some(peer) = backup.ask_again(&self.config, now) {
-                    self.actions.push_back(Action::SendTo { peer, priority: None });
+                if backup.ask_again(&self.config, now) {
+                    self.fallback.choose_only([&advert.source]);
+                    self.actions.push_back(Action::SendUnicast { priority: None });
                 }
                 AdvertOutcome::Obeyed
             }

@@ -6,6 +6,7 @@
 //! | who | does |
 //! |---|---|
 //! | a Backup that misses two adverts of its Active | asks it for unicast: an advert of priority 0 to it alone |
+//! | a Backup that has heard no Active for as long, since it was started | asks every peer likewise, if they are [`MOST_ASKED`] or fewer |
 //! | a Backup that hears its Active by unicast only | asks again every [`ASK_EVERY`] intervals |
 //! | an Active that is asked, or hears a claim that its own adverts ought to have ended | sends each advert to that peer, too, for [`LEASE`] intervals |
 //! | a router that becomes Active | sends its first advert to every peer, too: an Active that hears nothing by multicast answers |
@@ -22,6 +23,8 @@ use crate::units::Time;
 
 /// For how many intervals a peer is sent each advert after a sign that it hears no multicast: three questions and a bit.
 pub(super) const LEASE: u32 = 16;
+/// More peers than these are not all asked who is Active: where many start at once, each would ask each.
+pub(super) const MOST_ASKED: usize = 16;
 /// After how many intervals of unicast alone a Backup asks for more of it.
 pub(super) const ASK_EVERY: u32 = 5;
 /// An Active shows itself to one peer in turn at least this often,
@@ -127,6 +130,12 @@ impl UnicastFallback {
             }
             Copies::Needed | Copies::Also(_) | Copies::All => {}
         }
+    }
+
+    /// The unicast that is sent now goes to these alone.
+    pub(super) fn choose_only<'a>(&mut self, peers: impl IntoIterator<Item = &'a IpAddr>) {
+        self.copies.clear();
+        self.copies.extend(peers);
     }
 
     /// Whom the last advert goes to, too.

@@ -106,11 +106,10 @@ pub enum Action {
         /// Why.
         reason: TransitionReason,
     },
-    /// Send an advert by unicast to this peer alone: with the own priority what it has missed, with `None` (priority 0) the
-    /// question for it. Only with [`Config::unicast_fallback`](super::Config::unicast_fallback).
-    SendTo {
-        /// The peer.
-        peer: IpAddr,
+    /// Send an advert by unicast to the peers of [`Router::copies`](super::Router::copies) alone: with the own priority what they
+    /// have missed, with `None` (priority 0) the question for it. Only with
+    /// [`Config::unicast_fallback`](super::Config::unicast_fallback).
+    SendUnicast {
         /// Priority to send.
         priority: Option<Priority>,
     },

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::config::Config;
-use super::fallback::{ASK_EVERY, LEASE};
+use super::fallback::{ASK_EVERY, LEASE, MOST_ASKED};
 use super::outcome::TransitionReason;
 use crate::units::{Interval, Time};
 
@@ -35,7 +35,7 @@ pub(super) struct Backup {
     listened_again: bool,
     /// The router last heard as Active.
     pub(super) active: Option<IpAddr>,
-    /// When to ask the Active for unicast, as it is not heard; `None`: not before it was heard again.
+    /// When to ask the Active for unicast, as it is not heard, or all where none is known; `None`: not before one was heard again.
     ask_at: Option<Time>,
     /// When the Active was last asked, and heard by multicast; at first since when it is known.
     asked: Time,
@@ -75,18 +75,23 @@ impl Backup {
         }
     }
 
-    /// The Active to ask for unicast because nothing is heard of it, if that is due.
-    pub(super) fn ask_silent(&mut self, now: Time) -> Option<IpAddr> {
-        self.ask_at.take_if(|at| *at <= now)?;
+    /// Whether it is time to ask for unicast because nothing is heard: the Active, or all where none is known.
+    pub(super) fn ask_silent(&mut self, now: Time) -> bool {
+        if self.ask_at.take_if(|at| *at <= now).is_none() {
+            return false;
+        }
         self.asked = now;
-        self.active.filter(|_| now < self.deadline)
+        now < self.deadline
     }
 
-    /// The Active to ask to go on with unicast, by which alone it is heard, if that is due.
-    pub(super) fn ask_again(&mut self, config: &Config, now: Time) -> Option<IpAddr> {
+    /// Whether it is time to ask the Active to go on with unicast, by which alone it is heard.
+    pub(super) fn ask_again(&mut self, config: &Config, now: Time) -> bool {
         let patience = config.rate(self.learned).duration() * ASK_EVERY;
         let due = config.unicast_fallback && now.since(self.asked.max(self.multicast_heard)) >= patience;
-        self.active.filter(|_| due).inspect(|_| self.asked = now)
+        if due {
+            self.asked = now;
+        }
+        due
     }
 
     /// The Active, if it has been heard by unicast alone for longer than a mistake lasts.
@@ -146,7 +151,11 @@ impl Backup {
 
     /// An interval before the timer fires: two adverts are missing then.
     fn ask_due(&self, config: &Config) -> Option<Time> {
-        let asks = config.unicast_fallback && self.active.is_some_and(|peer| config.peers.contains(&peer));
+        let asks = config.unicast_fallback
+            && match self.active {
+                Some(peer) => config.peers.contains(&peer),
+                None => (1..=MOST_ASKED).contains(&config.peers.len()),
+            };
         match self.length {
             TimerLength::ActiveDown if asks => {
                 let interval = config.rate(self.learned).duration();

@@ -66,12 +66,16 @@ fn advert(source: IpAddr, value: u8, millis: u32) -> ReceivedAdvert {
 
 /// The actions of one input, in words.
 fn actions(router: &mut Router) -> Vec<String> {
-    std::iter::from_fn(|| router.poll_action())
+    let actions: Vec<Action> = std::iter::from_fn(|| router.poll_action()).collect();
+    actions
+        .into_iter()
         .map(|action| match action {
             Action::SendAdvert { priority: Some(priority) } => format!("advert {priority}"),
             Action::SendAdvert { priority: None } => "resign".to_owned(),
-            Action::SendTo { peer, priority: Some(priority) } => format!("advert {priority} to {peer}"),
-            Action::SendTo { peer, priority: None } => format!("ask {peer}"),
+            Action::SendUnicast { priority: Some(priority) } => {
+                format!("advert {priority} to {:?}", router.copies())
+            }
+            Action::SendUnicast { priority: None } => format!("ask {:?}", router.copies()),
             Action::Transition { from, to, reason } => format!("{from} -> {to}: {reason}"),
             Action::Announce(Announce::Takeover) => "announce".to_owned(),
             Action::Announce(Announce::Contention) => "announce again".to_owned(),
@@ -161,7 +165,7 @@ fn the_reason_of_a_takeover_tells_silence_resignation_and_preemption_apart() {
         router.handle_timeout(router.poll_timeout().unwrap());
         let announced = std::iter::from_fn(|| router.poll_action()).find_map(|action| match action {
             Action::Transition { reason, .. } => Some(reason),
-            Action::SendAdvert { .. } | Action::SendTo { .. } | Action::Announce(_) => None,
+            Action::SendAdvert { .. } | Action::SendUnicast { .. } | Action::Announce(_) => None,
         });
         assert_eq!(announced, Some(expected));
     }

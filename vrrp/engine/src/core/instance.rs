@@ -404,14 +404,7 @@ impl Instance {
         while let Some(action) = self.router.poll_action() {
             match action {
                 Action::SendAdvert { priority } => self.send_advert(priority.is_none(), out),
-                Action::SendTo { peer, priority } => {
-                    let Some(sockets) = out.sockets else { continue };
-                    let (family, authentication) = (self.key.family, &mut self.peer_authentication);
-                    let sent =
-                        self.prepared.send_to(peer, priority.is_none(), family, sockets, authentication);
-                    self.counters.adverts_sent += sent.packets;
-                    self.counters.send_errors += sent.errors;
-                }
+                Action::SendUnicast { priority } => self.send_unicast(priority.is_none(), out),
                 Action::Transition { from: _, to, reason } => {
                     match to {
                         State::Active => {
@@ -452,6 +445,16 @@ impl Instance {
         if self.handle.is_promoted() && self.is_active() {
             // This thread was held up between reading the clock and here: the others may have fallen silent.
             *out.wake_helpers |= self.handle.extend(self.active_until(out.now), clock::now);
+        }
+    }
+
+    fn send_unicast(&mut self, ask: bool, out: &mut InstanceContext<'_>) {
+        let Some(sockets) = out.sockets else { return };
+        for peer in self.router.copies() {
+            let authentication = &mut self.peer_authentication;
+            let sent = self.prepared.send_to(*peer, ask, self.key.family, sockets, authentication);
+            self.counters.adverts_sent += sent.packets;
+            self.counters.send_errors += sent.errors;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Multicast of VRRP is filtered, as by a switch that snoops and hears no querier; unicast passes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::process::Command;
@@ -11,8 +11,6 @@ use windlass_engine::{Event, Family, RouterConfig, RouterStatus, State, Vrid};
 use crate::lab::{
     Capture, Host, Lan, Node, address, address_v6, await_some, require_root, router, router_v6, source,
 };
-
-const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 fn nft(host: &Host, rules: String) {
     let done = host.run(move || Command::new("nft").arg(rules).status().expect("run `nft`"));
@@ -128,17 +126,15 @@ fn where_multicast_passes_nowhere_one_is_active_and_both_say_so() {
     await_settled([&first, &second]);
     await_without_multicast(&first, &[1]);
     await_without_multicast(&second, &[0]);
-    let told = |node: &Node, host| {
-        for family in FAMILIES {
-            node.await_event("event", |event| match event {
-                Event::WithoutMulticast { key, peers } if key.family == family => {
-                    (*peers == BTreeSet::from([source_of(host, family)])).then_some(())
-                }
-                _ => None,
-            });
+    let told = RefCell::new(BTreeSet::new());
+    first.await_event("events of both families", |event| {
+        if let Event::WithoutMulticast { key, peers } = event
+            && *peers == BTreeSet::from([source_of(1, key.family)])
+        {
+            told.borrow_mut().insert(key.family);
         }
-    };
-    told(&first, 1);
+        (told.borrow().len() == 2).then_some(())
+    });
     let quiet = takeovers_during([&first, &second], 1);
     assert_eq!(takeovers_during([&first, &second], 40), quiet);
     await_settled([&first, &second]);

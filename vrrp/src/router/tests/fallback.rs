@@ -22,7 +22,7 @@ fn a_question_is_answered_by_an_active_once_and_obeyed_by_nobody() {
     let question = |source| by_unicast(advert(source, 0, 1000));
     let mut active = router(State::Active, falling_back(), START);
     let timer = active.poll_timeout();
-    for expected in [&["advert 100 to 192.0.2.5"][..], &[]] {
+    for expected in [&["advert 100 to [192.0.2.5]"][..], &[]] {
         assert_eq!(active.handle_advert(question(LOWER), START), AdvertOutcome::Asked);
         assert_eq!(actions(&mut active), expected);
     }
@@ -52,7 +52,7 @@ fn a_backup_asks_an_active_that_is_silent_once_before_it_takes_over() {
     let due = START + interval(1000).active_down(priority(100));
     assert_eq!(backup.poll_timeout(), Some(START + millis(2609) + Duration::from_micros(375)));
     backup.handle_timeout(backup.poll_timeout().unwrap());
-    assert_eq!(actions(&mut backup), ["ask 192.0.2.20"]);
+    assert_eq!(actions(&mut backup), ["ask [192.0.2.20]"]);
     assert_eq!(backup.poll_timeout(), Some(due));
     backup.handle_timeout(due);
     assert_eq!(backup.state(), State::Active);
@@ -60,10 +60,19 @@ fn a_backup_asks_an_active_that_is_silent_once_before_it_takes_over() {
 }
 
 #[test]
-fn who_is_known_to_be_there_or_is_not_known_is_not_asked() {
+fn a_backup_that_has_heard_no_active_asks_all_once_before_it_takes_over() {
+    let mut backup = router(State::Backup, falling_back(), START);
+    backup.handle_timeout(backup.poll_timeout().unwrap());
+    assert_eq!(actions(&mut backup), ["ask [192.0.2.5, 192.0.2.20]"]);
+    assert_eq!(backup.poll_timeout(), Some(START + interval(1000).active_down(priority(100))));
+}
+
+#[test]
+fn who_is_known_to_be_there_or_is_one_of_many_is_not_asked() {
     let down = interval(1000).active_down(priority(100));
-    let nobody = router(State::Backup, falling_back(), START);
-    assert_eq!(nobody.poll_timeout(), Some(START + down), "no Active was heard");
+    let many = (1..=17).map(|host| [203, 0, 113, host].into()).collect();
+    let nobody = router(State::Backup, Config { peers: many, ..falling_back() }, START);
+    assert_eq!(nobody.poll_timeout(), Some(START + down), "no Active was heard, and there are many peers");
     let mut preempting = backup_of_higher(falling_back());
     preempting.handle_advert(advert(HIGHER, 50, 1000), START);
     assert_eq!(preempting.poll_timeout(), Some(START + down), "it is heard, and to be replaced");

@@ -251,7 +251,7 @@ impl Lan {
                     self.note(at, Observed::Became(to, reason));
                 }
                 Action::Announce(Announce::Contention) => node.active_state.contentions += 1,
-                Action::SendTo { .. } | Action::Announce(Announce::Takeover | Announce::Added(_)) => {}
+                Action::SendUnicast { .. } | Action::Announce(Announce::Takeover | Announce::Added(_)) => {}
             }
         }
         self.follow(at);
