@@ -129,14 +129,10 @@ impl RouterHandle {
         &self,
         predecessor: Predecessor,
         handed_over_by: HandedOverBy,
-        prepares_until: Time,
+        prepares_until: Option<Time>,
         until: Time,
     ) {
-        let prepares_until = match handed_over_by {
-            HandedOverBy::Peer(_) | HandedOverBy::SilentPeer(_) => prepares_until.nanos(),
-            HandedOverBy::Nobody | HandedOverBy::ThisNode => 0,
-        };
-        self.prepares_until.store(prepares_until, Ordering::Relaxed);
+        self.prepares_until.store(prepares_until.map_or(0, Time::nanos), Ordering::Relaxed);
         if **self.handed_over_by.load() != handed_over_by {
             self.handed_over_by.store(Arc::new(handed_over_by));
         }
