@@ -23,7 +23,9 @@ pub use announcement::{
     DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
-pub use node_network::{DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
+pub use node_network::{
+    DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec,
+};
 pub use virtual_ip::{
     PortProtocol, PortSources, Quarantine, QuarantineReason, RestrictedPort, ServiceRef, VirtualIP,
     VirtualIPSpec, VirtualIPStatus, virtual_ip_name,

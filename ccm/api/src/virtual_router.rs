@@ -104,6 +104,10 @@ pub struct RankedNode {
     /// The node's interface on the segment.
     #[schemars(length(max = 15))]
     pub interface: String,
+    /// Whether some of the others may not know it yet, or not with this address: they would not obey it. Until each of them has told
+    /// that it does (`NodeNetwork.spec.knownRouters`) it comes before none that may not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joining: bool,
 }
 
 /// What the Active node reports.

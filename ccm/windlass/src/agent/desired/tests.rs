@@ -14,6 +14,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
         priority: *priority,
         address: address.parse().unwrap(),
         interface: "eth0".to_owned(),
+        joining: false,
     };
     Arc::new(VirtualRouter::new(
         name,
@@ -51,6 +52,25 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
 
 const NODES: &[(&str, u8, &str)] =
     &[("n1", 200, "192.0.2.11"), ("n2", 150, "192.0.2.12"), ("n3", 100, "192.0.2.13")];
+
+#[test]
+fn a_node_tells_that_it_knows_a_router_that_another_joins() {
+    let mut routers = vec![router("a", 1, NODES), router("b", 2, NODES), router("c", 3, &NODES[1..])];
+    for (router, joining) in routers.iter_mut().zip([2, 0, 1]) {
+        let router = Arc::make_mut(router);
+        router.metadata.generation = Some(7);
+        router.spec.nodes[joining].joining = true;
+    }
+    let known = |node| {
+        let desired = desired(node, &routers, &[vip("192.0.2.100", Some("a"))], &Answered::default());
+        let names = desired.known_routers.into_iter().map(|one| (one.name, one.generation));
+        names.collect::<Vec<_>>()
+    };
+    let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 7)).collect::<Vec<_>>();
+    assert_eq!(known("n1"), of(&["a"]), "of itself it need not tell, nor where it is no candidate");
+    assert_eq!(known("n2"), of(&["a", "b", "c"]));
+    assert_eq!(known("n3"), of(&["b"]));
+}
 
 const NODES6: &[(&str, u8, &str)] = &[("n1", 200, "fe80::11"), ("n2", 150, "fe80::12")];
 

@@ -20,6 +20,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) segment: Option<IpNet>,
     /// The one of which its VIPs are.
     pub(super) announcement: &'a ParsedAnnouncement,
+    /// Its `metadata.generation`; 0: it is to be made.
+    pub(super) generation: i64,
     /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
     pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
@@ -36,7 +38,16 @@ impl<'a> RouterDraft<'a> {
         active: Option<&'a str>,
     ) -> Self {
         let segment = spec.segment.parse().ok();
-        Self { spec, segment, announcement, active, vips: 0, is_replaced: false, serving: Serving::default() }
+        Self {
+            spec,
+            segment,
+            announcement,
+            generation: 0,
+            active,
+            vips: 0,
+            is_replaced: false,
+            serving: Serving::default(),
+        }
     }
 
     /// Whether what cannot change while it runs is as its Announcement says: peers that change it at different moments would not hear
