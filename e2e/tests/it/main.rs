@@ -14,6 +14,7 @@ mod full;
 mod guard;
 mod health;
 mod hostile;
+mod joining;
 mod kubelets;
 mod light;
 mod local;
