@@ -125,6 +125,11 @@ pub struct VrrpSettings {
     /// How adverts reach the other nodes. Default: Multicast.
     #[serde(default)]
     pub transport: Transport,
+    /// Whether virtual IPs are at the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, and not at that of the
+    /// node that has them: for hosts, routers and firewalls that do not heed gratuitous ARP. The LAN has to let a second MAC address
+    /// through each node's port. Default: false.
+    #[serde(default, rename = "virtualMAC")]
+    pub virtual_mac: bool,
     /// Signs adverts, and takes signed ones only. Default: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
@@ -141,6 +146,7 @@ impl Default for VrrpSettings {
             advertisement_interval_milliseconds: default_interval(),
             preempt_delay_seconds: 0,
             transport: Transport::default(),
+            virtual_mac: false,
             authentication: None,
             vrid_range: None,
         }

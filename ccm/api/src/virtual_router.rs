@@ -60,6 +60,9 @@ pub struct VirtualRouterSpec {
     /// How adverts reach the other nodes.
     #[serde(default, skip_serializing_if = "Transport::is_multicast")]
     pub transport: Transport,
+    /// Whether virtual IPs are at the MAC address of the virtual router.
+    #[serde(default, rename = "virtualMAC", skip_serializing_if = "std::ops::Not::not")]
+    pub virtual_mac: bool,
     /// How adverts are signed; absent: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,

@@ -31,4 +31,5 @@ mod serving;
 mod setup;
 mod sources;
 mod teardown;
+mod virtual_mac;
 mod whole_path;

@@ -143,6 +143,7 @@ where
             health_check_node_ports: ports,
             preempt_delay_seconds: router.spec.preempt_delay_seconds,
             transport: router.spec.transport,
+            virtual_mac: router.spec.virtual_mac,
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
         };
         let key = match assignment.config() {

@@ -34,6 +34,7 @@ fn desired(sources: Option<PortSources>) -> Desired {
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });

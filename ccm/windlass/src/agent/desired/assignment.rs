@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass_api::Transport;
-use windlass_engine::{RouterConfig, RouterKey};
+use windlass_engine::{Hold, RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
@@ -61,6 +61,9 @@ pub(crate) struct Assignment {
     /// How adverts reach the peers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) transport: Transport,
+    /// Whether its addresses are at the virtual router MAC address.
+    #[serde(default, rename = "virtualMAC", skip_serializing_if = "is_default")]
+    pub(crate) virtual_mac: bool,
     /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) key_id: Option<u8>,
@@ -116,6 +119,7 @@ impl Assignment {
             probe: Some(PROBE),
             unproven: self.unproven.clone(),
             transport: self.engine_transport(),
+            hold: if self.virtual_mac { Hold::Vmac } else { Hold::Respond },
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };
         config.check().map_err(|error| error.to_string())?;

@@ -27,6 +27,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             announcement: None,
             preempt_delay_seconds: 0,
             transport: Transport::default(),
+            virtual_mac: false,
             authentication: None,
         },
     ))
@@ -99,6 +100,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     };
     assert_eq!(got.assignments, [expected]);

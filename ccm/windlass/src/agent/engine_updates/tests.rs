@@ -19,6 +19,7 @@ fn assignment(key_id: Option<u8>) -> Assignment {
         before: 0,
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 30,
+        virtual_mac: false,
         transport: windlass_api::Transport::Unicast,
         key_id,
     }

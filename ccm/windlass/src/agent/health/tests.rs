@@ -147,6 +147,7 @@ fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
         health_check_node_ports: ports.iter().copied().collect(),
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     }
 }

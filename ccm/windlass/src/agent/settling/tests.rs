@@ -22,6 +22,7 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         health_check_node_ports: BTreeSet::new(),
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     }
 }

@@ -35,6 +35,7 @@ fn assignment(vrid: u8) -> Assignment {
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     }
 }
@@ -87,6 +88,7 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     let spoken = state(&[Assignment {
         preempt_delay_seconds: 30,
         transport: windlass_api::Transport::Unicast,
+        virtual_mac: false,
         key_id: Some(7),
         ..assignment(64)
     }]);

@@ -19,6 +19,7 @@ fn desired(vrid: u8) -> Arc<Desired> {
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })

@@ -29,6 +29,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
+        virtual_mac: false,
         key_id: None,
     }
 }
@@ -55,6 +56,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         announcement: None,
         preempt_delay_seconds: 0,
         transport: Transport::default(),
+        virtual_mac: false,
         authentication: None,
     };
     let mut router = VirtualRouter::new("a", spec);

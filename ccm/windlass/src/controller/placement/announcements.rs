@@ -41,6 +41,7 @@ pub(crate) struct RouterSettings {
     pub(crate) interval_ms: u32,
     pub(crate) preempt_delay_seconds: u32,
     pub(crate) transport: Transport,
+    pub(crate) virtual_mac: bool,
     pub(crate) authentication: Option<Authentication>,
     pub(crate) vrids: RangeInclusive<u8>,
 }
@@ -125,8 +126,9 @@ impl ParsedAnnouncement {
         nodes: Vec<RankedNode>,
         external_traffic_policy: ExternalTrafficPolicy,
     ) -> VirtualRouterSpec {
-        let RouterSettings { interval_ms, preempt_delay_seconds, transport, authentication, vrids: _ } =
-            self.vrrp;
+        let RouterSettings {
+            interval_ms, preempt_delay_seconds, transport, virtual_mac, authentication, ..
+        } = self.vrrp;
         VirtualRouterSpec {
             vrid,
             segment,
@@ -136,6 +138,7 @@ impl ParsedAnnouncement {
             announcement: self.name.clone(),
             preempt_delay_seconds,
             transport,
+            virtual_mac,
             authentication,
         }
     }
@@ -198,6 +201,7 @@ impl RouterSettings {
             interval_ms: vrrp.advertisement_interval_milliseconds,
             preempt_delay_seconds: vrrp.preempt_delay_seconds,
             transport: vrrp.transport,
+            virtual_mac: vrrp.virtual_mac,
             authentication: vrrp.authentication,
             vrids,
         }

@@ -61,15 +61,17 @@ impl<'a> RouterDraft<'a> {
 
     /// Changes what can change while it runs to what its Announcement says.
     pub(super) fn follow_announcement(&mut self) {
-        let RouterSettings { interval_ms, preempt_delay_seconds, .. } = self.announcement.vrrp;
+        let RouterSettings { interval_ms, preempt_delay_seconds, virtual_mac, .. } = self.announcement.vrrp;
         if self.spec.announcement != self.announcement.name
             || self.spec.advertisement_interval_milliseconds != interval_ms
             || self.spec.preempt_delay_seconds != preempt_delay_seconds
+            || self.spec.virtual_mac != virtual_mac
         {
             let spec = self.spec.to_mut();
             spec.announcement.clone_from(&self.announcement.name);
             spec.advertisement_interval_milliseconds = interval_ms;
             spec.preempt_delay_seconds = preempt_delay_seconds;
+            spec.virtual_mac = virtual_mac;
         }
     }
 

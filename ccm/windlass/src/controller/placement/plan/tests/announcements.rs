@@ -40,6 +40,7 @@ fn the_first_announcement_for_everything_changes_the_routers_as_they_are() {
     let vrrp = VrrpSettings {
         advertisement_interval_milliseconds: 50,
         preempt_delay_seconds: 7,
+        virtual_mac: true,
         ..VrrpSettings::default()
     };
     cluster.announce("a", AnnouncementSpec { vrrp, ..spec() });
@@ -48,6 +49,7 @@ fn the_first_announcement_for_everything_changes_the_routers_as_they_are() {
     for router in after.routers.values() {
         let VirtualRouterSpec { announcement, advertisement_interval_milliseconds: interval, .. } = &**router;
         assert_eq!((announcement.as_deref(), *interval, router.preempt_delay_seconds), (Some("a"), 50, 7));
+        assert!(router.virtual_mac);
     }
     cluster.announcements.clear();
     assert_eq!(cluster.plan(), before, "and without it all is as it was");
