@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::NodeCheck;
+
 /// Interfaces that an Announcement excludes unless it says otherwise: bridges of containers and virtual machines, whose
 /// subnets are the same on every node and none of the LAN.
 pub const DEFAULT_EXCLUDED_INTERFACES: &[&str] = &["docker*", "podman*", "virbr*"];
@@ -75,6 +77,11 @@ pub struct AnnouncementSpec {
     #[serde(default = "default_excluded_interfaces")]
     #[schemars(schema_with = "crate::validation::excluded_interface_patterns")]
     pub exclude_interfaces: Vec<String>,
+    /// What each node asks by itself, without the API server, up to 8: one on which a check fails announces only what no node on
+    /// which all pass can. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::checks")]
+    pub checks: Vec<NodeCheck>,
     /// How the nodes elect the one that announces.
     #[serde(default)]
     pub vrrp: VrrpSettings,
@@ -93,6 +100,7 @@ impl Default for AnnouncementSpec {
             preferred_nodes: Vec::new(),
             interfaces: Vec::new(),
             exclude_interfaces: default_excluded_interfaces(),
+            checks: Vec::new(),
             vrrp: VrrpSettings::default(),
         }
     }

@@ -12,6 +12,7 @@
 
 mod announcement;
 mod identifiers;
+mod node_check;
 mod node_network;
 mod validation;
 mod virtual_ip;
@@ -23,6 +24,7 @@ pub use announcement::{
     DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
+pub use node_check::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec};
 pub use virtual_ip::{
     PortProtocol, PortSources, Quarantine, QuarantineReason, RestrictedPort, ServiceRef, VirtualIP,
