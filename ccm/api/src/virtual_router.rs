@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Authentication, Transport};
+use crate::{Authentication, NodeCheck, Transport};
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -63,6 +63,10 @@ pub struct VirtualRouterSpec {
     /// How adverts are signed; absent: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
+    /// What each node asks by itself: one on which a check fails takes part with a priority below all on which all pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::checks")]
+    pub checks: Vec<NodeCheck>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]

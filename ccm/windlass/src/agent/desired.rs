@@ -137,6 +137,7 @@ where
             preempt_delay_seconds: router.spec.preempt_delay_seconds,
             transport: router.spec.transport,
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
+            checks: router.spec.checks.iter().cloned().collect(),
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),

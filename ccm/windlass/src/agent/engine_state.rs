@@ -211,6 +211,11 @@ impl EngineState {
         stations.map(super::activity::ConflictingStation::confirmed_at).filter(|at| *at > now).min()
     }
 
+    /// Whether this node is Active for a virtual router.
+    pub(crate) fn is_active(&self, key: &RouterKey) -> bool {
+        self.lock().activities.get(key).is_some_and(|activity| activity.period.is_some())
+    }
+
     /// Whether `period` lasts.
     pub(crate) fn lasts(&self, key: &RouterKey, period: ActivePeriod) -> bool {
         self.lock().activities.get(key).is_some_and(|activity| activity.period == Some(period))

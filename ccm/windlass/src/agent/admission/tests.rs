@@ -35,6 +35,7 @@ fn desired(sources: Option<PortSources>) -> Desired {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         key_id: None,
+        checks: [].into(),
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired {

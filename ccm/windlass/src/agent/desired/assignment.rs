@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_api::Transport;
+use windlass_api::{NodeCheck, Transport};
 use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
@@ -64,6 +64,9 @@ pub(crate) struct Assignment {
     /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) key_id: Option<u8>,
+    /// What this node asks by itself, for its priority.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) checks: BTreeSet<NodeCheck>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
 use windlass_api::{
     Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, Transport,
     VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
@@ -27,6 +28,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             preempt_delay_seconds: 0,
             transport: Transport::default(),
             authentication: None,
+            checks: vec![],
         },
     ))
 }
@@ -80,6 +82,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
         key_id: None,
+        checks: [].into(),
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);
@@ -303,6 +306,15 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
     for (what, nodes, address, change, expected) in rows {
         assert_eq!(spoken(nodes, address, change), expected, "{what}");
     }
+}
+
+#[test]
+fn a_node_makes_the_checks_that_its_router_has_each_once() {
+    let check = |port: u16| serde_json::from_value(json!({ "tcpSocket": { "port": port } })).unwrap();
+    let mut router = VirtualRouter::clone(&router("a", 64, NODES));
+    router.spec.checks = vec![check(8080), check(22), check(8080)];
+    let got = desired("n1", &[Arc::new(router)], &[vip("192.0.2.200", Some("a"))], &Answered::default());
+    assert_eq!(got.assignments[0].checks, [check(22), check(8080)].into());
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         key_id: None,
+        checks: [].into(),
     }
 }
 

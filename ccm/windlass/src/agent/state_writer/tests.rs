@@ -20,6 +20,7 @@ fn desired(vrid: u8) -> Arc<Desired> {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         key_id: None,
+        checks: [].into(),
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

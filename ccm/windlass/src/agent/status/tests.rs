@@ -30,6 +30,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
         key_id: None,
+        checks: [].into(),
     }
 }
 
@@ -56,6 +57,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         preempt_delay_seconds: 0,
         transport: Transport::default(),
         authentication: None,
+        checks: vec![],
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
-    Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, PreferredNodes, RankedNode,
-    Transport, VirtualRouterSpec, VrrpSettings,
+    Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, NodeCheck, PreferredNodes,
+    RankedNode, Transport, VirtualRouterSpec, VrrpSettings,
 };
 use windlass_ipam::{Labels, Requester, Selector};
 
@@ -30,6 +30,8 @@ pub(crate) struct ParsedAnnouncement {
     preferred: Vec<(i32, Selector)>,
     interfaces: Vec<String>,
     excluded: Vec<String>,
+    /// What each node asks by itself.
+    pub(crate) checks: Vec<NodeCheck>,
     pub(crate) vrrp: RouterSettings,
     /// Selectors that cannot be read, which selects nothing more until they are put right.
     pub(crate) problems: Vec<String>,
@@ -112,6 +114,7 @@ impl ParsedAnnouncement {
             preferred,
             interfaces: interfaces.clone(),
             excluded: exclude_interfaces.clone(),
+            checks: spec.checks.clone(),
             vrrp: RouterSettings::new(&spec.vrrp),
             problems,
         }
@@ -137,6 +140,7 @@ impl ParsedAnnouncement {
             preempt_delay_seconds,
             transport,
             authentication,
+            checks: self.checks.clone(),
         }
     }
 

@@ -54,11 +54,13 @@ impl<'a> RouterDraft<'a> {
         if self.spec.announcement != self.announcement.name
             || self.spec.advertisement_interval_milliseconds != interval_ms
             || self.spec.preempt_delay_seconds != preempt_delay_seconds
+            || self.spec.checks != self.announcement.checks
         {
             let spec = self.spec.to_mut();
             spec.announcement.clone_from(&self.announcement.name);
             spec.advertisement_interval_milliseconds = interval_ms;
             spec.preempt_delay_seconds = preempt_delay_seconds;
+            spec.checks.clone_from(&self.announcement.checks);
         }
     }
 
