@@ -82,6 +82,9 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::checks")]
     pub checks: Vec<NodeCheck>,
+    /// What becomes of an address that is announced and that another station of the LAN claims. Default: Defend.
+    #[serde(default)]
+    pub address_conflict: AddressConflictPolicy,
     /// How the nodes elect the one that announces.
     #[serde(default)]
     pub vrrp: VrrpSettings,
@@ -101,6 +104,7 @@ impl Default for AnnouncementSpec {
             interfaces: Vec::new(),
             exclude_interfaces: default_excluded_interfaces(),
             checks: Vec::new(),
+            address_conflict: AddressConflictPolicy::default(),
             vrrp: VrrpSettings::default(),
         }
     }
@@ -114,6 +118,25 @@ pub struct PreferredNodes {
     pub weight: i32,
     /// Labels of the nodes.
     pub selector: LabelSelector,
+}
+
+/// What becomes of an address that is announced and that another station of the LAN claims (RFC 5227 §2.4).
+#[derive(
+    JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
+pub enum AddressConflictPolicy {
+    /// It is announced on, and again, at most once in ten seconds: both stations get some of the traffic.
+    #[default]
+    Defend,
+    /// It is not announced as long as the other station answers for it.
+    Yield,
+}
+
+impl AddressConflictPolicy {
+    /// Whether it is the default.
+    pub const fn is_defend(&self) -> bool {
+        matches!(self, Self::Defend)
+    }
 }
 
 /// How virtual routers speak VRRP.

@@ -20,8 +20,9 @@ mod virtual_ip_pool;
 mod virtual_router;
 
 pub use announcement::{
-    Announcement, AnnouncementSpec, AnnouncementStatus, Authentication, DEFAULT_ADVERTISEMENT_INTERVAL_MS,
-    DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange, VrrpSettings,
+    AddressConflictPolicy, Announcement, AnnouncementSpec, AnnouncementStatus, Authentication,
+    DEFAULT_ADVERTISEMENT_INTERVAL_MS, DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange,
+    VrrpSettings,
 };
 pub use identifiers::*;
 pub use node_check::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};

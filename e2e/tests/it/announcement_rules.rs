@@ -63,7 +63,7 @@ fn accepted() -> Vec<Value> {
             "priority": 1_000_000, "pools": ["lan", "of-0.12"], "namespaces": ["a", "b"],
             "namespaceSelectors": [selector(), {}], "serviceSelectors": [selector()], "nodeSelectors": [{}, selector()],
             "preferredNodes": [{ "weight": 1, "selector": {} }, { "weight": 100, "selector": selector() }],
-            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"],
+            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"], "addressConflict": "Yield",
             "vrrp": {
                 "advertisementIntervalMilliseconds": 40_950, "preemptDelaySeconds": 3600, "transport": "Unicast",
                 "authentication": { "keyId": 255 }, "vridRange": { "first": 100, "last": 199 },
@@ -204,6 +204,9 @@ fn refused() -> Vec<(Value, String)> {
     for transport in ["multicast", "Broadcast", ""] {
         row(json!({ "vrrp": { "transport": transport } }), "supported values: \"Multicast\", \"Unicast\"");
     }
+    for policy in ["yield", "Ignore", ""] {
+        row(json!({ "addressConflict": policy }), "supported values: \"Defend\", \"Yield\"");
+    }
     row(json!({ "vrrp": "Unicast" }), "spec.vrrp in body must be of type object");
 
     let check = |action: Value| json!({ "checks": [{ "tcpSocket": { "port": 22 } }, action] });
@@ -315,11 +318,11 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
         let announcements: Api<DynamicObject> =
             Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
         let defaults = json!({
-            "priority": 100, "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
         });
         let own = json!({
-            "priority": 100, "excludeInterfaces": [],
+            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": [],
             "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast" },
         });
         let checked = json!({
@@ -330,7 +333,7 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
                 },
                 { "tcpSocket": { "port": 22 }, "periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3 },
             ],
-            "priority": 100, "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
         });
         let checks = json!({ "checks": [

@@ -138,6 +138,7 @@ where
             transport: router.spec.transport,
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
             checks: router.spec.checks.iter().cloned().collect(),
+            address_conflict: router.spec.address_conflict,
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),

@@ -105,8 +105,13 @@ impl EngineState {
             }
             Event::AddressTaken { key, address, mac } => {
                 let mut inner = self.lock();
-                *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
-                inner.activities.entry(key.clone()).or_default().note_taken(*address, *mac, now);
+                let activity = inner.activities.entry(key.clone()).or_default();
+                // Of an address in service the conflict was counted that it is yielded in.
+                let is_yielded = activity.claimed.contains(address);
+                activity.note_taken(*address, *mac, now);
+                if !is_yielded {
+                    *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
+                }
                 drop(inner);
                 self.to_report.add(Changed::addresses([address]));
             }

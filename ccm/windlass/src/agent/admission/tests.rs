@@ -36,6 +36,7 @@ fn desired(sources: Option<PortSources>) -> Desired {
         transport: windlass_api::Transport::Multicast,
         key_id: None,
         checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired {

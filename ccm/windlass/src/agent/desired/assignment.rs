@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_api::{NodeCheck, Transport};
+use windlass_api::{AddressConflictPolicy, NodeCheck, Transport};
 use windlass_engine::{RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
@@ -67,6 +67,9 @@ pub(crate) struct Assignment {
     /// What this node asks by itself, for its priority.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) checks: BTreeSet<NodeCheck>,
+    /// What becomes of an address that is announced and that another station claims.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) address_conflict: AddressConflictPolicy,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -119,6 +122,10 @@ impl Assignment {
             probe: Some(PROBE),
             unproven: self.unproven.clone(),
             transport: self.engine_transport(),
+            address_conflict: match self.address_conflict {
+                AddressConflictPolicy::Defend => windlass_engine::AddressConflictPolicy::Defend,
+                AddressConflictPolicy::Yield => windlass_engine::AddressConflictPolicy::Yield,
+            },
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };
         config.check().map_err(|error| error.to_string())?;

@@ -23,6 +23,7 @@ fn assignment(key_id: Option<u8>) -> Assignment {
         transport: windlass_api::Transport::Unicast,
         key_id,
         checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 

@@ -194,6 +194,7 @@ fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
         transport: windlass_api::Transport::Multicast,
         key_id: None,
         checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 

@@ -21,6 +21,7 @@ fn desired(vrid: u8) -> Arc<Desired> {
         transport: windlass_api::Transport::Multicast,
         key_id: None,
         checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

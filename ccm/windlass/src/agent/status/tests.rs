@@ -31,6 +31,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         transport: Transport::Multicast,
         key_id: None,
         checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 
@@ -58,6 +59,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         transport: Transport::default(),
         authentication: None,
         checks: vec![],
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());

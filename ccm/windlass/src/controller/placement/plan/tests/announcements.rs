@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
-use windlass_api::{Authentication, PreferredNodes, Transport, VridRange, VrrpSettings};
+use windlass_api::{
+    AddressConflictPolicy, Authentication, PreferredNodes, Transport, VridRange, VrrpSettings,
+};
 
 use super::*;
 
@@ -44,11 +46,12 @@ fn the_first_announcement_for_everything_changes_the_routers_as_they_are() {
         ..VrrpSettings::default()
     };
     let checks = vec![serde_json::from_value(json!({ "tcpSocket": { "port": 22 } })).expect("a check")];
-    cluster.announce("a", AnnouncementSpec { checks: checks.clone(), vrrp, ..spec() });
+    let address_conflict = AddressConflictPolicy::Yield;
+    cluster.announce("a", AnnouncementSpec { checks: checks.clone(), address_conflict, vrrp, ..spec() });
     let after = cluster.plan();
     assert_eq!(after.routers_by_vip, before.routers_by_vip);
     for router in after.routers.values() {
-        assert_eq!(router.checks, checks);
+        assert_eq!((&router.checks, router.address_conflict), (&checks, AddressConflictPolicy::Yield));
         let VirtualRouterSpec { announcement, advertisement_interval_milliseconds: interval, .. } = &**router;
         assert_eq!((announcement.as_deref(), *interval, router.preempt_delay_seconds), (Some("a"), 50, 7));
     }
