@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use windlass_engine::{AddressConflictPolicy, Event, RouterConfig, State};
+use windlass_engine::{AddressConflictPolicy, Event, Hold, RouterConfig, State};
 
-use crate::lab::{Capture, Host, Lan, Node, VIP, arp_about, mac, require_root, router};
+use crate::hold_address::line;
+use crate::lab::{Capture, Host, Lan, Node, VIP, arp_about, await_some, mac, require_root, router};
 use crate::lab6::{VIP6, advertisement_of, ask_for, number, router6};
 
 const PROBE: Duration = Duration::from_millis(300);
@@ -138,4 +139,23 @@ fn an_address_that_somebody_claims_who_does_not_have_it_is_not_yielded() {
     ask_for(client, VIP.into());
     node.await_status("answer", |status| status.counters.replies > before);
     assert_eq!(node.status().claimed, [VIP.into()].into());
+}
+
+#[test]
+fn an_address_on_an_interface_is_taken_off_while_it_is_yielded() {
+    if !require_root() {
+        return;
+    }
+    let lan = Lan::new(2);
+    let stranger = &lan.hosts[1];
+    let node = lan.hosts[0].active(RouterConfig { hold: Hold::Address, ..yielding(router(0, 1)) });
+    // (The engine does not list what it has bound itself.)
+    let is_bound = || line(&lan.hosts[0], VIP.into(), 32).is_some();
+    await_some("VIP on the interface", || is_bound().then_some(()));
+    stranger.ip(&format!("addr add {VIP}/24 dev eth0"));
+    speak_from(stranger, VIP.into(), [192, 0, 2, 99].into());
+    assert_eq!(await_taken(&node), (VIP.into(), mac(stranger)));
+    await_some("VIP taken off the interface", || (!is_bound()).then_some(()));
+    stranger.ip(&format!("addr del {VIP}/24 dev eth0"));
+    await_some("VIP on the interface again", || is_bound().then_some(()));
 }
