@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Authentication, Transport};
+use crate::{AddressConflictPolicy, Authentication, NodeCheck, Transport};
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -66,6 +66,13 @@ pub struct VirtualRouterSpec {
     /// How adverts are signed; absent: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
+    /// What each node asks by itself: one on which a check fails takes part with a priority below all on which all pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::checks")]
+    pub checks: Vec<NodeCheck>,
+    /// What becomes of a virtual IP that is announced and that another station of the LAN claims.
+    #[serde(default, skip_serializing_if = "AddressConflictPolicy::is_defend")]
+    pub address_conflict: AddressConflictPolicy,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]

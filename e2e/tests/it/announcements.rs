@@ -1,6 +1,11 @@
 //! How addresses are announced is changed while they are in use.
 
-use std::{collections::BTreeMap, fs, net::IpAddr, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{IpAddr, UdpSocket},
+    path::Path,
+};
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -12,7 +17,9 @@ use serde_json::{Value, json};
 use windlass_api::{Announcement, Transport, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Load, LoadOptions, SERVICE_PORT, await_that, scenario};
 
-use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, router_of};
+use crate::setup::{
+    LIMIT, await_answer, await_event, await_ingresses, await_verdict, dual_stack, lab, router_of,
+};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const CLIENT: LoadOptions = LoadOptions { connections: 10, requests_per_second: 40 };
@@ -57,6 +64,32 @@ fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes(
         announcements.delete("default", &DeleteParams::default()).await?;
         await_routers(lab, &vips, None, &|router| router.spec.transport == Transport::Multicast).await?;
         unbroken("it goes", clients)
+    })
+}
+
+#[test]
+fn an_address_that_a_stranger_takes_is_yielded_and_announced_again_once_the_stranger_is_gone()
+-> anyhow::Result<()> {
+    scenario("announcements-yield", lab().client("c2"), async |lab| {
+        lab.install_manifests().await?;
+        lab.announcement("yielding", json!({"addressConflict": "Yield"})).await?;
+        let vip = crate::setup::served(lab).await?;
+        let stranger = lab.host("c2")?.mac();
+        lab.exec("c2", &["ip", "address", "add", &format!("{vip}/24"), "dev", "eth0"]).await?;
+        // Asking for a neighbour, from the address that it has taken, it claims that one.
+        lab.within("c2", || UdpSocket::bind((vip, 0))?.send_to(b"", "192.0.2.199:9"))??;
+        await_event(lab, "web", "AddressTaken", &[&vip.to_string(), &stranger.to_string()]).await?;
+        await_verdict(lab, "default", "web", "False NotAnnounced", &[&stranger.to_string()]).await?;
+        ensure!(lab.neighbours("c1", vip).await? == [stranger], "not the stranger alone answers for {vip}");
+        lab.exec("c2", &["ip", "address", "delete", &format!("{vip}/24"), "dev", "eth0"]).await?;
+        // It is asked for each minute.
+        await_that(&format!("a node answers for {vip}"), 2 * LIMIT, async || {
+            let stations = lab.neighbours("c1", vip).await?;
+            Ok((stations.len() == 1 && stations != [stranger]).then_some(()))
+        })
+        .await?;
+        await_verdict(lab, "default", "web", "True Allocated", &[]).await?;
+        await_answer(lab, vip).await
     })
 }
 

@@ -145,6 +145,8 @@ where
             transport: router.spec.transport,
             virtual_mac: router.spec.virtual_mac,
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
+            checks: router.spec.checks.iter().cloned().collect(),
+            address_conflict: router.spec.address_conflict,
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),

@@ -460,6 +460,7 @@ fn plan(config: &RouterConfig, in_service: &BTreeSet<IpAddr>, link: Option<&Arc<
         probe: config.probe,
         unproven: Arc::new(config.unproven.clone()),
         in_service: Arc::new(in_service.clone()),
+        address_conflict: config.address_conflict,
         link: link.map(Arc::clone),
     }
 }

@@ -1,7 +1,7 @@
 use windlass_vrrp::Vrid;
 
 use super::*;
-use crate::config::RouterConfig;
+use crate::config::{AddressConflictPolicy, RouterConfig};
 
 fn handle() -> RouterHandle {
     let config = RouterConfig::new("eth0", Vrid::new(1).unwrap(), "192.0.2.1".parse().unwrap());
@@ -12,6 +12,7 @@ fn handle() -> RouterHandle {
         probe: None,
         unproven: Arc::default(),
         in_service: Arc::default(),
+        address_conflict: AddressConflictPolicy::default(),
         unicast_source: None,
         link: None,
     };

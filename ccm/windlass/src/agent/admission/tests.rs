@@ -36,6 +36,8 @@ fn desired(sources: Option<PortSources>) -> Desired {
         transport: windlass_api::Transport::Multicast,
         virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_api::Transport;
+use windlass_api::{AddressConflictPolicy, NodeCheck, Transport};
 use windlass_engine::{Hold, RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
@@ -67,6 +67,12 @@ pub(crate) struct Assignment {
     /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) key_id: Option<u8>,
+    /// What this node asks by itself, for its priority.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) checks: BTreeSet<NodeCheck>,
+    /// What becomes of an address that is announced and that another station claims.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) address_conflict: AddressConflictPolicy,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -120,6 +126,10 @@ impl Assignment {
             unproven: self.unproven.clone(),
             transport: self.engine_transport(),
             hold: if self.virtual_mac { Hold::Vmac } else { Hold::Respond },
+            address_conflict: match self.address_conflict {
+                AddressConflictPolicy::Defend => windlass_engine::AddressConflictPolicy::Defend,
+                AddressConflictPolicy::Yield => windlass_engine::AddressConflictPolicy::Yield,
+            },
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };
         config.check().map_err(|error| error.to_string())?;

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
 use windlass_api::{
-    Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, Transport,
-    VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
+    AddressConflictPolicy, Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode,
+    ServiceRef, Transport, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
 };
 
 use super::*;
@@ -29,6 +30,8 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             transport: Transport::default(),
             virtual_mac: false,
             authentication: None,
+            checks: vec![],
+            address_conflict: AddressConflictPolicy::Defend,
         },
     ))
 }
@@ -102,6 +105,8 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         transport: Transport::Multicast,
         virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: AddressConflictPolicy::Defend,
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);
@@ -305,7 +310,8 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
         let got = desired("n1", &[Arc::new(router)], &[vip(vip_address, Some("a"))], &Answered::default());
         assert_eq!(got.problems, []);
         let config = got.assignments[0].config().unwrap();
-        (config.preempt_delay.as_secs(), config.transport, got.assignments[0].key_id)
+        let yields = config.address_conflict == windlass_engine::AddressConflictPolicy::Yield;
+        (config.preempt_delay.as_secs(), config.transport, got.assignments[0].key_id, yields)
     };
     let multicast = windlass_engine::Transport::Multicast { group: None };
     let unicast = windlass_engine::Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
@@ -313,18 +319,30 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
     let delay = |spec: &mut VirtualRouterSpec| spec.preempt_delay_seconds = 30;
     let to_each = |spec: &mut VirtualRouterSpec| spec.transport = Transport::Unicast;
     let signed = |spec: &mut VirtualRouterSpec| spec.authentication = Some(Authentication { key_id: 7 });
-    let rows: [(&str, Nodes<'_>, &str, Change<'_>, _); 7] = [
-        ("nothing is said", NODES, four, &|_| {}, (0, multicast.clone(), None)),
-        ("a delay", NODES, four, &delay, (30, multicast.clone(), None)),
-        ("unicast", NODES, four, &to_each, (0, unicast.clone(), None)),
-        ("unicast of IPv6", NODES6, six, &to_each, (0, unicast, None)),
-        ("unicast with nobody to speak to", &NODES[..1], four, &to_each, (0, multicast.clone(), None)),
-        ("the same of IPv6", &NODES6[..1], six, &to_each, (0, multicast.clone(), None)),
-        ("a key", NODES, four, &signed, (0, multicast, Some(7))),
+    let yielded = |spec: &mut VirtualRouterSpec| spec.address_conflict = AddressConflictPolicy::Yield;
+    let alone = &NODES[..1];
+    let rows: [(&str, Nodes<'_>, &str, Change<'_>, _); 8] = [
+        ("nothing is said", NODES, four, &|_| {}, (0, multicast.clone(), None, false)),
+        ("a delay", NODES, four, &delay, (30, multicast.clone(), None, false)),
+        ("unicast", NODES, four, &to_each, (0, unicast.clone(), None, false)),
+        ("unicast of IPv6", NODES6, six, &to_each, (0, unicast, None, false)),
+        ("unicast with nobody to speak to", alone, four, &to_each, (0, multicast.clone(), None, false)),
+        ("the same of IPv6", &NODES6[..1], six, &to_each, (0, multicast.clone(), None, false)),
+        ("a key", NODES, four, &signed, (0, multicast.clone(), Some(7), false)),
+        ("addresses are yielded", NODES, four, &yielded, (0, multicast, None, true)),
     ];
     for (what, nodes, address, change, expected) in rows {
         assert_eq!(spoken(nodes, address, change), expected, "{what}");
     }
+}
+
+#[test]
+fn a_node_makes_the_checks_that_its_router_has_each_once() {
+    let check = |port: u16| serde_json::from_value(json!({ "tcpSocket": { "port": port } })).unwrap();
+    let mut router = VirtualRouter::clone(&router("a", 64, NODES));
+    router.spec.checks = vec![check(8080), check(22), check(8080)];
+    let got = desired("n1", &[Arc::new(router)], &[vip("192.0.2.200", Some("a"))], &Answered::default());
+    assert_eq!(got.assignments[0].checks, [check(22), check(8080)].into());
 }
 
 #[test]

@@ -94,3 +94,18 @@ fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outliv
     assert_eq!(engine_state.duplicates(now, |_| true).len(), 1);
     assert_eq!(engine_state.conflicts(), BTreeMap::from([("eth0".to_owned(), 1)]));
 }
+
+#[test]
+fn a_station_to_which_an_address_in_service_is_yielded_is_counted_once_and_has_it_until_it_is_claimed() {
+    let now = Instant::now();
+    let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
+    let engine_state = told(&[entered(State::Active), claimed(&[1, 2]), conflict, taken(1)], now);
+    assert_eq!(claims(&engine_state, now), Some(vec![address(2)]));
+    assert_eq!(
+        (engine_state.taken(), engine_state.conflicts()),
+        (vec![address(1)], [("eth0".to_owned(), 1)].into())
+    );
+    engine_state.record(&claimed(&[1]), now, WALL);
+    assert_eq!(claims(&engine_state, now), Some(vec![address(1), address(2)]));
+    assert_eq!((engine_state.taken(), engine_state.duplicates(now, |_| true)), (vec![], vec![]));
+}

@@ -24,6 +24,8 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         transport: windlass_api::Transport::Multicast,
         virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 

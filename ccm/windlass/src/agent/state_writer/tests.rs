@@ -21,6 +21,8 @@ fn desired(vrid: u8) -> Arc<Desired> {
         transport: windlass_api::Transport::Multicast,
         virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

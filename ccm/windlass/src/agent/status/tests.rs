@@ -31,6 +31,8 @@ fn assignment(peers: &[&str]) -> Assignment {
         transport: Transport::Multicast,
         virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 
@@ -58,6 +60,8 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         transport: Transport::default(),
         virtual_mac: false,
         authentication: None,
+        checks: vec![],
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());

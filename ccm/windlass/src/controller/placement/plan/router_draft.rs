@@ -66,12 +66,16 @@ impl<'a> RouterDraft<'a> {
             || self.spec.advertisement_interval_milliseconds != interval_ms
             || self.spec.preempt_delay_seconds != preempt_delay_seconds
             || self.spec.virtual_mac != virtual_mac
+            || self.spec.checks != self.announcement.checks
+            || self.spec.address_conflict != self.announcement.address_conflict
         {
             let spec = self.spec.to_mut();
             spec.announcement.clone_from(&self.announcement.name);
             spec.advertisement_interval_milliseconds = interval_ms;
             spec.preempt_delay_seconds = preempt_delay_seconds;
             spec.virtual_mac = virtual_mac;
+            spec.checks.clone_from(&self.announcement.checks);
+            spec.address_conflict = self.announcement.address_conflict;
         }
     }
 
