@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::NodeCheck;
+
 /// Interfaces that an Announcement excludes unless it says otherwise: bridges of containers and virtual machines, whose
 /// subnets are the same on every node and none of the LAN.
 pub const DEFAULT_EXCLUDED_INTERFACES: &[&str] = &["docker*", "podman*", "virbr*"];
@@ -75,6 +77,14 @@ pub struct AnnouncementSpec {
     #[serde(default = "default_excluded_interfaces")]
     #[schemars(schema_with = "crate::validation::excluded_interface_patterns")]
     pub exclude_interfaces: Vec<String>,
+    /// What each node asks by itself, without the API server, up to 8: one on which a check fails announces only what no node on
+    /// which all pass can. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::checks")]
+    pub checks: Vec<NodeCheck>,
+    /// What becomes of an address that is announced and that another station of the LAN claims. Default: Defend.
+    #[serde(default)]
+    pub address_conflict: AddressConflictPolicy,
     /// How the nodes elect the one that announces.
     #[serde(default)]
     pub vrrp: VrrpSettings,
@@ -93,6 +103,8 @@ impl Default for AnnouncementSpec {
             preferred_nodes: Vec::new(),
             interfaces: Vec::new(),
             exclude_interfaces: default_excluded_interfaces(),
+            checks: Vec::new(),
+            address_conflict: AddressConflictPolicy::default(),
             vrrp: VrrpSettings::default(),
         }
     }
@@ -106,6 +118,25 @@ pub struct PreferredNodes {
     pub weight: i32,
     /// Labels of the nodes.
     pub selector: LabelSelector,
+}
+
+/// What becomes of an address that is announced and that another station of the LAN claims (RFC 5227 §2.4).
+#[derive(
+    JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
+pub enum AddressConflictPolicy {
+    /// It is announced on, and again, at most once in ten seconds: both stations get some of the traffic.
+    #[default]
+    Defend,
+    /// It is not announced as long as the other station answers for it.
+    Yield,
+}
+
+impl AddressConflictPolicy {
+    /// Whether it is the default.
+    pub const fn is_defend(&self) -> bool {
+        matches!(self, Self::Defend)
+    }
 }
 
 /// How virtual routers speak VRRP.
@@ -128,6 +159,11 @@ pub struct VrrpSettings {
     /// Whether nodes that multicast does not reach are told by unicast, too. Default: true.
     #[serde(default = "default_unicast_fallback")]
     pub unicast_fallback: bool,
+    /// Whether virtual IPs are at the MAC address of the virtual router (RFC 9568 §7.3), which moves with them, and not at that of the
+    /// node that has them: for hosts, routers and firewalls that do not heed gratuitous ARP. The LAN has to let a second MAC address
+    /// through each node's port. Default: false.
+    #[serde(default, rename = "virtualMAC")]
+    pub virtual_mac: bool,
     /// Signs adverts, and takes signed ones only. Default: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
@@ -145,6 +181,7 @@ impl Default for VrrpSettings {
             preempt_delay_seconds: 0,
             transport: Transport::default(),
             unicast_fallback: default_unicast_fallback(),
+            virtual_mac: false,
             authentication: None,
             vrid_range: None,
         }

@@ -253,6 +253,8 @@ pub mod event {
         ADDRESS_MOVING = "AddressMoving";
         /// The Service has another address, as its pool or the admin allows.
         ADDRESS_MOVED = "AddressMoved";
+        /// Another station has an address that the Service shows, and it is not announced.
+        ADDRESS_TAKEN = "AddressTaken";
         /// An external IP of the Service lies in a pool that does not allow it.
         EXTERNAL_IP_REFUSED = "ExternalIPRefused";
         /// Another controller writes the Service's status, too.

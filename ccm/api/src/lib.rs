@@ -12,6 +12,7 @@
 
 mod announcement;
 mod identifiers;
+mod node_check;
 mod node_network;
 mod validation;
 mod virtual_ip;
@@ -19,12 +20,14 @@ mod virtual_ip_pool;
 mod virtual_router;
 
 pub use announcement::{
-    Announcement, AnnouncementSpec, AnnouncementStatus, Authentication, DEFAULT_ADVERTISEMENT_INTERVAL_MS,
-    DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange, VrrpSettings,
+    AddressConflictPolicy, Announcement, AnnouncementSpec, AnnouncementStatus, Authentication,
+    DEFAULT_ADVERTISEMENT_INTERVAL_MS, DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange,
+    VrrpSettings,
 };
 pub use identifiers::*;
+pub use node_check::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{
-    DuplicateAddress, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec, UnicastPeer,
+    DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec, UnicastPeer,
 };
 pub use virtual_ip::{
     PortProtocol, PortSources, Quarantine, QuarantineReason, RestrictedPort, ServiceRef, VirtualIP,

@@ -65,6 +65,21 @@ pub struct NodeNetworkSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::key_ids")]
     pub vrrp_keys: Vec<u8>,
+    /// The virtual routers of this node that another node is joining, as far as this one knows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub known_routers: Vec<KnownRouter>,
+}
+
+/// A virtual router as a node knows it.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub struct KnownRouter {
+    /// Name of the `VirtualRouter`.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its `metadata.generation`.
+    pub generation: i64,
 }
 
 /// A virtual IP that somebody else uses.

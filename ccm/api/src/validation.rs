@@ -4,6 +4,7 @@
 //! Lists and strings are bounded, or the API server's cost estimate for the rules would not end (limit: 10⁷ per rule).
 
 mod announcements;
+mod checks;
 mod ranges;
 mod selectors;
 
@@ -13,6 +14,7 @@ pub(crate) use announcements::{
     excluded_interface_patterns, interface_patterns, key_id, key_ids, node_preferences, object_names,
     preempt_delay_seconds, vrid_range,
 };
+pub(crate) use checks::checks;
 pub(crate) use ranges::{address_ranges, excluded_ranges};
 pub(crate) use selectors::selectors;
 

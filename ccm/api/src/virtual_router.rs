@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::announcement::default_unicast_fallback;
-use crate::{Authentication, Transport};
+use crate::{AddressConflictPolicy, Authentication, NodeCheck, Transport};
 
 /// One VRRP virtual router: it carries any number of virtual IPs of one family.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -66,9 +66,19 @@ pub struct VirtualRouterSpec {
     /// Whether nodes that multicast does not reach are told by unicast, too.
     #[serde(default = "default_unicast_fallback", skip_serializing_if = "is_true")]
     pub unicast_fallback: bool,
+    /// Whether virtual IPs are at the MAC address of the virtual router.
+    #[serde(default, rename = "virtualMAC", skip_serializing_if = "std::ops::Not::not")]
+    pub virtual_mac: bool,
     /// How adverts are signed; absent: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
+    /// What each node asks by itself: one on which a check fails takes part with a priority below all on which all pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::validation::checks")]
+    pub checks: Vec<NodeCheck>,
+    /// What becomes of a virtual IP that is announced and that another station of the LAN claims.
+    #[serde(default, skip_serializing_if = "AddressConflictPolicy::is_defend")]
+    pub address_conflict: AddressConflictPolicy,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
@@ -115,6 +125,10 @@ pub struct RankedNode {
     /// The node's interface on the segment.
     #[schemars(length(max = 15))]
     pub interface: String,
+    /// Whether some of the others may not know it yet, or not with this address: they would not obey it. Until each of them has told
+    /// that it does (`NodeNetwork.spec.knownRouters`) it comes before none that may not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joining: bool,
 }
 
 /// What the Active node reports.

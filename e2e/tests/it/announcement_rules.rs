@@ -44,11 +44,26 @@ fn accepted() -> Vec<Value> {
         json!({ "vrrp": { "vridRange": null, "authentication": null } }),
         json!({ "vrrp": { "authentication": { "keyId": 1 }, "transport": "Multicast" } }),
         json!({ "vrrp": { "advertisementIntervalMilliseconds": 10 }, "priority": 0 }),
+        json!({ "checks": [] }),
+        json!({ "checks": [{ "httpGet": { "port": 1 } }, { "tcpSocket": { "port": 65_535 } }] }),
+        json!({ "checks": [
+            {
+                "httpGet": { "host": "192.0.2.1", "port": 80, "path": "/-AZaz09._~!$&()*+,;=:@/?%4a?", "scheme": "HTTP" },
+                "periodSeconds": 600, "timeoutSeconds": 60, "failureThreshold": 100,
+            },
+            {
+                "tcpSocket": { "host": "2001:db8::1", "port": 22 },
+                "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 1,
+            },
+        ] }),
+        json!({ "checks": vec![json!({ "httpGet": {
+            "host": "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "port": 80, "path": format!("/{}", "a".repeat(255)),
+        } }); 8] }),
         json!({
             "priority": 1_000_000, "pools": ["lan", "of-0.12"], "namespaces": ["a", "b"],
             "namespaceSelectors": [selector(), {}], "serviceSelectors": [selector()], "nodeSelectors": [{}, selector()],
             "preferredNodes": [{ "weight": 1, "selector": {} }, { "weight": 100, "selector": selector() }],
-            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"],
+            "interfaces": ["eth0"], "excludeInterfaces": ["docker0"], "addressConflict": "Yield",
             "vrrp": {
                 "advertisementIntervalMilliseconds": 40_950, "preemptDelaySeconds": 3600, "transport": "Unicast",
                 "authentication": { "keyId": 255 }, "vridRange": { "first": 100, "last": 199 },
@@ -189,7 +204,55 @@ fn refused() -> Vec<(Value, String)> {
     for transport in ["multicast", "Broadcast", ""] {
         row(json!({ "vrrp": { "transport": transport } }), "supported values: \"Multicast\", \"Unicast\"");
     }
+    for policy in ["yield", "Ignore", ""] {
+        row(json!({ "addressConflict": policy }), "supported values: \"Defend\", \"Yield\"");
+    }
     row(json!({ "vrrp": "Unicast" }), "spec.vrrp in body must be of type object");
+
+    let check = |action: Value| json!({ "checks": [{ "tcpSocket": { "port": 22 } }, action] });
+    for action in [
+        json!({}),
+        json!({ "periodSeconds": 1 }),
+        json!({ "httpGet": { "port": 80 }, "tcpSocket": { "port": 80 } }),
+    ] {
+        row(check(action), "a check asks one thing: give it either httpGet or tcpSocket");
+    }
+    for kind in ["httpGet", "tcpSocket"] {
+        let field = |name: &str| format!("checks[1].{kind}.{name}");
+        row(check(json!({ kind: {} })), &format!("spec.{}: Required value", field("port")));
+        row(check(json!({ kind: { "port": 0 } })), &least(&field("port"), 1));
+        row(check(json!({ kind: { "port": 65_536 } })), &most(&field("port"), 65_535));
+        row(
+            check(json!({ kind: { "port": "http" } })),
+            &format!("spec.{} in body must be of type", field("port")),
+        );
+        for host in ["localhost", "192.0.2.0/24", "192.0.2.1:80", "fe80::1%eth0", ""] {
+            row(
+                check(json!({ kind: { "port": 80, "host": host } })),
+                &format!("host \"{host}\" is not an IP address: names are not looked up"),
+            );
+        }
+        for (name, highest) in [("periodSeconds", 600), ("timeoutSeconds", 60), ("failureThreshold", 100)] {
+            let with = |value: u32| check(json!({ kind: { "port": 80 }, name: value }));
+            row(with(0), &least(&format!("checks[1].{name}"), 1));
+            row(with(highest + 1), &most(&format!("checks[1].{name}"), highest));
+        }
+    }
+    for path in ["healthz", "/a b", "/ü", "/a#b", "/%4", "/%zz", "/'", "http://192.0.2.1/"] {
+        row(
+            check(json!({ "httpGet": { "port": 80, "path": path } })),
+            &format!("path \"{path}\" cannot be asked for: it begins with \"/\""),
+        );
+    }
+    row(check(json!({ "httpGet": { "port": 80, "path": "" } })), "should be at least 1 chars long");
+    row(
+        check(json!({ "httpGet": { "port": 80, "path": "/".repeat(257) } })),
+        "Too long: may not be more than 256",
+    );
+    for scheme in ["HTTPS", "http"] {
+        row(check(json!({ "httpGet": { "port": 80, "scheme": scheme } })), "supported values: \"HTTP\"");
+    }
+    row(json!({ "checks": vec![json!({ "tcpSocket": { "port": 22 } }); 9] }), "must have at most 8 items");
 
     row(json!({ "priority": -1 }), &least("priority", 0));
     row(json!({ "priority": 1_000_001 }), &most("priority", 1_000_000));
@@ -255,18 +318,34 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
         let announcements: Api<DynamicObject> =
             Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
         let defaults = json!({
-            "priority": 100, "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
         });
         let own = json!({
-            "priority": 100, "excludeInterfaces": [],
+            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": [],
             "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast" },
         });
+        let checked = json!({
+            "checks": [
+                {
+                    "httpGet": { "port": 8080, "path": "/", "scheme": "HTTP" },
+                    "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 3,
+                },
+                { "tcpSocket": { "port": 22 }, "periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3 },
+            ],
+            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
+        });
+        let checks = json!({ "checks": [
+            { "httpGet": { "port": 8080 } },
+            { "tcpSocket": { "port": 22 }, "periodSeconds": 5 },
+        ] });
         let chosen = json!({ "excludeInterfaces": [], "vrrp": { "advertisementIntervalMilliseconds": 1000, "transport": "Unicast" } });
         for (name, spec, expected) in [
             ("none", json!({}), &defaults),
             ("vrrp", json!({ "vrrp": {} }), &defaults),
             ("own", chosen, &own),
+            ("checks", checks, &checked),
         ] {
             let object = DynamicObject::new(name, &ApiResource::erase::<Announcement>(&()));
             announcements.create(&PostParams::default(), &object.data(json!({ "spec": spec }))).await?;

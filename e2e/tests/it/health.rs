@@ -14,6 +14,11 @@ use crate::{
     setup::{LIMIT, await_answer, lab, other, router_of, served},
 };
 
+/// The nodes that have an agent.
+const AGENTS: [&str; 2] = ["n1", "n2"];
+/// Name of the process that is checked.
+const CHECKED: &str = "checked";
+
 #[test]
 fn a_node_whose_kube_proxy_is_dead_gives_its_addresses_up_without_the_api_server() -> anyhow::Result<()> {
     scenario("health-dead", lab(), async |lab| {
@@ -66,6 +71,72 @@ fn a_node_that_loses_its_pod_gives_the_address_to_one_that_has_one_without_the_c
         await_served_by(lab, vip, other).await?;
         await_told(lab, &owner, Some("the health check on node port ")).await
     })
+}
+
+#[test]
+fn a_node_on_which_a_check_of_an_announcement_fails_gives_its_addresses_up_until_it_passes()
+-> anyhow::Result<()> {
+    scenario("health-check", lab(), async |lab| {
+        let vip = served_with_check(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        lab.stop_api_server().await?;
+        lab.end_process(&owner, CHECKED, Signal::SIGKILL).await?;
+        let heir = lab.await_owner_other_than("c1", vip, &owner).await?;
+        ensure!(heir == other(&owner), "{heir} has the address");
+        await_answer(lab, vip).await?;
+        lab.start_api_server().await?;
+        await_told(lab, &owner, Some("the check httpGet http://localhost:8404/healthz: no answer")).await?;
+        start_checked(lab, &owner)?;
+        await_told(lab, &owner, None).await?;
+        ensure!(lab.await_owner_other_than("c1", vip, &heir).await? == owner, "{owner} has not got {vip}");
+        await_answer(lab, vip).await
+    })
+}
+
+#[test]
+fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
+    scenario("health-check-alike", lab(), async |lab| {
+        let vip = served_with_check(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        let moves = async || -> anyhow::Result<i64> {
+            Ok(router_of(lab, vip).await?.status.unwrap_or_default().transitions)
+        };
+        let before = moves().await?;
+        for node in AGENTS {
+            lab.signal_process(node, CHECKED, Signal::SIGKILL)?;
+        }
+        for node in AGENTS {
+            await_told(lab, node, Some("the check httpGet http://localhost:8404/healthz: no answer")).await?;
+        }
+        for node in AGENTS {
+            start_checked(lab, node)?;
+        }
+        for node in AGENTS {
+            await_told(lab, node, None).await?;
+        }
+        ensure!(lab.await_owner("c1", vip).await? == owner, "{owner} does not answer for {vip} any more");
+        ensure!(moves().await? == before, "{vip} has moved and come back");
+        await_answer(lab, vip).await
+    })
+}
+
+/// As [`served`], with an Announcement that has checked what runs on both nodes.
+async fn served_with_check(lab: &Lab) -> anyhow::Result<IpAddr> {
+    for node in AGENTS {
+        start_checked(lab, node)?;
+    }
+    lab.install_manifests().await?;
+    let check = json!({"httpGet": {"port": 8404, "path": "/healthz"}});
+    lab.announcement("checked", json!({"checks": [check]})).await?;
+    let vip = served(lab).await?;
+    ensure!(router_of(lab, vip).await?.spec.checks.len() == 1, "it has no check");
+    Ok(vip)
+}
+
+/// Starts what is checked: a server on the node itself.
+fn start_checked(lab: &Lab, node: &str) -> anyhow::Result<()> {
+    let agnhost = lab.tool("agnhost");
+    lab.start_process(node, CHECKED, &[&agnhost, "netexec", "--http-port=8404", "--udp-port=8405"])
 }
 
 /// Waits until the virtual router of `vip` has two nodes that can serve it.

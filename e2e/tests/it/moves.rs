@@ -11,7 +11,7 @@ use kube::{
 use serde_json::json;
 use windlass_e2e::{Lab, Load, LoadOptions, ProxyMode, SERVICE_PORT, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, mostly_unbroken, other};
+use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, other};
 
 const CLIENTS: LoadOptions = LoadOptions { connections: 30, requests_per_second: 100 };
 const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -55,7 +55,8 @@ fn keeps_connections(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
         for client in clients {
             let seen = client.stop()?;
             println!("killed: {seen:?}");
-            mostly_unbroken(&seen)?;
+            // The heir waits for the way to them, but not for ever: on a machine without a free processor some are reset.
+            ensure!(seen.broken * 10 <= seen.connections && seen.failed == 0, "{seen:?}");
         }
         Ok(())
     })
@@ -86,8 +87,7 @@ fn unbroken(clients: Vec<Load>) -> anyhow::Result<()> {
     for client in clients {
         let seen = client.stop()?;
         println!("{seen:?}");
-        ensure!(seen.connections == 30, "{seen:?}");
-        mostly_unbroken(&seen)?;
+        ensure!(seen.failed == 0 && seen.broken == 0 && seen.connections == 30, "{seen:?}");
     }
     Ok(())
 }

@@ -72,6 +72,8 @@ pub struct RouterConfig {
     /// asking still, or have found a stranger. Whoever becomes Active asks for them, each time, until they are taken out
     /// of here; to put them in or out while Active changes nothing. What is no VIP of it does not matter. Default: none.
     pub unproven: BTreeSet<IpAddr>,
+    /// What becomes of a VIP that another station claims while this node serves it. Default: it is defended.
+    pub address_conflict: AddressConflictPolicy,
     /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
     /// while it runs; what was sent and heard is remembered, so that nothing can be replayed.
     ///
@@ -89,6 +91,20 @@ pub struct RouterConfig {
     /// # }
     /// ```
     pub authentication: Option<Authentication>,
+}
+
+/// What becomes of a VIP in service that another station claims for longer than a moment, as a hand-over takes. It is told either
+/// way ([`Event::AddressConflict`](crate::Event::AddressConflict)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::exhaustive_enums, reason = "it is kept or let go of")]
+pub enum AddressConflictPolicy {
+    /// It is kept, and announced again, at most once in ten seconds (RFC 5227 §2.4 (c)).
+    #[default]
+    Defend,
+    /// If the other station answers who asks for it, this node falls silent about it (RFC 5227 §2.4 (a)), asks again as for an
+    /// address that was taken before its first use ([`Event::AddressTaken`](crate::Event::AddressTaken)), and takes it back once
+    /// nobody answers. Needs [`RouterConfig::probe`].
+    Yield,
 }
 
 /// How adverts reach the peers.
@@ -168,6 +184,7 @@ impl RouterConfig {
             accept: false,
             probe: None,
             unproven: BTreeSet::new(),
+            address_conflict: AddressConflictPolicy::default(),
             authentication: None,
         }
     }
@@ -211,6 +228,9 @@ impl RouterConfig {
                 return Err(ConfigError::NoPeers { key: key() });
             }
             Transport::Multicast { .. } | Transport::Unicast { .. } => {}
+        }
+        if self.address_conflict == AddressConflictPolicy::Yield && self.probe.is_none() {
+            return Err(ConfigError::NothingAsked { key: key() });
         }
         match (self.hold, self.accept) {
             (Hold::Respond, true) => Err(ConfigError::NothingToAccept { key: key() }),
@@ -366,6 +386,12 @@ pub enum ConfigError {
     /// Unicast to nobody would be a second Active wherever there are others.
     #[error("{key}: unicast without peers: name the other candidates' addresses")]
     NoPeers {
+        /// The router.
+        key: RouterKey,
+    },
+    /// It would let go of an address for good.
+    #[error("{key}: to yield an address needs a probe: set one, or defend it")]
+    NothingAsked {
         /// The router.
         key: RouterKey,
     },

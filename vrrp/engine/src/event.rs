@@ -58,7 +58,8 @@ pub enum Event {
         /// The VIPs, in no order that means anything, each once.
         addresses: Vec<IpAddr>,
     },
-    /// Another station claims a VIP that this node is Active for. At most once a minute per address and station.
+    /// Another station claims a VIP that this node is Active for. At most once a minute per address and station. What becomes of
+    /// the VIP says [`crate::RouterConfig::address_conflict`].
     AddressConflict {
         /// Interface on which it was seen.
         interface: String,
@@ -67,7 +68,8 @@ pub enum Event {
         /// Link-layer address of the other station.
         mac: [u8; 6],
     },
-    /// A VIP is not claimed: another station answered when it was probed for before its first use. Asked again each second
+    /// A VIP is not claimed, or no longer: another station answered when it was probed for before its first use, or because of an
+    /// [`Event::AddressConflict`] in which it is to be [yielded](crate::AddressConflictPolicy::Yield). Asked again each second
     /// for ten seconds, for a holder that is about to let go of it, and then each minute; told at most once a minute. The
     /// VIP is claimed as soon as nobody answers ([`Event::AddressesClaimed`]).
     AddressTaken {

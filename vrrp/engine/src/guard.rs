@@ -23,6 +23,8 @@
 //!   set moved6 { type ipv6_addr . mark; }
 //!   map window4 { type ipv4_addr : mark; } # those of them of which unknown connections are taken for that node's
 //!   map window6 { type ipv6_addr : mark; }
+//!   set left4 { type ipv4_addr; }          # VIPs that this node was Active for a moment ago
+//!   set left6 { type ipv6_addr; }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -94,6 +96,8 @@
 //!       ct mark set ip daddr map @window4 meta mark set ip daddr map @window4 counter accept
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat
 //!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr @left4 drop
+//!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr @left6 drop
 //!   }
 //!   chain moved-nat {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -219,7 +223,7 @@ pub struct Guarded {
     pub held: BTreeSet<IpAddr>,
     /// Who may send to which ports of which addresses.
     pub restrictions: Arc<Restrictions>,
-    /// VIPs that this node is Active for and that another node handed over.
+    /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
     pub moved: Arc<BTreeMap<IpAddr, Moved>>,
 }
 
@@ -227,11 +231,22 @@ pub struct Guarded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the parts of an element")]
 pub struct Moved {
-    /// The mark of those connections and of their packets.
-    pub mark: u32,
-    /// Whether connections that this node does not know are taken for the other's. If not, only those are that have the
-    /// mark by now.
-    pub window_open: bool,
+    /// The mark of those connections and of their packets, which are sent to that node. `None`: there are none.
+    pub mark: Option<u32>,
+    /// What becomes of TCP connections that this node does not know and of which it did not see the beginning.
+    pub unknown: UnknownConnections,
+}
+
+/// What becomes of packets to a VIP of TCP connections that began elsewhere and have no mark yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must not overlook one")]
+pub enum UnknownConnections {
+    /// They are taken for those of the node that was Active before, and get its mark.
+    Forwarded,
+    /// They are kube-proxy's, as new ones are: it gives them to an endpoint that does not know them, which resets them.
+    Untouched,
+    /// They are dropped: this node is Active no longer, and who sends again has heard by then of the one that is.
+    Dropped,
 }
 
 /// What [`Guard::check`] found.

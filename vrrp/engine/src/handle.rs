@@ -22,7 +22,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use windlass_vrrp::Time;
 
-use crate::config::{Hold, RouterKey};
+use crate::config::{AddressConflictPolicy, Hold, RouterKey};
 use crate::core::predecessor::{HandedOverBy, Predecessor};
 use crate::restriction::{GuardStatus, Restrictions};
 use crate::sockets::{LinkSockets, UnicastSocket};
@@ -82,6 +82,8 @@ pub(crate) struct Plan {
     pub(crate) unproven: Arc<BTreeSet<IpAddr>>,
     /// Addresses that were added when this node served them in other virtual routers: they are no strangers'.
     pub(crate) in_service: Arc<BTreeSet<IpAddr>>,
+    /// What becomes of an address that another station claims as well.
+    pub(crate) address_conflict: AddressConflictPolicy,
     /// Source of its adverts if they go to each peer by itself: its peers' adverts come to it in turn.
     pub(crate) unicast_source: Option<IpAddr>,
     /// The interface's sockets; `None` while it cannot be used.
@@ -129,14 +131,10 @@ impl RouterHandle {
         &self,
         predecessor: Predecessor,
         handed_over_by: HandedOverBy,
-        prepares_until: Time,
+        prepares_until: Option<Time>,
         until: Time,
     ) {
-        let prepares_until = match handed_over_by {
-            HandedOverBy::Peer(_) | HandedOverBy::SilentPeer(_) => prepares_until.nanos(),
-            HandedOverBy::Nobody | HandedOverBy::ThisNode => 0,
-        };
-        self.prepares_until.store(prepares_until, Ordering::Relaxed);
+        self.prepares_until.store(prepares_until.map_or(0, Time::nanos), Ordering::Relaxed);
         if **self.handed_over_by.load() != handed_over_by {
             self.handed_over_by.store(Arc::new(handed_over_by));
         }

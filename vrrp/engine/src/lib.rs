@@ -69,7 +69,7 @@ mod status;
 mod sys;
 mod tag;
 
-pub use config::{ConfigError, Hold, RouterConfig, RouterKey, Transport};
+pub use config::{AddressConflictPolicy, ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;
 pub use event::Event;
 pub use interfaces::{HostAddresses, InterfaceInfo, Unusable};

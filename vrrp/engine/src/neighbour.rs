@@ -7,6 +7,7 @@
 //!                    └────────────────────► schedule: what is announced when? ──► announcements ───┘
 //! LAN ──► packet: what does it say? ──► query for a VIP: reply ───────────────────────────────────────────────────────► LAN
 //!                                   └──► claim to a VIP: taken (address_probe) or conflict (conflicts) ──► event
+//!                                                                                     └─► defend (schedule) or ask (address_probe)
 //! ```
 //!
 //! It compares what it did with what the router handles say whenever it is woken, and looks at a handle again before each frame that

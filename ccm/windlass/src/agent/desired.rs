@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use kube::ResourceExt as _;
-use windlass_api::{ANNOTATION_ALLOW_MOVE, VirtualIP, VirtualRouter};
+use windlass_api::{ANNOTATION_ALLOW_MOVE, KnownRouter, VirtualIP, VirtualRouter};
 use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
@@ -41,6 +41,8 @@ pub(crate) struct Desired {
     pub(crate) problems: Vec<Problem>,
     /// The keys for want of which virtual routers were left out.
     pub(crate) missing_keys: BTreeSet<u8>,
+    /// This node's virtual routers that another node is joining: it is obeyed from here on.
+    pub(crate) known_routers: Vec<KnownRouter>,
 }
 
 /// A virtual IP that this node does not announce, because something else answers for it or nothing can.
@@ -77,12 +79,17 @@ where
         (router.metadata.creation_timestamp.as_ref().map(|time| time.0), router.metadata.name.as_deref())
     });
     let mut assignments: BTreeMap<RouterKey, Assignment> = BTreeMap::new();
+    let mut known_routers = Vec::new();
     for router in routers {
         let name = router.name_any();
         if router.metadata.deletion_timestamp.is_some() {
             continue;
         }
         let Some(own) = router.spec.nodes.iter().find(|candidate| candidate.name == node) else { continue };
+        if router.spec.nodes.iter().any(|candidate| candidate.joining && candidate.name != node) {
+            let generation = router.metadata.generation.unwrap_or_default();
+            known_routers.push(KnownRouter { name: name.clone(), generation });
+        }
         let object = format!("VirtualRouter {name}");
         let source = own.address;
         let candidates: BTreeSet<IpAddr> =
@@ -137,7 +144,10 @@ where
             preempt_delay_seconds: router.spec.preempt_delay_seconds,
             transport: router.spec.transport,
             unicast_fallback: router.spec.unicast_fallback,
+            virtual_mac: router.spec.virtual_mac,
             key_id: router.spec.authentication.map(|authentication| authentication.key_id),
+            checks: router.spec.checks.iter().cloned().collect(),
+            address_conflict: router.spec.address_conflict,
         };
         let key = match assignment.config() {
             Ok(config) => config.key(),
@@ -157,6 +167,7 @@ where
         assignments.insert(key, assignment);
     }
     problems.sort();
+    known_routers.sort();
     all_refused.sort_by_key(|one| one.address);
     Desired {
         assignments: assignments.into_values().collect(),
@@ -164,6 +175,7 @@ where
         refused: all_refused,
         problems,
         missing_keys: BTreeSet::new(),
+        known_routers,
     }
 }
 

@@ -122,8 +122,13 @@ impl EngineState {
             }
             Event::AddressTaken { key, address, mac } => {
                 let mut inner = self.lock();
-                *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
-                inner.activities.entry(key.clone()).or_default().note_taken(*address, *mac, now);
+                let activity = inner.activities.entry(key.clone()).or_default();
+                // Of an address in service the conflict was counted that it is yielded in.
+                let is_yielded = activity.claimed.contains(address);
+                activity.note_taken(*address, *mac, now);
+                if !is_yielded {
+                    *inner.conflicts.entry(key.interface.clone()).or_default() += 1;
+                }
                 drop(inner);
                 self.to_report.add(Changed::addresses([address]));
             }
@@ -232,6 +237,11 @@ impl EngineState {
         let inner = self.lock();
         let stations = inner.activities.values().flat_map(|activity| activity.taken.values());
         stations.map(super::activity::ConflictingStation::confirmed_at).filter(|at| *at > now).min()
+    }
+
+    /// Whether this node is Active for a virtual router.
+    pub(crate) fn is_active(&self, key: &RouterKey) -> bool {
+        self.lock().activities.get(key).is_some_and(|activity| activity.period.is_some())
     }
 
     /// Whether `period` lasts.

@@ -57,6 +57,13 @@ impl EngineUpdates {
         }
     }
 
+    /// This node has become Active for a virtual router, or is no longer.
+    pub(super) fn follow_activity(&self) {
+        if self.failed.spares_active() {
+            self.apply();
+        }
+    }
+
     /// How many addresses the engine has.
     pub(super) fn addresses(&self) -> usize {
         self.given.iter().map(|one| one.addresses.len()).sum()
@@ -140,14 +147,20 @@ impl EngineUpdates {
     }
 
     fn config(&self, assignment: &Assignment) -> Option<RouterConfig> {
-        config(assignment, &self.failed, &self.keys)
+        let is_active = assignment.key().is_ok_and(|key| self.engine_state.is_active(&key));
+        config(assignment, &self.failed, is_active, &self.keys)
     }
 }
 
 /// As the engine is told it. `desired` and the state file let only valid ones through; `None`: this node does not have the key, as
 /// may be with what the state file says.
-fn config(assignment: &Assignment, failed: &FailedChecks, keys: &Keys) -> Option<RouterConfig> {
-    let priority = Priority::new(failed.priority(assignment)).ok()?;
+fn config(
+    assignment: &Assignment,
+    failed: &FailedChecks,
+    is_active: bool,
+    keys: &Keys,
+) -> Option<RouterConfig> {
+    let priority = Priority::new(failed.priority(assignment, is_active)).ok()?;
     let config = assignment.config().ok()?;
     let authentication = match assignment.key_id {
         Some(id) => Some(keys.authentication(id, config.interval)?),

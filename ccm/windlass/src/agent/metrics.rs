@@ -1,10 +1,12 @@
 //! The engine's counters as metrics, read when they are asked for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prometheus::Registry;
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use tokio::sync::watch;
+use windlass_api::CheckAction;
 use windlass_engine::{Engine, Family, ForwardingStatus, Lateness, LinkStatus, RouterStatus, State};
 
 use super::engine_state::EngineState;
@@ -36,15 +38,7 @@ pub(crate) fn register(
             ["interface"],
             engine_state.conflicts().into_iter().map(|(interface, count)| ([interface], count)),
         );
-        let failed = failed.borrow().clone();
-        let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
-        let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
-        let checks = gauges(
-            "windlass_agent_check_failed",
-            "1 while a check of this node fails, which ranks below all that pass: kube-proxy, or of a health check's node port",
-            ["check", "port"],
-            endpoints.chain([kube_proxy]),
-        );
+        let checks = checks(&failed.borrow());
         let families = [
             routers(&engine.snapshot()),
             links(&engine.links()),
@@ -53,6 +47,21 @@ pub(crate) fn register(
         ];
         families.into_iter().flatten().chain([conflicts, checks]).collect()
     })
+}
+
+fn checks(failed: &FailedChecks) -> MetricFamily {
+    let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
+    // Several may ask the same, each with its own patience.
+    let actions: BTreeSet<&CheckAction> = failed.of_announcements.keys().map(|check| &check.action).collect();
+    let actions = actions.into_iter().map(|action| ([action.to_string(), action.port().to_string()], 1));
+    let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
+    gauges(
+        "windlass_agent_check_failed",
+        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, of an Announcement, or of a health check's \
+         node port",
+        ["check", "port"],
+        [kube_proxy].into_iter().chain(actions).chain(endpoints),
+    )
 }
 
 fn routers(routers: &[RouterStatus]) -> Vec<MetricFamily> {

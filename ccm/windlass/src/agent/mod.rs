@@ -10,7 +10,7 @@
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
 //! | [`engine_state`], [`activity`], [`duplicates`] | what the engine last said | no |
 //! | [`keys`] | the keys that sign adverts, from the mounted Secret; a router whose key is not there is left to others | no |
-//! | [`health`] | whether this node can serve, by kube-proxy's word; what fails lowers its priority | no |
+//! | [`health`] | whether this node can serve, by kube-proxy's word and by what Announcements have checked; what fails lowers its priority | no |
 //! | [`status`], [`report`] | tells the cluster what this node is Active for | yes; retried with what is true by then |
 //! | [`network`], [`addresses`], [`publish`] | interfaces, addresses, foreign routers and stations with our addresses → this node's NodeNetwork | yes; retried |
 //! | [`settling`] | when the agent is ready: its virtual routers have found their Active | no |
@@ -216,6 +216,7 @@ pub(crate) async fn run(
     let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut throttle, mut is_stale) = (Throttle::new(IDLE_FACTOR), false);
+    let mut activity_changed = false;
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
@@ -230,6 +231,12 @@ pub(crate) async fn run(
                 }
                 if matches!(event, Event::GuardChanged) {
                     engine_updates.refresh(desired_sender.borrow().as_deref());
+                }
+                // Of many that come together the last is enough.
+                activity_changed |= matches!(event, Event::StateChanged { .. });
+                if activity_changed && incoming.is_empty() {
+                    activity_changed = false;
+                    engine_updates.follow_activity();
                 }
             }
             Ok(()) = failed.changed() => {

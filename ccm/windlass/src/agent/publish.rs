@@ -10,7 +10,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_api::{NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
+use windlass_api::{KnownRouter, NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::{Lenient, read};
 use windlass_engine::Engine;
@@ -125,7 +125,13 @@ impl Publisher {
             ),
             failed_checks: self.failed.borrow().sentences().chain(self.missing_keys()).collect(),
             vrrp_keys: self.keys.borrow().ids(),
+            known_routers: self.known_routers(),
         })
+    }
+
+    /// What is in force here, not what was only read.
+    fn known_routers(&self) -> Vec<KnownRouter> {
+        self.desired.borrow().as_ref().map(|desired| desired.known_routers.clone()).unwrap_or_default()
     }
 
     /// A sentence for each key for want of which this node takes no part in virtual routers.

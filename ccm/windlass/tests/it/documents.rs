@@ -106,9 +106,21 @@ fn every_field_of_an_announcement_is_on_the_page_and_every_field_on_the_page_exi
     assert_on_page(&page, "field of `spec`", &spec);
     let vrrp = &fields(&spec)["vrrp"];
     assert_on_page(&page, "field of `spec.vrrp`", vrrp);
-    let preferred = fields(&spec)["preferredNodes"].items.as_ref().expect("items");
-    let JSONSchemaPropsOrArray::Schema(preferred) = preferred else { panic!("one schema of all items") };
-    let inner = [&**preferred, &fields(vrrp)["authentication"], &fields(vrrp)["vridRange"]].map(fields);
+    let items = |field: &str| match fields(&spec)[field].items.as_ref().expect("items") {
+        JSONSchemaPropsOrArray::Schema(items) => items,
+        JSONSchemaPropsOrArray::Schemas(_) => panic!("one schema of all items"),
+    };
+    let check = items("checks");
+    assert_on_page(&page, "field of `spec.checks[]`", check);
+    let actions = ["httpGet", "tcpSocket"].map(|action| &fields(check)[action]);
+    let inner = [
+        items("preferredNodes"),
+        actions[0],
+        actions[1],
+        &fields(vrrp)["authentication"],
+        &fields(vrrp)["vridRange"],
+    ]
+    .map(fields);
     let named = inner.into_iter().flat_map(BTreeMap::keys).chain(fields(&status).keys());
     for field in named.filter(|field| *field != "conditions") {
         assert!(spans(&page).contains(field), "{field}");

@@ -1,4 +1,4 @@
-//! False failovers: nothing is wrong, but the machine is busy, and adverts are due each 10 ms.
+//! False failovers: nothing is wrong, on an idle machine and on a busy one, and adverts are due each 30 ms or each 10 ms.
 
 use std::time::{Duration, Instant};
 
@@ -6,40 +6,45 @@ use serde_json::{Value, json};
 use windlass_engine::Family;
 
 use crate::node::{Node, advertises_from, describe, missing};
-use crate::setup::{Group, System};
+use crate::setup::{Group, Stress, System};
 use crate::shared::adverts::Adverts;
 use crate::shared::load::Load;
 use crate::shared::site::Site;
 use crate::shared::{real_time, setting, tenth, wanted};
 
-const INTERVAL_MS: u32 = 10;
+const INTERVALS_MS: [u32; 2] = [30, 10];
 /// Above the routers: what it hears late was late.
 const WITNESS: &str = "20";
 
-/// All three at once under the same load: each is disturbed by the others alike.
+/// All systems and intervals at once under the same load: each is disturbed by the others alike.
 pub(crate) fn run() -> Vec<Value> {
     let seconds = setting("FALSE_FAILOVERS", 600);
     if seconds == 0 {
         return Vec::new();
     }
-    println!("bench: counting false failovers for {seconds} s");
-    let systems = System::ALL
+    let systems: Vec<System> = System::ALL
         .into_iter()
-        .filter(|system| wanted("SYSTEMS", system.name()) && missing(*system).is_none());
-    let load = Load::start();
-    let running: Vec<_> = systems
-        .map(|system| {
-            let group = Group { system, family: Family::V4, interval_ms: INTERVAL_MS };
-            std::thread::spawn(move || watch(group, Duration::from_secs(seconds.into())))
-        })
+        .filter(|system| wanted("SYSTEMS", system.name()) && missing(*system).is_none())
         .collect();
-    let rows = running.into_iter().filter_map(|thread| thread.join().ok()).collect();
-    drop(load);
+    let mut rows = Vec::new();
+    for stress in Stress::ALL.into_iter().filter(|stress| wanted("LOADS", stress.name())) {
+        println!("bench: counting false failovers for {seconds} s, {}", stress.name());
+        let load = (stress == Stress::Loaded).then(Load::start);
+        let intervals = INTERVALS_MS.into_iter().filter(|ms| wanted("INTERVALS", &ms.to_string()));
+        let groups = intervals.flat_map(|interval_ms| {
+            systems.iter().map(move |&system| Group { system, family: Family::V4, interval_ms })
+        });
+        let length = Duration::from_secs(seconds.into());
+        let running: Vec<_> =
+            groups.map(|group| std::thread::spawn(move || watch(group, stress, length))).collect();
+        rows.extend(running.into_iter().filter_map(|thread| thread.join().ok()));
+        drop(load);
+    }
     rows
 }
 
 /// Counts the changes of the sender of adverts.
-fn watch(group: Group, length: Duration) -> Value {
+fn watch(group: Group, stress: Stress, length: Duration) -> Value {
     real_time(WITNESS);
     let site = Site::new(3, 1);
     let _nodes = [0, 1].map(|number| Node::start(&site.hosts[number], group, number));
@@ -64,11 +69,11 @@ fn watch(group: Group, length: Duration) -> Value {
         "path": "engine",
         "system": group.system.name(),
         "measure": "false_failovers",
-        "interval_ms": INTERVAL_MS,
+        "interval_ms": group.interval_ms,
         "family": "v4",
-        "load": "loaded",
+        "load": stress.name(),
         "scheduling": "SCHED_FIFO 10",
-        "at_once": "all systems",
+        "at_once": "all systems and intervals",
         "seconds": length.as_secs(),
         "count": changes,
         "adverts": adverts_heard,

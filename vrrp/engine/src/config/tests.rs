@@ -42,6 +42,10 @@ fn what_cannot_run_is_refused_with_the_router_the_value_and_the_remedy() {
             "VRID 1 for IPv4 on eth0: unicast without peers: name the other candidates' addresses",
         ),
         (
+            RouterConfig { address_conflict: AddressConflictPolicy::Yield, ..v4.clone() },
+            "VRID 1 for IPv4 on eth0: to yield an address needs a probe: set one, or defend it",
+        ),
+        (
             RouterConfig { accept: true, ..v4 },
             "VRID 1 for IPv4 on eth0: accept needs the VIPs on an interface: hold them by address or vmac",
         ),

@@ -31,8 +31,10 @@ use super::prepared::PreparedAdverts;
 const HAND_OVER: Duration = Duration::from_millis(100);
 
 /// Longest time that a VIP which a peer hands over is not announced because the connections that the peer still has find no way
-/// to it yet: a millisecond or so, unless the machine is busy. The peer's kernel, if it lives, serves it meanwhile.
-const PREPARATION: Duration = Duration::from_millis(100);
+/// to it yet: a millisecond or so, unless the machine is busy. The peer's kernel serves it meanwhile.
+const PREPARATION: Duration = Duration::from_secs(1);
+/// Likewise if the peer fell silent, whose kernel may be dead.
+const PREPARATION_AFTER_SILENCE: Duration = Duration::from_millis(100);
 
 /// What carrying out actions needs.
 pub(super) struct InstanceContext<'a> {
@@ -411,8 +413,13 @@ impl Instance {
                             self.counters.became_active += 1;
                             let predecessor = self.predecessor.at_takeover(self.config.probe, out.now);
                             let handed_over_by = self.handed_over_by(reason);
+                            let prepares_until = match handed_over_by {
+                                HandedOverBy::Peer(_) => Some(out.now + PREPARATION),
+                                HandedOverBy::SilentPeer(_) => Some(out.now + PREPARATION_AFTER_SILENCE),
+                                HandedOverBy::Nobody | HandedOverBy::ThisNode => None,
+                            };
                             let until = self.active_until(out.now);
-                            self.handle.take_over(predecessor, handed_over_by, out.now + PREPARATION, until);
+                            self.handle.take_over(predecessor, handed_over_by, prepares_until, until);
                         }
                         State::Initialize | State::Backup => {
                             self.added_in_service.clear();
@@ -503,6 +510,7 @@ fn plan(config: &RouterConfig, in_service: &BTreeSet<IpAddr>, link: Option<&Arc<
         probe: config.probe,
         unproven: Arc::new(config.unproven.clone()),
         in_service: Arc::new(in_service.clone()),
+        address_conflict: config.address_conflict,
         link: link.map(Arc::clone),
     }
 }

@@ -77,7 +77,7 @@ impl Set {
         let [family, _, destination] = self.packet();
         let mut matches = vec![Meta(PacketFamily), family, destination];
         match self {
-            Self::Vips4 | Self::Vips6 => matches.push(In(self.name())),
+            Self::Vips4 | Self::Vips6 | Self::Left4 | Self::Left6 => matches.push(In(self.name())),
             Self::Held4 | Self::Held6 => {
                 matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
             }
@@ -127,8 +127,8 @@ impl Set {
         [self.has_destination(), vec![Connection(Mark), MarkPacket, Counter, Verdict(Accept)]].concat()
     }
 
-    /// The rule that takes connections of which only the end can be new here for the previous Active's.
-    fn to_the_previous(self) -> Vec<Expression> {
+    /// Rule matches up to and including the destination: "of a TCP connection that did not begin here".
+    fn has_unknown_connection(self) -> Vec<Expression> {
         let not_begun_here = [
             Meta(Protocol),
             Compare(Equal, TCP),
@@ -143,8 +143,18 @@ impl Set {
             Mask(TRANSLATED),
             Compare(Equal, &[0; 4]),
         ];
+        [not_begun_here.as_slice(), &self.has_destination()].concat()
+    }
+
+    /// The rule that takes connections of which only the end can be new here for the previous Active's.
+    fn to_the_previous(self) -> Vec<Expression> {
         let there = [MarkConnection, MarkPacket, Counter, Verdict(Accept)];
-        [not_begun_here.as_slice(), &self.has_destination(), &there].concat()
+        [self.has_unknown_connection().as_slice(), &there].concat()
+    }
+
+    /// The rule that leaves such connections to the next Active.
+    fn to_the_next(self) -> Vec<Expression> {
+        [self.has_unknown_connection().as_slice(), &[Verdict(Drop)]].concat()
     }
 
     /// The rule that keeps kube-proxy from translating what is marked.
@@ -227,8 +237,8 @@ pub(super) const MOVED: &str = "moved";
 /// The chains, each after those it goes to. `forwards`: with those that forward to the previous Active.
 fn chains(forwards: bool) -> Vec<Chain> {
     use Set::{
-        Held4, Held6, Moved4, Moved6, Restricted4, Restricted6, Sources4, Sources6, Vips4, Vips6, Window4,
-        Window6,
+        Held4, Held6, Left4, Left6, Moved4, Moved6, Restricted4, Restricted6, Sources4, Sources6, Vips4,
+        Vips6, Window4, Window6,
     };
     let chain = |name, rules| Chain { name, hook: None, rules };
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
@@ -269,6 +279,7 @@ fn chains(forwards: bool) -> Vec<Chain> {
         let marked = [
             [Moved4, Moved6].map(Set::as_before).to_vec(),
             [Window4, Window6].map(Set::to_the_previous).to_vec(),
+            [Left4, Left6].map(Set::to_the_next).to_vec(),
         ];
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),

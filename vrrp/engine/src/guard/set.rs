@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::Guarded;
 use super::attributes::{self, Attributes};
 use super::expression::value;
+use super::{Guarded, UnknownConnections};
 
 /// Kinds of data as `nft` numbers them, for it to show the elements by.
 const IPV4_ADDRESS: u32 = 7;
@@ -47,6 +47,8 @@ pub(super) enum Set {
     Moved6,
     Window4,
     Window6,
+    Left4,
+    Left6,
 }
 
 /// An element as the kernel has it.
@@ -60,7 +62,7 @@ pub(super) struct Element {
 }
 
 impl Set {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Vips4,
         Self::Vips6,
         Self::Held4,
@@ -73,6 +75,8 @@ impl Set {
         Self::Moved6,
         Self::Window4,
         Self::Window6,
+        Self::Left4,
+        Self::Left6,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -89,17 +93,27 @@ impl Set {
             Self::Moved6 => "moved6",
             Self::Window4 => "window4",
             Self::Window6 => "window6",
+            Self::Left4 => "left4",
+            Self::Left6 => "left6",
         }
     }
 
     pub(super) const fn is_ipv4(self) -> bool {
         match self {
-            Self::Vips4 | Self::Held4 | Self::Restricted4 | Self::Sources4 | Self::Moved4 | Self::Window4 => {
-                true
-            }
-            Self::Vips6 | Self::Held6 | Self::Restricted6 | Self::Sources6 | Self::Moved6 | Self::Window6 => {
-                false
-            }
+            Self::Vips4
+            | Self::Held4
+            | Self::Restricted4
+            | Self::Sources4
+            | Self::Moved4
+            | Self::Window4
+            | Self::Left4 => true,
+            Self::Vips6
+            | Self::Held6
+            | Self::Restricted6
+            | Self::Sources6
+            | Self::Moved6
+            | Self::Window6
+            | Self::Left6 => false,
         }
     }
 
@@ -111,9 +125,14 @@ impl Set {
         };
         let port = [address, Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
         match self {
-            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 | Self::Window4 | Self::Window6 => {
-                vec![address]
-            }
+            Self::Vips4
+            | Self::Vips6
+            | Self::Held4
+            | Self::Held6
+            | Self::Window4
+            | Self::Window6
+            | Self::Left4
+            | Self::Left6 => vec![address],
             Self::Moved4 | Self::Moved6 => vec![address, Part { kind: MARK, length: 4 }],
             Self::Restricted4 | Self::Restricted6 => port.to_vec(),
             Self::Sources4 | Self::Sources6 => [port.as_slice(), &[address]].concat(),
@@ -134,7 +153,9 @@ impl Set {
             | Self::Restricted4
             | Self::Restricted6
             | Self::Moved4
-            | Self::Moved6 => attributes.number(3, 0),
+            | Self::Moved6
+            | Self::Left4
+            | Self::Left6 => attributes.number(3, 0),
             Self::Window4 | Self::Window6 => attributes.number(3, MAP).number(6, MARK).number(7, 4),
             Self::Sources4 | Self::Sources6 => {
                 let lengths = parts.iter().fold(Attributes::new(), |list, part| {
@@ -149,7 +170,7 @@ impl Set {
     pub(super) const fn elements_in_a_message(self) -> usize {
         match self {
             // 28 bytes each.
-            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 => 2000,
+            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 | Self::Left4 | Self::Left6 => 2000,
             // 40 bytes each.
             Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 => 1500,
             // 100 bytes each.
@@ -162,7 +183,7 @@ impl Set {
         match self {
             Self::Vips4 | Self::Vips6 => old.vips == new.vips,
             Self::Held4 | Self::Held6 => old.held == new.held,
-            Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 => {
+            Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 | Self::Left4 | Self::Left6 => {
                 Arc::ptr_eq(&old.moved, &new.moved)
             }
             Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
@@ -184,7 +205,9 @@ impl Set {
             | Self::Moved4
             | Self::Moved6
             | Self::Window4
-            | Self::Window6 => {
+            | Self::Window6
+            | Self::Left4
+            | Self::Left6 => {
                 let mut members = self.members(one);
                 let others = self.members(other);
                 members.retain(|element| !others.contains(element));
@@ -214,17 +237,20 @@ impl Set {
             Self::Vips4 | Self::Vips6 => self.addresses(guarded.vips.iter()),
             Self::Held4 | Self::Held6 => self.addresses(guarded.held.iter()),
             Self::Moved4 | Self::Moved6 => moved
-                .map(|(vip, moved)| {
-                    Element::of([octets(*vip).as_slice(), &moved.mark.to_ne_bytes()].concat())
+                .filter_map(|(vip, moved)| {
+                    Some(Element::of([octets(*vip).as_slice(), &moved.mark?.to_ne_bytes()].concat()))
                 })
                 .collect(),
             Self::Window4 | Self::Window6 => moved
-                .filter(|(_, moved)| moved.window_open)
-                .map(|(vip, moved)| Element {
-                    data: moved.mark.to_ne_bytes().to_vec(),
-                    ..Element::of(octets(*vip))
+                .filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded)
+                .filter_map(|(vip, moved)| {
+                    let data = moved.mark?.to_ne_bytes().to_vec();
+                    Some(Element { data, ..Element::of(octets(*vip)) })
                 })
                 .collect(),
+            Self::Left4 | Self::Left6 => self.addresses(
+                moved.filter(|(_, moved)| moved.unknown == UnknownConnections::Dropped).map(|(vip, _)| vip),
+            ),
             Self::Restricted4 | Self::Restricted6 => restrictions
                 .map(|(address, at, _)| Element::of(port(address, at.protocol.number(), at.port)))
                 .collect(),

@@ -1,7 +1,7 @@
 use windlass_vrrp::Vrid;
 
 use super::*;
-use crate::config::RouterConfig;
+use crate::config::{AddressConflictPolicy, RouterConfig};
 
 fn handle() -> RouterHandle {
     let config = RouterConfig::new("eth0", Vrid::new(1).unwrap(), "192.0.2.1".parse().unwrap());
@@ -12,6 +12,7 @@ fn handle() -> RouterHandle {
         probe: None,
         unproven: Arc::default(),
         in_service: Arc::default(),
+        address_conflict: AddressConflictPolicy::default(),
         unicast_source: None,
         link: None,
     };
@@ -25,7 +26,7 @@ fn at(nanos: u64) -> Time {
 #[test]
 fn an_active_period_that_lapsed_before_it_was_extended_is_told() {
     let handle = handle();
-    handle.take_over(Predecessor::Nobody, HandedOverBy::Nobody, at(0), at(100));
+    handle.take_over(Predecessor::Nobody, HandedOverBy::Nobody, None, at(100));
     assert!(!handle.extend(at(200), || at(99)), "in time");
     // A thread that looked at 200 found that it did not hold, and would not look again.
     assert!(!handle.is_active(at(200)));

@@ -12,7 +12,7 @@ use windlass_vrrp::{Family, Time};
 
 use super::request::BindingRequest;
 use crate::config::Hold;
-use crate::guard::Moved;
+use crate::guard::{Moved, UnknownConnections};
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::options::ConnectionForwarding;
 use crate::status::ForwardingStatus;
@@ -25,6 +25,8 @@ use plan::{MovePlan, NextHop, ServedVip};
 
 /// Time between two looks at whether rules and nodes are still there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two questions to a node that fell silent.
+const QUESTION_INTERVAL: Duration = Duration::from_millis(50);
 /// Time until the next try after the kernel refused.
 const RETRY: Duration = Duration::from_secs(30);
 /// 0: the kernel knows only connections whose beginning it saw.
@@ -44,8 +46,8 @@ pub(super) struct Moves {
     over: BTreeSet<(IpAddr, u32)>,
     /// VIPs that were handed over and of which the kernel may know closed connections.
     new: BTreeSet<IpAddr>,
-    /// Nodes that fell silent and were asked whether they live.
-    asked: BTreeSet<NextHop>,
+    /// Nodes that fell silent and were asked whether they live, and when to look for the answer.
+    asked: BTreeMap<NextHop, Time>,
     next_look: Time,
     /// The next try after a refusal, with what was said.
     refused: Option<(Time, String)>,
@@ -62,7 +64,7 @@ impl Moves {
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
             new: BTreeSet::new(),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             next_look: Time::default(),
             refused: None,
         }
@@ -176,7 +178,11 @@ impl Moves {
     /// What there is to tell.
     pub(super) fn status(&self) -> ForwardingStatus {
         ForwardingStatus {
-            addresses: self.moved.len(),
+            addresses: self
+                .moved
+                .values()
+                .filter(|moved| moved.unknown != UnknownConnections::Dropped)
+                .count(),
             packets: self.plan.forwarded(),
             error: self.error().map(str::to_owned),
         }
@@ -190,7 +196,9 @@ impl Moves {
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let has_more = self.plan.hops().next().is_some() || !self.over.is_empty() || !self.new.is_empty();
         let looks = has_more.then(|| self.next_look.max(now));
-        let looks = self.plan.doubted().map(|(_, until)| until.max(now)).chain(looks);
+        let answers =
+            self.plan.doubted().map(|(hop, _)| self.asked.get(&hop).map_or(now, |due| (*due).max(now)));
+        let looks = answers.chain(looks);
         looks.chain(self.plan.due(now)).min()
     }
 
@@ -264,27 +272,30 @@ impl Moves {
         Ok(None)
     }
 
-    /// Asks who fell silent, and looks for the answer when its time has come.
+    /// Asks who fell silent, again and again, and looks for the answer: one question may be lost, or come to a busy node.
     fn settle_doubts(&mut self, now: Time) {
         let doubted: Vec<_> = self.plan.doubted().collect();
-        self.asked.retain(|hop| doubted.iter().any(|(one, _)| one == hop));
+        self.asked.retain(|hop, _| doubted.iter().any(|(one, _)| one == hop));
         for (hop, until) in doubted {
             let NextHop { interface, address } = hop;
-            if self.asked.insert(hop) {
-                // What cannot be asked does not answer.
-                let _ = self.with_route(|route| route.ask_station(interface, address));
-            } else if until <= now {
-                let answered = self.with_route(|route| route.has_answered(interface, address));
-                let answered = answered.unwrap_or(false);
-                self.plan.note_answer(hop, answered);
-                self.asked.remove(&hop);
-                let peer = address;
-                if answered {
-                    tracing::info!(%peer, "an Active fell silent, but its node lives: its connections are forwarded to it");
-                } else {
-                    tracing::info!(%peer, "an Active fell silent, and its node does not answer: its connections are reset");
-                }
+            let asked = self.asked.get(&hop).copied();
+            if asked.is_some_and(|due| now < due) {
+                continue;
             }
+            // What cannot be asked does not answer.
+            let answered = asked.is_some()
+                && self.with_route(|route| route.has_answered(interface, address)).unwrap_or(false);
+            if answered {
+                tracing::info!(peer = %address, "an Active fell silent, but its node lives: its connections are forwarded to it");
+            } else if asked.is_some() && until <= now {
+                tracing::info!(peer = %address, "an Active fell silent, and its node does not answer: its connections are reset");
+            } else {
+                let _ = self.with_route(|route| route.ask_station(interface, address));
+                self.asked.insert(hop, now + QUESTION_INTERVAL);
+                continue;
+            }
+            self.plan.note_answer(hop, answered);
+            self.asked.remove(&hop);
         }
     }
 

@@ -9,6 +9,8 @@
 //!    │ ▲ a second later, for the first ten seconds, then a minute later
 //!    ▼ │
 //!  Taken (another station answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
+//!
+//! Clear ── contested, and to be yielded ─► Probing, claimed meanwhile ── nobody answered ─► Clear
 //! ```
 //!
 //! Doubtful is what no peer is known to have claimed ([`crate::RouterConfig::unproven`]) and what this node has just found
@@ -53,6 +55,8 @@ enum ProbeState {
         due: Time,
         /// Another station had it when it was asked for before.
         station: Option<ConflictingStation>,
+        /// Whether it may be claimed until another station answers: it was, when one claimed it, too.
+        claimed: bool,
     },
     Clear,
     /// Another station has it.
@@ -60,6 +64,18 @@ enum ProbeState {
         retry: Time,
         station: ConflictingStation,
     },
+}
+
+impl ProbeState {
+    fn is_claimed(&self) -> bool {
+        match self {
+            Self::Clear | Self::Probing { claimed: true, .. } => true,
+            Self::Unprobed
+            | Self::Suspect { .. }
+            | Self::Probing { claimed: false, .. }
+            | Self::Taken { .. } => false,
+        }
+    }
 }
 
 /// When another station was found to have an address, first and last, and when that was told last.
@@ -147,7 +163,7 @@ impl AddressProbe {
                     continue;
                 }
                 (ProbeState::Unprobed | ProbeState::Suspect { .. }, Some(_)) => {
-                    ProbeState::Probing { sent: 0, due, station: None }
+                    ProbeState::Probing { sent: 0, due, station: None, claimed: false }
                 }
                 (
                     ProbeState::Unprobed
@@ -171,14 +187,29 @@ impl AddressProbe {
                 ProbeState::Probing { station: Some(station), .. } | ProbeState::Taken { station, .. } => {
                     ProbeState::Suspect { since: station.seen }
                 }
-                ProbeState::Probing { station: None, .. } => ProbeState::Unprobed,
-                ProbeState::Clear if self.unproven.contains(address) => ProbeState::Unprobed,
-                ProbeState::Unprobed | ProbeState::Suspect { .. } | ProbeState::Clear => continue,
+                ProbeState::Clear | ProbeState::Probing { station: None, claimed: true, .. }
+                    if !self.unproven.contains(address) =>
+                {
+                    ProbeState::Clear
+                }
+                ProbeState::Clear | ProbeState::Probing { station: None, .. } => ProbeState::Unprobed,
+                ProbeState::Unprobed | ProbeState::Suspect { .. } => continue,
             };
-            self.changed |= *state == ProbeState::Clear;
+            self.changed |= state.is_claimed() && next != ProbeState::Clear;
             *state = next;
         }
         self.update_open();
+    }
+
+    /// Another station claims an address that is claimed here: it is asked for, and claimed until that station answers.
+    pub(super) fn contest(&mut self, address: IpAddr, now: Time) {
+        if self.probe.is_some()
+            && let Some(state) = self.states.get_mut(&address)
+            && *state == ProbeState::Clear
+        {
+            *state = ProbeState::Probing { sent: 0, due: now, station: None, claimed: true };
+            self.open.insert(address);
+        }
     }
 
     /// Up to `limit` addresses to ask for now; clears those that nobody answered for. Until `heard` all that came in was read:
@@ -188,10 +219,10 @@ impl AddressProbe {
         let (mut ask, mut closed) = (Vec::new(), Vec::new());
         for address in &self.open {
             let Some(state) = self.states.get_mut(address) else { continue };
-            let (sent, station) = match *state {
+            let (sent, station, claimed) = match *state {
                 ProbeState::Probing { sent: PROBES, due, .. } if due > read_until => continue,
-                ProbeState::Probing { sent, due, station } if due <= now => (sent, station),
-                ProbeState::Taken { retry, station } if retry <= now => (0, Some(station)),
+                ProbeState::Probing { sent, due, station, claimed } if due <= now => (sent, station, claimed),
+                ProbeState::Taken { retry, station } if retry <= now => (0, Some(station), false),
                 ProbeState::Unprobed
                 | ProbeState::Suspect { .. }
                 | ProbeState::Clear
@@ -202,7 +233,7 @@ impl AddressProbe {
                 *state = ProbeState::Clear;
                 closed.push(*address);
             } else if ask.len() < limit {
-                *state = ProbeState::Probing { sent: sent + 1, due: now + probe / PROBES, station };
+                *state = ProbeState::Probing { sent: sent + 1, due: now + probe / PROBES, station, claimed };
                 ask.push(*address);
             }
         }
@@ -221,7 +252,8 @@ impl AddressProbe {
             | ProbeState::Unprobed
             | ProbeState::Suspect { .. }
             | ProbeState::Taken { .. } => ClaimOutcome::Irrelevant,
-            ProbeState::Probing { station, .. } => {
+            ProbeState::Probing { station, claimed, .. } => {
+                self.changed |= *claimed;
                 let is_due = |station: &ConflictingStation| now.since(station.reported) >= RETRY;
                 let report = station.as_ref().is_none_or(is_due);
                 let found = station.map_or(now, |station| station.found);
@@ -239,12 +271,12 @@ impl AddressProbe {
 
     /// Whether this address may be claimed.
     pub(super) fn is_clear(&self, address: IpAddr) -> bool {
-        self.states.get(&address) == Some(&ProbeState::Clear)
+        self.states.get(&address).is_some_and(ProbeState::is_claimed)
     }
 
     /// Addresses that may be claimed.
     pub(super) fn cleared(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.states.iter().filter(|(_, state)| **state == ProbeState::Clear).map(|(address, _)| *address)
+        self.states.iter().filter(|(_, state)| state.is_claimed()).map(|(address, _)| *address)
     }
 
     /// Whether [`Self::cleared`] may be another, as [`Self::take_changed`] says it, which it leaves untaken.

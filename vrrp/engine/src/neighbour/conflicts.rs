@@ -17,7 +17,7 @@ mod tests;
 
 /// Time a claim must stand before it is a conflict: at a hand-over the next Active's announcement may overtake its advert.
 const GRACE: Duration = Duration::from_secs(1);
-/// Time between two defences of an address (RFC 5227 §2.4 (b), DEFEND_INTERVAL): two stations that both defend must not
+/// Time between two defences of an address (RFC 5227 §2.4 (c), DEFEND_INTERVAL): two stations that both defend must not
 /// fill the LAN.
 const DEFEND: Duration = Duration::from_secs(10);
 /// Most claims that are remembered.
@@ -37,7 +37,7 @@ pub(super) struct Conflict<K> {
     pub(super) claim: Claim,
     /// Say it.
     pub(super) report: bool,
-    /// Announce the address once more.
+    /// Announce the address once more, if it is to be defended.
     pub(super) defend: bool,
 }
 

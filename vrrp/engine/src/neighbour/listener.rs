@@ -8,6 +8,7 @@ use std::time::Duration;
 use windlass_vrrp::{Family, Time, wire};
 
 use crate::clock;
+use crate::config::AddressConflictPolicy;
 use crate::event::Event;
 use crate::sockets::{LinkSockets, is_empty};
 
@@ -103,6 +104,8 @@ impl Neighbour<'_> {
                 ClaimOutcome::Taken => {
                     let key = followed.handle.key.clone();
                     self.events.send(Event::AddressTaken { key, address: claim.address, mac: claim.mac });
+                    // It may have been announced until now.
+                    self.follow(id);
                 }
                 ClaimOutcome::Conflict => self.conflicts.note(id, claim, now),
             }
@@ -151,7 +154,7 @@ impl Neighbour<'_> {
         self.by_address.range(all).map(|(_, _, id)| *id).collect()
     }
 
-    /// Reports and answers foreign claims that have stood for a while.
+    /// Reports foreign claims that have stood for a while, and defends the addresses or asks whether they are to be yielded.
     pub(super) fn settle_conflicts(&mut self) {
         let now = clock::now();
         if self.conflicts.deadline().is_none_or(|due| due > now) {
@@ -165,12 +168,16 @@ impl Neighbour<'_> {
         };
         for conflict in self.conflicts.due(now, contested) {
             let Claim { address, mac } = conflict.claim;
-            if let Some(followed) = self.followed.get(&conflict.router).filter(|_| conflict.report) {
+            let Some(followed) = self.followed.get_mut(&conflict.router) else { continue };
+            if conflict.report {
                 let interface = followed.handle.key.interface.clone();
                 self.events.send(Event::AddressConflict { interface, address, mac });
             }
-            if conflict.defend {
-                self.defend(conflict.router, address);
+            match followed.plan.address_conflict {
+                AddressConflictPolicy::Defend if conflict.defend => self.defend(conflict.router, address),
+                AddressConflictPolicy::Defend => {}
+                // Who claims it may be gone by now, a peer that took over by mistake for one: only who answers has it.
+                AddressConflictPolicy::Yield => followed.tracker.contest(address, now),
             }
         }
     }

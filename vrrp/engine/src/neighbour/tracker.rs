@@ -142,6 +142,13 @@ impl RouterTracker {
         }
     }
 
+    /// Another station claims an address that this node claims and is to yield: it is asked for.
+    pub(super) fn contest(&mut self, address: IpAddr, now: Time) {
+        if self.active.is_some() {
+            self.address_probe.contest(address, now);
+        }
+    }
+
     /// Whether this node claims this address.
     pub(super) fn claims(&self, address: IpAddr) -> bool {
         self.active.is_some() && self.address_probe.is_clear(address)

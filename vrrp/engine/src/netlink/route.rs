@@ -184,7 +184,7 @@ impl RouteSocket {
         Ok(Some(state & UNREACHABLE == 0))
     }
 
-    /// Has the kernel ask a station of this interface's LAN at once whether it is there.
+    /// Has the kernel ask a station of this interface's LAN at once whether it is there, also if it is asking already.
     pub(crate) fn ask_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {
         let state = self.neighbour_state(interface, station)?;
         if state.is_some_and(|state| state & UNREACHABLE == 0) {
@@ -210,10 +210,13 @@ impl RouteSocket {
     }
 
     fn ask_known_station(&mut self, interface: u32, station: IpAddr) -> Result<(), NetlinkError> {
-        let mut message = neighbour(interface, station);
-        message.header.state = NeighbourState::Probe;
-        // Refused if the kernel has forgotten it since.
-        self.batch([(RouteNetlinkMessage::NewNeighbour(message), NLM_F_REPLACE)]).map(drop)
+        // Only what becomes another state has the kernel ask at once. Refused if the kernel has forgotten it since.
+        let states = [NeighbourState::Stale, NeighbourState::Probe].map(|state| {
+            let mut message = neighbour(interface, station);
+            message.header.state = state;
+            (RouteNetlinkMessage::NewNeighbour(message), NLM_F_REPLACE)
+        });
+        self.batch(states).map(drop)
     }
 
     /// The rules by which the kernel chooses routing tables. Rules that cannot be read are left out.

@@ -24,7 +24,7 @@ fn shown(host: &Host) -> Vec<String> {
 }
 
 /// The line about this address.
-fn line(host: &Host, address: IpAddr, prefix: u8) -> Option<String> {
+pub(crate) fn line(host: &Host, address: IpAddr, prefix: u8) -> Option<String> {
     let wanted = format!(" {address}/{prefix} ");
     shown(host).into_iter().find(|line| line.contains(&wanted))
 }

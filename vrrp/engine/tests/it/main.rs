@@ -10,6 +10,7 @@ mod arp;
 mod authentication;
 mod capabilities;
 mod churn;
+mod conflicts;
 mod documents;
 mod elections;
 mod events;

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
@@ -9,7 +10,9 @@ use windlass_engine::{ConnectionForwarding, MarkMask, Priority, RouterConfig, St
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::{connect, listen, run};
-use crate::lab::{Capture, Host, LIMIT, Lan, Node, VIP, await_some, one_at_a_time, require_root, router};
+use crate::lab::{
+    Capture, Host, LIMIT, Lan, Node, VIP, await_some, mac, one_at_a_time, require_root, router,
+};
 use crate::lab6::{VIP6, number, router6};
 
 const CLIENT: usize = 2;
@@ -83,6 +86,15 @@ impl Scene {
     fn connect(&self, vip: IpAddr) -> Connection {
         let stream = await_some("a connection", || connect(&self.lan.hosts[CLIENT], vip, 80).ok());
         Connection { stream, vip }
+    }
+
+    /// New connections are this node's.
+    fn await_arrival(&self, node: u8) {
+        for vip in VIPS {
+            await_some("a new connection of the new Active", || {
+                (self.connect(vip).ask().ok() == Some(node + 1)).then_some(())
+            });
+        }
     }
 
     fn connections(&self) -> Vec<Connection> {
@@ -172,6 +184,17 @@ impl Connection {
         self.stream.set_read_timeout(Some(LIMIT))?;
         self.stream.write_all(b"?").and_then(|()| self.stream.read_exact(&mut node))?;
         Ok(node[0])
+    }
+
+    /// Asks again and again, each time after a pause; how often, or what broke it.
+    fn ask_until(mut self, ended: &AtomicBool, pause: Duration) -> Result<u32, String> {
+        let mut asked = 0;
+        while !ended.load(Ordering::Relaxed) {
+            self.ask().map_err(|error| format!("{} after {asked} answers: {error}", self.vip))?;
+            asked += 1;
+            std::thread::sleep(pause);
+        }
+        Ok(asked)
     }
 }
 
@@ -267,6 +290,41 @@ fn connections_go_on_when_a_preferred_node_preempts_and_when_the_vip_comes_back(
     ask_all(&mut new, 1, "begun after the way back");
 }
 
+/// Which hears each announcement only after some time: what it sends meanwhile reaches the node that was Active before.
+#[test]
+fn connections_go_on_though_the_client_hears_of_the_new_active_late() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    let (mut busy, mut idle) = (scene.connections(), scene.connections());
+    ask_all(&mut busy, 1, "before");
+    ask_all(&mut idle, 1, "before");
+    scene.prefer_second(&nodes, true);
+    ask_all(&mut busy, 1, "after the move");
+    let client = &scene.lan.hosts[CLIENT];
+    let second: Vec<String> = mac(&scene.lan.hosts[1]).iter().map(|byte| format!("{byte:02x}")).collect();
+    for vip in VIPS {
+        client.ip(&format!("neigh replace {vip} lladdr {} dev eth0 nud permanent", second.join(":")));
+    }
+    scene.prefer_second(&nodes, false);
+    ask_all(&mut busy, 1, "sent to the node that handed them back");
+    for connection in &mut idle {
+        connection.stream.write_all(b"?").unwrap();
+    }
+    for vip in VIPS {
+        client.ip(&format!("neigh del {vip} dev eth0"));
+    }
+    for connection in &mut idle {
+        let mut node = [0];
+        connection.stream.set_read_timeout(Some(LIMIT)).unwrap();
+        connection.stream.read_exact(&mut node).expect("what was dropped is sent again, to the new Active");
+        assert_eq!(node, [1]);
+    }
+}
+
 /// As of a client that opens connections all the time: it comes by each of its ports within minutes.
 #[test]
 fn connections_go_on_from_ports_that_a_node_knows_by_connections_that_are_closed() {
@@ -296,6 +354,18 @@ fn connections_go_on_from_ports_that_a_node_knows_by_connections_that_are_closed
     ask_all(&mut connections, 2, "where each port was used before");
 }
 
+/// As if its process were killed or frozen: it is not heard any more, nor does it hear, and it says nothing about the VIPs.
+fn silence(host: &Host) {
+    let rules = "table inet silence {
+                   chain in { type filter hook input priority filter; meta l4proto 112 drop; }
+                   chain out { type filter hook output priority filter; meta l4proto 112 drop; }
+                 }
+                 table arp silence {
+                   chain out { type filter hook output priority filter; arp saddr ip 192.0.2.50 drop; }
+                 }";
+    run(host, "nft -f -", rules);
+}
+
 #[test]
 fn connections_go_on_when_a_node_falls_silent_whose_kernel_lives() {
     if !require_root() {
@@ -305,15 +375,7 @@ fn connections_go_on_when_a_node_falls_silent_whose_kernel_lives() {
     let scene = Scene::new(Mode::Nftables);
     let [_first, second] = scene.nodes(ConnectionForwarding::default());
     let mut connections = scene.connections();
-    // As if its process were killed or frozen: it is not heard any more, nor does it hear, and it says nothing about the VIPs.
-    let silence = "table inet silence {
-                     chain in { type filter hook input priority filter; meta l4proto 112 drop; }
-                     chain out { type filter hook output priority filter; meta l4proto 112 drop; }
-                   }
-                   table arp silence {
-                     chain out { type filter hook output priority filter; arp saddr ip 192.0.2.50 drop; }
-                   }";
-    run(&scene.lan.hosts[0], "nft -f -", silence);
+    silence(&scene.lan.hosts[0]);
     await_active(&second, State::Active);
     ask_all(&mut connections, 1, "after the silence");
     ask_all(&mut scene.connections(), 2, "begun after it");
@@ -446,4 +508,42 @@ fn where_connections_cannot_be_picked_up_it_is_said_and_new_ones_are_served() {
     assert!(error.contains("nf_conntrack_tcp_loose is 0"), "{error}");
     let mut new = scene.connections();
     ask_all(&mut new, 2, "begun after the move");
+}
+
+/// Connections that are busy all the time, through many moves to and fro: an hour of them in a few seconds. `WINDLASS_MOVES` takes
+/// more.
+#[test]
+fn busy_connections_go_on_through_many_moves() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let rounds: u32 = std::env::var("WINDLASS_MOVES").map_or(2, |rounds| rounds.parse().unwrap());
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    let ended = AtomicBool::new(false);
+    let mut connections = scene.connections();
+    connections.extend(scene.connections());
+    std::thread::scope(|scope| {
+        let ended = &ended;
+        let busy = connections.into_iter().zip(1..).map(|(connection, pause)| {
+            scope.spawn(move || connection.ask_until(ended, Duration::from_millis(pause * 5)))
+        });
+        let busy: Vec<_> = busy.collect();
+        for _ in 0..rounds {
+            scene.prefer_second(&nodes, true);
+            scene.await_arrival(1);
+            scene.prefer_second(&nodes, false);
+            scene.await_arrival(0);
+            silence(&scene.lan.hosts[0]);
+            await_active(&nodes[1], State::Active);
+            scene.await_arrival(1);
+            run(&scene.lan.hosts[0], "nft -f -", "delete table inet silence; delete table arp silence");
+            await_active(&nodes[1], State::Backup);
+            scene.await_arrival(0);
+        }
+        ended.store(true, Ordering::Relaxed);
+        let broken: Vec<String> = busy.into_iter().filter_map(|one| one.join().unwrap().err()).collect();
+        assert_eq!(broken, [""; 0]);
+    });
 }

@@ -35,7 +35,10 @@ fn desired(sources: Option<PortSources>) -> Desired {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
     Desired {

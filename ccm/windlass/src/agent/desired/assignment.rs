@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_api::Transport;
-use windlass_engine::{RouterConfig, RouterKey};
+use windlass_api::{AddressConflictPolicy, NodeCheck, Transport};
+use windlass_engine::{Hold, RouterConfig, RouterKey};
 use windlass_vrrp::auth::KeyId;
 use windlass_vrrp::{Family, Interval, Priority, Vrid};
 
@@ -64,9 +64,18 @@ pub(crate) struct Assignment {
     /// Whether peers that multicast does not reach are told by unicast, too.
     #[serde(default = "unicast_fallback", skip_serializing_if = "is_true")]
     pub(crate) unicast_fallback: bool,
+    /// Whether its addresses are at the virtual router MAC address.
+    #[serde(default, rename = "virtualMAC", skip_serializing_if = "is_default")]
+    pub(crate) virtual_mac: bool,
     /// The key that signs adverts, by its id alone: the secret itself is never written down. `None`: they are not signed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) key_id: Option<u8>,
+    /// What this node asks by itself, for its priority.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) checks: BTreeSet<NodeCheck>,
+    /// What becomes of an address that is announced and that another station claims.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) address_conflict: AddressConflictPolicy,
 }
 
 const fn unicast_fallback() -> bool {
@@ -129,6 +138,11 @@ impl Assignment {
             unproven: self.unproven.clone(),
             transport: self.engine_transport(),
             unicast_fallback: self.unicast_fallback,
+            hold: if self.virtual_mac { Hold::Vmac } else { Hold::Respond },
+            address_conflict: match self.address_conflict {
+                AddressConflictPolicy::Defend => windlass_engine::AddressConflictPolicy::Defend,
+                AddressConflictPolicy::Yield => windlass_engine::AddressConflictPolicy::Yield,
+            },
             ..RouterConfig::new(name.clone(), vrid, self.source)
         };
         config.check().map_err(|error| error.to_string())?;

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
 use windlass_api::{
-    Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode, ServiceRef, Transport,
-    VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
+    AddressConflictPolicy, Authentication, ExternalTrafficPolicy, Quarantine, QuarantineReason, RankedNode,
+    ServiceRef, Transport, VirtualIPSpec, VirtualRouterSpec, virtual_ip_name,
 };
 
 use super::*;
@@ -14,6 +15,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
         priority: *priority,
         address: address.parse().unwrap(),
         interface: "eth0".to_owned(),
+        joining: false,
     };
     Arc::new(VirtualRouter::new(
         name,
@@ -27,7 +29,10 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
             preempt_delay_seconds: 0,
             transport: Transport::default(),
             unicast_fallback: true,
+            virtual_mac: false,
             authentication: None,
+            checks: vec![],
+            address_conflict: AddressConflictPolicy::Defend,
         },
     ))
 }
@@ -52,6 +57,25 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
 
 const NODES: &[(&str, u8, &str)] =
     &[("n1", 200, "192.0.2.11"), ("n2", 150, "192.0.2.12"), ("n3", 100, "192.0.2.13")];
+
+#[test]
+fn a_node_tells_that_it_knows_a_router_that_another_joins() {
+    let mut routers = vec![router("a", 1, NODES), router("b", 2, NODES), router("c", 3, &NODES[1..])];
+    for (router, joining) in routers.iter_mut().zip([2, 0, 1]) {
+        let router = Arc::make_mut(router);
+        router.metadata.generation = Some(7);
+        router.spec.nodes[joining].joining = true;
+    }
+    let known = |node| {
+        let desired = desired(node, &routers, &[vip("192.0.2.100", Some("a"))], &Answered::default());
+        let names = desired.known_routers.into_iter().map(|one| (one.name, one.generation));
+        names.collect::<Vec<_>>()
+    };
+    let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 7)).collect::<Vec<_>>();
+    assert_eq!(known("n1"), of(&["a"]), "of itself it need not tell, nor where it is no candidate");
+    assert_eq!(known("n2"), of(&["a", "b", "c"]));
+    assert_eq!(known("n3"), of(&["b"]));
+}
 
 const NODES6: &[(&str, u8, &str)] = &[("n1", 200, "fe80::11"), ("n2", 150, "fe80::12")];
 
@@ -81,7 +105,10 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: AddressConflictPolicy::Defend,
     };
     assert_eq!(got.assignments, [expected]);
     assert!(got.assignments[0].config().unwrap().preempt);
@@ -285,7 +312,8 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
         let got = desired("n1", &[Arc::new(router)], &[vip(vip_address, Some("a"))], &Answered::default());
         assert_eq!(got.problems, []);
         let config = got.assignments[0].config().unwrap();
-        (config.preempt_delay.as_secs(), config.transport, got.assignments[0].key_id)
+        let yields = config.address_conflict == windlass_engine::AddressConflictPolicy::Yield;
+        (config.preempt_delay.as_secs(), config.transport, got.assignments[0].key_id, yields)
     };
     let multicast = windlass_engine::Transport::Multicast { group: None };
     let unicast = windlass_engine::Transport::Unicast { ttl: 255, accept_ttl: 255..=255 };
@@ -293,14 +321,17 @@ fn how_a_router_speaks_vrrp_is_as_its_object_says() {
     let delay = |spec: &mut VirtualRouterSpec| spec.preempt_delay_seconds = 30;
     let to_each = |spec: &mut VirtualRouterSpec| spec.transport = Transport::Unicast;
     let signed = |spec: &mut VirtualRouterSpec| spec.authentication = Some(Authentication { key_id: 7 });
-    let rows: [(&str, Nodes<'_>, &str, Change<'_>, _); 7] = [
-        ("nothing is said", NODES, four, &|_| {}, (0, multicast.clone(), None)),
-        ("a delay", NODES, four, &delay, (30, multicast.clone(), None)),
-        ("unicast", NODES, four, &to_each, (0, unicast.clone(), None)),
-        ("unicast of IPv6", NODES6, six, &to_each, (0, unicast, None)),
-        ("unicast with nobody to speak to", &NODES[..1], four, &to_each, (0, multicast.clone(), None)),
-        ("the same of IPv6", &NODES6[..1], six, &to_each, (0, multicast.clone(), None)),
-        ("a key", NODES, four, &signed, (0, multicast, Some(7))),
+    let yielded = |spec: &mut VirtualRouterSpec| spec.address_conflict = AddressConflictPolicy::Yield;
+    let alone = &NODES[..1];
+    let rows: [(&str, Nodes<'_>, &str, Change<'_>, _); 8] = [
+        ("nothing is said", NODES, four, &|_| {}, (0, multicast.clone(), None, false)),
+        ("a delay", NODES, four, &delay, (30, multicast.clone(), None, false)),
+        ("unicast", NODES, four, &to_each, (0, unicast.clone(), None, false)),
+        ("unicast of IPv6", NODES6, six, &to_each, (0, unicast, None, false)),
+        ("unicast with nobody to speak to", alone, four, &to_each, (0, multicast.clone(), None, false)),
+        ("the same of IPv6", &NODES6[..1], six, &to_each, (0, multicast.clone(), None, false)),
+        ("a key", NODES, four, &signed, (0, multicast.clone(), Some(7), false)),
+        ("addresses are yielded", NODES, four, &yielded, (0, multicast, None, true)),
     ];
     for (what, nodes, address, change, expected) in rows {
         assert_eq!(spoken(nodes, address, change), expected, "{what}");
@@ -316,6 +347,15 @@ fn peers_that_multicast_does_not_reach_are_told_by_unicast_unless_the_router_for
         let got = desired("n1", &[Arc::new(router)], &vips, &Answered::default());
         assert_eq!(got.assignments[0].config().unwrap().unicast_fallback, expected);
     }
+}
+
+#[test]
+fn a_node_makes_the_checks_that_its_router_has_each_once() {
+    let check = |port: u16| serde_json::from_value(json!({ "tcpSocket": { "port": port } })).unwrap();
+    let mut router = VirtualRouter::clone(&router("a", 64, NODES));
+    router.spec.checks = vec![check(8080), check(22), check(8080)];
+    let got = desired("n1", &[Arc::new(router)], &[vip("192.0.2.200", Some("a"))], &Answered::default());
+    assert_eq!(got.assignments[0].checks, [check(22), check(8080)].into());
 }
 
 #[test]

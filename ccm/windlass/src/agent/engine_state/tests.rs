@@ -112,3 +112,18 @@ fn between_whom_multicast_does_not_pass_is_known_and_of_an_active_who_does_not_h
     assert_eq!(active.without_multicast(), BTreeSet::new());
     assert_eq!(active.activities(now)[&key(64)].deaf, BTreeSet::new());
 }
+
+#[test]
+fn a_station_to_which_an_address_in_service_is_yielded_is_counted_once_and_has_it_until_it_is_claimed() {
+    let now = Instant::now();
+    let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
+    let engine_state = told(&[entered(State::Active), claimed(&[1, 2]), conflict, taken(1)], now);
+    assert_eq!(claims(&engine_state, now), Some(vec![address(2)]));
+    assert_eq!(
+        (engine_state.taken(), engine_state.conflicts()),
+        (vec![address(1)], [("eth0".to_owned(), 1)].into())
+    );
+    engine_state.record(&claimed(&[1]), now, WALL);
+    assert_eq!(claims(&engine_state, now), Some(vec![address(1), address(2)]));
+    assert_eq!((engine_state.taken(), engine_state.duplicates(now, |_| true)), (vec![], vec![]));
+}

@@ -3,6 +3,7 @@ use std::time::Duration;
 use windlass_engine::Transport;
 
 use super::*;
+use crate::agent::health::FailedNodeCheck;
 
 fn assignment(key_id: Option<u8>) -> Assignment {
     Assignment {
@@ -19,9 +20,12 @@ fn assignment(key_id: Option<u8>) -> Assignment {
         before: 0,
         health_check_node_ports: [].into(),
         preempt_delay_seconds: 30,
+        virtual_mac: false,
         transport: windlass_api::Transport::Unicast,
         unicast_fallback: true,
         key_id,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 
@@ -34,7 +38,7 @@ fn a_router_is_run_with_its_key_or_not_at_all() {
         ("it cannot sign", assignment(Some(3)), None),
     ];
     for (what, assignment, expected) in rows {
-        let config = config(&assignment, &FailedChecks::default(), &keys);
+        let config = config(&assignment, &FailedChecks::default(), false, &keys);
         let signing = config
             .as_ref()
             .map(|config| config.authentication.as_ref().map(|one| one.keyring.signing().0.get()));
@@ -52,7 +56,23 @@ fn a_failed_check_lowers_a_router_that_signs_like_any_other() {
     let keys = Keys::of_entries(&[("1", &"a".repeat(32))]);
     let failed = FailedChecks { kube_proxy: Some("it is behind".into()), ..FailedChecks::default() };
     for key_id in [None, Some(1)] {
-        let config = config(&assignment(key_id), &failed, &keys).unwrap();
+        let config = config(&assignment(key_id), &failed, false, &keys).unwrap();
         assert_eq!(config.priority.get(), 30, "{key_id:?}");
+    }
+}
+
+#[test]
+fn a_failure_that_spares_the_active_lowers_this_node_only_where_it_is_not() {
+    let check: windlass_api::NodeCheck =
+        serde_json::from_value(serde_json::json!({ "tcpSocket": { "port": 22 } })).unwrap();
+    let assignment = Assignment { checks: [check.clone()].into(), ..assignment(None) };
+    for (spares_active, is_active, expected) in
+        [(true, true, 254), (true, false, 30), (false, true, 30), (false, false, 30)]
+    {
+        let failure = FailedNodeCheck { reason: "refused".into(), spares_active };
+        let of_announcements = [(check.clone(), failure)].into();
+        let failed = FailedChecks { of_announcements, ..FailedChecks::default() };
+        let config = config(&assignment, &failed, is_active, &Keys::of_entries(&[])).unwrap();
+        assert_eq!(config.priority.get(), expected, "{spares_active} {is_active}");
     }
 }

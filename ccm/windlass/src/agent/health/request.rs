@@ -1,34 +1,72 @@
-//! Asking kube-proxy: one HTTP request, of which the status counts.
+//! Asking: an HTTP request, of which the status counts, or a TCP connection.
 
-use std::net::{IpAddr, SocketAddr};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use http::{Request, StatusCode, header};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+use windlass_api::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
 
 use super::check::Finding;
 
-/// How long an answer may take.
+/// Where this node itself is asked first.
+pub(super) const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// How long an answer of kube-proxy may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Whether who listens at `address` is well.
-pub(super) async fn health(address: SocketAddr) -> Finding {
-    match timeout(LIMIT, status(address)).await {
-        Ok(Ok(status)) if status.is_success() => Finding::Passed,
-        Ok(Ok(status)) => Finding::Failed(format!("it answers {status} at http://{address}/healthz")),
-        Ok(Err(error)) => Finding::Silent(format!("no answer at http://{address}/healthz: {error}")),
-        Err(_) => Finding::Silent(format!("no answer at http://{address}/healthz within {LIMIT:?}")),
-    }
+/// What is asked.
+#[derive(Clone, Copy)]
+enum Question<'a> {
+    /// For this path, with an answer that this is true of.
+    Http { path: &'a str, is_well: fn(&StatusCode) -> bool },
+    /// Whether a connection is accepted.
+    Tcp,
 }
 
-/// The same at the first of these addresses that somebody answers at, and that one.
-pub(super) async fn first_answer(addresses: &[IpAddr], port: u16) -> (Finding, Option<IpAddr>) {
+/// Of kube-proxy.
+const HEALTH: Question<'_> = Question::Http { path: "/healthz", is_well: StatusCode::is_success };
+
+/// Whether kube-proxy is well.
+pub(super) async fn health(address: SocketAddr) -> Finding {
+    ask(HEALTH, address, Within::from_now(LIMIT)).await
+}
+
+/// Whether it says so of a Service at the first of these addresses that somebody answers at, and that one.
+pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, Option<IpAddr>) {
+    first_answer(HEALTH, addresses, port, || Within::from_now(LIMIT)).await
+}
+
+/// What a check finds. This node itself is asked where somebody answers: on the loopback interface or at one of its `own` addresses.
+pub(super) async fn node_check(check: &NodeCheck, own: &BTreeSet<IpAddr>) -> Finding {
+    let within = Within::from_now(Duration::from_secs(check.timeout_seconds.into()));
+    let question = match &check.action {
+        // As Kubernetes' probes have it.
+        CheckAction::HttpGet(HttpGet { path, scheme: Scheme::Http, .. }) => {
+            Question::Http { path, is_well: |status| status.is_success() || status.is_redirection() }
+        }
+        CheckAction::TcpSocket(TcpSocket { .. }) => Question::Tcp,
+    };
+    let addresses: Vec<IpAddr> = match check.action.host() {
+        Some(host) => vec![host],
+        None => LOOPBACK.into_iter().chain(own.iter().copied()).collect(),
+    };
+    first_answer(question, &addresses, check.action.port(), || within).await.0
+}
+
+async fn first_answer(
+    question: Question<'_>,
+    addresses: &[IpAddr],
+    port: u16,
+    within: impl Fn() -> Within,
+) -> (Finding, Option<IpAddr>) {
     let mut first = None;
     for address in addresses {
-        match health(SocketAddr::new(*address, port)).await {
+        match ask(question, SocketAddr::new(*address, port), within()).await {
             answer @ (Finding::Passed | Finding::Failed(_)) => return (answer, Some(*address)),
             silence @ Finding::Silent(_) => drop(first.get_or_insert(silence)),
         }
@@ -37,10 +75,53 @@ pub(super) async fn first_answer(addresses: &[IpAddr], port: u16) -> (Finding, O
     (first.unwrap_or_else(nowhere), None)
 }
 
-async fn status(address: SocketAddr) -> anyhow::Result<StatusCode> {
+/// How long an answer may take, and until when.
+#[derive(Clone, Copy)]
+struct Within {
+    limit: Duration,
+    end: Instant,
+}
+
+impl Within {
+    fn from_now(limit: Duration) -> Self {
+        Self { limit, end: Instant::now() + limit }
+    }
+}
+
+async fn ask(question: Question<'_>, address: SocketAddr, within: Within) -> Finding {
+    match question {
+        Question::Http { path, is_well } => http_get(address, path, is_well, within).await,
+        Question::Tcp => tcp_socket(address, within).await,
+    }
+}
+
+async fn http_get(
+    address: SocketAddr,
+    path: &str,
+    is_well: fn(&StatusCode) -> bool,
+    within: Within,
+) -> Finding {
+    let url = format!("http://{address}{path}");
+    match timeout_at(within.end, status(address, path)).await {
+        Ok(Ok(status)) if is_well(&status) => Finding::Passed,
+        Ok(Ok(status)) => Finding::Failed(format!("it answers {status} at {url}")),
+        Ok(Err(error)) => Finding::Silent(format!("no answer at {url}: {error}")),
+        Err(_) => Finding::Silent(format!("no answer at {url} within {:?}", within.limit)),
+    }
+}
+
+async fn tcp_socket(address: SocketAddr, within: Within) -> Finding {
+    match timeout_at(within.end, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Finding::Passed,
+        Ok(Err(error)) => Finding::Silent(format!("no connection to {address}: {error}")),
+        Err(_) => Finding::Silent(format!("no connection to {address} within {:?}", within.limit)),
+    }
+}
+
+async fn status(address: SocketAddr, path: &str) -> anyhow::Result<StatusCode> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get("/healthz").header(header::HOST, address.to_string());
+    let request = Request::get(path).header(header::HOST, address.to_string());
     let request = request.header(header::CONNECTION, "close").body(String::new())?;
     let answer = async move { sender.send_request(request).await };
     // The connection has to be driven for the answer to come.

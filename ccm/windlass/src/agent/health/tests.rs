@@ -1,10 +1,23 @@
+use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use proptest::prelude::*;
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use windlass_api::NodeCheck;
 
+use super::check::{Check, Finding, Patience};
+use super::failed::{FailedNodeCheck, MOST_TOLD};
+use super::failed_memory::FailedMemory;
+use super::kube_proxy::KubeProxyMemory;
+use super::kube_proxy_monitor::{Answers, ENDPOINTS, KUBE_PROXY, ports};
 use super::*;
+use crate::agent::desired::Assignment;
+use crate::priorities;
+
+mod node_checks;
 
 fn passed() -> Finding {
     Finding::Passed
@@ -40,7 +53,8 @@ type Spans<'a> = &'a [(Finding, u64, bool)];
 
 #[test]
 fn a_check_fails_after_its_patience_and_passes_again_when_it_has_done_so_for_a_while() {
-    let rows: [(&str, Check, Spans<'_>); 9] = [
+    let (thrice, longer) = (Patience::times(3, Duration::ZERO), Patience::times(3, Duration::from_secs(4)));
+    let rows: [(&str, Check, Spans<'_>); 15] = [
         (
             "its own word is believed at once",
             Check::new(KUBE_PROXY),
@@ -76,6 +90,36 @@ fn a_check_fails_after_its_patience_and_passes_again_when_it_has_done_so_for_a_w
             Check::new(ENDPOINTS),
             &[(passed(), 1, false), (failed(), 5, false), (failed(), 1, true)],
         ),
+        (
+            "of an Announcement: it is asked before it fails, and silence is a failure",
+            Check::new(thrice),
+            &[(silent(), 2, false), (silent(), 1, true)],
+        ),
+        (
+            "whatever is found, it is counted",
+            Check::new(thrice),
+            &[(silent(), 2, false), (failed(), 1, true)],
+        ),
+        (
+            "in a row",
+            Check::new(thrice),
+            &[(failed(), 2, false), (passed(), 1, false), (failed(), 2, false), (failed(), 1, true)],
+        ),
+        (
+            "it comes back after a minute at least",
+            Check::new(thrice),
+            &[(failed(), 3, true), (passed(), 59, true), (passed(), 1, false)],
+        ),
+        (
+            "or after longer than that",
+            Check::new(longer),
+            &[(failed(), 3, true), (passed(), 63, true), (passed(), 1, false)],
+        ),
+        (
+            "and passes for longer",
+            Check::new(longer),
+            &[(failed(), 63, true), (passed(), 14, true), (passed(), 1, false)],
+        ),
     ];
     let begin = Instant::now();
     for (what, mut check, spans) in rows {
@@ -94,8 +138,9 @@ proptest! {
     #[test]
     fn whatever_is_found_a_check_fails_at_most_once_a_minute(
         findings in prop::collection::vec((prop_oneof![Just(passed()), Just(failed()), Just(silent())], 1..20u64), 1..200),
+        patience in prop_oneof![Just(KUBE_PROXY), (1..5u32).prop_map(|times| Patience::times(times, Duration::ZERO))],
     ) {
-        let (begin, mut check) = (Instant::now(), Check::passing(KUBE_PROXY));
+        let (begin, mut check) = (Instant::now(), Check::passing(patience));
         let (mut seconds, mut falls) = (0, Vec::new());
         for (finding, length) in findings {
             for _ in 0..length {
@@ -148,29 +193,52 @@ fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
+}
+
+/// A check of what listens at this port of the node.
+fn check(port: u16) -> NodeCheck {
+    serde_json::from_value(json!({ "tcpSocket": { "port": port } })).expect("a check")
+}
+
+fn failing(port: u16, spares_active: bool) -> FailedChecks {
+    let failed = FailedNodeCheck { reason: "refused".to_owned(), spares_active };
+    FailedChecks { of_announcements: [(check(port), failed)].into(), ..FailedChecks::default() }
 }
 
 #[test]
 fn a_node_that_fails_ranks_below_all_that_pass_and_all_that_fail_rank_as_before() {
     let kube_proxy = FailedChecks { kube_proxy: Some("dead".into()), ..FailedChecks::default() };
     let endpoints = FailedChecks { endpoints: [(30000, "503".to_owned())].into(), ..FailedChecks::default() };
-    let ranking: Vec<Assignment> =
-        (0..5).map(|before| assignment(priorities::good(before.into()), before, &[30000, 30001])).collect();
-    for failing in [&kube_proxy, &endpoints] {
-        let lowered: Vec<u8> = ranking.iter().map(|one| failing.priority(one)).collect();
-        assert_eq!(lowered, [30, 29, 28, 27, 26]);
+    let announcement = failing(22, false);
+    let ranked = |before: u8| Assignment {
+        checks: [check(22), check(23)].into(),
+        ..assignment(priorities::good(before.into()), before, &[30000, 30001])
+    };
+    let ranking: Vec<Assignment> = (0..5).map(ranked).collect();
+    for failing in [&kube_proxy, &endpoints, &announcement] {
+        for is_active in [false, true] {
+            let lowered: Vec<u8> = ranking.iter().map(|one| failing.priority(one, is_active)).collect();
+            assert_eq!(lowered, [30, 29, 28, 27, 26]);
+        }
     }
-    assert_eq!(endpoints.priority(&assignment(254, 0, &[30001])), 254, "another Service");
-    assert_eq!(FailedChecks::default().priority(&ranking[0]), 254);
-    assert_eq!(kube_proxy.priority(&assignment(25, 3, &[])), 25, "never higher");
+    assert_eq!(endpoints.priority(&assignment(254, 0, &[30001]), false), 254, "another Service");
+    assert_eq!(announcement.priority(&assignment(254, 0, &[]), false), 254, "another Announcement");
+    assert_eq!(FailedChecks::default().priority(&ranking[0], false), 254);
+    assert_eq!(kube_proxy.priority(&assignment(25, 3, &[]), false), 25, "never higher");
+    assert_eq!(failing(22, true).priority(&ranking[0], true), 254, "the Active is spared");
+    assert_eq!(failing(22, true).priority(&ranking[0], false), 30, "and nobody else");
 }
 
 #[test]
 fn checks_are_made_where_the_node_is_believed_to_serve_and_forgotten_with_their_service() {
     let now = Instant::now();
-    let (mut monitor, failed) = HealthMonitor::new(None, Path::new("/nonexistent"), now);
+    let (monitor, failed) = HealthMonitor::new(None, Path::new("/nonexistent"), now);
+    let mut monitor = monitor.kube_proxy;
     let mut desired = Desired {
         assignments: vec![assignment(254, 0, &[1, 2]), assignment(60, 3, &[3]), assignment(29, 1, &[4])],
         ..Desired::default()
@@ -217,21 +285,23 @@ async fn who_answers_is_asked_and_who_does_not_is_silent() {
         assert!(matches!(request::health(address).await, Finding::Silent(_)), "no HTTP");
     }
     drop(server.await.expect("a server"));
-    let nobody = request::first_answer(&[address.ip()], address.port()).await;
+    let nobody = request::first_health(&[address.ip()], address.port()).await;
     assert!(matches!(&nobody, (Finding::Silent(why), None) if why.contains("refused")), "{nobody:?}");
 }
 
 #[test]
 fn a_node_without_pods_of_thousands_of_services_says_so_in_a_few_sentences() {
     let endpoints = (1..=3000).map(|port| (port, "no endpoint here".to_owned())).collect();
-    let all = FailedChecks { kube_proxy: Some("no answer".to_owned()), endpoints };
+    let all = FailedChecks { endpoints, kube_proxy: Some("no answer".to_owned()), ..failing(22, false) };
     let said: Vec<_> = all.sentences().collect();
-    assert_eq!(said.len(), 1 + MOST_TOLD + 1);
+    assert_eq!(said.len(), 2 + MOST_TOLD + 1);
     assert_eq!(
-        (said[0].as_str(), said[33].as_str()),
-        ("kube-proxy: no answer", "2968 further health checks")
+        [said[0].as_str(), said[1].as_str(), said[34].as_str()],
+        ["kube-proxy: no answer", "the check tcpSocket localhost:22: refused", "2968 further health checks"]
     );
-    let few =
-        FailedChecks { endpoints: all.endpoints.into_iter().take(MOST_TOLD).collect(), kube_proxy: None };
+    let few = FailedChecks {
+        endpoints: all.endpoints.into_iter().take(MOST_TOLD).collect(),
+        ..FailedChecks::default()
+    };
     assert_eq!(few.sentences().count(), MOST_TOLD);
 }

@@ -2,8 +2,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::TextEncoder;
+use serde_json::json;
 
 use super::*;
+use crate::agent::health::FailedNodeCheck;
 
 /// The page with the families that the real types give, through the real registry.
 fn page(families: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) -> String {
@@ -28,6 +30,30 @@ fn refused_packets_are_counted_by_interface_and_reason_and_empty_families_are_le
         assert!(body.lines().any(|got| got == line), "{line}\n{body}");
     }
     assert!(!body.contains("windlass_vrrp_state"), "{body}");
+}
+
+#[test]
+fn a_check_that_fails_is_told_once_by_what_it_asks() {
+    let of = |threshold: u32| {
+        let check = json!({ "httpGet": { "port": 8080, "path": "/healthz" }, "failureThreshold": threshold });
+        let failed = FailedNodeCheck { reason: "503".to_owned(), spares_active: threshold == 1 };
+        (serde_json::from_value(check).unwrap(), failed)
+    };
+    let failed = FailedChecks {
+        endpoints: [(30000, "503".to_owned())].into(),
+        of_announcements: [of(1), of(2)].into(),
+        ..FailedChecks::default()
+    };
+    let body = page(move || vec![checks(&failed)]);
+    let told: Vec<&str> = body.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        told,
+        [
+            r#"windlass_agent_check_failed{check="endpoints",port="30000"} 1"#,
+            r#"windlass_agent_check_failed{check="httpGet http://localhost:8080/healthz",port="8080"} 1"#,
+            r#"windlass_agent_check_failed{check="kube-proxy",port=""} 0"#,
+        ]
+    );
 }
 
 #[test]

@@ -122,6 +122,7 @@ fn nodes_that_multicast_does_not_reach_are_named_as_the_virtual_routers_name_the
         priority: 100,
         address: "192.0.2.12".parse().unwrap(),
         interface: "eth1".to_owned(),
+        joining: false,
     };
     let peers = ["192.0.2.12", "192.0.2.13"].map(|address| ("eth0".to_owned(), address.parse().unwrap()));
     let got = without_multicast(peers, [candidate].iter());

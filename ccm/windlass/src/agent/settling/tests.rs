@@ -23,7 +23,10 @@ fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 

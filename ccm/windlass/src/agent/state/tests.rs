@@ -36,7 +36,10 @@ fn assignment(vrid: u8) -> Assignment {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 
@@ -89,6 +92,7 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
         preempt_delay_seconds: 30,
         transport: windlass_api::Transport::Unicast,
         unicast_fallback: false,
+        virtual_mac: false,
         key_id: Some(7),
         ..assignment(64)
     }]);
@@ -99,6 +103,14 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
         text.contains(r#""preemptDelaySeconds":30,"transport":"Unicast","unicastFallback":false,"keyId":7}"#),
         "{text}"
     );
+    let check = r#"{"httpGet":{"port":8080,"path":"/","scheme":"HTTP"},"periodSeconds":1,"timeoutSeconds":1,"failureThreshold":3}"#;
+    let checks = [serde_json::from_str(check).unwrap()].into();
+    let address_conflict = windlass_api::AddressConflictPolicy::Yield;
+    let checking = state(&[Assignment { checks, address_conflict, ..assignment(64) }]);
+    file.store(&checking).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), checking);
+    let text = fs::read_to_string(file.path()).unwrap();
+    assert!(text.contains(&format!(r#","checks":[{check}],"addressConflict":"Yield"}}"#)), "{text}");
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
     file.store(&state(&[])).unwrap();

@@ -20,7 +20,10 @@ fn desired(vrid: u8) -> Arc<Desired> {
         preempt_delay_seconds: 0,
         transport: windlass_api::Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }

@@ -30,7 +30,10 @@ fn assignment(peers: &[&str]) -> Assignment {
         preempt_delay_seconds: 0,
         transport: Transport::Multicast,
         unicast_fallback: true,
+        virtual_mac: false,
         key_id: None,
+        checks: [].into(),
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     }
 }
 
@@ -57,7 +60,10 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         preempt_delay_seconds: 0,
         transport: Transport::default(),
         unicast_fallback: true,
+        virtual_mac: false,
         authentication: None,
+        checks: vec![],
+        address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());
@@ -159,6 +165,7 @@ fn an_active_says_who_does_not_hear_its_multicast_and_when_all_hear_it_again() {
             priority: 100,
             address: address.parse().unwrap(),
             interface: "eth0".into(),
+            joining: false,
         })
         .into();
     let deaf = |last: &[u8]| RouterActivity {

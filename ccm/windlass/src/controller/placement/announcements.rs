@@ -11,8 +11,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
-    Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, PreferredNodes, RankedNode,
-    Transport, VirtualRouterSpec, VrrpSettings,
+    AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, NodeCheck,
+    PreferredNodes, RankedNode, Transport, VirtualRouterSpec, VrrpSettings,
 };
 use windlass_ipam::{Labels, Requester, Selector};
 
@@ -30,6 +30,9 @@ pub(crate) struct ParsedAnnouncement {
     preferred: Vec<(i32, Selector)>,
     interfaces: Vec<String>,
     excluded: Vec<String>,
+    /// What each node asks by itself.
+    pub(crate) checks: Vec<NodeCheck>,
+    pub(crate) address_conflict: AddressConflictPolicy,
     pub(crate) vrrp: RouterSettings,
     /// Selectors that cannot be read, which selects nothing more until they are put right.
     pub(crate) problems: Vec<String>,
@@ -42,6 +45,7 @@ pub(crate) struct RouterSettings {
     pub(crate) preempt_delay_seconds: u32,
     pub(crate) transport: Transport,
     pub(crate) unicast_fallback: bool,
+    pub(crate) virtual_mac: bool,
     pub(crate) authentication: Option<Authentication>,
     pub(crate) vrids: RangeInclusive<u8>,
 }
@@ -113,6 +117,8 @@ impl ParsedAnnouncement {
             preferred,
             interfaces: interfaces.clone(),
             excluded: exclude_interfaces.clone(),
+            checks: spec.checks.clone(),
+            address_conflict: spec.address_conflict,
             vrrp: RouterSettings::new(&spec.vrrp),
             problems,
         }
@@ -131,8 +137,9 @@ impl ParsedAnnouncement {
             preempt_delay_seconds,
             transport,
             unicast_fallback,
+            virtual_mac,
             authentication,
-            vrids: _,
+            ..
         } = self.vrrp;
         VirtualRouterSpec {
             vrid,
@@ -144,7 +151,10 @@ impl ParsedAnnouncement {
             preempt_delay_seconds,
             transport,
             unicast_fallback,
+            virtual_mac,
             authentication,
+            checks: self.checks.clone(),
+            address_conflict: self.address_conflict,
         }
     }
 
@@ -207,6 +217,7 @@ impl RouterSettings {
             preempt_delay_seconds: vrrp.preempt_delay_seconds,
             transport: vrrp.transport,
             unicast_fallback: vrrp.unicast_fallback,
+            virtual_mac: vrrp.virtual_mac,
             authentication: vrrp.authentication,
             vrids,
         }

@@ -64,8 +64,9 @@ impl ClusterState {
     pub(crate) fn invalidate_by_network(&mut self, change: &Change<NodeNetwork>) {
         let [old, new] =
             [&change.old, &change.new].map(|network| network.as_ref().map(|network| &network.spec));
-        let [was, is] = [old, new]
-            .map(|spec| spec.map(|spec| (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys)));
+        let [was, is] = [old, new].map(|spec| {
+            spec.map(|spec| (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys, &spec.known_routers))
+        });
         if was != is {
             self.topology_cache.topology_changed();
         }

@@ -129,7 +129,9 @@ impl<'a> Planner<'a> {
         let draft = |router: &'a VirtualRouter| {
             let announcement = adopted(router);
             let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
-            (router.name_any(), RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active))
+            let generation = router.metadata.generation.unwrap_or_default();
+            let draft = RouterDraft::new(Cow::Borrowed(&router.spec), announcement, active);
+            (router.name_any(), RouterDraft { generation, ..draft })
         };
         let mut planner = Self {
             input,
@@ -187,7 +189,8 @@ impl<'a> Planner<'a> {
         self.routers.retain(|_, router| router.vips > 0);
         plan.look_again = self.rebalance(&plan.routers_by_vip);
         let mut candidates_by_segment = HashMap::new();
-        for router in self.routers.values_mut() {
+        let is_ready = |node: &str| self.input.settled.contains_key(node);
+        for (name, router) in &mut self.routers {
             router.follow_announcement();
             let Some(segment) = router.segment else { continue };
             let segments = self.topology.segments(router.announcement);
@@ -195,8 +198,18 @@ impl<'a> Planner<'a> {
                 .entry((segment, router.announcement.name.as_deref()))
                 .or_insert_with(|| segments.by_node(segment));
             let serving = (!router.policy().is_cluster()).then(|| router.serving.together());
-            let members =
-                Members { segment, candidates, segments, topology: self.topology, active: router.active };
+            let some_join = router.spec.nodes.iter().any(|node| node.joining);
+            let knowing =
+                if some_join { self.topology.knowing(name, router.generation) } else { BTreeSet::new() };
+            let members = Members {
+                segment,
+                candidates,
+                segments,
+                topology: self.topology,
+                active: router.active,
+                knowing,
+                is_ready: &is_ready,
+            };
             if let Some(nodes) = ranking::refreshed(&router.spec, &members, serving.as_ref()) {
                 router.spec.to_mut().nodes = nodes;
             }

@@ -51,8 +51,14 @@ enum EnsureStep {
     QuarantineTaken { address: IpAddr, object: ObservedVip, why: String },
     /// The request cannot be met: the addresses that no status shows yet are released.
     Release { addresses: Vec<IpAddr>, error: ProviderError },
-    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more.
-    Finish { result: Result<Ensured, ProviderError>, unused: Vec<IpAddr>, moved: Option<String> },
+    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`: messages of
+    /// events about addresses in use that another station has.
+    Finish {
+        result: Result<Ensured, ProviderError>,
+        unused: Vec<IpAddr>,
+        moved: Option<String>,
+        taken: Vec<String>,
+    },
 }
 
 /// What the result depends on besides the plan.
@@ -184,7 +190,7 @@ fn correct_status(
     let status = status(keeps, foreign(service, |address| state.is_ours(address)));
     let message = why.into_iter().chain([message]).collect::<Vec<_>>().join("; ");
     let result = Ok(Ensured::Refused { status, reason, message });
-    Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None })
+    Some(EnsureStep::Finish { result, unused: Vec::new(), moved: None, taken: Vec::new() })
 }
 
 /// Why a Service leaves an address that it shared.
@@ -242,7 +248,9 @@ fn next_step_by_plan(
         Ok(Ensured::Ready { .. }) => unused(state, plan, &shown, holder),
         Ok(Ensured::Pending { .. } | Ensured::Refused { .. }) | Err(_) => (Vec::new(), None),
     };
-    EnsureStep::Finish { result, unused, moved }
+    let in_use = plan.addresses.iter().map(|planned| planned.address).filter(|address| was_used(*address));
+    let taken = in_use.filter_map(|address| outcome::newly_taken(service, state.vip(address)?)).collect();
+    EnsureStep::Finish { result, unused, moved, taken }
 }
 
 /// Addresses that a Service holds besides its plan and that its status does not show (any more), and the message of an event if
@@ -273,8 +281,8 @@ impl Provider {
         Self { shared, vips: Api::all(client.clone()), client, settings, events }
     }
 
-    fn send_event(&self, service: &Service, reason: &'static str, message: String) {
-        self.events.send(service.object_ref(&()), EventType::Normal, reason, message);
+    fn send_event(&self, service: &Service, type_: EventType, reason: &'static str, message: String) {
+        self.events.send(service.object_ref(&()), type_, reason, message);
     }
 
     async fn execute(
@@ -291,7 +299,7 @@ impl Provider {
                 if let Some((old, why)) = replaces.filter(|_| makes) {
                     let message =
                         format!("{why}: moving to {address}; {old} is withdrawn once {address} is announced");
-                    self.send_event(service, event::ADDRESS_MOVING, message);
+                    self.send_event(service, EventType::Normal, event::ADDRESS_MOVING, message);
                 }
                 Ok(None)
             }
@@ -305,12 +313,15 @@ impl Provider {
                 }
                 Err(error)
             }
-            EnsureStep::Finish { result, unused, moved } => {
+            EnsureStep::Finish { result, unused, moved, taken } => {
                 for address in unused {
                     self.withdraw(holder, address).await?;
                 }
                 if let Some(message) = moved {
-                    self.send_event(service, event::ADDRESS_MOVED, message);
+                    self.send_event(service, EventType::Normal, event::ADDRESS_MOVED, message);
+                }
+                for message in taken {
+                    self.send_event(service, EventType::Warning, event::ADDRESS_TAKEN, message);
                 }
                 result.map(Some)
             }

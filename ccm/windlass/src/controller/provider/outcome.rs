@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
-use windlass_api::{VirtualIP, address_allocated, announced};
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, VirtualIP, address_allocated, announced};
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 
@@ -72,6 +72,17 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
             None => format!("waiting for a virtual router for {address}"),
         }),
     }
+}
+
+/// What is to be told of an address in use of the Service that another station has; `None`: there is no such station, or the
+/// Service's condition tells of it already.
+pub(crate) fn newly_taken(service: &Service, vip: &VirtualIP) -> Option<String> {
+    let condition = vip.announced().filter(|_| !vip.is_announced() && vip.spec.quarantine.is_none())?;
+    let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_told = conditions
+        .filter(|known| known.type_ == CONDITION_ADDRESS_ALLOCATED)
+        .any(|known| known.message.contains(&condition.message));
+    (condition.reason == announced::ADDRESS_TAKEN && !is_told).then(|| condition.message.clone())
 }
 
 /// The result for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of

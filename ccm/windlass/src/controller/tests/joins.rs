@@ -42,6 +42,24 @@ fn elect(rig: &Rig, now: Timestamp) {
     }
 }
 
+/// The agents have heard of the virtual routers as they are, and tell so.
+fn hear(rig: &Rig) {
+    let known = rig.api.list("virtualrouters").into_iter().map(|router| {
+        let metadata = &router["metadata"];
+        json!({ "name": metadata["name"], "generation": metadata["generation"].as_i64().unwrap_or_default() })
+    });
+    let known: Vec<Value> = known.collect();
+    for network in rig.api.list("nodenetworks") {
+        let key = format!("nodenetworks//{}", text(&network["metadata"]["name"]));
+        rig.api.edit(&key, &json!({ "spec": { "knownRouters": known } }));
+    }
+}
+
+fn is_joining(router: &Value) -> bool {
+    let nodes = router["spec"]["nodes"].as_array().cloned().unwrap_or_default();
+    nodes.iter().any(|node| node["joining"] == true)
+}
+
 fn routers_of(rig: &Rig, node: &str) -> usize {
     rig.api.list("virtualrouters").iter().filter(|router| preferred(router) == node).count()
 }
@@ -63,6 +81,13 @@ async fn a_node_that_joins_is_preferred_for_some_addresses_when_it_has_been_read
     join(&rig, 4, rig.now());
     sleep(Duration::from_secs(295)).await;
     assert_eq!(routers_of(&rig, "n4"), 0, "it may not stay");
+    assert!(
+        rig.api.list("virtualrouters").iter().all(is_joining),
+        "nobody has told that it knows the new node"
+    );
+    hear(&rig);
+    sleep(Duration::from_secs(1)).await;
+    assert!(!rig.api.list("virtualrouters").iter().any(is_joining));
     sleep(Duration::from_secs(10)).await;
     assert_eq!(routers_of(&rig, "n4"), 1);
     elect(&rig, rig.now());

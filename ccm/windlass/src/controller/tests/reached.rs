@@ -110,6 +110,33 @@ async fn an_address_in_service_that_nobody_can_announce_any_more_stays_and_is_sa
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_address_in_service_that_another_station_takes_is_told_of_once_each_time_and_not_by_a_restart() {
+    let mut rig = Rig::new(&one_pool());
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    rig.settle().await;
+    let told = |rig: &Rig| -> Vec<String> {
+        let events = rig.api.list("events").into_iter().filter(|event| event["reason"] == "AddressTaken");
+        events
+            .map(|event| format!("{} {} {}", text(&event["type"]), event["count"], text(&event["message"])))
+            .collect()
+    };
+    assert_eq!(told(&rig), Vec::<String>::new());
+    rig.take(ADDRESS);
+    rig.settle().await;
+    assert_eq!(told(&rig), [format!("Warning 1 {ADDRESS} AddressTaken")]);
+    controller.kill().await;
+    rig.check_that_a_restart_writes_nothing("it is taken").await;
+    let _controller = rig.controller();
+    rig.let_go(ADDRESS);
+    rig.settle().await;
+    assert_eq!((rig.shown("a").concat(), rig.reason("a")), (ADDRESS.into(), "True Allocated".into()));
+    rig.take(ADDRESS);
+    rig.settle().await;
+    assert_eq!(told(&rig).len(), 2, "{:?}", told(&rig));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_adopted_address_that_no_node_can_announce_stays_and_is_said_not_to_work() {
     let mut rig = Rig::new(&[pool("p", &["10.0.0.0/29"], &json!({}))]);
     let shown = json!([{ "ip": "10.0.0.3", "ipMode": "VIP" }]);

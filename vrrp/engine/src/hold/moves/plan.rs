@@ -7,17 +7,18 @@ use std::time::Duration;
 use windlass_vrrp::{Family, Time};
 
 use crate::core::predecessor::HandedOverBy;
-use crate::guard::Moved;
+use crate::guard::{Moved, UnknownConnections};
 use crate::options::ConnectionForwarding;
 
 #[cfg(test)]
 mod tests;
 
-/// A VIP that goes from one virtual router of this node to another is served by neither for a moment.
-const BETWEEN_ROUTERS: Duration = Duration::from_secs(1);
-/// Time in which a node that fell silent has to answer the kernel's question: until then what is sent to it may be lost, from
-/// then on clients are told.
-const ANSWER_LIMIT: Duration = Duration::from_millis(50);
+/// How long packets for a VIP may come after it has left this node: stations that missed the first announcement of the next Active
+/// hear the third after a second. A VIP that goes from one virtual router of this node to another is served by neither for a moment.
+const AFTER_LEAVING: Duration = Duration::from_secs(3);
+/// Time in which a node that fell silent has to answer the kernel's questions: until then what is sent to it may be lost, from
+/// then on clients are told. TCP says again after 200 ms what it had no answer to.
+const ANSWER_LIMIT: Duration = Duration::from_millis(250);
 /// Looks at a node that handed over without a sign of life, after which it is taken for dead.
 const LOOKS_WITHOUT_ANSWER: u32 = 2;
 
@@ -46,8 +47,6 @@ struct MovedVip {
     hop: Option<NextHop>,
     takeover: u64,
     since: Time,
-    /// Since when this node does not serve it.
-    left: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +62,11 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct MovePlan {
     settings: ConnectionForwarding,
+    /// All VIPs that this node serves, handed over or not.
+    served: BTreeSet<IpAddr>,
+    /// VIPs that it served a moment ago, and since when it does not.
+    left: BTreeMap<IpAddr, Time>,
+    /// Those of both that were handed over.
     vips: BTreeMap<IpAddr, MovedVip>,
     slots: BTreeMap<NextHop, Slot>,
     /// By family: so that a mark is not used again as long as others are left, as connections keep it.
@@ -79,6 +83,8 @@ impl MovePlan {
     pub(super) fn new(settings: ConnectionForwarding) -> Self {
         Self {
             settings,
+            served: BTreeSet::new(),
+            left: BTreeMap::new(),
             vips: BTreeMap::new(),
             slots: BTreeMap::new(),
             last_numbers: [0; 2],
@@ -98,15 +104,14 @@ impl MovePlan {
         let mut present = BTreeSet::new();
         for ServedVip { vip, interface, takeover, by } in served {
             present.insert(vip);
-            if let Some(known) = self.vips.get_mut(&vip).filter(|known| known.takeover == takeover) {
-                known.left = None;
+            if self.vips.get(&vip).is_some_and(|known| known.takeover == takeover) {
                 continue;
             }
             match by {
                 HandedOverBy::Nobody => drop(self.vips.remove(&vip)),
                 HandedOverBy::ThisNode => {
                     if let Some(known) = self.vips.get_mut(&vip) {
-                        (known.takeover, known.left) = (takeover, None);
+                        known.takeover = takeover;
                     }
                 }
                 HandedOverBy::Peer(address) | HandedOverBy::SilentPeer(address) => {
@@ -118,16 +123,14 @@ impl MovePlan {
                     if let (HandedOverBy::SilentPeer(_), Some(slot)) = (by, slot) {
                         slot.doubted_until.get_or_insert(now + ANSWER_LIMIT);
                     }
-                    self.vips.insert(vip, MovedVip { hop, takeover, since: now, left: None });
+                    self.vips.insert(vip, MovedVip { hop, takeover, since: now });
                     self.new.insert(vip);
                 }
             }
         }
-        for (vip, known) in &mut self.vips {
-            if !present.contains(vip) {
-                known.left.get_or_insert(now);
-            }
-        }
+        self.left.retain(|vip, _| !present.contains(vip));
+        self.left.extend(self.served.difference(&present).map(|vip| (*vip, now)));
+        self.served = present;
         self.expire(now);
         refused
     }
@@ -184,7 +187,9 @@ impl MovePlan {
     /// Forgets what is over.
     pub(super) fn expire(&mut self, now: Time) {
         let (window, (_, active)) = (self.settings.window, self.counted);
-        self.vips.retain(|_, known| known.left.is_none_or(|left| now < left + BETWEEN_ROUTERS));
+        self.left.retain(|_, since| now < *since + AFTER_LEAVING);
+        let (served, left) = (&self.served, &self.left);
+        self.vips.retain(|vip, _| served.contains(vip) || left.contains_key(vip));
         self.end_where(|known| now >= known.since + window && now >= active + window);
     }
 
@@ -195,15 +200,22 @@ impl MovePlan {
         self.slots.retain(|hop, _| used.contains(hop));
     }
 
-    /// What the guard is to do.
+    /// What the guard is to do. Of a VIP that has left, the connections that were forwarded still are, and what this node does
+    /// not know it leaves to the next Active: who sends it has not heard of that one yet.
     pub(super) fn moved(&self, now: Time) -> BTreeMap<IpAddr, Moved> {
-        let served = self.vips.iter().filter(|(_, known)| known.left.is_none());
-        let moved = |known: &MovedVip| {
-            let slot = self.slots.get(&known.hop?)?;
-            let window_open = now < known.since + self.settings.window;
-            Some(Moved { mark: self.settings.marks.mark(slot.number), window_open })
-        };
-        served.filter_map(|(vip, known)| Some((*vip, moved(known)?))).collect()
+        let mark = |known: &MovedVip| Some(self.settings.marks.mark(self.slots.get(&known.hop?)?.number));
+        let here =
+            self.vips.iter().filter(|(vip, _)| self.served.contains(vip)).filter_map(|(vip, known)| {
+                let is_open = now < known.since + self.settings.window;
+                let unknown =
+                    if is_open { UnknownConnections::Forwarded } else { UnknownConnections::Untouched };
+                Some((*vip, Moved { mark: Some(mark(known)?), unknown }))
+            });
+        let left = self.left.keys().map(|vip| {
+            let mark = self.vips.get(vip).and_then(mark);
+            (*vip, Moved { mark, unknown: UnknownConnections::Dropped })
+        });
+        here.chain(left).collect()
     }
 
     /// The VIPs with connections that are forwarded, or were a moment ago, and their marks.
@@ -222,10 +234,10 @@ impl MovePlan {
         let window = self.settings.window;
         let ends = self.vips.values().flat_map(|known| {
             let forwards = known.hop.is_some();
-            let ends = [known.since + window, self.counted.1 + window].map(|end| forwards.then_some(end));
-            [ends[0], ends[1], known.left.map(|left| left + BETWEEN_ROUTERS)]
+            [known.since + window, self.counted.1 + window].map(|end| forwards.then_some(end))
         });
-        ends.flatten().filter(|end| *end > now).min()
+        let left = self.left.values().map(|since| *since + AFTER_LEAVING);
+        ends.flatten().chain(left).filter(|end| *end > now).min()
     }
 
     /// Whether it has one, or can have.

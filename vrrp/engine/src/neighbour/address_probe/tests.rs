@@ -216,6 +216,63 @@ fn only_the_added_address_is_asked_for_and_the_removed_is_forgotten() {
     assert_eq!(address_probe.note_claim(all[1], at(110)), ClaimOutcome::Conflict);
 }
 
+/// One address, in service since a takeover from a peer, and contested at 1000.
+fn contested() -> (AddressProbe, IpAddr) {
+    let mut address_probe = listed(1);
+    let vip = addresses(1)[0];
+    address_probe.activate(Some(PROBE), Predecessor::Established, at(0));
+    assert_eq!(address_probe.note_claim(vip, at(500)), ClaimOutcome::Conflict);
+    address_probe.contest(vip, at(1000));
+    address_probe.take_changed();
+    (address_probe, vip)
+}
+
+#[test]
+fn an_address_that_is_contested_is_claimed_until_the_other_station_answers_and_again_when_it_is_gone() {
+    let (mut address_probe, vip) = contested();
+    assert!(address_probe.is_clear(vip));
+    assert_eq!(address_probe.note_claim(vip, at(1000)), ClaimOutcome::Irrelevant, "it was not asked");
+    assert_eq!(address_probe.due(at(1000), at(1000), 1), [vip]);
+    address_probe.contest(vip, at(1000));
+    assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [vip], "it has not answered");
+    assert_eq!(address_probe.note_claim(vip, at(1001)), ClaimOutcome::Taken);
+    assert_eq!((address_probe.is_clear(vip), address_probe.take_changed()), (false, true));
+    address_probe.contest(vip, at(1002));
+    assert!(!address_probe.is_clear(vip), "a conflict no more");
+    assert_eq!(run(&mut address_probe, 2001), [(2001, 1)], "asked again after a second");
+    assert!(!address_probe.is_clear(vip));
+    run(&mut address_probe, 10_000);
+    assert!(address_probe.is_clear(vip), "nobody answered");
+}
+
+#[test]
+fn an_address_that_somebody_claimed_who_does_not_answer_is_kept() {
+    let (mut address_probe, vip) = contested();
+    assert_eq!(run(&mut address_probe, 5000), [(1000, 1), (1200, 1)]);
+    assert!(address_probe.is_clear(vip));
+    assert_eq!(address_probe.deadline(), None);
+    assert_eq!(address_probe.note_claim(vip, at(5000)), ClaimOutcome::Conflict, "the next one");
+}
+
+#[test]
+fn a_contest_ends_with_the_active_period_and_is_begun_by_nobody_else() {
+    for (unproven, claimed) in [([].into(), true), ([addresses(1)[0]].into(), false)] {
+        let (mut address_probe, vip) = contested();
+        address_probe.set_unproven(&Arc::new(unproven));
+        address_probe.deactivate();
+        assert_eq!(address_probe.is_clear(vip), claimed, "as what was not contested");
+        assert_eq!(address_probe.deadline(), None);
+        address_probe.contest(vip, at(1100));
+        assert_eq!(address_probe.deadline(), None, "a Backup asks nothing");
+    }
+    let (mut address_probe, vip) = contested();
+    address_probe.due(at(1000), at(1000), 1);
+    address_probe.note_claim(vip, at(1001));
+    address_probe.deactivate();
+    address_probe.activate(Some(PROBE), Predecessor::Established, at(2000));
+    assert!(!address_probe.is_clear(vip), "the other station is asked first");
+}
+
 #[test]
 fn the_time_to_answer_counts_from_the_question_and_not_from_its_turn() {
     let mut address_probe = listed(100);

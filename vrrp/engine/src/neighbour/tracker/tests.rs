@@ -227,3 +227,23 @@ fn what_is_added_is_asked_for_unless_this_node_served_it_in_another_router() {
         assert_eq!(scene.tracker.deadline().is_none(), served);
     }
 }
+
+#[test]
+fn an_address_that_is_yielded_is_neither_answered_nor_announced_until_it_is_taken_back() {
+    let mut scene = Scene::new(Hold::Respond);
+    let (all, [contested, other]) = (addresses(0..2), [addresses(0..1)[0], addresses(1..2)[0]]);
+    scene.follow(0);
+    scene.tracker.contest(contested, at(1000));
+    assert!(scene.tracker.answers(contested), "nobody has answered yet");
+    assert_eq!(scene.tracker.probes(at(1000), at(1000), 10), [contested]);
+    assert_eq!(scene.follow(1000), []);
+    assert_eq!(scene.tracker.note_claim(contested, at(1001)), ClaimOutcome::Taken);
+    assert!(!scene.tracker.answers(contested) && scene.tracker.answers(other));
+    let left = AnnouncementChange::Changed { all: [other].into(), added: Vec::new() };
+    assert_eq!(scene.follow(1001), [left]);
+    while let Some(due) = scene.tracker.deadline() {
+        scene.tracker.probes(due, due, 10);
+    }
+    assert!(scene.tracker.answers(contested));
+    assert_eq!(scene.follow(3000), [AnnouncementChange::Changed { all, added: vec![contested] }]);
+}

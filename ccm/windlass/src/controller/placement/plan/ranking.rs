@@ -5,6 +5,10 @@
 //! drained or excluded keeps its place in the order but has a priority below every healthy one: it serves only if it is
 //! the last, and when it comes back it is what it was.
 //!
+//! A node that joins, or has another address, is not obeyed by those that have not heard of it. Until each of the others has told that
+//! it knows it, it comes before none that may not: the last of all while one of them is ready that has not, and, if only nodes that
+//! are not ready have not, below what these were told to be while all was well.
+//!
 //! Nodes that the Announcement prefers come first. One that it leaves out is kept as the last as long as it is Active: peers that do
 //! not know it any more would take what it says for a stranger's, and miss that it goes.
 //!
@@ -12,7 +16,7 @@
 //! priority, too. Among equals the node that is preferred stays so, then comes who has the most ready endpoints.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -31,16 +35,26 @@ struct Preference {
     /// It is not the one that is preferred already: with `Local` a node that comes back takes nothing away.
     is_challenger: bool,
     ready: Reverse<usize>,
+    joining: Joining,
+}
+
+/// Which of the others may not know a node yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Joining {
+    /// None: it has been there, or they have told.
+    No,
+    /// Only nodes that are not ready: they may be dead, or cut off from the API server.
+    UnknownToLost,
+    /// One that is ready.
+    Unknown,
 }
 
 impl Preference {
     const fn fitness(&self) -> Fitness {
-        match self.class {
-            (Reverse(EndpointState::Ready), false, _) => Fitness::Good,
-            (Reverse(EndpointState::Ready | EndpointState::Terminating | EndpointState::JustReady), _, _) => {
-                Fitness::Fair
-            }
-            (Reverse(EndpointState::None), _, _) => Fitness::Unfit,
+        match (self.joining, self.class) {
+            (Joining::No, (Reverse(EndpointState::Ready), false, _)) => Fitness::Good,
+            (Joining::Unknown, _) | (_, (Reverse(EndpointState::None), _, _)) => Fitness::Unfit,
+            (Joining::No | Joining::UnknownToLost, _) => Fitness::Fair,
         }
     }
 
@@ -52,7 +66,17 @@ impl Preference {
     /// Of a node that the Announcement leaves out.
     const fn leaving() -> Self {
         let class = (Reverse(EndpointState::None), true, Reverse(i32::MIN));
-        Self { class, is_challenger: true, ready: Reverse(0) }
+        Self { class, is_challenger: true, ready: Reverse(0), joining: Joining::No }
+    }
+
+    /// That of a node which some may not know.
+    fn joining(self, joining: Joining) -> Self {
+        let last = Self::leaving();
+        match joining {
+            Joining::No | Joining::UnknownToLost => Self { joining, ..self },
+            // Its place in the list is that which it will have.
+            Joining::Unknown => Self { class: (last.class.0, last.class.1, self.class.2), joining, ..last },
+        }
     }
 }
 
@@ -80,7 +104,7 @@ impl Preferences<'_> {
     fn of_node(&self, node: &str, healthy: bool, weight: i32) -> Preference {
         let Some(serving) = self.serving else {
             let class = (Reverse(EndpointState::Ready), !healthy, Reverse(weight));
-            return Preference { class, is_challenger: true, ready: Reverse(0) };
+            return Preference { class, is_challenger: true, ready: Reverse(0), joining: Joining::No };
         };
         let NodeEndpoints { state, ready } = serving.get(node).copied().unwrap_or_default();
         let is_challenger = self.incumbent != Some(node);
@@ -88,6 +112,7 @@ impl Preferences<'_> {
             class: (Reverse(state), !healthy, Reverse(weight)),
             is_challenger,
             ready: Reverse(ready),
+            joining: Joining::No,
         }
     }
 }
@@ -120,7 +145,7 @@ pub(super) fn new(
         (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
     let preferences = Preferences { incumbent: first, ..preferences };
-    let order = order.into_iter().map(|(one, _)| (RankCandidate::of(one), preferences.of(one)));
+    let order = order.into_iter().map(|(one, _)| (RankCandidate::of(one, Joining::No), preferences.of(one)));
     let ranked = with_priorities(order.collect());
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
@@ -175,6 +200,30 @@ pub(super) struct Members<'a> {
     pub(super) topology: &'a Topology,
     /// The node that is Active, as far as it is told.
     pub(super) active: Option<&'a str>,
+    /// The nodes that have told that they know the router as it is.
+    pub(super) knowing: BTreeSet<&'a str>,
+    pub(super) is_ready: &'a dyn Fn(&str) -> bool,
+}
+
+impl Members<'_> {
+    /// Which of the router's other nodes may not know one that was there before as `old`, if it was.
+    fn joining(&self, router: &VirtualRouterSpec, node: &str, old: Option<&RankedNode>) -> Joining {
+        let others = router.nodes.iter().filter(|other| other.name != node);
+        let mut members = others.filter(|other| self.topology.nodes.contains_key(&other.name)).peekable();
+        match old {
+            Some(old) if !old.joining => Joining::No,
+            _ if members.peek().is_none() => Joining::No,
+            Some(_) => {
+                let unknowing = members.filter(|other| !self.knowing.contains(other.name.as_str()));
+                unknowing.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No)
+            }
+            None => members.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No),
+        }
+    }
+
+    fn unknowing(&self, other: &RankedNode) -> Joining {
+        if (self.is_ready)(&other.name) { Joining::Unknown } else { Joining::UnknownToLost }
+    }
 }
 
 /// The ranking of an existing router, brought up to date. `None`: it is, or nobody is left.
@@ -183,17 +232,30 @@ pub(super) fn refreshed(
     members: &Members<'_>,
     serving: Option<&ServingNodes>,
 ) -> Option<Vec<RankedNode>> {
-    let Members { segment, candidates, segments, topology, active } = members;
+    let Members { segment, candidates, segments, topology, active, .. } = members;
     let preferences = Preferences { serving, incumbent: preferred(router) };
     let mut order = Vec::new();
     for old in &router.nodes {
-        let Some(&healthy) = topology.nodes.get(&old.name) else { continue };
+        let Some(&healthy) = topology.nodes.get(&old.name) else {
+            // Its Node was deleted. If it lives it hears of that sooner or later than the others.
+            if *active == Some(old.name.as_str()) && !candidates.is_empty() {
+                order.push((RankCandidate::as_was(old), Preference::leaving()));
+            }
+            continue;
+        };
         if let Some(now) = candidates.get(old.name.as_str()) {
-            order.push((RankCandidate::of(now), preferences.of(now)));
+            // Those who know it by another address do not know it.
+            let known = Some(old).filter(|old| old.address == now.source);
+            let joining = members.joining(router, &old.name, known);
+            order.push((RankCandidate::of(now, joining), preferences.of(now).joining(joining)));
         } else if !segments.is_known(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
             let preference = preferences.of_node(&old.name, healthy, segments.weight(&old.name));
-            order.push((RankCandidate::as_was(old), preference));
+            let joining = members.joining(router, &old.name, Some(old));
+            order.push((
+                RankCandidate { joining: joining != Joining::No, ..RankCandidate::as_was(old) },
+                preference.joining(joining),
+            ));
         } else if !candidates.is_empty()
             && active.is_none_or(|active| active == old.name)
             && topology.is_at(old, *segment)
@@ -214,7 +276,10 @@ pub(super) fn refreshed(
     let mut newcomers: Vec<_> =
         candidates.values().filter(|one| !known.contains(one.node.as_str()) && has_room(one)).collect();
     newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
-    order.extend(newcomers.into_iter().map(|one| (RankCandidate::of(one), preferences.of(one))));
+    order.extend(newcomers.into_iter().map(|one| {
+        let joining = members.joining(router, &one.node, None);
+        (RankCandidate::of(one, joining), preferences.of(one).joining(joining))
+    }));
     order.sort_by_key(|(_, preference)| preference.weight());
     let ranked = with_priorities(order);
     let stands = ranked.len() == router.nodes.len()
@@ -231,22 +296,23 @@ struct RankCandidate<'a> {
     node: &'a str,
     interface: &'a str,
     address: IpAddr,
+    joining: bool,
 }
 
 impl<'a> RankCandidate<'a> {
-    fn of(candidate: &'a Candidate) -> Self {
+    fn of(candidate: &'a Candidate, joining: Joining) -> Self {
         let Candidate { node, interface, source, healthy: _, weight: _ } = candidate;
-        Self { node, interface, address: *source }
+        Self { node, interface, address: *source, joining: joining != Joining::No }
     }
 
     fn as_was(old: &'a RankedNode) -> Self {
-        let RankedNode { name, interface, address, priority: _ } = old;
-        Self { node: name, interface, address: *address }
+        let RankedNode { name, interface, address, priority: _, joining } = old;
+        Self { node: name, interface, address: *address, joining: *joining }
     }
 
     fn ranked((place, priority): (Self, u8)) -> RankedNode {
-        let Self { node, interface, address } = place;
-        RankedNode { name: node.to_owned(), priority, address, interface: interface.to_owned() }
+        let Self { node, interface, address, joining } = place;
+        RankedNode { name: node.to_owned(), priority, address, interface: interface.to_owned(), joining }
     }
 }
 
@@ -254,7 +320,8 @@ impl<'a> RankCandidate<'a> {
 /// left out.
 fn with_priorities(mut order: Vec<(RankCandidate<'_>, Preference)>) -> Vec<(RankCandidate<'_>, u8)> {
     // Who was preferred is so before its equals only: once it is not, the next plan does not know that it was.
-    let best = order.iter().map(|(_, preference)| preference.class).min();
+    let known = order.iter().filter(|(_, preference)| matches!(preference.joining, Joining::No));
+    let best = known.map(|(_, preference)| preference.class).min();
     for (_, preference) in &mut order {
         preference.is_challenger |= Some(preference.class) != best;
     }

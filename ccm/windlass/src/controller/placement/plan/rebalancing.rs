@@ -1,8 +1,8 @@
 //! Giving a node that has little its share: one that joined is first nowhere.
 //!
 //! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. One at a
-//! time, and only while all is calm: every candidate has been well for [`SETTLING`], and every router's first node has been Active
-//! for [`PAUSE`].
+//! time, and only while all is calm: every candidate has been well for [`SETTLING`] and is known to the others, and every router's
+//! first node has been Active for [`PAUSE`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -108,7 +108,11 @@ impl Planner<'_> {
             .filter_map(|router| Some((router.metadata.name.as_deref()?, &**router)))
             .collect();
         for name in routers {
-            let first = self.routers.get(name)?.first();
+            let draft = self.routers.get(name)?;
+            if draft.spec.nodes.iter().any(|node| node.joining) {
+                return None;
+            }
+            let first = draft.first();
             let status = known.get(name.as_str()).and_then(|router| router.status.as_ref());
             let active = status.filter(|status| status.active_node.as_deref() == first);
             let since = active.and_then(|status| status.active_since.as_ref()?.parse::<Timestamp>().ok());

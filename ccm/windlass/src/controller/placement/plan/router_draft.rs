@@ -20,6 +20,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) segment: Option<IpNet>,
     /// The one of which its VIPs are.
     pub(super) announcement: &'a ParsedAnnouncement,
+    /// Its `metadata.generation`; 0: it is to be made.
+    pub(super) generation: i64,
     /// The node that is Active, as far as it is told; of one that takes the place of another, the node that was there.
     pub(super) active: Option<&'a str>,
     pub(super) vips: usize,
@@ -36,7 +38,16 @@ impl<'a> RouterDraft<'a> {
         active: Option<&'a str>,
     ) -> Self {
         let segment = spec.segment.parse().ok();
-        Self { spec, segment, announcement, active, vips: 0, is_replaced: false, serving: Serving::default() }
+        Self {
+            spec,
+            segment,
+            announcement,
+            generation: 0,
+            active,
+            vips: 0,
+            is_replaced: false,
+            serving: Serving::default(),
+        }
     }
 
     /// Whether what cannot change while it runs is as its Announcement says: peers that change it at different moments would not hear
@@ -50,18 +61,24 @@ impl<'a> RouterDraft<'a> {
 
     /// Changes what can change while it runs to what its Announcement says.
     pub(super) fn follow_announcement(&mut self) {
-        let RouterSettings { interval_ms, preempt_delay_seconds, unicast_fallback, .. } =
+        let RouterSettings { interval_ms, preempt_delay_seconds, unicast_fallback, virtual_mac, .. } =
             self.announcement.vrrp;
         if self.spec.announcement != self.announcement.name
             || self.spec.advertisement_interval_milliseconds != interval_ms
             || self.spec.preempt_delay_seconds != preempt_delay_seconds
             || self.spec.unicast_fallback != unicast_fallback
+            || self.spec.virtual_mac != virtual_mac
+            || self.spec.checks != self.announcement.checks
+            || self.spec.address_conflict != self.announcement.address_conflict
         {
             let spec = self.spec.to_mut();
             spec.announcement.clone_from(&self.announcement.name);
             spec.advertisement_interval_milliseconds = interval_ms;
             spec.preempt_delay_seconds = preempt_delay_seconds;
             spec.unicast_fallback = unicast_fallback;
+            spec.virtual_mac = virtual_mac;
+            spec.checks.clone_from(&self.announcement.checks);
+            spec.address_conflict = self.announcement.address_conflict;
         }
     }
 

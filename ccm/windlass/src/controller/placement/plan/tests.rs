@@ -2,6 +2,7 @@
 
 mod announcements;
 mod families;
+mod joining;
 mod local;
 mod properties;
 mod rebalancing;
@@ -12,13 +13,15 @@ mod unplaced;
 
 use serde_json::json;
 use windlass_api::{
-    Announcement, AnnouncementSpec, ForeignRouter, InterfaceInfo, NodeNetwork, NodeNetworkSpec, Quarantine,
-    QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterStatus, virtual_ip_name,
+    Announcement, AnnouncementSpec, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec,
+    Quarantine, QuarantineReason, RankedNode, ServiceRef, VirtualIPSpec, VirtualRouterStatus,
+    virtual_ip_name,
 };
 use windlass_ipam::Requester;
 
 use super::*;
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints};
+use crate::priorities;
 
 /// A cluster that is changed and planned in turn, the plan being carried out each time.
 #[derive(Default)]
@@ -30,6 +33,8 @@ struct Cluster {
     announcements: Vec<Arc<Announcement>>,
     /// The node that is Active for a router, by its name.
     active: BTreeMap<String, String>,
+    /// Nodes that hear nothing new.
+    cut_off: BTreeSet<String>,
 }
 
 /// The plan by itself, without a word on how it came about or how long it is good.
@@ -219,17 +224,34 @@ impl Cluster {
     }
 
     /// Plans, carries the plan out, and checks that planning again changes nothing. Only Announcements may need another turn, when a
-    /// router is left with VIPs of another one than before.
+    /// router is left with VIPs of another one than before, and nodes that join, when all have heard of them.
     fn plan(&mut self) -> PlacementPlan<'static> {
         let mut plan = self.carry_out();
-        for _ in 0..2 {
-            if self.announcements.is_empty() || planned(&self.input()) == plan {
+        for _ in 0..3 {
+            let some_join = self.hear();
+            if self.announcements.is_empty() && !some_join || planned(&self.input()) == plan {
                 break;
             }
             plan = self.carry_out();
         }
         assert_eq!(planned(&self.input()), plan, "a plan carried out is planned again as it is");
         plan
+    }
+
+    /// The nodes hear of the virtual routers as they are, and tell so. Whether a node joins one.
+    fn hear(&mut self) -> bool {
+        let joined = |router: &&Arc<VirtualRouter>| router.spec.nodes.iter().any(|node| node.joining);
+        let known = self.input.routers.iter().filter(joined).map(|router| KnownRouter {
+            name: router.name_any(),
+            generation: router.metadata.generation.unwrap_or_default(),
+        });
+        let known: Vec<KnownRouter> = known.collect();
+        for network in &mut self.networks {
+            if !self.cut_off.contains(&network.name_any()) {
+                Arc::make_mut(network).spec.known_routers.clone_from(&known);
+            }
+        }
+        !known.is_empty()
     }
 
     fn carry_out(&mut self) -> PlacementPlan<'static> {
@@ -242,7 +264,12 @@ impl Cluster {
             }
         }
         let router = |(name, spec): (&String, &Cow<'_, VirtualRouterSpec>)| {
-            Arc::new(VirtualRouter::new(name, VirtualRouterSpec::clone(spec)))
+            let old = input.routers.iter().find(|old| old.name_any() == *name);
+            let generation = old
+                .map_or(1, |old| old.metadata.generation.unwrap_or_default() + i64::from(old.spec != **spec));
+            let mut router = VirtualRouter::new(name, VirtualRouterSpec::clone(spec));
+            router.metadata.generation = Some(generation);
+            Arc::new(router)
         };
         self.input.routers = plan.routers.iter().map(router).collect();
         for vip in &mut self.input.vips {

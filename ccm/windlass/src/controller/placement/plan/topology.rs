@@ -1,6 +1,6 @@
 //! Nodes and the segments that they are in: worked out once for each state they have, however often VIPs are placed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -70,6 +70,14 @@ impl Topology {
             let is_one = candidates.iter().any(|node| Some(&node.name) == network.metadata.name.as_ref());
             !is_one || network.spec.vrrp_keys.contains(&key_id)
         })
+    }
+
+    /// The nodes that have told that they know a virtual router in this generation.
+    pub(super) fn knowing(&self, router: &str, generation: i64) -> BTreeSet<&str> {
+        let knows = |network: &&Arc<NodeNetwork>| {
+            network.spec.known_routers.iter().any(|one| one.name == router && one.generation >= generation)
+        };
+        self.networks.iter().filter(knows).filter_map(|network| network.metadata.name.as_deref()).collect()
     }
 
     /// The segment for a VIP with this address.

@@ -25,9 +25,22 @@ fn plan() -> MovePlan {
     MovePlan::new(ConnectionForwarding { window: Duration::from_secs(10), marks })
 }
 
-/// What is marked, with what, and whether the window is open.
+/// What is served here and marked, with what, and whether the window is open.
 fn moved(plan: &MovePlan, now: Time) -> Vec<(IpAddr, u32, bool)> {
-    plan.moved(now).into_iter().map(|(vip, moved)| (vip, moved.mark, moved.window_open)).collect()
+    let here = |moved: Moved| match moved.unknown {
+        UnknownConnections::Forwarded => Some(true),
+        UnknownConnections::Untouched => Some(false),
+        UnknownConnections::Dropped => None,
+    };
+    let all = plan.moved(now).into_iter();
+    all.filter_map(|(vip, moved)| Some((vip, moved.mark?, here(moved)?))).collect()
+}
+
+/// What has left, and what it is still marked with.
+fn left(plan: &MovePlan, now: Time) -> Vec<(IpAddr, Option<u32>)> {
+    let all = plan.moved(now).into_iter();
+    let left = all.filter(|(_, moved)| moved.unknown == UnknownConnections::Dropped);
+    left.map(|(vip, moved)| (vip, moved.mark)).collect()
 }
 
 #[test]
@@ -48,8 +61,31 @@ fn what_a_peer_handed_over_is_marked_for_it_as_long_as_this_node_serves_it() {
     plan.follow([], at(2));
     assert_eq!(moved(&plan, at(2)), []);
     assert_eq!(plan.hops().count(), 3, "known for a moment more");
-    plan.follow([], at(4));
+    plan.follow([], at(5));
     assert_eq!(plan.hops().count(), 0);
+}
+
+/// Who sends a packet may not have heard yet that the VIP has moved.
+#[test]
+fn what_has_left_is_forwarded_for_a_moment_and_what_is_unknown_is_left_to_the_next_active() {
+    let mut plan = plan();
+    plan.follow([served(0, 1, HandedOverBy::Peer(peer(1))), served(1, 2, HandedOverBy::Nobody)], at(10));
+    assert_eq!(left(&plan, at(10)), []);
+    plan.follow([served(0, 1, HandedOverBy::Peer(peer(1)))], at(11));
+    assert_eq!(
+        (moved(&plan, at(11)), left(&plan, at(11))),
+        (vec![(vip(0), 0x10, true)], vec![(vip(1), None)])
+    );
+    plan.follow([], at(12));
+    assert_eq!(left(&plan, at(12)), [(vip(0), Some(0x10)), (vip(1), None)]);
+    assert_eq!(plan.due(at(12)), Some(at(14)));
+    plan.follow([], at(14));
+    assert_eq!(left(&plan, at(14)), [(vip(0), Some(0x10))]);
+    plan.follow([served(0, 3, HandedOverBy::Peer(peer(2)))], at(14));
+    assert_eq!((moved(&plan, at(14)), left(&plan, at(14))), (vec![(vip(0), 0x20, true)], vec![]));
+    plan.follow([], at(15));
+    plan.follow([], at(18));
+    assert_eq!((plan.moved(at(18)), plan.hops().count()), (BTreeMap::new(), 0));
 }
 
 #[test]

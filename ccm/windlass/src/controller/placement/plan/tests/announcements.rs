@@ -1,7 +1,10 @@
 //! How Announcements change where VIPs are.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use windlass_api::{Authentication, PreferredNodes, Transport, VridRange, VrrpSettings};
+use serde_json::json;
+use windlass_api::{
+    AddressConflictPolicy, Authentication, PreferredNodes, Transport, VridRange, VrrpSettings,
+};
 
 use super::*;
 
@@ -41,15 +44,20 @@ fn the_first_announcement_for_everything_changes_the_routers_as_they_are() {
         advertisement_interval_milliseconds: 50,
         preempt_delay_seconds: 7,
         unicast_fallback: false,
+        virtual_mac: true,
         ..VrrpSettings::default()
     };
-    cluster.announce("a", AnnouncementSpec { vrrp, ..spec() });
+    let checks = vec![serde_json::from_value(json!({ "tcpSocket": { "port": 22 } })).expect("a check")];
+    let address_conflict = AddressConflictPolicy::Yield;
+    cluster.announce("a", AnnouncementSpec { checks: checks.clone(), address_conflict, vrrp, ..spec() });
     let after = cluster.plan();
     assert_eq!(after.routers_by_vip, before.routers_by_vip);
     for router in after.routers.values() {
+        assert_eq!((&router.checks, router.address_conflict), (&checks, AddressConflictPolicy::Yield));
         let VirtualRouterSpec { announcement, advertisement_interval_milliseconds: interval, .. } = &**router;
         assert_eq!((announcement.as_deref(), *interval, router.preempt_delay_seconds), (Some("a"), 50, 7));
         assert!(!router.unicast_fallback);
+        assert!(router.virtual_mac);
     }
     cluster.announcements.clear();
     assert_eq!(cluster.plan(), before, "and without it all is as it was");
@@ -59,12 +67,14 @@ fn the_first_announcement_for_everything_changes_the_routers_as_they_are() {
 fn vips_that_an_announcement_takes_out_of_a_router_go_on_at_the_node_that_has_them() {
     let mut cluster = cluster_of_two_pools(3, 6);
     let before = cluster.plan();
-    cluster.announce("a", AnnouncementSpec { pools: vec!["p".into()], ..spec() });
+    let checks = vec![serde_json::from_value(json!({ "tcpSocket": { "port": 22 } })).expect("a check")];
+    cluster.announce("a", AnnouncementSpec { pools: vec!["p".into()], checks: checks.clone(), ..spec() });
     let after = cluster.plan();
     assert_eq!(preferred_nodes(&after), preferred_nodes(&before));
     for vip in &cluster.input.vips {
         let router = &after.routers[&after.routers_by_vip[&vip.name_any()]];
         let of_p = vip.spec.pool == "p";
+        assert_eq!(router.checks, if of_p { &checks[..] } else { &[] }, "{}", vip.name_any());
         assert_eq!(router.announcement.as_deref(), of_p.then_some("a"), "{}", vip.name_any());
         let was = &before.routers[&before.routers_by_vip[&vip.name_any()]];
         assert_eq!(router.nodes, was.nodes, "{}", vip.name_any());

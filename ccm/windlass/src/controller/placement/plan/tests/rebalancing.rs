@@ -32,8 +32,17 @@ impl Cluster {
         }
     }
 
-    /// Plans at this second and carries it out. The routers that prefer another node from now on, and when to look again.
+    /// Plans at this second and carries it out, and once more when all have heard of a node that joins. The routers that prefer
+    /// another node from now on, and when to look again.
     fn rebalance(&mut self, seconds: i64) -> (Vec<String>, Option<i64>) {
+        let (moved, look_again) = self.rebalance_once(seconds);
+        if self.hear() {
+            return (moved, self.rebalance_once(seconds).1);
+        }
+        (moved, look_again)
+    }
+
+    fn rebalance_once(&mut self, seconds: i64) -> (Vec<String>, Option<i64>) {
         self.input.now = at(seconds);
         let input = self.input();
         let plan = plan(&input);

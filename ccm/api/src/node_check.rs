@@ -1,0 +1,174 @@
+//! `NodeCheck`: what a node that announces as a good one has to pass. Its words are those of Kubernetes' probes.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+/// Path that is asked for unless another is named, as of Kubernetes' probes.
+pub(crate) const DEFAULT_PATH: &str = "/";
+/// Default time between two questions, in seconds. (Kubernetes' probes: 10. Whether clients are served is to be known sooner.)
+pub(crate) const DEFAULT_PERIOD_SECONDS: u32 = 1;
+/// Default time that an answer may take, in seconds, as of Kubernetes' probes.
+pub(crate) const DEFAULT_TIMEOUT_SECONDS: u32 = 1;
+/// Default number of failures in a row that count, as of Kubernetes' probes.
+pub(crate) const DEFAULT_FAILURE_THRESHOLD: u32 = 3;
+
+/// A check that a node's agent makes by itself, without the API server.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCheck {
+    /// What is asked, and where.
+    #[serde(flatten)]
+    pub action: CheckAction,
+    /// From one question to the next, in seconds. Default: 1.
+    #[serde(default = "default_period_seconds")]
+    pub period_seconds: u32,
+    /// How long an answer may take, in seconds. Default: 1.
+    #[serde(default = "default_timeout_seconds")]
+    pub timeout_seconds: u32,
+    /// So many failures in a row count, silence among them. Default: 3.
+    #[serde(default = "default_failure_threshold")]
+    pub failure_threshold: u32,
+}
+
+/// What is asked, and where: exactly one of the two.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "camelCase")]
+pub enum CheckAction {
+    /// An HTTP request, which is to be answered with a status of 200 to 399.
+    HttpGet(HttpGet),
+    /// A TCP connection, which is to be accepted.
+    TcpSocket(TcpSocket),
+}
+
+/// An HTTP request.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpGet {
+    /// Address to ask at. Default: the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<IpAddr>,
+    /// Port to ask at, 1 to 65535.
+    pub port: u16,
+    /// What to ask for. Default: /.
+    #[serde(default = "default_path")]
+    pub path: String,
+    /// How to ask. Default: HTTP.
+    #[serde(default)]
+    pub scheme: Scheme,
+}
+
+/// How HTTP is spoken.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scheme {
+    /// Without TLS.
+    #[default]
+    #[serde(rename = "HTTP")]
+    Http,
+}
+
+/// A TCP connection.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "camelCase")]
+pub struct TcpSocket {
+    /// Address to connect to. Default: the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<IpAddr>,
+    /// Port to connect to, 1 to 65535.
+    pub port: u16,
+}
+
+impl CheckAction {
+    /// The address to ask at; `None`: the node itself.
+    pub const fn host(&self) -> Option<IpAddr> {
+        match self {
+            Self::HttpGet(HttpGet { host, .. }) | Self::TcpSocket(TcpSocket { host, .. }) => *host,
+        }
+    }
+
+    /// The port to ask at.
+    pub const fn port(&self) -> u16 {
+        match self {
+            Self::HttpGet(HttpGet { port, .. }) | Self::TcpSocket(TcpSocket { port, .. }) => *port,
+        }
+    }
+}
+
+/// As `httpGet http://192.0.2.1:80/healthz` or `tcpSocket localhost:22`.
+impl fmt::Display for CheckAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = match self.host() {
+            Some(host) => SocketAddr::new(host, self.port()).to_string(),
+            None => format!("localhost:{}", self.port()),
+        };
+        match self {
+            Self::HttpGet(HttpGet { path, scheme: Scheme::Http, .. }) => {
+                write!(f, "httpGet http://{at}{path}")
+            }
+            Self::TcpSocket(_) => write!(f, "tcpSocket {at}"),
+        }
+    }
+}
+
+fn default_path() -> String {
+    DEFAULT_PATH.to_owned()
+}
+
+fn default_period_seconds() -> u32 {
+    DEFAULT_PERIOD_SECONDS
+}
+
+fn default_timeout_seconds() -> u32 {
+    DEFAULT_TIMEOUT_SECONDS
+}
+
+fn default_failure_threshold() -> u32 {
+    DEFAULT_FAILURE_THRESHOLD
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_of_a_check_has_its_default_and_what_is_said_is_kept() {
+        let least = json!({ "httpGet": { "port": 8080 } });
+        let filled = json!({
+            "httpGet": { "port": 8080, "path": "/", "scheme": "HTTP" },
+            "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 3,
+        });
+        let own = json!({
+            "tcpSocket": { "host": "192.0.2.1", "port": 22 },
+            "periodSeconds": 10, "timeoutSeconds": 2, "failureThreshold": 1,
+        });
+        for (written, expected) in [(least, &filled), (filled.clone(), &filled), (own.clone(), &own)] {
+            let check: NodeCheck = serde_json::from_value(written.clone()).expect("a check");
+            assert_eq!(json!(check), *expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn a_check_that_asks_nothing_is_none() {
+        for nothing in [json!({}), json!({ "periodSeconds": 1 }), json!({ "exec": { "command": ["true"] } })]
+        {
+            assert!(serde_json::from_value::<NodeCheck>(nothing.clone()).is_err(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_check_is_told_by_what_it_asks_and_where() {
+        let rows = [
+            (json!({ "httpGet": { "port": 80, "path": "/healthz" } }), "httpGet http://localhost:80/healthz"),
+            (json!({ "httpGet": { "port": 80, "host": "2001:db8::1" } }), "httpGet http://[2001:db8::1]:80/"),
+            (json!({ "tcpSocket": { "port": 22 } }), "tcpSocket localhost:22"),
+            (json!({ "tcpSocket": { "port": 22, "host": "192.0.2.1" } }), "tcpSocket 192.0.2.1:22"),
+        ];
+        for (check, told) in rows {
+            let check: NodeCheck = serde_json::from_value(check).expect("a check");
+            assert_eq!(check.action.to_string(), told);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Checks of nodes.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use crate::node_check::{
+    DEFAULT_FAILURE_THRESHOLD, DEFAULT_PATH, DEFAULT_PERIOD_SECONDS, DEFAULT_TIMEOUT_SECONDS,
+};
+
+/// Checks that each node makes: few, as each costs a question a second.
+const MOST: u8 = 8;
+
+/// Checks, each of which asks one thing.
+pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": MOST,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "properties": {
+                "httpGet": http_get(),
+                "tcpSocket": tcp_socket(),
+                "periodSeconds": number(
+                    "From one question to the next, in seconds, 1 to 600. Default: 1.",
+                    600,
+                    DEFAULT_PERIOD_SECONDS,
+                ),
+                "timeoutSeconds": number(
+                    "How long an answer may take, in seconds, 1 to 60. Default: 1.",
+                    60,
+                    DEFAULT_TIMEOUT_SECONDS,
+                ),
+                "failureThreshold": number(
+                    "So many failures in a row count, silence among them, 1 to 100. Default: 3.",
+                    100,
+                    DEFAULT_FAILURE_THRESHOLD,
+                ),
+            },
+            "x-kubernetes-validations": [{
+                "rule": "has(self.httpGet) != has(self.tcpSocket)",
+                "message": "a check asks one thing: give it either httpGet or tcpSocket",
+            }],
+        },
+    })
+}
+
+fn http_get() -> Value {
+    json!({
+        "description": "An HTTP request, which is to be answered with a status of 200 to 399.",
+        "type": "object",
+        "required": ["port"],
+        "properties": {
+            "host": host(),
+            "port": port(),
+            "path": {
+                "description": "What to ask for. Default: /.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 256,
+                "default": DEFAULT_PATH,
+                "x-kubernetes-validations": [{
+                    "rule": format!("self.matches('{PATH}')"),
+                    "messageExpression": "'path \"' + self + '\" cannot be asked for: it begins with \"/\" and has only what RFC \
+                        3986 has in a path and a query; write any other character as % and its two hexadecimal digits'",
+                }],
+            },
+            "scheme": {
+                "description": "How to ask: without TLS. Default: HTTP.",
+                "type": "string",
+                "enum": ["HTTP"],
+                "default": "HTTP",
+            },
+        },
+    })
+}
+
+/// RFC 3986 §3.3 and §3.4, without the `'` that would end the text in CEL.
+const PATH: &str = "^/([-A-Za-z0-9._~!$&()*+,;=:@/?]|%[0-9A-Fa-f][0-9A-Fa-f])*$";
+
+fn tcp_socket() -> Value {
+    json!({
+        "description": "A TCP connection, which is to be accepted.",
+        "type": "object",
+        "required": ["port"],
+        "properties": { "host": host(), "port": port() },
+    })
+}
+
+/// An address: a check must not depend on who knows names.
+fn host() -> Value {
+    json!({
+        "description": "Address to ask at, as the gateway's. Default: the node itself.",
+        "type": "string",
+        "maxLength": 45,
+        "x-kubernetes-validations": [{
+            "rule": "isIP(self)",
+            "messageExpression": "'host \"' + self + '\" is not an IP address: names are not looked up; leave host out to ask the \
+                node itself'",
+        }],
+    })
+}
+
+fn port() -> Value {
+    json!({
+        "description": "Port to ask at, 1 to 65535.",
+        "type": "integer",
+        "format": "int32",
+        "minimum": 1,
+        "maximum": 65535,
+    })
+}
+
+fn number(description: &str, most: u32, default: u32) -> Value {
+    json!({
+        "description": description,
+        "type": "integer",
+        "format": "int32",
+        "minimum": 1,
+        "maximum": most,
+        "default": default,
+    })
+}

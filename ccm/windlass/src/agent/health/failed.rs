@@ -1,0 +1,70 @@
+//! What fails on this node, and what that makes of its priorities. Pure.
+
+use std::collections::BTreeMap;
+
+use windlass_api::NodeCheck;
+
+use crate::agent::desired::Assignment;
+use crate::priorities;
+
+/// Checks of Services, and of Announcements, that are told one by one: a node without pods of hundreds of `Local` Services fails as
+/// many.
+pub(super) const MOST_TOLD: usize = 32;
+
+/// What does not work on this node, and why, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FailedChecks {
+    /// Of the node: it concerns every virtual router.
+    pub(crate) kube_proxy: Option<String>,
+    /// Of a Service, by its health check's node port.
+    pub(crate) endpoints: BTreeMap<u16, String>,
+    /// Of an Announcement: it concerns the virtual routers that have it.
+    pub(crate) of_announcements: BTreeMap<NodeCheck, FailedNodeCheck>,
+}
+
+/// A check of an Announcement that fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FailedNodeCheck {
+    pub(crate) reason: String,
+    /// It does not count where this node is Active: it has only just failed, or passes again, and may do so on all nodes alike.
+    pub(crate) spares_active: bool,
+}
+
+impl FailedChecks {
+    /// This node's priority for a virtual router, as things are.
+    pub(crate) fn priority(&self, assignment: &Assignment, is_active: bool) -> u8 {
+        let counts = |failed: &FailedNodeCheck| !(is_active && failed.spares_active);
+        let fails = self.kube_proxy.is_some()
+            || assignment.health_check_node_ports.iter().any(|port| self.endpoints.contains_key(port))
+            || assignment.checks.iter().any(|check| self.of_announcements.get(check).is_some_and(counts));
+        let unfit = priorities::unfit(assignment.before.into());
+        if fails { assignment.priority.min(unfit) } else { assignment.priority }
+    }
+
+    /// Whether a priority depends on whether this node is Active.
+    pub(crate) fn spares_active(&self) -> bool {
+        self.of_announcements.values().any(|failed| failed.spares_active)
+    }
+
+    /// One sentence for each, for people: of many the first are told, and how many more there are.
+    pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
+        let kube_proxy = self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}"));
+        let of_announcements = self
+            .of_announcements
+            .iter()
+            .map(|(check, failed)| format!("the check {}: {}", check.action, failed.reason));
+        let endpoints =
+            self.endpoints.iter().map(|(port, why)| format!("the health check on node port {port}: {why}"));
+        kube_proxy
+            .chain(of_announcements.take(MOST_TOLD))
+            .chain(further(self.of_announcements.len(), "checks of Announcements"))
+            .chain(endpoints.take(MOST_TOLD))
+            .chain(further(self.endpoints.len(), "health checks"))
+    }
+}
+
+/// How many are not told one by one.
+fn further(count: usize, what: &str) -> Option<String> {
+    let more = count.saturating_sub(MOST_TOLD);
+    (more > 0).then(|| format!("{more} further {what}"))
+}

@@ -1,0 +1,96 @@
+//! Makes the checks of Announcements.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use windlass_api::NodeCheck;
+
+use super::check::Finding;
+use super::failed::FailedChecks;
+use super::failed_memory::FailedMemory;
+use super::node_checks::NodeChecks;
+use super::{PARALLEL, change, request, sources};
+use crate::agent::desired::Desired;
+
+/// Asks, judges and tells.
+pub(super) struct NodeCheckMonitor {
+    checks: NodeChecks,
+    memory: FailedMemory,
+    sender: Arc<watch::Sender<FailedChecks>>,
+}
+
+impl NodeCheckMonitor {
+    /// What is known at the start: what failed before. `folder` is that of the state.
+    pub(super) fn new(folder: &Path, sender: Arc<watch::Sender<FailedChecks>>, now: Instant) -> Self {
+        let memory = FailedMemory::open(folder);
+        let mut checks = NodeChecks::default();
+        checks.want(memory.failed(), memory.failed(), now);
+        let monitor = Self { checks, memory, sender };
+        monitor.tell();
+        monitor
+    }
+
+    /// Makes those of the virtual routers of this node until `token` is cancelled. One that is slow delays no other, unless many are.
+    pub(super) async fn run(
+        mut self,
+        mut desired: watch::Receiver<Option<Arc<Desired>>>,
+        token: CancellationToken,
+    ) {
+        let mut own: Arc<BTreeSet<IpAddr>> = Arc::default();
+        let mut asked = FuturesUnordered::new();
+        desired.mark_changed();
+        loop {
+            while asked.len() < PARALLEL
+                && let Some(check) = self.checks.take_due(Instant::now())
+            {
+                asked.push(ask(check, Arc::clone(&own)));
+            }
+            let due = self.checks.next_due().filter(|_| asked.len() < PARALLEL);
+            let until_due = tokio::time::sleep_until(due.unwrap_or_else(Instant::now).into());
+            tokio::select! {
+                Some((check, finding)) = asked.next() => {
+                    self.checks.note(&check, finding, Instant::now());
+                    self.remember_and_tell();
+                }
+                () = until_due, if due.is_some() => {}
+                Ok(()) = desired.changed() => {
+                    // Until anything is known, what failed before is as it was.
+                    if let Some(desired) = desired.borrow_and_update().clone() {
+                        own = Arc::new(sources(&desired));
+                        self.checks.want(&wanted(&desired), self.memory.failed(), Instant::now());
+                        self.remember_and_tell();
+                    }
+                }
+                () = token.cancelled() => return,
+            }
+        }
+    }
+
+    fn remember_and_tell(&mut self) {
+        self.memory.set(self.checks.failed().into_keys().collect());
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let new = self.checks.failed();
+        change(&self.sender, |failed| failed.of_announcements = new);
+    }
+}
+
+async fn ask(check: NodeCheck, own: Arc<BTreeSet<IpAddr>>) -> (NodeCheck, Finding) {
+    let finding = request::node_check(&check, &own).await;
+    (check, finding)
+}
+
+/// The checks of the virtual routers of this node. Each is made once, however many have it, and wherever this node comes in their
+/// lists: it is to be known before it is needed.
+pub(super) fn wanted(desired: &Desired) -> BTreeSet<NodeCheck> {
+    desired.assignments.iter().flat_map(|one| &one.checks).cloned().collect()
+}

@@ -1,0 +1,107 @@
+//! The checks of Announcements: when each is due, and what became of it. Pure.
+//!
+//! What a check asks may be the same for all nodes, as the gateway is. If it dies, the nodes find out within a period of each other,
+//! and no address is to move meanwhile. So a failure counts one question later where this node is Active, and ends sooner there: the
+//! Active is the last that gives up and the first that is well again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use windlass_api::NodeCheck;
+
+use super::check::{Check, Finding, Patience};
+use super::failed::FailedNodeCheck;
+
+/// Why a check that failed before this agent was started fails still.
+const FAILED_BEFORE: &str = "it failed before this agent was started";
+
+/// The checks that this node makes.
+#[derive(Debug, Default)]
+pub(super) struct NodeChecks {
+    known: BTreeMap<NodeCheck, Known>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Known {
+    due: Instant,
+    is_asked: bool,
+    /// As it is judged where this node is Active.
+    active: Check,
+    /// And where it is not.
+    backup: Check,
+}
+
+impl Known {
+    fn new(check: &NodeCheck, failed_before: bool, now: Instant) -> Self {
+        let NodeCheck { period_seconds, timeout_seconds, failure_threshold: times, .. } = check;
+        let longest_period = Duration::from_secs((*period_seconds.max(timeout_seconds)).into());
+        let begin = |patience| {
+            if failed_before { Check::failing(patience, FAILED_BEFORE, now) } else { Check::new(patience) }
+        };
+        Self {
+            due: now,
+            is_asked: false,
+            active: begin(Patience::times(times.saturating_add(1), Duration::ZERO)),
+            // Of a common fault the Active may count the first failure a period later, one failure more, and ask a period after it
+            // could have passed.
+            backup: begin(Patience::times(*times, longest_period * 3)),
+        }
+    }
+
+    fn note(&mut self, finding: Finding, now: Instant) {
+        self.active.note(finding.clone(), now);
+        self.backup.note(finding, now);
+    }
+
+    /// What fails where this node is Active fails where it is not: it would take over only to give up.
+    fn failure(&self) -> Option<FailedNodeCheck> {
+        let reason = self.backup.failure()?.to_owned();
+        Some(FailedNodeCheck { reason, spares_active: self.active.failure().is_none() })
+    }
+}
+
+impl NodeChecks {
+    /// These are to be made. Those that are new begin by being asked; of these the ones that `failed_before` have to pass first.
+    pub(super) fn want(
+        &mut self,
+        wanted: &BTreeSet<NodeCheck>,
+        failed_before: &BTreeSet<NodeCheck>,
+        now: Instant,
+    ) {
+        self.known.retain(|check, _| wanted.contains(check));
+        for check in wanted {
+            if !self.known.contains_key(check) {
+                let known = Known::new(check, failed_before.contains(check), now);
+                self.known.insert(check.clone(), known);
+            }
+        }
+    }
+
+    /// The one that is to be asked first, if it is due. What it finds is to be [noted](Self::note).
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<NodeCheck> {
+        let waiting = self.known.iter_mut().filter(|(_, known)| !known.is_asked && known.due <= now);
+        let (check, known) = waiting.min_by_key(|(_, known)| known.due)?;
+        known.is_asked = true;
+        known.due = now + Duration::from_secs(check.period_seconds.into());
+        Some(check.clone())
+    }
+
+    /// When the next is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.known.values().filter(|known| !known.is_asked).map(|known| known.due).min()
+    }
+
+    /// Takes in what was found at `now`.
+    pub(super) fn note(&mut self, check: &NodeCheck, finding: Finding, now: Instant) {
+        if let Some(known) = self.known.get_mut(check) {
+            known.is_asked = false;
+            known.note(finding, now);
+        }
+    }
+
+    /// Those that fail.
+    pub(super) fn failed(&self) -> BTreeMap<NodeCheck, FailedNodeCheck> {
+        self.known.iter().filter_map(|(check, known)| Some((check.clone(), known.failure()?))).collect()
+    }
+}
