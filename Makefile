@@ -83,6 +83,11 @@ bench-moves: ## What planned moves cost a client, with keepalived beside Windlas
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-moves) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-load
+bench-load: ## 10,000 clients while nodes fail, die and are drained one by one, Windlass and keepalived: target/bench/load.json (CLIENTS=10000, SYSTEMS="windlass keepalived", SEED=…)
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-load) && exec e2e/tools/as-root "$$program"
+
 .PHONY: lab
 lab: ## Only the cluster, until Ctrl-C, with a kubeconfig
 	@e2e/tools/prepare

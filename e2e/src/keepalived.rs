@@ -1,6 +1,8 @@
 //! keepalived, Debian's, as another router of the LAN: to compare with, or as a stranger.
 
-use std::{fs, net::IpAddr};
+mod counts;
+
+use std::{fs, net::IpAddr, path::PathBuf};
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Service;
@@ -11,7 +13,9 @@ use kube::{
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::lab::Lab;
+use crate::{lab::Lab, topology::Role};
+
+pub use counts::KeepalivedCounts;
 
 /// Name of the process, and of its files.
 const KEEPALIVED: &str = "keepalived";
@@ -32,11 +36,23 @@ pub struct Keepalived {
 impl Lab {
     /// Starts keepalived on a host, one at a time there.
     pub fn start_keepalived(&self, host: &str, router: Keepalived) -> anyhow::Result<()> {
-        let file = self.folder().join(format!("keepalived-{host}.conf"));
-        fs::write(&file, router.configuration()).with_context(|| format!("writing {}", file.display()))?;
+        self.start_keepalived_of(host, &[router])
+    }
+
+    /// The same with several virtual routers. On a node it dies with the node.
+    pub fn start_keepalived_of(&self, host: &str, routers: &[Keepalived]) -> anyhow::Result<()> {
+        let folder = self.keepalived_folder(host);
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let file = folder.join("keepalived.conf");
+        fs::write(&file, configuration(routers)).with_context(|| format!("writing {}", file.display()))?;
+        let statistics = format!("TMPDIR={}", folder.display());
         let file = file.display().to_string();
         let pid = format!("/run/lab/keepalived-{host}");
+        // One that was killed leaves them, and their numbers may be another process' by now.
+        self.sandbox.script(&format!("rm -f {pid}.pid {pid}-vrrp.pid"))?;
         let command = [
+            "env",
+            &statistics,
             "keepalived",
             "--dont-fork",
             "--vrrp",
@@ -48,7 +64,16 @@ impl Lab {
             "--vrrp_pid",
             &format!("{pid}-vrrp.pid"),
         ];
+        let is_node = matches!(self.host(host)?.role, Role::Node(_));
+        if is_node {
+            return self.start_on_node(host, KEEPALIVED, command.map(str::to_owned).to_vec());
+        }
         self.start_process(host, KEEPALIVED, &command)
+    }
+
+    /// Its files.
+    fn keepalived_folder(&self, host: &str) -> PathBuf {
+        self.folder().join(format!("keepalived-{host}"))
     }
 
     /// Ends the keepalived of a host with SIGTERM: it resigns.
@@ -79,25 +104,28 @@ impl Lab {
     }
 }
 
+/// The file of these virtual routers.
+fn configuration(routers: &[Keepalived]) -> String {
+    let instances: String = routers.iter().map(|router| router.instance()).collect();
+    format!("global_defs {{\n    router_id lab\n    vrrp_version 3\n}}\n{instances}")
+}
+
 impl Keepalived {
-    fn configuration(self) -> String {
+    fn instance(self) -> String {
         let Self { vrid, priority, interval_ms, address } = self;
         let state = if priority == 255 { "MASTER" } else { "BACKUP" };
         format!(
-            "global_defs {{
-                 router_id lab
-                 vrrp_version 3
-             }}
-             vrrp_instance lab {{
+            "vrrp_instance lab{vrid} {{
                  state {state}
                  interface eth0
                  virtual_router_id {vrid}
                  priority {priority}
                  advert_int {}.{:03}
-                 virtual_ipaddress {{ {address}/32 dev eth0 }}
+                 virtual_ipaddress {{ {address}/{} dev eth0 }}
              }}\n",
             interval_ms / 1000,
-            interval_ms % 1000
+            interval_ms % 1000,
+            if address.is_ipv4() { 32 } else { 128 }
         )
     }
 }

@@ -26,7 +26,7 @@ use tokio::{
 use crate::{lab::Lab, sandbox::Entrance, wait::await_that};
 
 /// How long a client waits for an answer: longer than the second retransmission of a SYN (after 3 s).
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Limit of the opening of all connections.
 const OPENING: Duration = Duration::from_secs(30);
 
@@ -187,20 +187,23 @@ async fn request(target: SocketAddr) -> io::Result<Duration> {
     Ok(begin.elapsed())
 }
 
-/// Asks for the server's name, and reads the whole answer; how long that took.
+/// Asks for the server's name, and reads the whole answer within the time that a client has; how long that took.
 async fn ask(stream: &mut TcpStream) -> io::Result<Duration> {
     let begin = Instant::now();
-    within(async {
-        stream.write_all(b"GET /hostname HTTP/1.1\r\nHost: lab\r\n\r\n").await?;
-        let mut answer = Vec::new();
-        while !is_whole(&answer) {
-            if stream.read_buf(&mut answer).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+    within(exchange(stream)).await?;
+    Ok(begin.elapsed())
+}
+
+/// Asks for the server's name, and reads the whole answer.
+pub(crate) async fn exchange(stream: &mut TcpStream) -> io::Result<()> {
+    stream.write_all(b"GET /hostname HTTP/1.1\r\nHost: lab\r\n\r\n").await?;
+    let mut answer = Vec::new();
+    while !is_whole(&answer) {
+        if stream.read_buf(&mut answer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(begin.elapsed())
-    })
-    .await
+    }
+    Ok(())
 }
 
 async fn within<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -3,10 +3,16 @@
 use std::{fmt::Write as _, fs, net::Ipv4Addr};
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use serde_json::json;
 
 use crate::{
     lab::Lab,
@@ -159,6 +165,30 @@ impl Node<'_> {
             Ok(Some(()))
         })
         .await
+    }
+
+    /// Light only: powers the node on again. Its kernel knows nothing of before: no rules, no connections, no addresses but the
+    /// node's own. Its kube-proxy starts and is waited for; whatever else ran on it is for the caller to start.
+    pub async fn power_on(&self) -> anyhow::Result<()> {
+        let name = self.name();
+        self.script(&format!(
+            "nsenter --net=/run/netns/{name} nft flush ruleset\n\
+             nsenter --net=/run/netns/{name} conntrack --flush\n\
+             for address in $(ip -n {name} -o addr show dev eth0 | awk '$4 ~ /\\/(32|128)$/ {{print $4}}'); do\n\
+             ip -n {name} addr del $address dev eth0\ndone"
+        ))?;
+        self.plug_cable()?;
+        self.start_again("kube-proxy")?;
+        self.lab.await_kube_proxies(std::iter::once(*self)).await
+    }
+
+    /// Whether load balancers are to leave the node out, as for a drain: by the label of Kubernetes for it.
+    pub async fn exclude(&self, excluded: bool) -> anyhow::Result<()> {
+        let label = "node.kubernetes.io/exclude-from-external-load-balancers";
+        let change = json!({"metadata": {"labels": {label: excluded.then_some("true")}}});
+        let nodes: Api<NodeObject> = Api::all(self.lab.client());
+        nodes.patch(self.name(), &PatchParams::default(), &Patch::Merge(change)).await?;
+        Ok(())
     }
 
     /// The processes of the node: those the lab started on it and what they started. Containers do not inherit the mark,

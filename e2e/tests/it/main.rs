@@ -1,6 +1,7 @@
 //! What the lab promises, and what Windlass does in it.
 
 mod addresses;
+mod announcement_peers;
 mod announcement_rules;
 mod announcements;
 mod api_faults;

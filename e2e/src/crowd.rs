@@ -1,0 +1,146 @@
+//! Thousands of clients that think and ask, as people do with a page: half of them keep their connection, half open one for each
+//! question.
+
+mod client;
+mod tally;
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::task::LocalSet;
+
+use self::client::Client;
+pub use self::tally::{Latencies, Tally};
+use crate::{lab::Lab, sandbox::Entrance, soak::Random};
+
+/// Files of the process beside the clients' connections.
+const FURTHER_FILES: u64 = 500;
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrowdOptions {
+    /// How many there are. Every other one keeps its connection.
+    pub clients: usize,
+    /// The shortest time from an answer to the next question.
+    pub least_thought: Duration,
+    /// The longest; all in between are equally likely.
+    pub most_thought: Duration,
+    /// What the times follow from.
+    pub seed: u64,
+}
+
+/// Clients that ask. Dropping it ends them.
+#[derive(Debug)]
+pub struct Crowd {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<anyhow::Result<()>>>,
+}
+
+/// What the clients of all threads have in common.
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    /// Index of the phase of which a question is that begins now.
+    phase: AtomicUsize,
+    tallies: Mutex<Vec<Tally>>,
+}
+
+impl Lab {
+    /// Lets clients on these hosts ask the Services at these addresses, evenly spread over hosts and addresses, until
+    /// [`Crowd::stop`]. Each thinks first, for a time up to the longest. The first phase has begun.
+    pub fn crowd(
+        &self,
+        hosts: &[&str],
+        addresses: &[IpAddr],
+        port: u16,
+        options: CrowdOptions,
+    ) -> anyhow::Result<Crowd> {
+        ensure!(!hosts.is_empty() && !addresses.is_empty(), "a crowd needs hosts and addresses");
+        ensure!(options.least_thought <= options.most_thought, "{options:?}: the least is above the most");
+        allow_files(options.clients as u64 + FURTHER_FILES)?;
+        let targets: Vec<SocketAddr> = addresses.iter().map(|address| (*address, port).into()).collect();
+        let mut crowd = Crowd { shared: Arc::new(Shared::new()), threads: Vec::new() };
+        for (nth, host) in hosts.iter().enumerate() {
+            let entrance = Entrance::new(&self.sandbox, host)?;
+            let clients: Vec<Client> = (0..options.clients)
+                .filter(|number| number % hosts.len() == nth)
+                .map(|number| Client::new(number, &targets, hosts.len(), options))
+                .collect();
+            let shared = Arc::clone(&crowd.shared);
+            let thread = std::thread::Builder::new().name(format!("crowd-{host}")).spawn(move || {
+                entrance.enter()?;
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                runtime.block_on(LocalSet::new().run_until(client::run(clients, shared)));
+                Ok(())
+            })?;
+            crowd.threads.push(thread);
+        }
+        Ok(crowd)
+    }
+}
+
+impl Crowd {
+    /// Begins another phase: questions asked from now on are of it, answers to earlier ones are still of the one before.
+    pub fn begin_phase(&self) {
+        let mut tallies = self.shared.tallies();
+        tallies.push(Tally::default());
+        self.shared.phase.store(tallies.len() - 1, Ordering::Relaxed);
+    }
+
+    /// Waits for the answers that are still to come, ends the clients and tells what they saw, phase by phase.
+    pub fn stop(mut self) -> anyhow::Result<Vec<Tally>> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().map_err(|_| anyhow!("a client panicked"))??;
+        }
+        Ok(std::mem::take(&mut *self.shared.tallies()))
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn new() -> Self {
+        let tallies = Mutex::new(vec![Tally::default()]);
+        Self { stop: AtomicBool::new(false), phase: AtomicUsize::new(0), tallies }
+    }
+
+    fn tallies(&self) -> std::sync::MutexGuard<'_, Vec<Tally>> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CrowdOptions {
+    fn thought(&self, random: &mut Random) -> Duration {
+        self.least_thought + between_zero_and(self.most_thought.saturating_sub(self.least_thought), random)
+    }
+}
+
+/// A time up to `most`, in milliseconds.
+fn between_zero_and(most: Duration, random: &mut Random) -> Duration {
+    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX - 1);
+    Duration::from_millis(random.below(most + 1))
+}
+
+/// Lets this process have so many files open.
+fn allow_files(wanted: u64) -> anyhow::Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft >= wanted {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted))
+        .with_context(|| format!("raising the limit of open files from {soft} to {wanted}"))
+}

@@ -1,0 +1,73 @@
+//! What clients saw in one phase.
+
+use std::{collections::BTreeMap, time::Duration};
+
+/// What clients saw of the questions that they asked in one phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How long each answer took, from the question on; where a kept connection was dead, opening another one is part of it.
+    pub answered: Vec<Duration>,
+    /// Questions without an answer: refused or reset on a new connection, or none for five seconds.
+    pub failed: u64,
+    /// Kept connections that were dead when their client asked, or that it gave up after five seconds.
+    pub broken: u64,
+    /// How often each thing went wrong.
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// Of the times that answers took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// Half of the answers took no longer.
+    pub p50: Duration,
+    /// 99 of 100 took no longer.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl Tally {
+    /// One question: how long its answer took, or why there was none; whether it cost a kept connection.
+    pub(super) fn note(&mut self, took: Result<Duration, String>, broken: bool) {
+        match took {
+            Ok(took) => self.answered.push(took),
+            Err(why) => {
+                self.failed += 1;
+                *self.errors.entry(why).or_default() += 1;
+            }
+        }
+        self.broken += u64::from(broken);
+    }
+
+    /// Takes in what was seen in another phase.
+    pub fn merge(&mut self, other: Self) {
+        self.answered.extend(other.answered);
+        self.failed += other.failed;
+        self.broken += other.broken;
+        for (error, count) in other.errors {
+            *self.errors.entry(error).or_default() += count;
+        }
+    }
+
+    /// Questions, with and without an answer.
+    pub fn requests(&self) -> u64 {
+        self.answered.len() as u64 + self.failed
+    }
+
+    /// Of the answers; all 0 where there is none.
+    pub fn latencies(&self) -> Latencies {
+        let mut sorted = self.answered.clone();
+        sorted.sort_unstable();
+        let at = |percent| percentile(&sorted, percent);
+        Latencies { p50: at(50), p99: at(99), max: at(100) }
+    }
+}
+
+/// The smallest value that at least so many of a hundred do not exceed (nearest rank).
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
