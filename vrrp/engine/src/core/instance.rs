@@ -271,10 +271,15 @@ impl Instance {
         self.config.hold == Hold::Respond && !claimed.is_empty() && claimed.is_subset(addresses)
     }
 
-    /// Takes its VIPs away; it goes on without any.
+    /// Takes its VIPs away; it goes on without any, above all peers: whoever would preempt it believes that it has them.
     pub(super) fn empty(&mut self, net_admin: bool, out: &mut InstanceContext<'_>) {
         let none = BTreeSet::new();
-        let config = RouterConfig { addresses: none.clone(), unproven: none.clone(), ..self.config.clone() };
+        let config = RouterConfig {
+            priority: Priority::OWNER,
+            addresses: none.clone(),
+            unproven: none.clone(),
+            ..self.config.clone()
+        };
         self.reconfigure(config, &none, net_admin, out);
     }
 

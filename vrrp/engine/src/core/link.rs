@@ -27,8 +27,9 @@ use super::receive_filter::ReceiveFilter;
 const BUDGET: usize = 256;
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// How long a router stays Active without VIPs whose VIPs have gone to others on this node. Peers may hear of that later: to them
-/// they are in the old router still, and if that resigned or fell silent, they would take them over.
-const EMPTIED_FOR: Duration = Duration::from_secs(3);
+/// they are in the old router still, and if that resigned or fell silent, they would take them over. It is as long as who has lost
+/// the word of changes takes to find it again.
+const EMPTIED_FOR: Duration = Duration::from_secs(20);
 
 pub(super) struct Link {
     id: LinkId,

@@ -61,7 +61,28 @@ fn who_has_the_vip_goes_on_with_it_at_once_and_asks_nobody() {
     assert_eq!(backup.await_state(State::Backup), TransitionReason::Startup);
     backup.await_status("adverts of the new VRID", |status| status.counters.adverts_received > 1);
     assert_eq!(backup.status().counters.became_active, 0);
-    await_some("the old router is gone", || (active.engine.snapshot().len() == 1).then_some(()));
+}
+
+/// Which would have preempted it in the old one.
+#[test]
+fn who_comes_back_and_has_heard_of_nothing_leaves_the_vip_where_it_is() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    let active = lan.hosts[0].active(router(0, 2));
+    apply(&active, renumbered(0));
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    let late = lan.hosts[1].engine();
+    late.engine.apply(vec![RouterConfig { priority: Priority::new(254).unwrap(), ..router(1, 2) }]);
+    late.await_status("adverts of the old VRID", |status| status.counters.adverts_received > 10);
+    assert_eq!(late.status().counters.became_active, 0);
+    let kept = || active.engine.snapshot().iter().all(|status| status.state == State::Active);
+    assert!(kept(), "{:?}", active.engine.snapshot());
+    // Once it is over nobody is left there to answer for it.
+    active.engine.apply(Vec::new());
+    assert_eq!(late.await_state(State::Active), TransitionReason::ActiveResigned);
 }
 
 #[test]
