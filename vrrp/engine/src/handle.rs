@@ -55,6 +55,8 @@ pub(crate) struct RouterHandle {
     /// From whom the present takeover is: index into [`PREDECESSORS`].
     predecessor: AtomicUsize,
     handed_over_by: ArcSwap<HandedOverBy>,
+    /// The peer that was heard last.
+    heard_from: ArcSwap<Option<IpAddr>>,
     /// Nanoseconds of the clock until which a takeover waits for the hold thread; 0: it need not.
     prepares_until: AtomicU64,
     /// The takeover that the hold thread has prepared.
@@ -113,6 +115,7 @@ impl RouterHandle {
             contentions: AtomicU64::new(0),
             predecessor: AtomicUsize::new(0),
             handed_over_by: ArcSwap::default(),
+            heard_from: ArcSwap::default(),
             prepares_until: AtomicU64::new(0),
             prepared: AtomicU64::new(0),
             plan: ArcSwap::from_pointee(plan),
@@ -148,6 +151,16 @@ impl RouterHandle {
     pub(crate) fn takeover(&self) -> (u64, HandedOverBy) {
         let takeover = self.takeovers.load(Ordering::Acquire);
         (takeover, **self.handed_over_by.load())
+    }
+
+    /// Another peer is heard than before. Timer thread.
+    pub(crate) fn hear_from(&self, peer: IpAddr) {
+        self.heard_from.store(Arc::new(Some(peer)));
+    }
+
+    /// The peer that was heard last. Hold thread.
+    pub(crate) fn heard_from(&self) -> Option<IpAddr> {
+        **self.heard_from.load()
     }
 
     /// Packets of connections that were handed over with this takeover find their way. Whether somebody waits for that.

@@ -325,7 +325,14 @@ impl Instance {
         if outcome == AdvertOutcome::OwnAddress {
             out.events.extend(self.fault_reports.own_source(&self.key, out.now));
         }
+        let heard_from = self.heard_from;
         self.count(packet, outcome, was_active, out.now);
+        if let Some(peer) = self.heard_from
+            && heard_from != Some(peer)
+        {
+            self.handle.hear_from(peer);
+            *out.wake_helpers |= heard_from.is_some();
+        }
         self.carry_out(out);
         Ok(outcome)
     }

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use windlass_vrrp::{Family, Time};
 
 use super::request::BindingRequest;
-use crate::config::Hold;
+use crate::config::{Hold, RouterKey};
 use crate::guard::{Moved, UnknownConnections};
 use crate::netlink::{NetlinkError, RouteSocket};
 use crate::options::ConnectionForwarding;
@@ -46,6 +46,8 @@ pub(super) struct Moves {
     over: BTreeSet<(IpAddr, u32)>,
     /// VIPs that were handed over and of which the kernel may know closed connections.
     new: BTreeSet<IpAddr>,
+    /// The peer that was heard last in each virtual router.
+    heard_from: BTreeMap<RouterKey, IpAddr>,
     /// Nodes that fell silent and were asked whether they live, and when to look for the answer.
     asked: BTreeMap<NextHop, Time>,
     next_look: Time,
@@ -64,6 +66,7 @@ impl Moves {
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
             new: BTreeSet::new(),
+            heard_from: BTreeMap::new(),
             asked: BTreeMap::new(),
             next_look: Time::default(),
             refused: None,
@@ -105,6 +108,7 @@ impl Moves {
                  bits to the mark"
             );
         }
+        self.doubt_replaced(requests, now);
         self.look(now);
         self.settle_doubts(now);
         let moved = if self.is_possible() { self.plan.moved(now) } else { BTreeMap::new() };
@@ -272,6 +276,19 @@ impl Moves {
         Ok(None)
     }
 
+    /// Doubts nodes whose place another has taken in some virtual router: if they died, the kernel would notice only in seconds.
+    fn doubt_replaced(&mut self, requests: &[BindingRequest], now: Time) {
+        let mut before = std::mem::take(&mut self.heard_from);
+        for request in requests {
+            let key = &request.handle.key;
+            let (last, heard) = (before.remove(key), request.heard_from);
+            if let Some(last) = last.filter(|last| heard != Some(*last)) {
+                self.plan.doubt(last, now);
+            }
+            self.heard_from.extend(heard.map(|peer| (key.clone(), peer)));
+        }
+    }
+
     /// Asks who fell silent, again and again, and looks for the answer: one question may be lost, or come to a busy node.
     fn settle_doubts(&mut self, now: Time) {
         let doubted: Vec<_> = self.plan.doubted().collect();
@@ -286,9 +303,9 @@ impl Moves {
             let answered = asked.is_some()
                 && self.with_route(|route| route.has_answered(interface, address)).unwrap_or(false);
             if answered {
-                tracing::info!(peer = %address, "an Active fell silent, but its node lives: its connections are forwarded to it");
+                tracing::info!(peer = %address, "a peer is Active no more, but its node lives: its connections are forwarded to it");
             } else if asked.is_some() && until <= now {
-                tracing::info!(peer = %address, "an Active fell silent, and its node does not answer: its connections are reset");
+                tracing::info!(peer = %address, "a peer is Active no more, and its node does not answer: its connections are reset");
             } else {
                 let _ = self.with_route(|route| route.ask_station(interface, address));
                 self.asked.insert(hop, now + QUESTION_INTERVAL);

@@ -22,6 +22,8 @@ pub(super) struct BindingRequest {
     pub(super) takeover: u64,
     /// Who served until then.
     pub(super) handed_over_by: HandedOverBy,
+    /// The peer that was heard last.
+    pub(super) heard_from: Option<IpAddr>,
     /// What it may claim.
     pub(super) cleared: Arc<BTreeSet<IpAddr>>,
     /// Index of the router's own device, if it has one.
@@ -35,6 +37,7 @@ impl BindingRequest {
         let (plan, cleared) = (handle.plan(), handle.cleared());
         let now = clock::now();
         let (takeover, handed_over_by) = handle.takeover();
+        let heard_from = handle.heard_from();
         let serves = handle.is_active(now);
         let active = serves || handle.is_lingering(now);
         Self {
@@ -44,6 +47,7 @@ impl BindingRequest {
             serves,
             takeover,
             handed_over_by,
+            heard_from,
             cleared,
             device: None,
             device_up: false,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
-use windlass_engine::{ConnectionForwarding, MarkMask, Priority, RouterConfig, State};
+use windlass_engine::{ConnectionForwarding, MarkMask, Priority, RouterConfig, State, Vrid};
 
 use crate::guard::proxy::Mode;
 use crate::guard::scene::{connect, listen, run};
@@ -438,6 +438,49 @@ fn connections_of_a_node_that_dies_after_it_handed_over_are_reset() {
         let again = connect_from(client, from, vip).expect("a connection from the same port");
         let mut again = Connection { stream: again, vip };
         assert_eq!(again.ask().unwrap(), 2, "{from}");
+    }
+}
+
+/// Which the node that forwards to it sees in a virtual router that is none of its own, seconds before its kernel.
+#[test]
+fn a_node_that_dies_is_sent_nothing_more_once_another_has_taken_its_place() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    let mut connections = scene.connections();
+    scene.prefer_second(&nodes, true);
+    ask_all(&mut connections, 1, "after the move");
+    let another = |n: usize, priority: u8| RouterConfig {
+        vrid: Vrid::new(9).unwrap(),
+        priority: Priority::new(priority).unwrap(),
+        addresses: ["192.0.2.60".parse().unwrap()].into(),
+        ..router(n, 4)
+    };
+    let preferred = Priority::new(254).unwrap();
+    nodes[0].engine.apply([scene.routers(0, |_| ()), vec![another(0, 254)]].concat());
+    let of_second = scene.routers(1, |router| router.priority = preferred);
+    nodes[1].engine.apply([of_second, vec![another(1, 100)]].concat());
+    let third = scene.lan.hosts[BACKEND].engine();
+    third.engine.apply(vec![another(BACKEND, 200)]);
+    for node in [&nodes[1], &third] {
+        await_some("the first node's adverts", || {
+            let routers = node.engine.snapshot();
+            let heard = routers.iter().find(|router| router.key.vrid.get() == 9)?.active;
+            (heard == Some("192.0.2.1".parse().unwrap())).then_some(())
+        });
+    }
+    scene.lan.pull_cable(0);
+    third.await_state(State::Active);
+    let first = || run(&scene.lan.hosts[1], "ip -4 neigh show 192.0.2.1 dev eth0", "");
+    await_some("nothing of IPv4 forwarded", || {
+        (nodes[1].engine.forwarding_status().addresses <= 1).then_some(())
+    });
+    assert!(!first().contains("FAILED"), "its kernel knows already: {}", first());
+    for connection in connections.iter_mut().filter(|connection| connection.vip.is_ipv4()) {
+        assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
 }
 

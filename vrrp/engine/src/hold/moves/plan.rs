@@ -169,6 +169,13 @@ impl MovePlan {
         dead
     }
 
+    /// A peer with this address may have died: it has to show that it lives, if it handed over.
+    pub(super) fn doubt(&mut self, peer: IpAddr, now: Time) {
+        for (_, slot) in self.slots.iter_mut().filter(|(hop, _)| hop.address == peer) {
+            slot.doubted_until.get_or_insert(now + ANSWER_LIMIT);
+        }
+    }
+
     /// Nodes that have to show that they live. When their time is over, [`Self::note_answer`] is to be called.
     pub(super) fn doubted(&self) -> impl Iterator<Item = (NextHop, Time)> {
         self.slots.iter().filter_map(|(hop, slot)| Some((*hop, slot.doubted_until?)))

@@ -120,6 +120,22 @@ fn who_fell_silent_is_sent_what_it_may_know_until_it_does_not_answer() {
 }
 
 #[test]
+fn a_node_whose_place_another_has_taken_has_to_show_that_it_lives() {
+    let mut plan = plan();
+    plan.follow(
+        [served(0, 1, HandedOverBy::Peer(peer(1))), served(1, 2, HandedOverBy::Peer(peer(2)))],
+        at(1),
+    );
+    plan.doubt(peer(3), at(2));
+    assert_eq!(plan.doubted().count(), 0, "it handed nothing over");
+    plan.doubt(peer(1), at(2));
+    let hop = NextHop { interface: 2, address: peer(1) };
+    assert_eq!(plan.doubted().collect::<Vec<_>>(), [(hop, at(2) + ANSWER_LIMIT)]);
+    plan.note_answer(hop, false);
+    assert_eq!(moved(&plan, at(3)), [(vip(1), 0x20, true)]);
+}
+
+#[test]
 fn a_vip_that_changes_its_virtual_router_keeps_what_was_known() {
     let mut plan = plan();
     plan.follow([served(0, 1, HandedOverBy::Peer(peer(1)))], at(0));
