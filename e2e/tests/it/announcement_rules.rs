@@ -319,11 +319,13 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
             Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
         let defaults = json!({
             "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
-            "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
+            "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
+                "unicastFallback": true, "virtualMAC": false },
         });
         let own = json!({
             "priority": 100, "addressConflict": "Defend", "excludeInterfaces": [],
-            "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast" },
+            "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast",
+                "unicastFallback": true, "virtualMAC": false },
         });
         let checked = json!({
             "checks": [
@@ -334,7 +336,8 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
                 { "tcpSocket": { "port": 22 }, "periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3 },
             ],
             "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
-            "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast" },
+            "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
+                "unicastFallback": true, "virtualMAC": false },
         });
         let checks = json!({ "checks": [
             { "httpGet": { "port": 8080 } },
