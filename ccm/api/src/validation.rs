@@ -104,6 +104,19 @@ pub(crate) fn ip_addresses(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// An IPv6 address, or none.
+pub(crate) fn optional_ip_address(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "nullable": true,
+        "maxLength": 45,
+        "x-kubernetes-validations": [{
+            "rule": "isIP(self)",
+            "messageExpression": "'address \"' + self + '\" is not an IP address'",
+        }],
+    })
+}
+
+/// Likewise, of IPv6.
 pub(crate) fn optional_ipv6_address(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",

@@ -129,6 +129,10 @@ pub struct RankedNode {
     /// that it does (`NodeNetwork.spec.knownRouters`) it comes before none that may not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joining: bool,
+    /// While it is joining with another address: that by which the others have known it until now. They obey it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::validation::optional_ip_address")]
+    pub former_address: Option<IpAddr>,
 }
 
 /// What the Active node reports.

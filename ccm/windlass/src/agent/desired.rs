@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use kube::ResourceExt as _;
-use windlass_api::{ANNOTATION_ALLOW_MOVE, KnownRouter, VirtualIP, VirtualRouter};
+use windlass_api::{ANNOTATION_ALLOW_MOVE, KnownRouter, RankedNode, VirtualIP, VirtualRouter};
 use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
@@ -91,9 +91,11 @@ where
             known_routers.push(KnownRouter { name: name.clone(), generation });
         }
         let object = format!("VirtualRouter {name}");
-        let source = own.address;
+        let source = source(own, answered);
         let candidates: BTreeSet<IpAddr> =
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
+        let former = router.spec.nodes.iter().filter(|candidate| candidate.name != node);
+        let former = former.filter_map(|candidate| candidate.former_address);
         let (mut addresses, mut unproven, mut ports) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut refused: Vec<(IpAddr, Refusal)> = Vec::new();
         for vip in by_router.get(name.as_str()).into_iter().flatten() {
@@ -128,6 +130,8 @@ where
             router.spec.nodes.iter().filter(|candidate| candidate.priority > own.priority).collect();
         before.sort_by_key(|candidate| Reverse(candidate.priority));
         let preferred = before.iter().take(TURNS).map(|candidate| candidate.address);
+        let others = router.spec.nodes.iter().filter(|candidate| candidate.name != node);
+        let known = others.map(|candidate| candidate.address).chain(former);
         let assignment = Assignment {
             virtual_router: name,
             interface: own.interface.clone(),
@@ -135,7 +139,7 @@ where
             priority: own.priority,
             interval_milliseconds: router.spec.advertisement_interval_milliseconds,
             source,
-            peers: candidates.into_iter().filter(|address| is_peer(*address, source)).collect(),
+            peers: known.filter(|address| is_peer(*address, source)).collect(),
             addresses,
             unproven,
             preferred: preferred.filter(|address| is_peer(*address, source)).collect(),
@@ -193,6 +197,12 @@ pub(crate) fn is_announceable(
     answered: &Answered,
 ) -> bool {
     announceable(address, source, candidates).and_then(|()| not_answered(node, address, answered)).is_ok()
+}
+
+/// The source of this node's adverts: the address by which the others have known it until now, if it has that and not the new one.
+fn source(own: &RankedNode, answered: &Answered) -> IpAddr {
+    let has = |address: &IpAddr| answered.own.contains_key(address);
+    own.former_address.filter(|former| has(former) && !has(&own.address)).unwrap_or(own.address)
 }
 
 /// Whether another candidate's address is one whose adverts this node can hear.

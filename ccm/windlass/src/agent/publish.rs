@@ -106,7 +106,10 @@ impl Publisher {
         let routers = self.routers.state();
         let candidates = routers
             .iter()
-            .flat_map(|router| router.spec.nodes.iter().map(|node| (router.spec.vrid, node.address)));
+            .flat_map(|router| router.spec.nodes.iter().map(|node| (router.spec.vrid, node)))
+            .flat_map(|(vrid, node)| {
+                std::iter::once(node.address).chain(node.former_address).map(move |address| (vrid, address))
+            });
         let foreign_routers = self.engine_state.foreign_routers(|foreign_routers| {
             foreign_routers.rank(candidates, now);
             foreign_routers.foreign(now)

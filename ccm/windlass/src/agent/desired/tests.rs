@@ -16,6 +16,7 @@ fn router(name: &str, vrid: u8, nodes: &[(&str, u8, &str)]) -> Arc<VirtualRouter
         address: address.parse().unwrap(),
         interface: "eth0".to_owned(),
         joining: false,
+        former_address: None,
     };
     Arc::new(VirtualRouter::new(
         name,
@@ -57,6 +58,32 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
 
 const NODES: &[(&str, u8, &str)] =
     &[("n1", 200, "192.0.2.11"), ("n2", 150, "192.0.2.12"), ("n3", 100, "192.0.2.13")];
+
+#[test]
+fn a_node_that_joins_with_another_address_is_obeyed_by_both_and_speaks_from_the_one_it_has() {
+    let mut router = router("a", 1, NODES);
+    let node = &mut Arc::make_mut(&mut router).spec.nodes[1];
+    (node.joining, node.former_address) = (true, Some("192.0.2.99".parse().unwrap()));
+    let assignment = |node: &str, own: &[&str]| {
+        let own = own.iter().map(|address| (address.parse().unwrap(), "eth0".to_owned())).collect();
+        let answered = Answered { own, ..Answered::default() };
+        let desired = desired(node, &[Arc::clone(&router)], &[vip("192.0.2.100", Some("a"))], &answered);
+        (desired.assignments[0].source.to_string(), desired.assignments[0].peers.clone())
+    };
+    assert_eq!(
+        assignment("n1", &["192.0.2.11"]),
+        ("192.0.2.11".to_owned(), set(&["192.0.2.12", "192.0.2.13", "192.0.2.99"]))
+    );
+    let peers = set(&["192.0.2.11", "192.0.2.13"]);
+    for (own, source) in [
+        (&["192.0.2.12"][..], "192.0.2.12"),
+        (&["192.0.2.99"], "192.0.2.99"),
+        (&["192.0.2.12", "192.0.2.99"], "192.0.2.12"),
+        (&[], "192.0.2.12"),
+    ] {
+        assert_eq!(assignment("n2", own), (source.to_owned(), peers.clone()), "{own:?}");
+    }
+}
 
 #[test]
 fn a_node_tells_that_it_knows_a_router_that_another_joins() {

@@ -123,6 +123,7 @@ fn nodes_that_multicast_does_not_reach_are_named_as_the_virtual_routers_name_the
         address: "192.0.2.12".parse().unwrap(),
         interface: "eth1".to_owned(),
         joining: false,
+        former_address: None,
     };
     let peers = ["192.0.2.12", "192.0.2.13"].map(|address| ("eth0".to_owned(), address.parse().unwrap()));
     let got = without_multicast(peers, [candidate].iter());

@@ -166,6 +166,7 @@ fn an_active_says_who_does_not_hear_its_multicast_and_when_all_hear_it_again() {
             address: address.parse().unwrap(),
             interface: "eth0".into(),
             joining: false,
+            former_address: None,
         })
         .into();
     let deaf = |last: &[u8]| RouterActivity {

@@ -221,6 +221,23 @@ impl Members<'_> {
         }
     }
 
+    /// Likewise of one that was there and has this `address` now, with that by which all know it, if it is another.
+    fn returning(
+        &self,
+        router: &VirtualRouterSpec,
+        old: &RankedNode,
+        address: IpAddr,
+    ) -> (Joining, Option<IpAddr>) {
+        if old.former_address == Some(address) {
+            return (Joining::No, None);
+        }
+        // Those who know it by another address do not know it.
+        let is_same = old.address == address;
+        let joining = self.joining(router, &old.name, Some(old).filter(|_| is_same));
+        let known_by = if old.joining { old.former_address } else { Some(old.address) };
+        (joining, known_by.filter(|_| joining != Joining::No))
+    }
+
     fn unknowing(&self, other: &RankedNode) -> Joining {
         if (self.is_ready)(&other.name) { Joining::Unknown } else { Joining::UnknownToLost }
     }
@@ -244,18 +261,16 @@ pub(super) fn refreshed(
             continue;
         };
         if let Some(now) = candidates.get(old.name.as_str()) {
-            // Those who know it by another address do not know it.
-            let known = Some(old).filter(|old| old.address == now.source);
-            let joining = members.joining(router, &old.name, known);
-            order.push((RankCandidate::of(now, joining), preferences.of(now).joining(joining)));
+            let (joining, former) = members.returning(router, old, now.source);
+            let candidate = RankCandidate { former, ..RankCandidate::of(now, joining) };
+            order.push((candidate, preferences.of(now).joining(joining)));
         } else if !segments.is_known(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
             let preference = preferences.of_node(&old.name, healthy, segments.weight(&old.name));
-            let joining = members.joining(router, &old.name, Some(old));
-            order.push((
-                RankCandidate { joining: joining != Joining::No, ..RankCandidate::as_was(old) },
-                preference.joining(joining),
-            ));
+            let (joining, former) = members.returning(router, old, old.address);
+            let candidate =
+                RankCandidate { joining: joining != Joining::No, former, ..RankCandidate::as_was(old) };
+            order.push((candidate, preference.joining(joining)));
         } else if !candidates.is_empty()
             && active.is_none_or(|active| active == old.name)
             && topology.is_at(old, *segment)
@@ -297,22 +312,25 @@ struct RankCandidate<'a> {
     interface: &'a str,
     address: IpAddr,
     joining: bool,
+    /// By which the others know it, if that is another.
+    former: Option<IpAddr>,
 }
 
 impl<'a> RankCandidate<'a> {
     fn of(candidate: &'a Candidate, joining: Joining) -> Self {
         let Candidate { node, interface, source, healthy: _, weight: _ } = candidate;
-        Self { node, interface, address: *source, joining: joining != Joining::No }
+        Self { node, interface, address: *source, joining: joining != Joining::No, former: None }
     }
 
     fn as_was(old: &'a RankedNode) -> Self {
-        let RankedNode { name, interface, address, priority: _, joining } = old;
-        Self { node: name, interface, address: *address, joining: *joining }
+        let RankedNode { name, interface, address, priority: _, joining, former_address: former } = old;
+        Self { node: name, interface, address: *address, joining: *joining, former: *former }
     }
 
     fn ranked((place, priority): (Self, u8)) -> RankedNode {
-        let Self { node, interface, address, joining } = place;
-        RankedNode { name: node.to_owned(), priority, address, interface: interface.to_owned(), joining }
+        let Self { node, interface, address, joining, former: former_address } = place;
+        let (name, interface) = (node.to_owned(), interface.to_owned());
+        RankedNode { name, priority, address, interface, joining, former_address }
     }
 }
 

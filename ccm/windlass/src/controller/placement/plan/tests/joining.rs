@@ -104,6 +104,32 @@ fn a_node_with_another_address_joins_anew_and_gets_its_place_back() {
     assert_eq!((preferred(&plan, "192.0.2.100"), names(&plan, &router)), (before.as_str(), order));
 }
 
+/// So that nobody takes the place of a node that has its old address still, or again.
+#[test]
+fn the_others_know_a_node_by_its_former_address_until_all_know_the_new_one() {
+    let mut cluster = Cluster::of(3);
+    cluster.vip("192.0.2.100");
+    cluster.ready(&["n1", "n2", "n3"]);
+    cluster.plan();
+    let addresses = |cluster: &mut Cluster| {
+        let plan = cluster.carry_out();
+        let router = plan.routers.values().next().expect("a router");
+        let node = router.nodes.iter().find(|node| node.name == "n1").expect("n1");
+        (node.address.to_string(), node.former_address.map(|address| address.to_string()), node.joining)
+    };
+    let [first, second, third] = ["192.0.2.1", "192.0.2.91", "192.0.2.92"].map(str::to_owned);
+    for next in [&second, &third] {
+        cluster.network("n1", "eth0", &[&format!("{next}/24")]);
+        assert_eq!(addresses(&mut cluster), (next.clone(), Some(first.clone()), true));
+    }
+    cluster.network("n1", "eth0", &["192.0.2.1/24"]);
+    assert_eq!(addresses(&mut cluster), (first.clone(), None, false), "all know it still");
+    cluster.network("n1", "eth0", &["192.0.2.91/24"]);
+    addresses(&mut cluster);
+    cluster.hear();
+    assert_eq!(addresses(&mut cluster), (second, None, false));
+}
+
 #[test]
 fn a_node_that_is_alone_has_nobody_to_wait_for() {
     let mut cluster = Cluster::of(1);
