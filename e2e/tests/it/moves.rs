@@ -3,18 +3,11 @@
 use std::net::IpAddr;
 
 use anyhow::ensure;
-use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
-use serde_json::json;
 use windlass_e2e::{Lab, Load, LoadOptions, ProxyMode, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_ingresses, dual_stack, lab, other};
 
 const CLIENTS: LoadOptions = LoadOptions { connections: 30, requests_per_second: 100 };
-const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 #[test]
 fn no_connection_breaks_when_an_agent_is_stopped_or_killed_with_kube_proxy_in_nftables_mode()
@@ -41,9 +34,9 @@ fn keeps_connections(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
         unbroken(clients)?;
         // As a drain does, with connections that began after the first moves.
         let clients = self::clients(lab, &vips).await?;
-        exclude(lab, &owner, true).await?;
+        lab.node(&owner)?.exclude(true).await?;
         await_owner(lab, &vips, other(&owner)).await?;
-        exclude(lab, &owner, false).await?;
+        lab.node(&owner)?.exclude(false).await?;
         await_owner(lab, &vips, &owner).await?;
         unbroken(clients)?;
         // Nobody hands over, but the node lives.
@@ -101,13 +94,5 @@ async fn await_owner(lab: &Lab, vips: &[IpAddr], node: &str) -> anyhow::Result<(
         })
         .await?;
     }
-    Ok(())
-}
-
-/// Whether load balancers are to leave the node out.
-async fn exclude(lab: &Lab, node: &str, excluded: bool) -> anyhow::Result<()> {
-    let value = excluded.then_some("true");
-    let change = Patch::Merge(json!({"metadata": {"labels": {EXCLUDED: value}}}));
-    Api::<Node>::all(lab.client()).patch(node, &PatchParams::default(), &change).await?;
     Ok(())
 }

@@ -20,7 +20,6 @@ use crate::meter::{Meter, await_answer, await_owner};
 pub(crate) const AGENTS: [&str; 2] = ["n1", "n2"];
 const SYSTEM: &str = "windlass";
 const SYSTEM_WITHOUT: &str = "windlass without forwarding";
-const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -58,11 +57,11 @@ pub(crate) async fn measure(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<
     meter.measure(SYSTEM, "node reboot", vip, reboot).await?;
     // Connections that ended with their node's reboot are gone, and their clients may use the same ports again.
     let drain = async || {
-        exclude(lab, &owner, true).await?;
+        lab.node(&owner)?.exclude(true).await?;
         away().await
     };
     meter.measure(SYSTEM, "drain, rebooted", vip, drain).await?;
-    exclude(lab, &owner, false).await?;
+    lab.node(&owner)?.exclude(false).await?;
     back().await
 }
 
@@ -91,12 +90,12 @@ async fn planned(
     let owner = await_preferred(lab, vip).await?;
     let (away, back) = (|| await_owner(lab, vip, other(&owner)), || await_owner(lab, vip, &owner));
     let drain = async || {
-        exclude(lab, &owner, true).await?;
+        lab.node(&owner)?.exclude(true).await?;
         away().await
     };
     meter.measure(system, "drain", vip, drain).await?;
     let fail_back = async || {
-        exclude(lab, &owner, false).await?;
+        lab.node(&owner)?.exclude(false).await?;
         back().await
     };
     meter.measure(system, "fail-back", vip, fail_back).await?;
@@ -205,10 +204,6 @@ async fn router_of(lab: &Lab, vip: IpAddr) -> anyhow::Result<VirtualRouter> {
     let name = lab.virtual_ip(vip).await?.and_then(|vip| vip.spec.virtual_router);
     let routers: Api<VirtualRouter> = Api::all(lab.client());
     Ok(routers.get(&name.with_context(|| format!("{vip} is on no virtual router"))?).await?)
-}
-
-async fn exclude(lab: &Lab, node: &str, excluded: bool) -> anyhow::Result<()> {
-    patch(lab, node, json!({"metadata": {"labels": {EXCLUDED: excluded.then_some("true")}}})).await
 }
 
 /// As the cluster autoscaler does to a node that it is about to delete.
