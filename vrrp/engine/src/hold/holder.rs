@@ -36,6 +36,9 @@ const NO_GUARD: &str = "the guard is switched off: start the engine with `Option
 const NO_FORWARDING: &str = "connections are not forwarded: start the engine with `Options::connection_forwarding` and \
                              `Options::guard`, and with CAP_NET_ADMIN";
 
+/// How long forgetting closed connections may hold up the announcement of what a peer hands over.
+const FORGETTING: Duration = Duration::from_millis(500);
+
 /// The thread's state.
 pub(super) struct Holder<'a> {
     net_admin: bool,
@@ -121,6 +124,11 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.before_binding(requests, restrictions, &self.moved, now);
         }
+        let is_waiting = |request: &&BindingRequest| request.handle.prepares_until(now).is_some();
+        if requests.iter().filter(is_waiting).all(BindingRequest::is_handed_over) {
+            // The peers that hand over serve meanwhile.
+            self.forget_closed(now + FORGETTING);
+        }
         let now = clock::now();
         let prepared = requests.iter().filter(|request| request.serves);
         prepared.fold(false, |waits, request| waits | request.handle.set_prepared(request.takeover, now))
@@ -164,15 +172,27 @@ impl<'a> Holder<'a> {
         if let Some(guard_keeper) = &mut self.guard_keeper {
             guard_keeper.after_binding(requests, restrictions, &self.moved, clock::now());
         }
+        self.forget_closed(clock::now());
         if let Some(moves) = &mut self.moves {
-            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(moves.new_vips());
-            if !moves.new_vips().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
-                moves.closed_forgotten();
-            }
             moves.release();
             let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
             if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {
                 moves.forgotten();
+            }
+        }
+    }
+
+    /// Has the kernel forget closed connections to VIPs that came here, at once or, if they are many, until then. As long as it knows
+    /// one, packets of another from the same port, which began on another node, are dropped and sent again.
+    fn forget_closed(&mut self, until: Time) {
+        let Some(moves) = &mut self.moves else { return };
+        while !moves.new_vips().is_empty() {
+            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(moves.new_vips());
+            if self.guard_keeper.as_mut().is_none_or(forget) {
+                moves.closed_forgotten();
+            }
+            if clock::now() >= until {
+                return;
             }
         }
     }

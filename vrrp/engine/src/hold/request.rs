@@ -54,6 +54,14 @@ impl BindingRequest {
         }
     }
 
+    /// Whether a peer handed it over that lives.
+    pub(super) fn is_handed_over(&self) -> bool {
+        match self.handed_over_by {
+            HandedOverBy::Peer(_) => true,
+            HandedOverBy::Nobody | HandedOverBy::SilentPeer(_) | HandedOverBy::ThisNode => false,
+        }
+    }
+
     /// Whether it binds its addresses to something.
     pub(super) fn binds(&self) -> bool {
         match self.plan.hold {
