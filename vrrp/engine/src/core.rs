@@ -33,6 +33,7 @@ mod instance;
 mod link;
 mod peer_authentication;
 mod poller;
+mod postponed;
 pub(crate) mod predecessor;
 mod prepared;
 mod receive_filter;
@@ -112,6 +113,7 @@ impl Core {
         let woken = self.receive(now);
         self.act_on_deadlines(now);
         self.end_emptied(now);
+        self.follow_others(now);
         if self.retry.is_some_and(|due| due <= now) {
             self.listen_again(now);
         }
@@ -163,6 +165,18 @@ impl Core {
         let (links, _, mut context) = self.parts(now);
         for link in links.values_mut() {
             link.end_emptied(&mut context);
+        }
+        self.shared.publish(self.links.values().flat_map(Link::handles).collect());
+    }
+
+    /// Moves VIPs to other routers where the nodes that had them have done so.
+    fn follow_others(&mut self, now: Time) {
+        if !self.links.values().any(Link::is_free_to_follow) {
+            return;
+        }
+        let (links, _, mut context) = self.parts(now);
+        for link in links.values_mut().filter(|link| link.is_free_to_follow()) {
+            link.follow(&mut context);
         }
         self.shared.publish(self.links.values().flat_map(Link::handles).collect());
     }

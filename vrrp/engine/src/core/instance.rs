@@ -71,6 +71,8 @@ pub(super) struct Instance {
     without_multicast: BTreeSet<IpAddr>,
     /// The peer whose advert was heard last.
     heard_from: Option<IpAddr>,
+    /// The priority that it told; `None`: it resigned.
+    heard_priority: Option<Priority>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
     /// Those of its addresses that came to it when this node served them in other routers.
@@ -99,6 +101,7 @@ impl Instance {
             in_turn: None,
             without_multicast: BTreeSet::new(),
             heard_from: None,
+            heard_priority: None,
             in_service,
             added_in_service: BTreeSet::new(),
             timer_id,
@@ -271,6 +274,24 @@ impl Instance {
         self.config.hold == Hold::Respond && !claimed.is_empty() && claimed.is_subset(addresses)
     }
 
+    /// Whether another node has its VIPs, as far as was heard: one that took them away tells the priority of an owner.
+    pub(super) fn follows(&self) -> bool {
+        let has_them = self.heard_priority.is_some_and(|priority| priority != Priority::OWNER);
+        match self.router.state() {
+            State::Backup => has_them,
+            State::Initialize | State::Active => false,
+        }
+    }
+
+    /// Whether no other node has its VIPs; if this one does, they are answered for.
+    pub(super) fn has_settled(&self) -> bool {
+        match self.router.state() {
+            State::Initialize => true,
+            State::Backup => !self.follows(),
+            State::Active => !self.claimed().is_empty(),
+        }
+    }
+
     /// Takes its VIPs away; it goes on without any, above all peers: whoever would preempt it believes that it has them.
     pub(super) fn empty(&mut self, net_admin: bool, out: &mut InstanceContext<'_>) {
         let none = BTreeSet::new();
@@ -406,7 +427,7 @@ impl Instance {
             | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
-        self.heard_from = Some(packet.source);
+        (self.heard_from, self.heard_priority) = (Some(packet.source), packet.priority);
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);

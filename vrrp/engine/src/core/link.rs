@@ -21,6 +21,7 @@ use super::backlog::Backlog;
 use super::context::{Context, LinkId, RouterId};
 use super::heard_peers::HeardPeers;
 use super::instance::Instance;
+use super::postponed::{self, Interim};
 use super::receive_filter::ReceiveFilter;
 
 /// Most packets read from a socket in one round: a flood must not keep own adverts waiting for more than a millisecond.
@@ -30,6 +31,13 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// they are in the old router still, and if that resigned or fell silent, they would take them over. It is as long as who has lost
 /// the word of changes takes to find it again.
 const EMPTIED_FOR: Duration = Duration::from_secs(20);
+
+/// What is to run once other nodes have taken VIPs away from the routers that are kept until then.
+struct Postponed {
+    desired: BTreeMap<RouterId, RouterConfig>,
+    overlaps: BTreeMap<RouterId, String>,
+    kept: Vec<RouterId>,
+}
 
 pub(super) struct Link {
     id: LinkId,
@@ -43,6 +51,8 @@ pub(super) struct Link {
     overlaps: BTreeMap<RouterId, String>,
     /// Routers that nobody wants any more, whose VIPs have gone to others here, and how long each stays Active without any.
     emptied: BTreeMap<RouterId, Time>,
+    /// What is wanted, but waits for other nodes.
+    postponed: Option<Postponed>,
     /// What waits in the sockets, by family.
     backlogs: [Backlog; 2],
     foreign_reports: RateLimiter<wire::ForeignRouter>,
@@ -61,6 +71,7 @@ impl Link {
             receive_filters: Default::default(),
             overlaps: BTreeMap::new(),
             emptied: BTreeMap::new(),
+            postponed: None,
             backlogs: [(); 2].map(|()| Backlog::new(0, clock::both())),
             foreign_reports: RateLimiter::new(),
             heard_peers: HeardPeers::default(),
@@ -81,8 +92,37 @@ impl Link {
         self.routers.is_empty() && matches!(self.state, Some(LinkState::Unwanted))
     }
 
-    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons.
+    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons. What takes the place of a router waits until
+    /// the other node that has its VIPs has gone before.
     pub(super) fn apply(
+        &mut self,
+        desired: BTreeMap<RouterId, RouterConfig>,
+        overlaps: BTreeMap<RouterId, String>,
+        context: &mut Context<'_>,
+    ) {
+        let followed = self.routers.iter().filter(|(_, instance)| instance.follows());
+        let followed = followed.map(|(id, instance)| (*id, instance.config()));
+        let interim = postponed::interim(&desired, followed, |id| self.routers.contains_key(id));
+        self.postponed = None;
+        let Some(Interim { routers, kept }) = interim else { return self.run(desired, overlaps, context) };
+        self.postponed = Some(Postponed { desired, overlaps: overlaps.clone(), kept });
+        self.run(routers, overlaps, context);
+    }
+
+    /// Whether what was postponed need wait no longer.
+    pub(super) fn is_free_to_follow(&self) -> bool {
+        let Some(Postponed { kept, .. }) = &self.postponed else { return false };
+        kept.iter().any(|id| self.routers.get(id).is_none_or(Instance::has_settled))
+    }
+
+    /// Runs what was postponed.
+    pub(super) fn follow(&mut self, context: &mut Context<'_>) {
+        if let Some(Postponed { desired, overlaps, kept: _ }) = self.postponed.take() {
+            self.apply(desired, overlaps, context);
+        }
+    }
+
+    fn run(
         &mut self,
         mut desired: BTreeMap<RouterId, RouterConfig>,
         overlaps: BTreeMap<RouterId, String>,

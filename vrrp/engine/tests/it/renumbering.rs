@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use windlass_engine::{Priority, RouterConfig, State, TransitionReason, Vrid};
+use windlass_engine::{Event, Priority, RouterConfig, State, TransitionReason, Vrid};
 
 use crate::lab::{Capture, Lan, Node, VIP, arp_about, await_some, mac, one_at_a_time, require_root, router};
 
@@ -135,6 +135,46 @@ fn who_was_preferred_to_it_in_the_new_router_preempts_it() {
     apply(&backup, first);
     assert_eq!(backup.await_state(State::Active), TransitionReason::Preempted);
     assert!(matches!(active.await_state(State::Backup), TransitionReason::SuperiorActive { .. }));
+}
+
+/// Who has the VIP hears of the other router last.
+#[test]
+fn who_does_not_have_the_vip_waits_in_the_old_router_until_the_active_has_gone_before() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    let (active, backup) = active_and_backup(&lan);
+    apply(&backup, RouterConfig { priority: Priority::new(250).unwrap(), ..renumbered(1) });
+    let heard = backup.status().counters.adverts_received;
+    backup
+        .await_status("more adverts of the old VRID", |status| status.counters.adverts_received > heard + 10);
+    assert_eq!(backup.status().key.vrid, router(1, 2).vrid);
+    apply(&active, renumbered(0));
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    assert_eq!(backup.await_state(State::Active), TransitionReason::Preempted);
+    assert_eq!(backup.status().key.vrid.get(), 8);
+}
+
+#[test]
+fn who_waits_in_the_old_router_takes_over_there_and_goes_on_in_the_new_one() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(2);
+    let (active, backup) = active_and_backup(&lan);
+    apply(&backup, renumbered(1));
+    lan.pull_cable(0);
+    assert_eq!(backup.await_state(State::Active), TransitionReason::ActiveSilent);
+    assert_eq!(backup.await_state(State::Active), TransitionReason::InService);
+    let new = backup.await_event("the VIP is announced in the new router", |event| match event {
+        Event::AddressesClaimed { key, addresses } => Some((key.vrid.get(), addresses.clone())),
+        _ => None,
+    });
+    assert_eq!(new.1, [IpAddr::from(VIP)]);
+    drop(active);
 }
 
 #[test]
