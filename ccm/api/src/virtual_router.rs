@@ -135,6 +135,13 @@ pub struct RankedNode {
     pub former_address: Option<IpAddr>,
 }
 
+impl RankedNode {
+    /// The addresses by which the others know it and obey it: its own, and while it is joining with that its former one.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        std::iter::once(self.address).chain(self.former_address)
+    }
+}
+
 /// What the Active node reports.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -112,8 +112,7 @@ impl Core {
         let now = self.poller.wait(deadline.into_iter().chain(self.retry).chain(emptied).min());
         let woken = self.receive(now);
         self.act_on_deadlines(now);
-        self.end_emptied(now);
-        self.follow_others(now);
+        self.settle_routers(now);
         if self.retry.is_some_and(|due| due <= now) {
             self.listen_again(now);
         }
@@ -157,26 +156,14 @@ impl Core {
         }
     }
 
-    /// Ends routers that have been Active without VIPs for long enough.
-    fn end_emptied(&mut self, now: Time) {
-        if self.links.values().filter_map(Link::emptied_until).all(|until| now < until) {
+    /// Ends routers that were left for long enough, and starts those that waited for other nodes.
+    fn settle_routers(&mut self, now: Time) {
+        if !self.links.values().any(|link| link.is_to_settle(now)) {
             return;
         }
         let (links, _, mut context) = self.parts(now);
         for link in links.values_mut() {
-            link.end_emptied(&mut context);
-        }
-        self.shared.publish(self.links.values().flat_map(Link::handles).collect());
-    }
-
-    /// Moves VIPs to other routers where the nodes that had them have done so.
-    fn follow_others(&mut self, now: Time) {
-        if !self.links.values().any(Link::is_free_to_follow) {
-            return;
-        }
-        let (links, _, mut context) = self.parts(now);
-        for link in links.values_mut().filter(|link| link.is_free_to_follow()) {
-            link.follow(&mut context);
+            link.settle(&mut context);
         }
         self.shared.publish(self.links.values().flat_map(Link::handles).collect());
     }

@@ -94,8 +94,6 @@ where
         let source = source(own, answered);
         let candidates: BTreeSet<IpAddr> =
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
-        let former = router.spec.nodes.iter().filter(|candidate| candidate.name != node);
-        let former = former.filter_map(|candidate| candidate.former_address);
         let (mut addresses, mut unproven, mut ports) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut refused: Vec<(IpAddr, Refusal)> = Vec::new();
         for vip in by_router.get(name.as_str()).into_iter().flatten() {
@@ -131,7 +129,7 @@ where
         before.sort_by_key(|candidate| Reverse(candidate.priority));
         let preferred = before.iter().take(TURNS).map(|candidate| candidate.address);
         let others = router.spec.nodes.iter().filter(|candidate| candidate.name != node);
-        let known = others.map(|candidate| candidate.address).chain(former);
+        let known = others.flat_map(RankedNode::addresses);
         let assignment = Assignment {
             virtual_router: name,
             interface: own.interface.clone(),

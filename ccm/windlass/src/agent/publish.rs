@@ -10,7 +10,9 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Error, ResourceExt as _};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_api::{KnownRouter, NodeNetwork, NodeNetworkSpec, VirtualIP, VirtualRouter, virtual_ip_name};
+use windlass_api::{
+    KnownRouter, NodeNetwork, NodeNetworkSpec, RankedNode, VirtualIP, VirtualRouter, virtual_ip_name,
+};
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::{Lenient, read};
 use windlass_engine::Engine;
@@ -104,12 +106,10 @@ impl Publisher {
             self.changes.add(Changed::all());
         }
         let routers = self.routers.state();
-        let candidates = routers
-            .iter()
-            .flat_map(|router| router.spec.nodes.iter().map(|node| (router.spec.vrid, node)))
-            .flat_map(|(vrid, node)| {
-                std::iter::once(node.address).chain(node.former_address).map(move |address| (vrid, address))
-            });
+        let candidates = routers.iter().flat_map(|router| {
+            let addresses = router.spec.nodes.iter().flat_map(RankedNode::addresses);
+            addresses.map(|address| (router.spec.vrid, address))
+        });
         let foreign_routers = self.engine_state.foreign_routers(|foreign_routers| {
             foreign_routers.rank(candidates, now);
             foreign_routers.foreign(now)

@@ -109,17 +109,25 @@ impl Link {
         self.run(routers, overlaps, context);
     }
 
-    /// Whether what was postponed need wait no longer.
-    pub(super) fn is_free_to_follow(&self) -> bool {
-        let Some(Postponed { kept, .. }) = &self.postponed else { return false };
-        kept.iter().any(|id| self.routers.get(id).is_none_or(Instance::has_settled))
+    /// Whether [`Self::settle`] has something to do.
+    pub(super) fn is_to_settle(&self, now: Time) -> bool {
+        self.emptied_until().is_some_and(|until| until <= now) || self.is_free_to_follow()
     }
 
-    /// Runs what was postponed.
-    pub(super) fn follow(&mut self, context: &mut Context<'_>) {
-        if let Some(Postponed { desired, overlaps, kept: _ }) = self.postponed.take() {
+    /// Ends the routers that have been Active without VIPs for long enough, and runs what was postponed if it need wait no longer.
+    pub(super) fn settle(&mut self, context: &mut Context<'_>) {
+        self.end_emptied(context);
+        if self.is_free_to_follow()
+            && let Some(Postponed { desired, overlaps, kept: _ }) = self.postponed.take()
+        {
             self.apply(desired, overlaps, context);
         }
+    }
+
+    /// Whether what was postponed need wait no longer.
+    fn is_free_to_follow(&self) -> bool {
+        let Some(Postponed { kept, .. }) = &self.postponed else { return false };
+        kept.iter().any(|id| self.routers.get(id).is_none_or(Instance::has_settled))
     }
 
     fn run(
@@ -183,7 +191,7 @@ impl Link {
     }
 
     /// Ends the routers that have been Active without VIPs for long enough.
-    pub(super) fn end_emptied(&mut self, context: &mut Context<'_>) {
+    fn end_emptied(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         let ended: Vec<RouterId> =
             self.emptied.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();

@@ -208,17 +208,14 @@ pub(super) struct Members<'a> {
 impl Members<'_> {
     /// Which of the router's other nodes may not know one that was there before as `old`, if it was.
     fn joining(&self, router: &VirtualRouterSpec, node: &str, old: Option<&RankedNode>) -> Joining {
-        let others = router.nodes.iter().filter(|other| other.name != node);
-        let mut members = others.filter(|other| self.topology.nodes.contains_key(&other.name)).peekable();
-        match old {
-            Some(old) if !old.joining => Joining::No,
-            _ if members.peek().is_none() => Joining::No,
-            Some(_) => {
-                let unknowing = members.filter(|other| !self.knowing.contains(other.name.as_str()));
-                unknowing.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No)
-            }
-            None => members.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No),
+        if old.is_some_and(|old| !old.joining) {
+            return Joining::No;
         }
+        let others = router.nodes.iter().filter(|other| other.name != node);
+        let members = others.filter(|other| self.topology.nodes.contains_key(&other.name));
+        // Of one that is new in the list nobody can have told.
+        let unknowing = members.filter(|other| old.is_none() || !self.knowing.contains(other.name.as_str()));
+        unknowing.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No)
     }
 
     /// Likewise of one that was there and has this `address` now, with that by which all know it, if it is another.
