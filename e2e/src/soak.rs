@@ -44,11 +44,14 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How often the Services are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A seed that nobody tried.
+/// A seed that nobody tried, or `WINDLASS_NEW_SEED`.
 ///
 /// # Errors
-/// The machine's clock is before 1970.
+/// The machine's clock is before 1970, or the variable is not a number.
 pub fn new_seed() -> anyhow::Result<u64> {
+    if let Ok(seed) = std::env::var("WINDLASS_NEW_SEED") {
+        return seed.parse().with_context(|| format!("WINDLASS_NEW_SEED={seed}: give a whole number"));
+    }
     Ok(u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos()))
 }
 

@@ -251,8 +251,9 @@ pub(super) fn refreshed(
     let mut order = Vec::new();
     for old in &router.nodes {
         let Some(&healthy) = topology.nodes.get(&old.name) else {
-            // Its Node was deleted. If it lives it hears of that sooner or later than the others.
-            if *active == Some(old.name.as_str()) && !candidates.is_empty() {
+            // Its Node was deleted. If it lives it hears of that sooner or later than the others. Of a router that was just made
+            // nobody has told who is Active.
+            if active.is_none_or(|active| active == old.name) && !candidates.is_empty() {
                 order.push((RankCandidate::as_was(old), Preference::leaving()));
             }
             continue;

@@ -272,6 +272,7 @@ impl Cluster {
             Arc::new(router)
         };
         self.input.routers = plan.routers.iter().map(router).collect();
+        self.active.retain(|router, _| plan.routers.contains_key(router));
         for vip in &mut self.input.vips {
             let router = plan.routers_by_vip.get(&vip.name_any()).cloned();
             let spec = &mut Arc::make_mut(vip).spec;
@@ -438,6 +439,7 @@ fn nodes_come_at_the_end_and_go_without_changing_the_order_of_the_others() {
     let with = names(&cluster.plan(), router);
     assert_eq!(with[..3], before);
     assert_eq!(with[3], "a0");
+    cluster.active.insert(router.to_owned(), before[0].clone());
     cluster.nodes.remove(&before[1]);
     let plan = cluster.plan();
     assert_eq!(names(&plan, router), [before[0].clone(), before[2].clone(), "a0".into()]);

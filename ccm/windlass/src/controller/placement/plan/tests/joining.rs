@@ -164,3 +164,27 @@ fn a_node_whose_node_object_was_deleted_stays_the_last_while_it_is_active() {
     cluster.active.insert(router.clone(), next);
     assert!(!names(&cluster.plan(), &router).contains(&active));
 }
+
+/// What takes a router's place has its nodes; until it is told who is Active in it, that may be the one whose Node was deleted.
+#[test]
+fn a_node_whose_node_object_was_deleted_stays_the_last_in_the_router_that_takes_the_place_of_one_where_it_is_active()
+ {
+    let mut cluster = Cluster::of(3);
+    cluster.vip("192.0.2.100");
+    let plan = cluster.plan();
+    let (old, active) =
+        (plan.routers_by_vip["192.0.2.100"].clone(), preferred(&plan, "192.0.2.100").to_owned());
+    let vrid = plan.routers[&old].vrid;
+    cluster.active.insert(old.clone(), active.clone());
+    cluster.nodes.remove(&active);
+    cluster.networks.retain(|network| network.name_any() != active);
+    let other = preferred(&cluster.plan(), "192.0.2.100").to_owned();
+    let address = format!("192.0.2.{}/24", &other[1..]);
+    cluster.networks(&other, &[("eth0", &[&address])], &[("eth0", vrid)]);
+    let plan = cluster.plan();
+    let new = plan.routers_by_vip["192.0.2.100"].clone();
+    assert_ne!(new, old);
+    assert_eq!(names(&plan, &new).last(), Some(&active));
+    cluster.active.insert(new.clone(), other);
+    assert!(!names(&cluster.plan(), &new).contains(&active));
+}
