@@ -17,12 +17,15 @@ const FIRST_VRID: u8 = 64;
 /// Routers that are first on one node, so that what it carries goes to as many others when it dies.
 const ROUTERS_OF_A_NODE: usize = 2;
 
-/// How many routers VIPs of one kind are spread over, of which each node of the `first` choice is to have as many, and no more than
-/// there are others that are well to follow it. Half of the `vrids` at most.
-pub(super) fn wanted_routers(first: usize, healthy: usize, vrids: usize) -> usize {
-    let most = vrids.div_ceil(2);
-    let all = first * ROUTERS_OF_A_NODE.min(healthy.saturating_sub(1));
-    if all <= most { all.max(1) } else { first.min(most) }
+/// The fewest that a cluster has, however small it is: a node that joins can be given whole routers only.
+const FEWEST_ROUTERS: usize = 6;
+
+/// How many routers VIPs of one kind are spread over, of which each node of the `first` choice is to have as many. Half of the
+/// `vrids` at most.
+pub(super) fn wanted_routers(first: usize, vrids: usize) -> usize {
+    let most = vrids.div_ceil(2).max(1);
+    let wanted = (first * ROUTERS_OF_A_NODE).max(FEWEST_ROUTERS).min(most);
+    wanted - wanted.checked_rem(first).filter(|_| wanted >= first).unwrap_or(0)
 }
 
 /// The router chosen for a VIP.

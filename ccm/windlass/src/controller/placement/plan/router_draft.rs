@@ -142,9 +142,7 @@ impl<'a> FeasibleRouters<'a> {
         routers: &BTreeMap<String, RouterDraft<'_>>,
     ) -> Self {
         let interfaces = candidates.iter().map(|one| (one.node.as_str(), one.interface.as_str())).collect();
-        let healthy = candidates.iter().filter(|one| one.healthy).count();
-        let wanted =
-            wanted_routers(first_choices(&candidates).count(), healthy, announcement.vrrp.vrids.len());
+        let wanted = wanted_routers(first_choices(&candidates).count(), announcement.vrrp.vrids.len());
         let (routers_that_fit, used_vrids) = (Vec::new(), None);
         let mut feasible = Self {
             segment,

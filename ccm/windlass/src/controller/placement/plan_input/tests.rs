@@ -44,7 +44,7 @@ fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
     vip
 }
 
-/// Two nodes on 192.0.2.0/24, first in one virtual router each, `a` and `b`.
+/// Two nodes on 192.0.2.0/24, one first in the virtual routers `a`, `c` and `e`, the other in the others to `f`.
 fn shared(vips: Vec<VirtualIP>) -> SharedState {
     let shared = SharedState::default();
     let interfaces = |number: u8| json!([{ "name": "eth0", "mac": "02:00:00:00:00:01", "addresses": [format!("192.0.2.{number}/24")] }]);
@@ -73,7 +73,8 @@ fn shared(vips: Vec<VirtualIP>) -> SharedState {
     )]);
     shared.list::<Announcement>(Vec::new());
     shared.list(vips);
-    shared.list(vec![router("a", 64, [1, 2]), router("b", 65, [2, 1])]);
+    let routers = [("a", [1, 2]), ("b", [2, 1]), ("c", [1, 2]), ("d", [2, 1]), ("e", [1, 2]), ("f", [2, 1])];
+    shared.list((64..).zip(routers).map(|(vrid, (name, order))| router(name, vrid, order)).collect());
     shared.list(vec![network(1), network(2)]);
     shared.list::<Service>(Vec::new());
     shared.list(vec![node("n1"), node("n2")]);
@@ -89,18 +90,21 @@ fn named(shared: &SharedState, last: u8, owner: &str) -> Option<String> {
 
 #[test]
 fn vips_made_at_the_same_time_name_the_routers_in_turn() {
-    let shared =
-        shared(vec![vip(128, "s1", Some("a")), vip(129, "s2", Some("b")), vip(130, "s3", Some("b"))]);
-    let names = [131, 132, 133].map(|last| named(&shared, last, "new"));
-    assert_eq!(names, ["a", "a", "b"].map(|name| Some(name.to_owned())), "none of them is known yet");
-    shared.learn(vip(131, "new", Some("a")));
-    assert_eq!(named(&shared, 134, "newer"), Some("a".to_owned()), "and each counts once");
-    assert_eq!(named(&shared, 135, "newest"), Some("b".to_owned()));
+    let carriers = ["a", "b", "c", "d", "e", "f", "b"];
+    let carried = (128..).zip(carriers).map(|(last, router)| vip(last, &format!("s{last}"), Some(router)));
+    let shared = shared(carried.collect());
+    let names = [135, 136, 137].map(|last| named(&shared, last, "new"));
+    assert_eq!(names, ["a", "c", "d"].map(|name| Some(name.to_owned())), "none of them is known yet");
+    shared.learn(vip(135, "new", Some("a")));
+    assert_eq!(named(&shared, 138, "newer"), Some("e".to_owned()), "and each counts once");
+    assert_eq!(named(&shared, 139, "newest"), Some("f".to_owned()));
 }
 
 #[test]
 fn the_planner_places_the_second_address_of_a_service() {
-    let shared = shared(vec![vip(128, "s1", Some("a")), vip(129, "s2", Some("b"))]);
-    assert_eq!(named(&shared, 130, "s1"), None);
-    assert!(named(&shared, 130, "s3").is_some());
+    let carried = (128..).zip(["a", "b", "c", "d", "e", "f"]);
+    let carried = carried.map(|(last, router)| vip(last, &format!("s{last}"), Some(router)));
+    let shared = shared(carried.collect());
+    assert_eq!(named(&shared, 134, "s128"), None);
+    assert!(named(&shared, 134, "s134").is_some());
 }

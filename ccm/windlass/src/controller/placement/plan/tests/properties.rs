@@ -218,7 +218,7 @@ proptest! {
                         let state = |node: &str| serving.get(node).map_or(EndpointState::None, |one| one.state);
                         let announcement = announcements.get_or_none(after.routers[router].announcement.as_deref());
                         let is_left = |node: &&RankedNode| {
-                            cluster.nodes.get(&node.name).is_none_or(|known| announcement.allows_node(&known.labels))
+                            cluster.nodes.get(&node.name).is_some_and(|known| announcement.allows_node(&known.labels))
                         };
                         let nodes = after.routers[router].nodes.iter().filter(is_left);
                         let best = nodes.map(|node| state(&node.name)).max();

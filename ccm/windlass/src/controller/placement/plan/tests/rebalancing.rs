@@ -114,6 +114,31 @@ fn a_node_that_joined_is_given_its_share_one_router_at_a_time_when_it_is_settled
     assert_eq!(cluster.rebalance(400), (vec![], None));
 }
 
+/// However small a cluster is, there is a virtual router that a node that joins can be given.
+#[test]
+fn a_cluster_that_grows_from_one_node_gives_each_that_joins_some_of_what_is_there() {
+    let mut cluster = Cluster::of(1);
+    for last in 0..12 {
+        cluster.vip(&format!("192.0.2.{}", 100 + last));
+    }
+    cluster.plan();
+    cluster.elect(0);
+    let mut seconds = 0;
+    for (number, least) in [(2, 6), (3, 4), (4, 2)] {
+        seconds += 1000;
+        cluster.node(&format!("n{number}"), true);
+        cluster.network(&format!("n{number}"), "eth0", &[&format!("192.0.2.{number}/24")]);
+        cluster.settle(seconds);
+        for _ in 0..5 {
+            seconds += 100;
+            cluster.rebalance(seconds);
+            cluster.elect(seconds);
+        }
+        let loads = cluster.loads();
+        assert!(loads.values().all(|load| *load >= least), "{loads:?}");
+    }
+}
+
 #[test]
 fn nothing_is_moved_while_something_moves_or_a_node_is_not_well() {
     let mut cluster = joined();

@@ -37,26 +37,27 @@ fn a_shared_vip_keeps_away_from_the_others_of_each_of_its_services() {
 
 #[test]
 fn a_router_is_made_for_a_node_that_is_first_in_none_when_a_service_has_vips_on_all_others() {
-    // Two routers of the pool `p`, both with n1 before n2, as two nodes that were drained in turn leave them.
+    // Six routers of the pool `p`, each with n1 before n2, as two nodes that were drained in turn leave them.
     let mut cluster = Cluster::of(2);
-    cluster.vip("192.0.2.100");
-    cluster.vip("192.0.2.101");
+    for last in 96..102 {
+        cluster.vip(&format!("192.0.2.{last}"));
+    }
     cluster.plan();
     for router in &mut cluster.input.routers {
         Arc::make_mut(router).spec.nodes.sort_by(|a, b| a.name.cmp(&b.name));
     }
     cluster.vip_for("p", "192.0.2.102", &["web"]);
-    assert_eq!(cluster.plan().routers.len(), 2, "one VIP is content with what there is");
+    assert_eq!(cluster.plan().routers.len(), 6, "one VIP is content with what there is");
     cluster.vip_for("p", "192.0.2.103", &["web"]);
     let plan = cluster.plan();
-    assert_eq!(plan.routers.len(), 3);
+    assert_eq!(plan.routers.len(), 7);
     assert_eq!(names(&plan, &plan.routers_by_vip["192.0.2.103"])[0], "n2");
     // A drained node has none to give.
     cluster.node("n2", false);
     cluster.remove_vip("192.0.2.103");
     cluster.plan();
     cluster.vip_for("p", "192.0.2.104", &["web"]);
-    assert_eq!(cluster.plan().routers.len(), 2);
+    assert_eq!(cluster.plan().routers.len(), 6);
 }
 
 #[test]
