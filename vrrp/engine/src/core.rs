@@ -19,6 +19,7 @@ use crate::clock;
 use crate::config::{RouterConfig, RouterKey};
 use crate::event::Event;
 use crate::event_thread::EventSender;
+use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::{Inbox, StatusReport};
 use crate::lateness::LatenessMeter;
@@ -102,7 +103,9 @@ impl Core {
 
     /// The thread's body; returns when told to stop, after every router has resigned.
     pub(crate) fn run(mut self) {
-        while !self.round() {}
+        while !self.round() {
+            faults::round();
+        }
     }
 
     /// Waits and does what there is; whether to stop.

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock;
 use crate::config::RouterConfig;
 use crate::core::Core;
-use crate::event_thread::{self, EventThread};
+use crate::event::Event;
+use crate::event_thread::{self, EventSender, EventThread};
 use crate::handle::SharedState;
 use crate::hold;
 use crate::inbox::Inbox;
@@ -35,6 +36,8 @@ pub struct Engine {
     orders: Mutex<()>,
     shared: Arc<SharedState>,
     lateness: Arc<LatenessMeter>,
+    /// The thread that panicked.
+    stopped_by: Arc<OnceLock<&'static str>>,
     timer_thread: Option<JoinHandle<()>>,
     helpers: Vec<JoinHandle<()>>,
     event_thread: Option<EventThread>,
@@ -54,6 +57,7 @@ impl Engine {
             orders: Mutex::default(),
             shared: Arc::new(SharedState::new().map_err(os)?),
             lateness: Arc::default(),
+            stopped_by: Arc::default(),
             timer_thread: None,
             helpers: Vec::new(),
             event_thread: None,
@@ -63,10 +67,10 @@ impl Engine {
             .map_err(|source| StartError::Os { what: "start a thread", source })?;
         engine.event_thread = Some(event_thread);
         let net_admin = realtime::may_administer_network();
+        let (inbox, events) = (Arc::clone(&engine.inbox), event_sender.clone());
+        let stop_on_panic = StopOnPanic { inbox, events, stopped_by: Arc::clone(&engine.stopped_by) };
         let (shared, events) = (Arc::clone(&engine.shared), event_sender.clone());
-        let stop_on_panic = StopOnPanic(Arc::clone(&engine.inbox));
-        engine.helpers.push(spawn("windlass-neighbour", move || {
-            let _stop_on_panic = stop_on_panic;
+        engine.helpers.push(spawn("windlass-neighbour", &stop_on_panic, move || {
             if realtime {
                 realtime::neighbour_thread();
             }
@@ -75,23 +79,19 @@ impl Engine {
         let (shared, inbox, events) =
             (Arc::clone(&engine.shared), Arc::clone(&engine.inbox), event_sender.clone());
         let settings = hold::Settings { guard, table, connection_forwarding, net_admin, tag };
-        engine.helpers.push(spawn("windlass-hold", move || {
-            let _stop_on_panic = StopOnPanic(Arc::clone(&inbox));
+        engine.helpers.push(spawn("windlass-hold", &stop_on_panic, move || {
             if realtime {
                 realtime::hold_thread();
             }
             hold::run(&shared, &inbox, &events, &settings);
         })?);
         let (links, inbox) = (Arc::clone(&engine.links), Arc::clone(&engine.inbox));
-        engine.helpers.push(spawn("windlass-links", move || {
-            let _stop_on_panic = StopOnPanic(Arc::clone(&inbox));
-            links.run(follower, &inbox);
-        })?);
+        engine.helpers.push(spawn("windlass-links", &stop_on_panic, move || links.run(follower, &inbox))?);
         let (shared, inbox) = (Arc::clone(&engine.shared), Arc::clone(&engine.inbox));
         let core = Core::new(shared, inbox, event_sender, Arc::clone(&engine.lateness), net_admin)
             .map_err(|source| StartError::Os { what: "create an epoll or timer descriptor", source })?;
         let close_on_exit = CloseOnExit(Arc::clone(&engine.inbox));
-        engine.timer_thread = Some(spawn("windlass-vrrp", move || {
+        engine.timer_thread = Some(spawn("windlass-vrrp", &stop_on_panic, move || {
             let _close_on_exit = close_on_exit;
             if realtime {
                 realtime::timer_thread();
@@ -162,6 +162,11 @@ impl Engine {
         self.links.want_for_listening(interfaces);
     }
 
+    /// The thread that panicked, if one did; [`Event::Stopped`] tells of it.
+    pub fn stopped_by(&self) -> Option<&'static str> {
+        self.stopped_by.get().copied()
+    }
+
     /// How late timers were acted on since the start.
     pub fn lateness(&self) -> Lateness {
         self.lateness.read()
@@ -206,22 +211,42 @@ impl Drop for CloseOnExit {
     }
 }
 
-/// Held by the others: without one of them an Active would be a black hole, so all routers resign if one panics.
-struct StopOnPanic(Arc<Inbox>);
+/// Held by each thread: without one of them an Active would be a black hole, so all routers resign if one panics. If it is the timer
+/// thread itself, this node falls silent with the next advert that is due, and the peers take over as from a dead one.
+#[derive(Clone)]
+struct StopOnPanic {
+    inbox: Arc<Inbox>,
+    events: EventSender,
+    stopped_by: Arc<OnceLock<&'static str>>,
+}
 
-impl Drop for StopOnPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            tracing::error!(
-                thread = thread::current().name(),
-                "a thread of the engine panicked: all virtual routers resign; start another engine"
-            );
-            self.0.stop();
+impl StopOnPanic {
+    fn guard(&self, thread: &'static str) -> impl Drop + use<> {
+        struct Guard(StopOnPanic, &'static str);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                let Self(of, thread) = self;
+                if thread::panicking() {
+                    tracing::error!(thread, "a thread of the engine panicked: all virtual routers resign");
+                    let _ = of.stopped_by.set(thread);
+                    of.inbox.stop();
+                    of.events.send(Event::Stopped { thread });
+                }
+            }
         }
+        Guard(self.clone(), thread)
     }
 }
 
-fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+fn spawn(
+    name: &'static str,
+    stop_on_panic: &StopOnPanic,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let guard = stop_on_panic.guard(name);
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _guard = guard;
+        body();
+    });
     thread.map_err(|source| StartError::Os { what: "start a thread", source })
 }

@@ -155,6 +155,12 @@ pub enum Event {
         /// What is wrong and what helps.
         error: String,
     },
+    /// A thread of the engine panicked: a bug. All virtual routers have resigned, and nothing runs any more: start another
+    /// engine.
+    Stopped {
+        /// Its name.
+        thread: &'static str,
+    },
 }
 
 impl Event {

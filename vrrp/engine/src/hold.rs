@@ -15,6 +15,7 @@ use nix::sys::time::TimeSpec;
 use crate::clock;
 use crate::event::Event;
 use crate::event_thread::EventSender;
+use crate::faults;
 use crate::handle::SharedState;
 use crate::inbox::Inbox;
 use crate::options::ConnectionForwarding;
@@ -62,6 +63,7 @@ pub(crate) fn run(shared: &SharedState, inbox: &Inbox, events: &EventSender, set
     let mut holder = Holder::new(settings, inbox, events);
     holder.sweep();
     loop {
+        faults::round();
         let begun = clock::now();
         shared.hold_waker().drain();
         let stopping = shared.is_stopping();

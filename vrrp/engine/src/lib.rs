@@ -41,6 +41,8 @@
 //! | `windlass-links` | follows interfaces, opens and closes their sockets (which may wait in the kernel) | decide |
 //! | `windlass-events` | hands events to the user | keep another waiting |
 //!
+//! If one of the first four panics all virtual routers resign, the engine stops and [`Event::Stopped`] says so.
+//!
 //! Time is read in `clock.rs`, `unsafe` is in `sys.rs`.
 
 mod clock;
@@ -49,6 +51,7 @@ mod core;
 mod engine;
 mod event;
 mod event_thread;
+mod faults;
 #[doc(hidden)] // public for the tests in network namespaces only
 pub mod guard;
 mod handle;
@@ -68,6 +71,13 @@ mod sockets;
 mod status;
 mod sys;
 mod tag;
+
+#[cfg(test)]
+extern crate self as windlass_engine;
+#[cfg(test)]
+#[path = "../tests/it/lab.rs"]
+#[allow(dead_code, reason = "made for the tests in network namespaces")]
+mod lab;
 
 pub use config::{AddressConflictPolicy, ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;

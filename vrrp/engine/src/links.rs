@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use crate::clock;
+use crate::faults;
 use crate::handle::Waker;
 use crate::inbox::Inbox;
 use crate::interfaces::Follower;
@@ -68,6 +69,7 @@ impl Links {
         let mut watcher = LinkWatcher::default();
         let mut last_wanted = Groups::new();
         while let Some(wanted) = self.wanted() {
+            faults::round();
             let changed = follower.follow(clock::now());
             if changed || watcher.needs_retry() || wanted != last_wanted {
                 for (name, state) in watcher.update(&wanted, follower.table()) {

@@ -31,6 +31,7 @@ use windlass_vrrp::wire::ForeignRouter;
 
 use crate::clock;
 use crate::event_thread::EventSender;
+use crate::faults;
 use crate::handle::{Plan, RouterHandle, SharedState};
 use crate::options::Pacing;
 use crate::rate_limit::RateLimiter;
@@ -127,6 +128,7 @@ pub(crate) fn run(shared: &SharedState, events: &EventSender, pacing: Pacing) {
     };
     let mut wait_time = Duration::ZERO;
     while !shared.is_stopping() {
+        faults::round();
         let links = shared.links();
         if neighbour.wait(&links, wait_time) {
             // Drained before looking: what changes from here on wakes again.

@@ -48,11 +48,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
 use prometheus::Registry;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_ccm::files::POLL_INTERVAL;
@@ -165,15 +167,21 @@ pub(crate) async fn run(
 
     tracing::info!(%node, version = env!("CARGO_PKG_VERSION"), "agent started");
 
-    let mut tasks = tokio::task::JoinSet::new();
-    let writer = tokio::spawn(state_writer::run(file, desired_receiver.clone(), token.clone()));
+    let mut tasks = JoinSet::new();
+    let keep = |tasks: &mut JoinSet<()>, copy: BoxFuture<'static, ()>| {
+        let token = token.clone();
+        tasks.spawn(async move { token.run_until_cancelled(copy).await.unwrap_or(()) });
+    };
+    let mut writer = tokio::spawn(state_writer::run(file, desired_receiver.clone(), token.clone()));
     let queue = Arc::new(ChangeQueue::default());
     let on_change = |one: fn(String) -> Changed| {
         let queue = Arc::clone(&queue);
         move |name: Option<String>| queue.add(name.map_or_else(Changed::all, one))
     };
-    let routers = watch::follow::<VirtualRouter>(&client, &node, on_change(Changed::router));
-    let vips = watch::follow::<VirtualIP>(&client, &node, on_change(Changed::vip));
+    let (routers, watch) = watch::follow::<VirtualRouter>(&client, &node, on_change(Changed::router));
+    keep(&mut tasks, watch);
+    let (vips, watch) = watch::follow::<VirtualIP>(&client, &node, on_change(Changed::vip));
+    keep(&mut tasks, watch);
     let reporter = Arc::new(report::Reporter {
         client: client.clone(),
         node: node.clone(),
@@ -186,7 +194,8 @@ pub(crate) async fn run(
         let (reporter, token) = (Arc::clone(&reporter), token.clone());
         tasks.spawn(async move { reporter.run(token).await });
     }
-    let networks = watch::follow_own::<NodeNetwork>(&client, &node);
+    let (networks, watch) = watch::follow_own::<NodeNetwork>(&client, &node);
+    keep(&mut tasks, watch);
     let publisher = publish::Publisher {
         client,
         node: node.clone(),
@@ -221,9 +230,15 @@ pub(crate) async fn run(
         tokio::select! {
             () = token.cancelled() => break Ok(()),
             ended = &mut serving => break ended.context("the HTTP server failed").flatten(),
+            // What is written and reported would be out of date for ever, and nobody would see it.
+            Some(Err(panicked)) = tasks.join_next() => break Err(panicked).context("a part of the agent failed"),
+            Err(panicked) = &mut writer => break Err(panicked).context("the writer of the state failed"),
             Some(event) = incoming.recv() => {
                 engine_state.record(&event, Instant::now(), Timestamp::now());
                 engine_state::log(&event);
+                if let Some(thread) = engine.stopped_by() {
+                    break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
+                }
                 if lost.swap(false, Ordering::Relaxed) {
                     tracing::warn!("events of the VRRP engine were lost; reading its state afresh");
                     engine_state.resync(&engine.snapshot(), Timestamp::now());
@@ -292,7 +307,9 @@ pub(crate) async fn run(
         let _ = tokio::task::spawn_blocking(move || engine.shutdown()).await;
     }
     reporter.report_shutdown(&was_active).await;
-    let _ = tokio::time::timeout(STATE_LIMIT, writer).await;
+    if !writer.is_finished() {
+        let _ = tokio::time::timeout(STATE_LIMIT, writer).await;
+    }
     tracing::info!(%node, "agent stopped");
     outcome
 }

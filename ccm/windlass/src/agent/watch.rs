@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Client, Resource};
@@ -17,13 +18,13 @@ use super::backoff::backoff;
 /// without a word is found 5 s later.
 const WATCH_SECONDS: u32 = 50;
 
-/// Copies all objects of a kind, from now to the end of the process, and tells after each change that a reader of the
-/// copy can see which object it was; `None`: it may be any. While the API server is away the copy stays as it was.
+/// A copy of all objects of a kind, and what keeps it, from now to the end of the process. It tells after each change that a reader
+/// of the copy can see which object it was; `None`: it may be any. While the API server is away the copy stays as it was.
 pub(crate) fn follow<K>(
     client: &Client,
     node: &str,
     tell: impl Fn(Option<String>) + Send + 'static,
-) -> Store<K>
+) -> (Store<K>, BoxFuture<'static, ()>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
@@ -32,7 +33,7 @@ where
 }
 
 /// As [`follow`], but only the object that has the node's name.
-pub(crate) fn follow_own<K>(client: &Client, node: &str) -> Store<K>
+pub(crate) fn follow_own<K>(client: &Client, node: &str) -> (Store<K>, BoxFuture<'static, ()>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
@@ -45,7 +46,7 @@ fn follow_some<K>(
     node: &str,
     name: Option<String>,
     tell: impl Fn(Option<String>) + Send + 'static,
-) -> Store<K>
+) -> (Store<K>, BoxFuture<'static, ()>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq,
@@ -55,7 +56,7 @@ where
     let options = watch::WatchOptions { name, seconds: WATCH_SECONDS, backoff: backoff(node) };
     let mut events = watch::watch::<K>(client, options);
     let known = store.clone();
-    tokio::spawn(async move {
+    let keep = async move {
         let mut away = false;
         while let Some(event) = events.next().await {
             match event {
@@ -84,8 +85,8 @@ where
                 }
             }
         }
-    });
-    store
+    };
+    (store, keep.boxed())
 }
 
 /// An event as the copy takes it: an object that cannot be read stays as it was known.
