@@ -177,6 +177,8 @@ impl<'a> Planner<'a> {
                 self.spread.add(vip, router);
             }
         }
+        // Those that may have to stay first: they count where new ones go.
+        to_place.sort_by_key(|(_, _, old)| old.is_none());
         for (vip, announcement, old) in to_place {
             match self.place(vip, announcement, old).or_else(|why| old.cloned().ok_or(why)) {
                 Ok(router) => {
