@@ -75,9 +75,16 @@ impl Lab {
         let state = format!("/run/lab/windlass/{node}");
         self.sandbox.script(&format!("mkdir -p {state}"))?;
         let mut command = self.windlass("agent", &self.kubeconfig("agent"))?;
-        command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state]);
+        let socket = format!("--socket={}", agent_socket(node));
+        command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state, socket]);
         command.extend(flags.iter().map(ToString::to_string));
         self.start_on_node(node, "agent", command)
+    }
+
+    /// Light only: the metrics of the agent of a node.
+    pub async fn agent_metrics(&self, node: &str) -> anyhow::Result<String> {
+        let binary = tools::windlass_binary()?.display().to_string();
+        self.exec(node, &[&binary, "probe", "/metrics", "--socket", &agent_socket(node)]).await
     }
 
     /// Ends the agent of a node with SIGTERM (an orderly stop) or SIGKILL (a crash) and waits until it has ended.
@@ -92,4 +99,9 @@ impl Lab {
         let words = [&*binary, role, "--kubeconfig", &*kubeconfig];
         Ok(words.map(str::to_owned).to_vec())
     }
+}
+
+/// Where the agent of a node answers its probes, beside its state.
+fn agent_socket(node: &str) -> String {
+    format!("/run/lab/windlass/{node}/agent.sock")
 }

@@ -47,7 +47,10 @@ pub struct ServingFlags {
 
 impl ServingFlags {
     /// The options that the flags give. A certificate from files goes before a folder, and a folder before a self-signed one.
-    pub(super) fn options(&self) -> Result<ServingOptions, FlagError> {
+    ///
+    /// # Errors
+    /// A value that cannot be used, or half a certificate.
+    pub fn options(&self) -> Result<ServingOptions, FlagError> {
         const CERT: &str = "tls-cert-file";
         const KEY: &str = "tls-private-key-file";
         let tls = match (non_empty(Some(&self.tls_cert_file)), non_empty(Some(&self.tls_private_key_file))) {

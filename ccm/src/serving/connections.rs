@@ -1,5 +1,6 @@
 //! Connections: none may last for ever, and strangers may not use up those of the kubelet's probes.
 
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -11,7 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -32,17 +33,15 @@ const HEAD_LIMIT: usize = 32 * 1024;
 const OF_THIS_HOST: usize = 64;
 const OF_OTHERS: usize = 128;
 
-/// How bytes are exchanged on a connection: with TLS, by this configuration, or without.
-#[derive(Debug, Clone)]
-pub(crate) enum Transport {
-    Tls(watch::Receiver<Arc<ServerConfig>>),
-    Plain,
-}
+/// Connections at a time on a Unix socket. Further ones wait.
+const OF_A_SOCKET: usize = 64;
+/// Time to the next attempt where the system lacks something: the others have to end first.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// Answers connections until `token` is cancelled; those that are open then are closed.
+/// Answers connections with TLS, by the configuration of the moment, until `token` is cancelled; those that are open then are closed.
 pub(crate) async fn accept(
     listener: TcpListener,
-    transport: Transport,
+    tls: watch::Receiver<Arc<ServerConfig>>,
     handler: Arc<RequestHandler>,
     token: CancellationToken,
 ) {
@@ -58,16 +57,43 @@ pub(crate) async fn accept(
             Ok((stream, peer)) => {
                 let here = stream.local_addr().ok().map(|here| here.ip());
                 if let Some(acquire) = slots.acquire(peer.ip(), here) {
-                    connections.spawn(one(stream, peer, transport.clone(), Arc::clone(&handler), acquire));
+                    let acceptor = TlsAcceptor::from(Arc::clone(&tls.borrow()));
+                    connections.spawn(one(stream, peer, acceptor, Arc::clone(&handler), acquire));
                 } else {
                     tracing::debug!(%peer, "connection closed: there are too many");
                 }
             }
             Err(error) if is_of_the_connection(&error) => {}
             Err(error) => {
-                // No file descriptors or memory left: the others have to end first.
                 tracing::warn!(%error, "cannot accept connections, trying again");
-                sleep(Duration::from_secs(1)).await;
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The same on a Unix socket, without TLS.
+pub(crate) async fn accept_local(
+    listener: UnixListener,
+    handler: Arc<RequestHandler>,
+    token: CancellationToken,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept(), if connections.len() < OF_A_SOCKET => accepted,
+            _ = connections.join_next(), if !connections.is_empty() => continue,
+            () = token.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let handler = Arc::clone(&handler);
+                connections.spawn(async move { note_end("socket", requests(stream, &handler).await) });
+            }
+            Err(error) if is_of_the_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections, trying again");
+                sleep(PAUSE).await;
             }
         }
     }
@@ -105,21 +131,19 @@ impl ConnectionSlots {
 async fn one(
     stream: TcpStream,
     peer: SocketAddr,
-    transport: Transport,
+    acceptor: TlsAcceptor,
     handler: Arc<RequestHandler>,
     _slot: OwnedSemaphorePermit,
 ) {
-    let ended = match transport {
-        Transport::Plain => requests(stream, &handler).await,
-        Transport::Tls(config) => {
-            let acceptor = TlsAcceptor::from(Arc::clone(&config.borrow()));
-            match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => requests(stream, &handler).await,
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("no TLS handshake within {HANDSHAKE_LIMIT:?}")),
-            }
-        }
+    let ended = match timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => requests(stream, &handler).await,
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no TLS handshake within {HANDSHAKE_LIMIT:?}")),
     };
+    note_end(peer, ended);
+}
+
+fn note_end(peer: impl Display, ended: Result<(), String>) {
     if let Err(reason) = ended {
         tracing::debug!(%peer, %reason, "connection ended");
     }

@@ -17,7 +17,7 @@ mod connections;
 mod handler;
 mod health;
 mod options;
-mod plain;
+mod socket;
 mod tls;
 
 #[cfg(test)]
@@ -36,11 +36,11 @@ use tokio_util::sync::CancellationToken;
 pub use self::allowed_paths::AllowedPaths;
 use self::auth::AuthFilter;
 use self::certificate::Certificate;
-use self::connections::{Transport, accept};
+use self::connections::accept;
 use self::handler::RequestHandler;
 pub use self::health::{HealthChecks, Probe, Scope};
 pub use self::options::{AuthOptions, ServingOptions, TlsSource, TlsVersion};
-pub use self::plain::PlainServer;
+pub use self::socket::{SocketError, SocketServer};
 
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
@@ -156,14 +156,14 @@ impl Server {
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "serving HTTPS");
         }
-        let transport = Transport::Tls(certificate.current());
+        let tls = certificate.current();
         let handler = Arc::new(RequestHandler { auth_filter: Some(auth_filter), health, registry });
         let beside = async {
             certificate.follow().await;
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = accept(listener, transport, handler, token) => {}
+            () = accept(listener, tls, handler, token) => {}
             () = beside => {}
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The whole endpoint: a TLS client, and an API server in memory.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, KeyPair};
@@ -7,7 +8,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
@@ -297,13 +298,16 @@ async fn port_0_serves_nothing_and_a_port_in_use_is_named() {
 }
 
 #[tokio::test]
-async fn the_plain_endpoint_answers_everybody() {
-    let server = PlainServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = server.local_addr().unwrap();
+async fn on_a_unix_socket_its_owner_is_answered_and_a_socket_that_was_left_is_replaced() {
+    let folder = std::env::temp_dir().join(format!("windlass-socket-{}", std::process::id()));
+    let path = folder.join("new").join("agent.sock");
+    drop(SocketServer::bind(&path).unwrap());
+    let server = SocketServer::bind(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let (health, token) = (HealthChecks::new(), CancellationToken::new());
     health.add("state", Scope::READY, || Err("not read yet".to_owned()));
     let serving = tokio::spawn(server.serve(Registry::new(), health, token.clone()));
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -313,4 +317,10 @@ async fn the_plain_endpoint_answers_everybody() {
     );
     token.cancel();
     serving.await.unwrap();
+    assert!(!path.exists());
+    std::fs::write(&path, "somebody's file").unwrap();
+    let error = SocketServer::bind(&path).unwrap_err().to_string();
+    assert!(error.contains("something else") && error.contains("agent.sock"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's file");
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
-use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, logging};
+use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
 use windlass_engine::{ConnectionForwarding, MarkMask};
 
-use crate::{agent, controller, convert, http};
+use crate::{agent, controller, convert, http, probe};
 
 #[cfg(test)]
 mod tests;
+
+/// Where an agent answers its probes.
+const SOCKET: &str = "/run/windlass/agent.sock";
 
 /// LoadBalancer Services for bare-metal Kubernetes.
 #[derive(Debug, Parser)]
@@ -28,7 +31,9 @@ enum Role {
     /// Gives addresses to Services and decides which nodes may announce them (cloud-controller-manager)
     Controller(Box<ControllerArgs>),
     /// Announces on this node the addresses it is to announce, electing by VRRP among the nodes
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
+    /// Asks the agent that runs here for a page, as its probes do, and prints it: fails unless all is well
+    Probe(ProbeArgs),
     /// Prints the pools of another load balancer as pools of Windlass
     #[command(subcommand)]
     Convert(Source),
@@ -38,6 +43,16 @@ enum Role {
 enum Source {
     /// Reads MetalLB's objects on standard input, prints VirtualIPPools, and says on standard error what is different
     Metallb,
+}
+
+#[derive(Debug, Args)]
+struct ProbeArgs {
+    /// /livez, /readyz, /healthz or /metrics
+    #[arg(default_value = "/livez")]
+    page: String,
+    /// The agent's --socket
+    #[arg(long, default_value = SOCKET, value_name = "FILE")]
+    socket: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -85,9 +100,11 @@ struct AgentArgs {
     /// its id. It need not be there
     #[arg(long, default_value = "/etc/windlass/vrrp-keys", value_name = "FOLDER")]
     vrrp_keys_dir: PathBuf,
-    /// Address of /healthz, /livez, /readyz and /metrics
-    #[arg(long, default_value = "127.0.0.1:9859", value_name = "ADDRESS:PORT")]
-    http_address: SocketAddr,
+    /// Unix socket on which the same pages are served to `windlass probe`
+    #[arg(long, default_value = SOCKET, value_name = "FILE")]
+    socket: PathBuf,
+    #[command(flatten)]
+    serving: ServingFlags,
     /// Run the VRRP timers with real-time priority where the system allows it
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
@@ -148,9 +165,16 @@ fn node_name(value: &str) -> Result<String, String> {
 /// announce, not for quotas of its own, and a Service that waits must not hold up the others.
 const SERVICE_SYNCS: &str = "8";
 
+/// The agent shares the node's network, where 10258 is the controller's.
+const AGENT_PORT: &str = "9859";
+
 fn command() -> Command {
-    Cli::command().mut_subcommand("controller", |controller| {
+    let cli = Cli::command().mut_subcommand("controller", |controller| {
         controller.mut_arg("concurrent_service_syncs", |flag| flag.default_value(SERVICE_SYNCS))
+    });
+    cli.mut_subcommand("agent", |agent| {
+        let agent = agent.mut_arg("bind_address", |flag| flag.default_value("127.0.0.1"));
+        agent.mut_arg("secure_port", |flag| flag.default_value(AGENT_PORT))
     })
 }
 
@@ -162,7 +186,10 @@ pub(crate) fn run() -> ExitCode {
     };
     let ended = match cli.role {
         Role::Controller(args) => return run_controller(*args),
-        Role::Agent(args) => run_agent(args),
+        Role::Agent(args) => run_agent(*args),
+        Role::Probe(ProbeArgs { page, socket }) => {
+            probe::ask(&socket, &page).map(|answer| println!("{}", answer.trim_end())).map_err(Into::into)
+        }
         Role::Convert(Source::Metallb) => convert::run().map_err(Into::into),
     };
     match ended {
@@ -205,7 +232,8 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         node_name,
         state_dir,
         vrrp_keys_dir,
-        http_address,
+        socket,
+        serving,
         realtime,
         guard,
         forwarding_window_seconds,
@@ -220,7 +248,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         node_name,
         state_dir,
         vrrp_keys_dir,
-        http_address,
+        endpoints: http::Endpoints { https: serving.options()?, socket },
         realtime,
         guard,
         connection_forwarding,

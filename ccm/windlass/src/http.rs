@@ -1,16 +1,22 @@
-//! What every role serves: its metrics, and whether it does its work.
+//! What the agent serves: its metrics, and whether it does its work.
 
-use std::net::SocketAddr;
+use std::fmt::Display;
+use std::future::ready;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::Context as _;
+use kube::Client;
 use prometheus::{Registry, labels, opts, register_int_gauge_with_registry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::client::ClientMetrics;
-use windlass_ccm::serving::{HealthChecks, PlainServer, Scope};
+use windlass_ccm::serving::{HealthChecks, Scope, Server, ServingOptions, SocketServer};
 
 #[cfg(test)]
 mod tests;
+
+/// What cannot be listened on is tried again this much later.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Registers `windlass_build_info`.
 pub(crate) fn register_build(registry: &Registry, role: &str) -> prometheus::Result<()> {
@@ -45,25 +51,60 @@ impl Health {
     }
 }
 
-/// A bound server of plain HTTP, meant for loopback. Binding comes first, so that a port in use is found before any other
-/// work is done.
+/// Where the agent answers. Announcing does not need it: what cannot be listened on is told and tried again.
 #[derive(Debug)]
-pub(crate) struct Server(PlainServer);
+pub(crate) struct Endpoints {
+    /// For whom the API server lets.
+    pub(crate) https: ServingOptions,
+    /// For this container's probes: whoever fills the port up does not keep them waiting.
+    pub(crate) socket: PathBuf,
+}
 
-impl Server {
-    /// Listens on `address`.
-    pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<Self> {
-        PlainServer::bind(address).await.map(Self).context("cannot use --http-address")
-    }
-
+impl Endpoints {
     /// Answers until `token` is cancelled.
     pub(crate) async fn serve(
         self,
+        client: Client,
         registry: Registry,
         health: Health,
         token: CancellationToken,
-    ) -> anyhow::Result<()> {
-        self.0.serve(registry, health.0, token).await;
-        Ok(())
+    ) {
+        let Self { https, socket } = self;
+        let https = async {
+            let bind = || Server::bind(https.clone(), client.clone());
+            if let Some(server) = bound(bind, &token).await
+                && let Err(error) = server.serve(registry.clone(), health.0.clone(), token.clone()).await
+            {
+                tracing::error!(%error, "HTTPS is not served any more");
+            }
+        };
+        let probes = async {
+            if let Some(server) = bound(|| ready(SocketServer::bind(&socket)), &token).await {
+                server.serve(registry.clone(), health.0.clone(), token.clone()).await;
+            }
+        };
+        tokio::join!(https, probes);
+    }
+}
+
+/// What `bind` gives once it can; `None`: `token` was cancelled before.
+async fn bound<T, E: Display, F: Future<Output = Result<T, E>>>(
+    bind: impl Fn() -> F,
+    token: &CancellationToken,
+) -> Option<T> {
+    let mut told = String::new();
+    loop {
+        let reason = match bind().await {
+            Ok(bound) => return Some(bound),
+            Err(error) => error.to_string(),
+        };
+        if told != reason {
+            tracing::error!(%reason, "health and metrics are not served there; announcing goes on, trying again each {RETRY:?}");
+            told = reason;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            () = token.cancelled() => return None,
+        }
     }
 }

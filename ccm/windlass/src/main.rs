@@ -1,4 +1,4 @@
-//! The Windlass binary: `windlass controller`, `windlass agent` and `windlass convert`.
+//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe` and `windlass convert`.
 
 mod agent;
 mod bridges;
@@ -7,6 +7,7 @@ mod controller;
 mod convert;
 mod http;
 mod priorities;
+mod probe;
 mod samples;
 
 use std::process::ExitCode;

@@ -10,7 +10,6 @@ use windlass_e2e::{Lab, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_ingresses, dual_stack, lab, other, router_of};
 
-const AGENT: &str = "http://127.0.0.1:9859/metrics";
 const NODES: [&str; 2] = ["n1", "n2"];
 
 #[test]
@@ -133,7 +132,7 @@ async fn await_networks(lab: &Lab, filtered: bool) -> anyhow::Result<()> {
                 said.is_empty()
             };
             ensure!(is_told, "its NodeNetwork says {said:?}");
-            let metrics = lab.exec(node, &["curl", "-sS", "--noproxy", "*", "--fail", AGENT]).await?;
+            let metrics = lab.agent_metrics(node).await?;
             let of = "windlass_vrrp_peers_without_multicast{";
             let peers: Vec<&str> = metrics.lines().filter(|line| line.starts_with(of)).collect();
             let counts = peers.iter().any(|line| line.ends_with(" 1"));

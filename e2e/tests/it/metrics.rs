@@ -6,7 +6,6 @@ use anyhow::{Context as _, ensure};
 use windlass_e2e::{Lab, SERVICE_PORT, await_that, scenario, workspace};
 
 const LIMIT: Duration = Duration::from_mins(1);
-const AGENT: &str = "http://127.0.0.1:9859/metrics";
 /// Shown only once there is something to show, which there is not here.
 const RARE: [&str; 3] = [
     "rest_client_rate_limiter_duration_seconds",
@@ -24,8 +23,7 @@ fn every_metric_that_is_shown_is_in_the_table_and_every_one_of_the_table_is_show
         let vip = lab.ingress("web", LIMIT).await?;
         lab.first_answer("c1", vip, SERVICE_PORT, LIMIT).await?;
         compare("Controller", async || lab.ask_controller(10258, "/metrics").await).await?;
-        let agent = ["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", AGENT];
-        compare("Agent", async || lab.exec("n1", &agent).await).await
+        compare("Agent", async || lab.agent_metrics("n1").await).await
     })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use prometheus::Registry;
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
+use prometheus::{IntGauge, Registry, register_int_gauge_with_registry};
 use tokio::sync::watch;
 use windlass_api::CheckAction;
 use windlass_engine::{Engine, Family, ForwardingStatus, Lateness, LinkStatus, RouterStatus, State};
@@ -21,6 +21,16 @@ const ROUTER: [&str; 3] = ["vrid", "family", "interface"];
 
 /// Reads one counter.
 type Read = fn(&RouterStatus) -> u64;
+
+/// Whether the last write of the state failed.
+pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntGauge> {
+    register_int_gauge_with_registry!(
+        "windlass_agent_state_write_failed",
+        "1 while the state of this node cannot be written to its disk: announcing goes on, a restart without the API server begins from \
+         an older state or none",
+        registry
+    )
+}
 
 /// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.
 pub(crate) fn register(

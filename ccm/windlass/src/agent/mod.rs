@@ -70,7 +70,7 @@ use self::index::Update;
 use self::keys::KeyFolder;
 use self::state::StateFile;
 use self::throttle::Throttle;
-use crate::http::{self, Health};
+use crate::http::{Endpoints, Health};
 
 #[cfg(test)]
 pub(crate) use self::keys::SECRET as KEYS_SECRET;
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     /// Folder in which the Secret with the keys of adverts is mounted, if there is one.
     pub(crate) vrrp_keys_dir: PathBuf,
     /// Where to serve health and metrics.
-    pub(crate) http_address: SocketAddr,
+    pub(crate) endpoints: Endpoints,
     /// Whether the engine asks for real-time scheduling.
     pub(crate) realtime: bool,
     /// Whether nftables answers ping to virtual IPs and refuses what no Service takes.
@@ -115,14 +115,13 @@ pub(crate) async fn run(
         node_name: node,
         state_dir,
         vrrp_keys_dir,
-        http_address,
+        endpoints,
         realtime,
         guard,
         connection_forwarding,
         kube_proxy,
     } = options;
-    let file = StateFile::open(&state_dir, &node)?;
-    let server = http::Server::bind(http_address).await?;
+    let file = StateFile::new(&state_dir, &node);
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
 
     let (events, mut incoming) = mpsc::channel::<Event>(EVENT_QUEUE);
@@ -172,7 +171,9 @@ pub(crate) async fn run(
         let token = token.clone();
         tasks.spawn(async move { token.run_until_cancelled(copy).await.unwrap_or(()) });
     };
-    let mut writer = tokio::spawn(state_writer::run(file, desired_receiver.clone(), token.clone()));
+    let write_failed = metrics::state_write_failed(&registry)?;
+    let writer = state_writer::run(file, desired_receiver.clone(), write_failed, token.clone());
+    let mut writer = tokio::spawn(writer);
     let queue = Arc::new(ChangeQueue::default());
     let on_change = |one: fn(String) -> Changed| {
         let queue = Arc::clone(&queue);
@@ -197,7 +198,7 @@ pub(crate) async fn run(
     let (networks, watch) = watch::follow_own::<NodeNetwork>(&client, &node);
     keep(&mut tasks, watch);
     let publisher = publish::Publisher {
-        client,
+        client: client.clone(),
         node: node.clone(),
         engine_state: Arc::clone(&engine_state),
         routers: routers.clone(),
@@ -212,7 +213,7 @@ pub(crate) async fn run(
     tasks.spawn(publisher.run(token.clone()));
     tasks.spawn(settling::run(Arc::clone(&engine), reporter.desired.clone(), ready, token.clone()));
     tasks.spawn(monitor.run(reporter.desired.clone(), token.clone()));
-    let mut serving = tokio::spawn(server.serve(registry, health, token.clone()));
+    tasks.spawn(endpoints.serve(client.clone(), registry, health, token.clone()));
 
     let mut decider = Decider {
         node: node.clone(),
@@ -229,7 +230,6 @@ pub(crate) async fn run(
     let outcome = loop {
         tokio::select! {
             () = token.cancelled() => break Ok(()),
-            ended = &mut serving => break ended.context("the HTTP server failed").flatten(),
             // What is written and reported would be out of date for ever, and nobody would see it.
             Some(Err(panicked)) = tasks.join_next() => break Err(panicked).context("a part of the agent failed"),
             Err(panicked) = &mut writer => break Err(panicked).context("the writer of the state failed"),

@@ -60,20 +60,17 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
+    /// That of this node, in this folder.
+    pub(crate) fn new(folder: &Path, node: &str) -> Self {
+        Self { folder: folder.to_owned(), node: node.to_owned() }
+    }
+
     /// Makes the folder if need be and proves that it can be written: found out now, not when the state is needed.
-    pub(crate) fn open(folder: &Path, node: &str) -> anyhow::Result<Self> {
-        let file = Self { folder: folder.to_owned(), node: node.to_owned() };
-        let probe = folder.join("state.json.probe");
-        fs::create_dir_all(folder)
-            .and_then(|()| File::create(&probe))
-            .and_then(|_| fs::remove_file(&probe))
-            .map_err(|error| {
-                anyhow::anyhow!(
-                    "cannot keep state in {}: {error}; make the folder writable or give another with --state-dir",
-                    folder.display()
-                )
-            })?;
-        Ok(file)
+    pub(crate) fn prove_writable(&self) -> io::Result<()> {
+        let probe = self.folder.join("state.json.probe");
+        fs::create_dir_all(&self.folder)?;
+        fs::write(&probe, "x")?;
+        fs::remove_file(&probe)
     }
 
     /// The file itself.
@@ -110,6 +107,7 @@ impl StateFile {
 
     /// Replaces the state. After a crash at any moment the file is the old one or the new one, whole.
     pub(crate) fn store(&self, state: &Desired) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
         let new = self.folder.join("state.json.new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&encode(state, &self.node)?)?;

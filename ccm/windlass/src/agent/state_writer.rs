@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::IntGauge;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -24,14 +25,24 @@ const PAUSE_OF_EACH: Duration = Duration::from_micros(200);
 /// It never waits for longer: what is on disk is what a node without the API server starts from.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Writes the newest state: one that was replaced before its turn is never written. Ends after the last state was written
+/// Writes the newest state: one that was replaced before its turn is never written. A folder that cannot be written is told, also by
+/// `write_failed`; nothing else depends on it. Ends after the last state was written
 /// once `token` is cancelled.
 pub(crate) async fn run(
     file: StateFile,
     mut desired: watch::Receiver<Option<Arc<Desired>>>,
+    write_failed: IntGauge,
     token: CancellationToken,
 ) {
+    let path = file.path();
     let mut failed = false;
+    if let Err(error) = file.prove_writable() {
+        failed = true;
+        write_failed.set(1);
+        tracing::error!(path = %path.display(), %error,
+            "cannot keep the state: if this node restarts while the API server is away, it starts from an older one or \
+             from none; make the folder writable or give another with --state-dir");
+    }
     let mut not_before = Instant::now();
     loop {
         tokio::select! {
@@ -54,15 +65,16 @@ pub(crate) async fn run(
         let pause = pause_after(&state);
         let written = tokio::task::spawn_blocking(move || target.store(&state)).await;
         not_before = Instant::now() + pause;
+        write_failed.set(i64::from(!matches!(written, Ok(Ok(())))));
         match written {
             Ok(Ok(())) => {
                 if std::mem::take(&mut failed) {
-                    tracing::info!(path = %file.path().display(), "the state is on disk again");
+                    tracing::info!(path = %path.display(), "the state is on disk again");
                 }
             }
             Ok(Err(error)) => {
                 if !std::mem::replace(&mut failed, true) {
-                    tracing::error!(path = %file.path().display(), %error,
+                    tracing::error!(path = %path.display(), %error,
                         "cannot write the state: if this node restarts while the API server is away, it starts \
                          from an older one; free space or repair the disk, it is tried again every 5 s");
                 }

@@ -64,8 +64,8 @@ fn flags_that_make_no_sense_are_refused() {
     assert!(parse(&["agent", "--node-name=worker-1.example.org"]).is_ok());
 }
 
-/// The manifests' containers, as (file, arguments, probed ports).
-fn containers() -> Vec<(&'static str, Vec<String>, Vec<u64>)> {
+/// The manifests' containers, as (file, arguments, probes).
+fn containers() -> Vec<(&'static str, Vec<String>, Vec<serde_json::Value>)> {
     let files = [
         ("controller.yaml", include_str!("../../../../manifests/base/controller.yaml")),
         ("agent.yaml", include_str!("../../../../manifests/base/agent.yaml")),
@@ -75,33 +75,45 @@ fn containers() -> Vec<(&'static str, Vec<String>, Vec<u64>)> {
         let container = &object["spec"]["template"]["spec"]["containers"][0];
         let args = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned());
         let probes = ["startupProbe", "livenessProbe", "readinessProbe"];
-        let ports = probes.map(|probe| container[probe]["httpGet"]["port"].as_u64().unwrap());
-        (name, args.collect(), ports.to_vec())
+        let probes = probes.map(|probe| container[probe].clone());
+        (name, args.collect(), probes.to_vec())
     };
     files.into_iter().map(container).collect()
 }
 
 #[test]
 fn the_manifests_arguments_are_accepted_and_their_probes_ask_where_it_answers() {
-    for (file, args, ports) in containers() {
+    for (file, args, probes) in containers() {
         // The environment's NODE_NAME stands in for the field reference; a flag says the same here.
         let mut args: Vec<&str> = args.iter().map(String::as_str).collect();
         if args[0] == "agent" {
             args.push("--node-name=n1");
         }
-        let port = match parse(&args).unwrap_or_else(|error| panic!("{file}: {error}")).role {
+        match parse(&args).unwrap_or_else(|error| panic!("{file}: {error}")).role {
             Role::Controller(args) => {
                 let options = args.flags.options("windlass", "me".to_owned()).unwrap();
                 assert_eq!(options.warnings, Vec::<String>::new(), "{file}");
-                options.serving.secure_port
+                let port = options.serving.secure_port;
+                assert!(probes.iter().all(|probe| probe["httpGet"]["port"] == port), "{file}: {probes:?}");
             }
             Role::Agent(args) => {
-                assert!(args.http_address.ip().is_loopback(), "{file}: {}", args.http_address);
-                args.http_address.port()
+                assert!(args.serving.bind_address.is_loopback(), "{file}: {}", args.serving.bind_address);
+                assert_eq!(args.serving.secure_port, 9859, "{file}");
+                for probe in probes {
+                    let command: Vec<_> = probe["exec"]["command"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|word| word.as_str().unwrap())
+                        .collect();
+                    let Role::Probe(asked) = parse(&command[1..]).unwrap().role else {
+                        panic!("{command:?}")
+                    };
+                    assert_eq!((command[0], asked.socket), ("/windlass", args.socket.clone()), "{file}");
+                }
             }
-            Role::Convert(source) => panic!("{file}: {source:?}"),
-        };
-        assert!(ports.iter().all(|probed| *probed == u64::from(port)), "{file}: {ports:?} {port}");
+            Role::Probe(_) | Role::Convert(_) => panic!("{file}: another role"),
+        }
     }
 }
 

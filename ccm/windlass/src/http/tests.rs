@@ -1,40 +1,73 @@
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use std::net::TcpListener;
+use std::path::Path;
 
 use super::*;
+use crate::probe;
 
-async fn fetch(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The page, asked from a thread of its own until it is answered.
+async fn ask(socket: &Path, page: &'static str) -> Result<String, String> {
+    while !socket.exists() {
+        tokio::task::yield_now().await;
+    }
+    let socket = socket.to_owned();
+    let asked = tokio::task::spawn_blocking(move || probe::ask(&socket, page)).await.unwrap();
+    asked.map_err(|error| format!("{error:#}"))
 }
 
 #[tokio::test]
-async fn health_readiness_and_metrics_are_served_and_a_port_in_use_is_named() {
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = server.0.local_addr().unwrap();
+async fn probes_are_answered_on_the_socket_also_while_another_process_has_the_port_which_is_taken_once_it_is_free()
+ {
+    let folder = Folder(std::env::temp_dir().join(format!("windlass-http-{}", std::process::id())));
+    let socket = folder.0.join("agent.sock");
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = holder.local_addr().unwrap();
+    let https = ServingOptions {
+        bind_address: address.ip(),
+        secure_port: address.port(),
+        ..ServingOptions::default()
+    };
+    let endpoints = Endpoints { https, socket: socket.clone() };
     let (health, sender) = Health::starting("the state was not read yet");
     let token = CancellationToken::new();
-    let serving = tokio::spawn(server.serve(registry().unwrap().0, health, token.clone()));
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let serving = tokio::spawn(endpoints.serve(client, registry().unwrap().0, health, token.clone()));
 
-    assert!(fetch(address, "/livez").await.starts_with("HTTP/1.1 200"));
-    assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
-    let waiting = fetch(address, "/readyz").await;
-    assert!(waiting.starts_with("HTTP/1.1 500"), "{waiting}");
-    assert!(waiting.contains("[-]started failed: the state was not read yet\n"), "{waiting}");
+    ask(&socket, "/livez").await.unwrap();
+    ask(&socket, "/healthz").await.unwrap();
+    let waiting = ask(&socket, "/readyz").await.unwrap_err();
+    assert!(
+        waiting.contains("500") && waiting.contains("[-]started failed: the state was not read yet\n"),
+        "{waiting}"
+    );
     sender.send(Ok(())).unwrap();
-    assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
-    let metrics = fetch(address, "/metrics").await;
+    ask(&socket, "/readyz").await.unwrap();
+    let metrics = ask(&socket, "/metrics").await.unwrap();
     assert!(metrics.contains(r#"windlass_build_info{role="agent",version="0.1.0"} 1"#), "{metrics}");
-    assert!(metrics.contains("content-type: text/plain; version=0.0.4\r\n"), "{metrics}");
 
-    let error = format!("{:#}", Server::bind(address).await.unwrap_err());
-    assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");
-    assert!(error.contains("--http-address"), "{error}");
-
+    drop(holder);
+    let connected = tokio::time::timeout(2 * RETRY, async {
+        loop {
+            if let Ok(stream) = tokio::net::TcpStream::connect(address).await {
+                return stream;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let stream = connected.await.expect("the port is taken once it is free").into_std().unwrap();
+    drop(stream);
     token.cancel();
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
+    assert!(ask_gone(&socket).contains("does an agent run here"));
+}
+
+fn ask_gone(socket: &Path) -> String {
+    format!("{:#}", probe::ask(socket, "/livez").unwrap_err())
 }

@@ -1,5 +1,6 @@
 //! The agent without an API server: it starts from what it knew, announces it, and leaves in an orderly way.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{BINARY, Folder, Running, have_root};
@@ -19,8 +20,19 @@ fn agent_in_a_namespace(folder: &Folder) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", IN_A_NAMESPACE, "sh", BINARY]);
     command.args(["agent", "--node-name=n1", "--kubeconfig", &folder.unreachable_kubeconfig()]);
-    command.arg("--state-dir").arg(folder.path());
+    command.arg("--state-dir").arg(folder.path()).arg("--socket").arg(socket(folder));
     command
+}
+
+fn socket(folder: &Folder) -> PathBuf {
+    folder.path().join("agent.sock")
+}
+
+/// What `windlass probe` says of the page; `Err`: it fails, and says why on its standard error.
+fn probe(folder: &Folder, page: &str) -> Result<String, String> {
+    let output = Command::new(BINARY).args(["probe", page, "--socket"]).arg(socket(folder)).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
 #[test]
@@ -32,12 +44,42 @@ fn without_state_and_api_server_it_lives_waits_and_stops_when_told() {
     let mut agent = Running::start(agent_in_a_namespace(&folder));
     agent.await_line(&["agent started"]);
     agent.await_line(&["cannot watch", "Connection refused"]);
-    assert!(agent.fetch("127.0.0.1:9859", "/livez").starts_with("HTTP/1.1 200"));
-    assert!(agent.fetch("127.0.0.1:9859", "/readyz").starts_with("HTTP/1.1 500"));
-    assert!(agent.fetch("127.0.0.1:9859", "/metrics").contains("windlass_build_info"));
+    assert_eq!(probe(&folder, "/livez").unwrap(), "ok\n");
+    let reason = probe(&folder, "/readyz").unwrap_err();
+    assert!(reason.contains("500") && reason.contains("no state was read"), "{reason}");
+    assert!(probe(&folder, "/metrics").unwrap().contains("windlass_build_info"));
     let (status, log) = agent.terminate();
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(log.contains("agent stopped"), "{log}");
+    let reason = probe(&folder, "/livez").unwrap_err();
+    assert!(reason.contains("agent.sock") && reason.contains("does an agent run here"), "{reason}");
+}
+
+#[test]
+fn with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announces() {
+    if !have_root("with_its_port_taken_and_a_folder_that_cannot_be_written_it_says_so_and_announces") {
+        return;
+    }
+    let folder = Folder::new();
+    folder.file("state.json", STATE);
+    // The name of what is written first is a folder's: as on a full disk, every write fails, and the file that is there can be read.
+    std::fs::create_dir(folder.path().join("state.json.probe")).unwrap();
+    std::fs::create_dir(folder.path().join("state.json.new")).unwrap();
+    let mut command = agent_in_a_namespace(&folder);
+    command.arg("--bind-address=203.0.113.1");
+    let mut agent = Running::start(command);
+    agent.await_line(&["announcing the last known state", "routers=1"]);
+    let (mut state, mut port, mut active) = (false, false, false);
+    while !(state && port && active) {
+        let line = agent.await_line(&[]);
+        state |= line.contains("cannot keep the state") && line.contains("--state-dir");
+        port |= line.contains("203.0.113.1:9859") && line.contains("announcing goes on");
+        active |= line.contains("state changed") && line.contains("state=active");
+    }
+    let metrics = probe(&folder, "/metrics").unwrap();
+    assert!(metrics.contains("windlass_agent_state_write_failed 1"), "{metrics}");
+    let (status, log) = agent.terminate();
+    assert_eq!(status.code(), Some(0), "{log}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_kubeconfig_that_is_none_is_refused_in_both_roles() {
         let flag = format!("--kubeconfig={file}");
         refuses(&["controller", "--secure-port=0", &flag], 1, &[file, reason, "--kubeconfig"]);
         refuses(
-            &["agent", "--node-name=n1", "--http-address=127.0.0.1:0", &state, &flag],
+            &["agent", "--node-name=n1", "--secure-port=0", &state, &flag],
             1,
             &[file, reason, "--kubeconfig"],
         );
@@ -155,42 +155,14 @@ fn flags_of_other_cloud_controller_managers_are_taken_with_a_warning() {
 }
 
 #[test]
-fn a_port_in_use_is_named_in_both_roles() {
+fn a_port_in_use_is_named() {
     let folder = Folder::new();
     let kubeconfig = folder.unreachable_kubeconfig();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = format!("--secure-port={}", taken.local_addr().unwrap().port());
     let address = taken.local_addr().unwrap().to_string();
-    let flag = format!("--http-address={address}");
-    let state = format!("--state-dir={}", folder.path().display());
-    let parts = |flag| [address.as_str(), "in use", flag];
+    let port = format!("--secure-port={}", taken.local_addr().unwrap().port());
     let args = ["controller", "--kubeconfig", &kubeconfig, "--bind-address=127.0.0.1", &port];
-    refuses(&args, 1, &parts("--secure-port"));
-    refuses(
-        &["agent", "--node-name=n1", "--kubeconfig", &kubeconfig, &flag, &state],
-        1,
-        &parts("--http-address"),
-    );
-}
-
-#[test]
-fn a_state_folder_that_cannot_be_written_is_named() {
-    let folder = Folder::new();
-    let kubeconfig = folder.unreachable_kubeconfig();
-    let blocked = folder.file("file", "") + "/below";
-    refuses(
-        &[
-            "agent",
-            "--node-name=n1",
-            "--http-address=127.0.0.1:0",
-            "--kubeconfig",
-            &kubeconfig,
-            "--state-dir",
-            &blocked,
-        ],
-        1,
-        &[&blocked, "Not a directory", "--state-dir"],
-    );
+    refuses(&args, 1, &[&address, "in use", "--secure-port"]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Running the binary.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -126,23 +125,6 @@ impl Running {
 
     pub(crate) fn pid(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
-    }
-
-    /// Fetches a page from the process, in its network namespace: the answer with its head.
-    pub(crate) fn fetch(&self, address: &str, path: &str) -> String {
-        let namespace = std::fs::File::open(format!("/proc/{}/ns/net", self.child.id())).unwrap();
-        let fetch = || {
-            nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(LIMIT)).unwrap();
-            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-            stream.write_all(request.as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
-        };
-        // A thread of its own: entering a namespace concerns the thread that does it.
-        std::thread::scope(|scope| scope.spawn(fetch).join().unwrap())
     }
 
     /// Sends SIGTERM and waits for the end.

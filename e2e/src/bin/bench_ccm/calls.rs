@@ -30,10 +30,7 @@ impl Calls {
     pub(crate) async fn of(lab: &Lab, process: Process) -> anyhow::Result<Self> {
         let text = match process {
             Process::Controller => lab.ask_controller(10258, "/metrics").await,
-            Process::Agent(node) => {
-                let url = "http://127.0.0.1:9859/metrics";
-                lab.exec(node, &["curl", "-sS", "--noproxy", "*", "--fail", "--max-time", "5", url]).await
-            }
+            Process::Agent(node) => lab.agent_metrics(node).await,
         };
         parse(&text.with_context(|| format!("reading the metrics of the {process:?}"))?)
     }

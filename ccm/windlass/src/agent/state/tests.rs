@@ -79,7 +79,7 @@ fn a_file_of_an_agent_that_knew_ipv4_alone_is_read_and_would_be_written_alike() 
 #[test]
 fn what_was_stored_is_loaded_and_replaced_whole() {
     let folder = Folder::new("roundtrip");
-    let file = StateFile::open(&folder.0.join("made/on/demand"), "n1").unwrap();
+    let file = StateFile::new(&folder.0.join("made/on/demand"), "n1");
     assert!(file.load().unwrap().is_none());
     let first = state(&[assignment(64), assignment(65), assignment6(64)]);
     file.store(&first).unwrap();
@@ -122,7 +122,7 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
 #[test]
 fn a_crash_while_writing_leaves_the_old_state() {
     let folder = Folder::new("crash");
-    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
     file.store(&state(&[assignment(64)])).unwrap();
     fs::write(folder.0.join("state.json.new"), b"{\"version\":1,\"no").unwrap();
     assert_eq!(file.load().unwrap().unwrap(), state(&[assignment(64)]));
@@ -165,7 +165,7 @@ fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
         (no_key, "key id 0"),
     ];
     let folder = Folder::new("foreign");
-    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
     for (content, reason) in cases {
         fs::write(file.path(), &content).unwrap();
         let error = file.load().unwrap_err().to_string();
@@ -176,15 +176,6 @@ fn a_foreign_file_is_refused_with_its_reason_and_can_be_set_aside() {
     }
     fs::create_dir(file.path()).unwrap();
     assert!(matches!(file.load(), Err(Unusable::NotAFile)));
-}
-
-#[test]
-fn a_folder_that_cannot_be_written_is_named_at_the_start() {
-    let folder = Folder::new("unwritable");
-    let blocked = folder.0.join("file");
-    fs::write(&blocked, b"").unwrap();
-    let error = StateFile::open(&blocked.join("below"), "n1").unwrap_err().to_string();
-    assert!(error.contains("below") && error.contains("--state-dir"), "{error}");
 }
 
 proptest! {

@@ -28,6 +28,10 @@ fn desired(vrid: u8) -> Arc<Desired> {
     Arc::new(Desired { assignments: vec![assignment], ..Desired::default() })
 }
 
+fn gauge() -> IntGauge {
+    IntGauge::new("failed", "whether the last write failed").unwrap()
+}
+
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -43,10 +47,10 @@ fn folder(name: &str) -> Folder {
 #[tokio::test]
 async fn the_last_state_before_the_stop_is_on_disk_when_it_ends() {
     let folder = folder("last");
-    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let writer = tokio::spawn(run(file.clone(), receiver, token.clone()));
+    let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
     for vrid in 64..70 {
         sender.send_replace(Some(desired(vrid)));
     }
@@ -58,24 +62,24 @@ async fn the_last_state_before_the_stop_is_on_disk_when_it_ends() {
 #[tokio::test]
 async fn nothing_is_written_before_there_is_a_state() {
     let folder = folder("none");
-    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
     let (_sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
     token.cancel();
-    run(file.clone(), receiver, token).await;
+    run(file.clone(), receiver, gauge(), token).await;
     assert!(file.load().unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     let folder = folder("retry");
-    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
     // The place of the temporary file is taken by a folder: every write fails until it is gone.
     let obstacle = folder.0.join("state.json.new");
-    std::fs::create_dir(&obstacle).unwrap();
+    std::fs::create_dir_all(&obstacle).unwrap();
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let writer = tokio::spawn(run(file.clone(), receiver, token.clone()));
+    let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
     sender.send_replace(Some(desired(64)));
     // Virtual time: two retries later.
     tokio::time::sleep(RETRY * 2).await;
@@ -88,12 +92,34 @@ async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_folder_that_cannot_be_written_is_told_and_holds_nothing_up() {
+    let folder = folder("blocked");
+    // A file is in the place of the folder.
+    std::fs::write(&folder.0, "").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
+    let (sender, receiver) = watch::channel(None);
+    let (token, failed) = (CancellationToken::new(), gauge());
+    let writer = tokio::spawn(run(file.clone(), receiver, failed.clone(), token.clone()));
+    tokio::time::sleep(RETRY).await;
+    assert_eq!(failed.get(), 1, "before there is anything to write");
+    sender.send_replace(Some(desired(64)));
+    tokio::time::sleep(RETRY).await;
+    assert_eq!(failed.get(), 1);
+    std::fs::remove_file(&folder.0).unwrap();
+    tokio::time::sleep(RETRY * 2).await;
+    token.cancel();
+    writer.await.unwrap();
+    assert_eq!(failed.get(), 0);
+    assert_eq!(file.load().unwrap().unwrap().assignments[0].vrid, 64);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_burst_of_states_is_few_writes_and_its_last_one_is_not_lost() {
     let folder = folder("burst");
-    let file = StateFile::open(&folder.0, "n1").unwrap();
+    let file = StateFile::new(&folder.0, "n1");
     let (sender, receiver) = watch::channel(None);
     let token = CancellationToken::new();
-    let writer = tokio::spawn(run(file.clone(), receiver, token.clone()));
+    let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
     let mut written = Vec::new();
     for vrid in 1..=200 {
         sender.send_replace(Some(desired(vrid)));
