@@ -112,6 +112,15 @@ impl Router {
         }
     }
 
+    /// Whether two adverts of its Active are missing: it will take over from that one soon, unless another does. Known with
+    /// [`Config::unicast_fallback`] alone.
+    pub fn misses_active(&self) -> bool {
+        match self.state_data {
+            StateData::Initialize | StateData::Active(_) => false,
+            StateData::Backup(backup) => backup.misses_active,
+        }
+    }
+
     /// When [`Self::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.state_data {

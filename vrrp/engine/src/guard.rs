@@ -25,6 +25,18 @@
 //!   map window6 { type ipv6_addr : mark; }
 //!   set left4 { type ipv4_addr; }          # VIPs that this node was Active for a moment ago
 //!   set left6 { type ipv6_addr; }
+//!   set strays4 {                          # ends of TCP connections with packets that do not fit what the kernel knows of them
+//!     type ipv4_addr . inet_service . ipv4_addr . inet_service
+//!     size 256
+//!     flags dynamic,timeout
+//!     timeout 5s
+//!   }
+//!   set strays6 {
+//!     type ipv6_addr . inet_service . ipv6_addr . inet_service
+//!     size 256
+//!     flags dynamic,timeout
+//!     timeout 5s
+//!   }
 //!   set awake {                            # empty 15 s after this process was killed or frozen
 //!     type nf_proto
 //!     timeout 15s
@@ -98,6 +110,10 @@
 //!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr @left4 drop
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr @left6 drop
+//!     ct state invalid ip daddr @held4 meta nfproto @awake
+//!       add @strays4 { ip saddr . tcp sport . ip daddr . tcp dport }
+//!     ct state invalid ip6 daddr @held6 meta nfproto @awake
+//!       add @strays6 { ip6 saddr . tcp sport . ip6 daddr . tcp dport }
 //!   }
 //!   chain moved-nat {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -439,7 +455,7 @@ impl Guard {
         if let Some(found) = self.difference_of_rules()? {
             return Ok(Some(found));
         }
-        for set in Set::ALL {
+        for set in Set::all().filter(|set| set.is_written()) {
             if !self.matches_installed(set)? {
                 return Ok(Some("the elements of a set were changed"));
             }

@@ -57,6 +57,8 @@ pub(crate) struct RouterHandle {
     handed_over_by: ArcSwap<HandedOverBy>,
     /// The peer that was heard last.
     heard_from: ArcSwap<Option<IpAddr>>,
+    /// Two adverts of that peer are missing, which is Active as far as is known.
+    misses_active: AtomicBool,
     /// Nanoseconds of the clock until which a takeover waits for the hold thread; 0: it need not.
     prepares_until: AtomicU64,
     /// The takeover that the hold thread has prepared.
@@ -116,6 +118,7 @@ impl RouterHandle {
             predecessor: AtomicUsize::new(0),
             handed_over_by: ArcSwap::default(),
             heard_from: ArcSwap::default(),
+            misses_active: AtomicBool::new(false),
             prepares_until: AtomicU64::new(0),
             prepared: AtomicU64::new(0),
             plan: ArcSwap::from_pointee(plan),
@@ -161,6 +164,18 @@ impl RouterHandle {
     /// The peer that was heard last. Hold thread.
     pub(crate) fn heard_from(&self) -> Option<IpAddr> {
         **self.heard_from.load()
+    }
+
+    /// Two adverts of the Active are missing, or it is heard again, or another is Active: to be called after
+    /// [`Self::take_over`], so that no look finds neither. Whether that is news of a missing one. Timer thread.
+    pub(crate) fn set_misses_active(&self, misses: bool) -> bool {
+        misses != self.misses_active.load(Ordering::Relaxed)
+            && !self.misses_active.swap(misses, Ordering::Release)
+    }
+
+    /// Whether two adverts of the peer that was heard last are missing. To be called before [`Self::takeover`]. Hold thread.
+    pub(crate) fn misses_active(&self) -> bool {
+        self.misses_active.load(Ordering::Acquire)
     }
 
     /// Packets of connections that were handed over with this takeover find their way. Whether somebody waits for that.

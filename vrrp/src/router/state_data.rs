@@ -37,6 +37,8 @@ pub(super) struct Backup {
     pub(super) active: Option<IpAddr>,
     /// When to ask the Active for unicast, as it is not heard, or all where none is known; `None`: not before one was heard again.
     ask_at: Option<Time>,
+    /// Two adverts of the Active are missing, and it was asked for unicast.
+    pub(super) misses_active: bool,
     /// When the Active was last asked, and heard by multicast; at first since when it is known.
     asked: Time,
     multicast_heard: Time,
@@ -56,6 +58,7 @@ impl Backup {
             listened_again: false,
             active,
             ask_at: None,
+            misses_active: false,
             asked: now,
             multicast_heard: now,
             inferior_since: None,
@@ -81,7 +84,9 @@ impl Backup {
             return false;
         }
         self.asked = now;
-        now < self.deadline
+        let asks = now < self.deadline;
+        self.misses_active = asks && self.active.is_some();
+        asks
     }
 
     /// Whether it is time to ask the Active to go on with unicast, by which alone it is heard.
@@ -108,7 +113,7 @@ impl Backup {
     /// T7: the Active is heard and not obeyed.
     pub(super) fn disregard(&mut self) {
         self.reason = TransitionReason::Preempted;
-        self.ask_at = None;
+        (self.ask_at, self.misses_active) = (None, false);
     }
 
     /// T6: the Active is there and told its interval.
@@ -146,7 +151,7 @@ impl Backup {
     fn arm(&mut self, length: TimerLength, config: &Config, now: Time) {
         (self.armed, self.length) = (now, length);
         self.deadline = self.due(config);
-        self.ask_at = self.ask_due(config);
+        (self.ask_at, self.misses_active) = (self.ask_due(config), false);
     }
 
     /// An interval before the timer fires: two adverts are missing then.

@@ -46,6 +46,14 @@ pub(super) struct InstanceContext<'a> {
     pub(super) now: Time,
 }
 
+/// An advert of a peer.
+#[derive(Clone, Copy)]
+struct Heard {
+    from: IpAddr,
+    /// `None`: it resigned.
+    priority: Option<Priority>,
+}
+
 pub(super) struct Instance {
     key: RouterKey,
     config: RouterConfig,
@@ -69,10 +77,8 @@ pub(super) struct Instance {
     in_turn: Option<IpAddr>,
     /// Between whom multicast does not pass, as reported.
     without_multicast: BTreeSet<IpAddr>,
-    /// The peer whose advert was heard last.
-    heard_from: Option<IpAddr>,
-    /// The priority that it told; `None`: it resigned.
-    heard_priority: Option<Priority>,
+    /// What was heard last.
+    heard: Option<Heard>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
     /// Those of its addresses that came to it when this node served them in other routers.
@@ -100,8 +106,7 @@ impl Instance {
             predecessor: PredecessorTracker::default(),
             in_turn: None,
             without_multicast: BTreeSet::new(),
-            heard_from: None,
-            heard_priority: None,
+            heard: None,
             in_service,
             added_in_service: BTreeSet::new(),
             timer_id,
@@ -276,7 +281,8 @@ impl Instance {
 
     /// Whether another node has its VIPs, as far as was heard: one that took them away tells the priority of an owner.
     pub(super) fn follows(&self) -> bool {
-        let has_them = self.heard_priority.is_some_and(|priority| priority != Priority::OWNER);
+        let priority = self.heard.and_then(|heard| heard.priority);
+        let has_them = priority.is_some_and(|priority| priority != Priority::OWNER);
         match self.router.state() {
             State::Backup => has_them,
             State::Initialize | State::Active => false,
@@ -346,16 +352,21 @@ impl Instance {
         if outcome == AdvertOutcome::OwnAddress {
             out.events.extend(self.fault_reports.own_source(&self.key, out.now));
         }
-        let heard_from = self.heard_from;
+        let before = self.heard_from();
         self.count(packet, outcome, was_active, out.now);
-        if let Some(peer) = self.heard_from
-            && heard_from != Some(peer)
+        if let Some(peer) = self.heard_from()
+            && before != Some(peer)
         {
             self.handle.hear_from(peer);
-            *out.wake_helpers |= heard_from.is_some();
+            *out.wake_helpers |= before.is_some();
         }
         self.carry_out(out);
         Ok(outcome)
+    }
+
+    /// The peer whose advert was heard last.
+    fn heard_from(&self) -> Option<IpAddr> {
+        self.heard.map(|heard| heard.from)
     }
 
     /// Its timer has fired. Who is among the `heard_peers` need not be told in turn.
@@ -427,7 +438,7 @@ impl Instance {
             | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
-        (self.heard_from, self.heard_priority) = (Some(packet.source), packet.priority);
+        self.heard = Some(Heard { from: packet.source, priority: packet.priority });
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);
@@ -470,6 +481,8 @@ impl Instance {
                 Action::Announce(Announce::Takeover | Announce::Added(_)) => *out.wake_helpers = true,
             }
         }
+        let misses = self.router.misses_active() && self.config.transport.is_on_link();
+        *out.wake_helpers |= self.handle.set_misses_active(misses);
         self.report_without_multicast(out);
     }
 
@@ -501,7 +514,7 @@ impl Instance {
     /// Who may have the connections of until now, if it became Active for this reason. Who is beyond a router cannot be sent a
     /// packet for a VIP.
     fn handed_over_by(&self, reason: TransitionReason) -> HandedOverBy {
-        let peer = self.heard_from.filter(|_| self.config.transport.is_on_link());
+        let peer = self.heard_from().filter(|_| self.config.transport.is_on_link());
         match (reason, peer) {
             (TransitionReason::ActiveResigned | TransitionReason::Preempted, Some(peer)) => {
                 HandedOverBy::Peer(peer)

@@ -3,12 +3,19 @@
 //! As long as the kernel knows a connection that was forwarded, kube-proxy leaves it alone, and so also a new connection from the same
 //! port. As long as it knows one that is closed, for two minutes, it takes packets of another connection from the same port, which
 //! began on another node, for invalid.
+//!
+//! So it does as long as it knows one that is over for the client without this node having heard of that: the node was cut off, and
+//! another reset it. Such a one is found by the first packet that does not fit: nothing that does has come since the VIP is here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::attributes::{self, Attributes};
 use super::message::Operation;
+use super::ruleset;
+use super::set::{self, Kind};
 use super::{Guard, GuardError};
 
 #[cfg(test)]
@@ -16,11 +23,16 @@ mod tests;
 
 const TUPLE: u16 = 1;
 const PROTOCOL_INFO: u16 = 4;
+const EXPIRES_IN: u16 = 7;
 const FILTER: u16 = 25;
 /// By the destination of the first packet alone.
 const BY_DESTINATION: u32 = 1 << 1;
 /// States of a TCP connection after which nothing comes: LAST_ACK, TIME_WAIT, CLOSE.
 const CLOSED: std::ops::RangeInclusive<u8> = 6..=8;
+/// For how long the kernel knows a TCP connection after its last packet, in seconds, by what that was.
+const LIMITS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_";
+const LIMIT_NAMES: [&str; 7] =
+    ["established", "unacknowledged", "max_retrans", "fin_wait", "close_wait", "syn_recv", "syn_sent"];
 /// VIPs that are asked about one by one; of more, all connections are listed.
 const ONE_BY_ONE: usize = 16;
 const TUPLE_ADDRESSES: u16 = 1;
@@ -73,6 +85,33 @@ impl Guard {
         Ok(false)
     }
 
+    /// Has the kernel forget connections to these VIPs of which a packet came that does not fit, and of which none that does has come
+    /// for as long as this node has had the VIP: they are over, and the packet is of another, which began on another node. How many.
+    pub fn forget_strays(&mut self, had_for: &BTreeMap<IpAddr, Duration>) -> Result<usize, GuardError> {
+        let mut limits = None;
+        let mut forgotten = 0;
+        for strays in Kind::Strays.sets() {
+            let listed = self.ask(Operation::GetElements, &ruleset::of_set(&self.table, strays))?;
+            let listed: Vec<_> = listed.iter().flatten().flat_map(|answer| set::read(answer)).collect();
+            for ends in listed.iter().filter_map(|element| element.ends(strays.family)) {
+                let [_, (vip, _)] = ends;
+                let Some(had_for) = had_for.get(&vip) else { continue };
+                let named = between(ends);
+                let Some(known) = self.ask(Operation::GetConnection(family(vip)), &named)? else { continue };
+                let expires_in = known.first().and_then(|entry| attributes::find_number(entry, EXPIRES_IN));
+                let limits = limits.get_or_insert_with(limits_of_kernel);
+                if expires_in
+                    .and_then(|left| silent_for(left, limits))
+                    .is_some_and(|silent| silent >= *had_for)
+                {
+                    self.ask(Operation::DeleteConnection(family(vip)), &named)?;
+                    forgotten += 1;
+                }
+            }
+        }
+        Ok(forgotten)
+    }
+
     /// Forgets those of the connections that the question lists and that `is_over` names, as long as there is room. Whether there
     /// are more.
     fn forget(
@@ -94,6 +133,39 @@ impl Guard {
         }
         Ok(false)
     }
+}
+
+fn limits_of_kernel() -> Vec<u32> {
+    let limit = |name: &&str| fs::read_to_string(format!("{LIMITS}{name}")).ok()?.trim().parse().ok();
+    LIMIT_NAMES.iter().filter_map(limit).collect()
+}
+
+/// For how long a connection that expires in so many seconds was silent, at least, where it expires so many after its last packet.
+fn silent_for(expires_in: u32, limits: &[u32]) -> Option<Duration> {
+    // By the shortest of the limits: it was not silent for longer than is told. The kernel tells whole seconds.
+    let limit = limits.iter().filter(|limit| **limit > expires_in).min()?;
+    Some(Duration::from_secs((limit - expires_in - 1).into()))
+}
+
+/// Names the TCP connection that began with a packet between these ends.
+fn between([(source, source_port), (destination, port)]: [(IpAddr, u16); 2]) -> Attributes {
+    const TCP: u8 = 6;
+    let addresses = match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            Attributes::new().bytes(1, &source.octets()).bytes(DESTINATION_V4, &destination.octets())
+        }
+        (source, destination) => {
+            let [source, destination] = [source, destination].map(|address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped(),
+                IpAddr::V6(address) => address,
+            });
+            Attributes::new().bytes(3, &source.octets()).bytes(DESTINATION_V6, &destination.octets())
+        }
+    };
+    let ports =
+        Attributes::new().bytes(1, &[TCP]).bytes(2, &source_port.to_be_bytes()).bytes(3, &port.to_be_bytes());
+    let tuple = Attributes::new().nest(TUPLE_ADDRESSES, &addresses).nest(2, &ports);
+    Attributes::new().nest(TUPLE, &tuple)
 }
 
 /// A question about connections to this address. There is none for IPv6: Linux (6.18) then lists all but those.

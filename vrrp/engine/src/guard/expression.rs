@@ -42,6 +42,8 @@ pub(super) enum Expression {
     NotIn(&'static str),
     /// Holds if the map has what was loaded, and loads what it has for it.
     Map(&'static str),
+    /// Adds what was loaded to the set, if there is room.
+    AddTo(&'static str),
     /// Counts packets and bytes.
     Counter,
     /// Translates the destination to the node itself: on input to the interface's first address, on output to loopback.
@@ -117,6 +119,7 @@ impl Expression {
             Self::Mask(_) | Self::MaskByte(_) => "bitwise",
             Self::Compare(..) => "cmp",
             Self::In(_) | Self::NotIn(_) | Self::Map(_) => "lookup",
+            Self::AddTo(_) => "dynset",
             Self::Counter => "counter",
             Self::Redirect => "redir",
             Self::TranslateTo(_) => "nat",
@@ -144,6 +147,8 @@ impl Expression {
             Self::In(set) => data.text(1, set).number(2, register),
             Self::NotIn(set) => data.text(1, set).number(2, register).number(5, 1),
             Self::Map(map) => data.text(1, map).number(2, register).number(3, register),
+            // Operation 0 is to add.
+            Self::AddTo(set) => data.text(1, set).number(3, 0).number(4, register),
             // Type 1 is that of the destination.
             Self::TranslateTo(family) => data.number(1, 1).number(2, u32::from(family)).number(3, register),
             Self::Counter | Self::Redirect => data,

@@ -52,6 +52,8 @@ pub(super) enum Operation {
     GetGeneration,
     /// Lists tracked connections of this family, as the kernel numbers it.
     GetConnections(u8),
+    /// Tells of a tracked connection of this family.
+    GetConnection(u8),
     /// Forgets a tracked connection of this family.
     DeleteConnection(u8),
 }
@@ -62,9 +64,11 @@ impl Operation {
             Self::NewTable | Self::NewChain | Self::NewSet | Self::NewElements => FLAG_REQUEST | FLAG_CREATE,
             Self::NewRule => FLAG_REQUEST | FLAG_CREATE | FLAG_APPEND,
             Self::GetRules | Self::GetElements | Self::GetConnections(_) => FLAG_REQUEST | FLAG_DUMP,
-            Self::GetTable | Self::FindElements | Self::GetGeneration | Self::DeleteConnection(_) => {
-                FLAG_REQUEST | FLAG_ACKNOWLEDGE
-            }
+            Self::GetTable
+            | Self::FindElements
+            | Self::GetGeneration
+            | Self::GetConnection(_)
+            | Self::DeleteConnection(_) => FLAG_REQUEST | FLAG_ACKNOWLEDGE,
             Self::DeleteTable | Self::DeleteElements => FLAG_REQUEST,
         }
     }
@@ -82,7 +86,7 @@ impl Operation {
             Self::GetElements | Self::FindElements => 13,
             Self::DeleteElements => 14,
             Self::GetGeneration => 16,
-            Self::GetConnections(_) => return CONNECTIONS << 8 | 1,
+            Self::GetConnections(_) | Self::GetConnection(_) => return CONNECTIONS << 8 | 1,
             Self::DeleteConnection(_) => return CONNECTIONS << 8 | 2,
         };
         SUBSYSTEM << 8 | number
@@ -90,7 +94,9 @@ impl Operation {
 
     fn family(self) -> u8 {
         match self {
-            Self::GetConnections(family) | Self::DeleteConnection(family) => family,
+            Self::GetConnections(family) | Self::GetConnection(family) | Self::DeleteConnection(family) => {
+                family
+            }
             _ => FAMILY_INET,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use windlass_vrrp::Family;
+
 use super::Guarded;
 use super::attributes::Attributes;
 use super::expression::{
@@ -10,15 +12,15 @@ use super::expression::{
     Comparison::{AtLeast, AtMost, Equal, NotEqual},
     Connection::{Mark, State, Status},
     Expression::{
-        self, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask, MaskByte, Meta,
-        NotIn, Payload, Redirect, Reject, TranslateTo, Verdict,
+        self, AddTo, Compare, Connection, Counter, From, In, Map, MarkConnection, MarkPacket, Mask, MaskByte,
+        Meta, NotIn, Payload, Redirect, Reject, TranslateTo, Verdict,
     },
     Meta::{Family as PacketFamily, Protocol},
     Verdict::{Accept, Drop, Goto},
     encode, value,
 };
 use super::message::{Batch, Operation};
-use super::set::{self, Element, Set};
+use super::set::{self, Element, Kind, Set};
 
 #[cfg(test)]
 mod tests;
@@ -62,7 +64,7 @@ const AFTER_KUBE_PROXY_FILTER: i32 = 10;
 
 /// Has the packet's family while the process has lately said that it lives.
 const AWAKE: &str = "awake";
-/// Its number in the batch that makes it, beside those of [`Set::ALL`].
+/// Its number in the batch that makes it, beside those of [`Set::all`].
 const AWAKE_ID: u32 = 100;
 /// How long it counts after it was set, in milliseconds.
 const AWAKE_TIMEOUT_MS: u64 = 15_000;
@@ -76,18 +78,23 @@ impl Set {
     fn has_destination(self) -> Vec<Expression> {
         let [family, _, destination] = self.packet();
         let mut matches = vec![Meta(PacketFamily), family, destination];
-        match self {
-            Self::Vips4 | Self::Vips6 | Self::Left4 | Self::Left6 => matches.push(In(self.name())),
-            Self::Held4 | Self::Held6 => {
+        let mark = match self.family {
+            Family::V4 => From(1, &CONNECTION_MARK),
+            Family::V6 => From(4, &CONNECTION_MARK),
+        };
+        match self.kind {
+            Kind::Vips | Kind::Left => matches.push(In(self.name())),
+            Kind::Held => {
                 matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
             }
-            Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
+            Kind::Restricted | Kind::Sources => {
                 matches.extend(self.port());
                 matches.push(In(self.name()));
             }
-            Self::Moved4 => matches.extend([From(1, &CONNECTION_MARK), In(self.name())]),
-            Self::Moved6 => matches.extend([From(4, &CONNECTION_MARK), In(self.name())]),
-            Self::Window4 | Self::Window6 => matches.push(Map(self.name())),
+            Kind::Moved => matches.extend([mark, In(self.name())]),
+            Kind::Window => matches.push(Map(self.name())),
+            // No rule asks for it.
+            Kind::Strays => {}
         }
         matches
     }
@@ -103,17 +110,18 @@ impl Set {
         const fn address(offset: u32, length: u32) -> Expression {
             Payload { base: Base::Network, offset, length }
         }
-        if self.is_ipv4() {
-            [Compare(Equal, IPV4), From(3, const { &address(12, 4) }), address(16, 4)]
-        } else {
-            [Compare(Equal, IPV6), From(6, const { &address(8, 16) }), address(24, 16)]
+        match self.family {
+            Family::V4 => [Compare(Equal, IPV4), From(3, const { &address(12, 4) }), address(16, 4)],
+            Family::V6 => [Compare(Equal, IPV6), From(6, const { &address(8, 16) }), address(24, 16)],
         }
     }
 
     /// The packet's protocol and destination port, after its destination.
     fn port(self) -> [Expression; 2] {
-        const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
-        let word = if self.is_ipv4() { 1 } else { 4 };
+        let word = match self.family {
+            Family::V4 => 1,
+            Family::V6 => 4,
+        };
         [From(word, &Meta(Protocol)), From(word + 1, &PORT)]
     }
 
@@ -157,33 +165,71 @@ impl Set {
         [self.has_unknown_connection().as_slice(), &[Verdict(Drop)]].concat()
     }
 
+    /// The rule that notes packets to this set's addresses that do not fit what the kernel knows of a connection between the
+    /// same ends.
+    fn noting_strays(self) -> Vec<Expression> {
+        let invalid = [
+            Meta(Protocol),
+            Compare(Equal, TCP),
+            Connection(State),
+            Mask(INVALID),
+            Compare(NotEqual, &[0; 4]),
+        ];
+        let strays = Self { kind: Kind::Strays, ..self };
+        let ends: [Expression; 4] = match self.family {
+            Family::V4 => [
+                Payload { base: Base::Network, offset: 12, length: 4 },
+                From(1, &SOURCE_PORT),
+                From(2, const { &Payload { base: Base::Network, offset: 16, length: 4 } }),
+                From(3, &PORT),
+            ],
+            Family::V6 => [
+                Payload { base: Base::Network, offset: 8, length: 16 },
+                From(4, &SOURCE_PORT),
+                From(5, const { &Payload { base: Base::Network, offset: 24, length: 16 } }),
+                From(9, &PORT),
+            ],
+        };
+        [invalid.as_slice(), &self.has_destination(), &ends, &[AddTo(strays.name())]].concat()
+    }
+
     /// The rule that keeps kube-proxy from translating what is marked.
     fn untranslated(self) -> Vec<Expression> {
-        let family = if self.is_ipv4() { IPV4[0] } else { IPV6[0] };
-        [self.has_destination(), vec![TranslateTo(family)]].concat()
+        let family = match self.family {
+            Family::V4 => IPV4,
+            Family::V6 => IPV6,
+        };
+        [self.has_destination(), vec![TranslateTo(family[0])]].concat()
     }
 
     /// The rule that has the node tell nobody of a shorter way to the set's addresses.
     fn not_redirected(self) -> Vec<Expression> {
-        let (redirect, length) =
-            if self.is_ipv4() { (of_type(ICMP, REDIRECT), 4) } else { (of_type(ICMPV6, REDIRECT_V6), 16) };
+        let (redirect, length) = match self.family {
+            Family::V4 => (of_type(ICMP, REDIRECT), 4),
+            Family::V6 => (of_type(ICMPV6, REDIRECT_V6), 16),
+        };
         let about = Payload { base: Base::Transport, offset: REDIRECTED, length };
         [redirect.as_slice(), &[about, In(self.name()), Counter, Verdict(Drop)]].concat()
     }
 
     /// The rule that has the node answer echo requests to the set's addresses.
     fn echo(self) -> Vec<Expression> {
-        let echo =
-            if self.is_ipv4() { of_type(ICMP, ECHO_REQUEST) } else { of_type(ICMPV6, ECHO_REQUEST_V6) };
+        let echo = match self.family {
+            Family::V4 => of_type(ICMP, ECHO_REQUEST),
+            Family::V6 => of_type(ICMPV6, ECHO_REQUEST_V6),
+        };
         [self.has_destination().as_slice(), &echo, &[Counter, Redirect]].concat()
     }
 
-    /// The rule that drops packets to the ports of this set whose source is not in the other.
-    fn only_from(self, sources: Self) -> Vec<Expression> {
+    /// The rule that drops packets to the ports of this set whose source is not in the set of sources.
+    fn only_from_sources(self) -> Vec<Expression> {
+        let sources = Self { kind: Kind::Sources, ..self };
         [self.has_destination(), self.has_no_source_in(sources), vec![Counter, Verdict(Drop)]].concat()
     }
 }
 
+const PORT: Expression = Payload { base: Base::Transport, offset: 2, length: 2 };
+const SOURCE_PORT: Expression = Payload { base: Base::Transport, offset: 0, length: 2 };
 const CONNECTION_MARK: Expression = Connection(Mark);
 
 const TYPE: Expression = Payload { base: Base::Transport, offset: 0, length: 1 };
@@ -236,10 +282,6 @@ pub(super) const MOVED: &str = "moved";
 
 /// The chains, each after those it goes to. `forwards`: with those that forward to the previous Active.
 fn chains(forwards: bool) -> Vec<Chain> {
-    use Set::{
-        Held4, Held6, Left4, Left6, Moved4, Moved6, Restricted4, Restricted6, Sources4, Sources6, Vips4,
-        Vips6, Window4, Window6,
-    };
     let chain = |name, rules| Chain { name, hook: None, rules };
     let base = |name, hook, rules| Chain { name, hook: Some(hook), rules };
     let refuse = vec![
@@ -257,38 +299,35 @@ fn chains(forwards: bool) -> Vec<Chain> {
     ];
     let untaken =
         vec![vec![Meta(Protocol), Compare(Equal, TCP), Verdict(Accept)], vec![Verdict(Goto("arrived"))]];
-    let only_from_sources = || vec![Restricted4.only_from(Sources4), Restricted6.only_from(Sources6)];
-    let to = |sets: [Set; 2], chain| sets.map(|set| set.to_any(Goto(chain))).to_vec();
-    let forwarded = [Moved4, Moved6].map(|set| set.to_any(Accept)).to_vec();
-    let forward = to([Vips4, Vips6], "refuse");
+    let both = |kind: Kind, rule: fn(Set) -> Vec<Expression>| kind.sets().map(rule).to_vec();
+    let to = |kind: Kind, chain| kind.sets().map(|set| set.to_any(Goto(chain))).to_vec();
+    let forwarded = both(Kind::Moved, |set| set.to_any(Accept));
+    let forward = to(Kind::Vips, "refuse");
     let forward = if forwards { [forwarded, forward].concat() } else { forward };
     let mut chains = vec![
         chain("refuse", refuse),
         chain("arrived", arrived),
         chain("untaken", untaken),
-        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), only_from_sources()),
-        base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), only_from_sources()),
-        base("echo", nat(PREROUTING), [Vips4, Vips6].map(Set::echo).to_vec()),
-        base("echo-local", nat(OUTPUT), [Held4, Held6].map(Set::echo).to_vec()),
-        base("prerouting", filter(PREROUTING, AFTER_NAT), to([Vips4, Vips6], "untaken")),
-        base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to([Vips4, Vips6], "arrived")),
+        base("sources", filter(PREROUTING, BEFORE_ALL_NAT), both(Kind::Restricted, Set::only_from_sources)),
+        base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), both(Kind::Restricted, Set::only_from_sources)),
+        base("echo", nat(PREROUTING), both(Kind::Vips, Set::echo)),
+        base("echo-local", nat(OUTPUT), both(Kind::Held, Set::echo)),
+        base("prerouting", filter(PREROUTING, AFTER_NAT), to(Kind::Vips, "untaken")),
+        base("input", filter(INPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Vips, "arrived")),
         base("forward", filter(FORWARD, AFTER_KUBE_PROXY_FILTER), forward),
-        base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to([Held4, Held6], "refuse")),
+        base("output", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), to(Kind::Held, "refuse")),
     ];
     if forwards {
         let marked = [
-            [Moved4, Moved6].map(Set::as_before).to_vec(),
-            [Window4, Window6].map(Set::to_the_previous).to_vec(),
-            [Left4, Left6].map(Set::to_the_next).to_vec(),
+            both(Kind::Moved, Set::as_before),
+            both(Kind::Window, Set::to_the_previous),
+            both(Kind::Left, Set::to_the_next),
+            both(Kind::Held, Set::noting_strays),
         ];
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),
-            base("moved-nat", nat(PREROUTING), [Moved4, Moved6].map(Set::untranslated).to_vec()),
-            base(
-                "redirects",
-                filter(OUTPUT, AFTER_KUBE_PROXY_FILTER),
-                [Vips4, Vips6].map(Set::not_redirected).to_vec(),
-            ),
+            base("moved-nat", nat(PREROUTING), both(Kind::Moved, Set::untranslated)),
+            base("redirects", filter(OUTPUT, AFTER_KUBE_PROXY_FILTER), both(Kind::Vips, Set::not_redirected)),
         ]);
     }
     chains
@@ -308,7 +347,7 @@ pub(super) fn install(table: &str, guarded: &Guarded, forwards: bool) -> Batch {
     batch.add(&create, Operation::NewTable, named());
     batch.add(format!("delete the old nftables table inet {table}"), Operation::DeleteTable, named());
     batch.add(&create, Operation::NewTable, named().number(2, 0));
-    for (set, id) in Set::ALL.into_iter().zip(1..) {
+    for (set, id) in Set::all().zip(1..) {
         batch.add(
             format!("create the set {} in the table inet {table}", set.name()),
             Operation::NewSet,
@@ -381,7 +420,7 @@ fn say_awake(batch: &mut Batch, table: &str) {
 }
 
 fn change(batch: &mut Batch, table: &str, installed: &Guarded, wanted: &Guarded) {
-    for set in Set::ALL.into_iter().filter(|set| !set.is_untouched(installed, wanted)) {
+    for set in Set::all().filter(|set| !set.is_untouched(installed, wanted)) {
         let mut add = |what, operation, elements: BTreeSet<Element>| {
             let elements: Vec<&Element> = elements.iter().collect();
             for piece in elements.chunks(set.elements_in_a_message()) {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use windlass_vrrp::Family;
 
 use super::attributes::{self, Attributes};
 use super::expression::value;
@@ -25,6 +26,16 @@ const CONCATENATION: u32 = 0x80;
 /// Flag of a set that has something for each element.
 const MAP: u32 = 0x8;
 
+/// Flags of a set to which packets add, and whose elements go by themselves.
+const BY_PACKETS: u32 = 0x20;
+const TIMEOUT: u32 = 0x10;
+/// How long a stray is there, in milliseconds: a few looks.
+const STRAY_TIMEOUT_MS: u64 = 5000;
+/// More are not told apart: somebody plays with invalid packets, and each costs a question to the kernel.
+const MOST_STRAYS: u32 = 256;
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
 /// A part of an element: what it is, and its bytes.
 #[derive(Clone, Copy)]
 struct Part {
@@ -32,23 +43,24 @@ struct Part {
     length: u32,
 }
 
-/// The sets of the table.
+/// What a set says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Set {
-    Vips4,
-    Vips6,
-    Held4,
-    Held6,
-    Restricted4,
-    Restricted6,
-    Sources4,
-    Sources6,
-    Moved4,
-    Moved6,
-    Window4,
-    Window6,
-    Left4,
-    Left6,
+pub(super) enum Kind {
+    Vips,
+    Held,
+    Restricted,
+    Sources,
+    Moved,
+    Window,
+    Left,
+    Strays,
+}
+
+/// A set of the table: one of each kind for each family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Set {
+    pub(super) kind: Kind,
+    pub(super) family: Family,
 }
 
 /// An element as the kernel has it.
@@ -61,81 +73,63 @@ pub(super) struct Element {
     data: Vec<u8>,
 }
 
-impl Set {
-    pub(super) const ALL: [Self; 14] = [
-        Self::Vips4,
-        Self::Vips6,
-        Self::Held4,
-        Self::Held6,
-        Self::Restricted4,
-        Self::Restricted6,
-        Self::Sources4,
-        Self::Sources6,
-        Self::Moved4,
-        Self::Moved6,
-        Self::Window4,
-        Self::Window6,
-        Self::Left4,
-        Self::Left6,
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Vips,
+        Self::Held,
+        Self::Restricted,
+        Self::Sources,
+        Self::Moved,
+        Self::Window,
+        Self::Left,
+        Self::Strays,
     ];
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Vips4 => "vips4",
-            Self::Vips6 => "vips6",
-            Self::Held4 => "held4",
-            Self::Held6 => "held6",
-            Self::Restricted4 => "restricted4",
-            Self::Restricted6 => "restricted6",
-            Self::Sources4 => "sources4",
-            Self::Sources6 => "sources6",
-            Self::Moved4 => "moved4",
-            Self::Moved6 => "moved6",
-            Self::Window4 => "window4",
-            Self::Window6 => "window6",
-            Self::Left4 => "left4",
-            Self::Left6 => "left6",
+    /// Its set of IPv4 and that of IPv6.
+    pub(super) fn sets(self) -> [Set; 2] {
+        FAMILIES.map(|family| Set { kind: self, family })
+    }
+}
+
+impl Set {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        Kind::ALL.into_iter().flat_map(Kind::sets)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        let [v4, v6] = match self.kind {
+            Kind::Vips => ["vips4", "vips6"],
+            Kind::Held => ["held4", "held6"],
+            Kind::Restricted => ["restricted4", "restricted6"],
+            Kind::Sources => ["sources4", "sources6"],
+            Kind::Moved => ["moved4", "moved6"],
+            Kind::Window => ["window4", "window6"],
+            Kind::Left => ["left4", "left6"],
+            Kind::Strays => ["strays4", "strays6"],
+        };
+        match self.family {
+            Family::V4 => v4,
+            Family::V6 => v6,
         }
     }
 
-    pub(super) const fn is_ipv4(self) -> bool {
-        match self {
-            Self::Vips4
-            | Self::Held4
-            | Self::Restricted4
-            | Self::Sources4
-            | Self::Moved4
-            | Self::Window4
-            | Self::Left4 => true,
-            Self::Vips6
-            | Self::Held6
-            | Self::Restricted6
-            | Self::Sources6
-            | Self::Moved6
-            | Self::Window6
-            | Self::Left6 => false,
-        }
+    /// Whether its elements are what this process has put there, and not what packets have.
+    pub(super) fn is_written(self) -> bool {
+        self.kind != Kind::Strays
     }
 
     fn parts(self) -> Vec<Part> {
-        let address = if self.is_ipv4() {
-            Part { kind: IPV4_ADDRESS, length: 4 }
-        } else {
-            Part { kind: IPV6_ADDRESS, length: 16 }
+        let address = match self.family {
+            Family::V4 => Part { kind: IPV4_ADDRESS, length: 4 },
+            Family::V6 => Part { kind: IPV6_ADDRESS, length: 16 },
         };
-        let port = [address, Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
-        match self {
-            Self::Vips4
-            | Self::Vips6
-            | Self::Held4
-            | Self::Held6
-            | Self::Window4
-            | Self::Window6
-            | Self::Left4
-            | Self::Left6 => vec![address],
-            Self::Moved4 | Self::Moved6 => vec![address, Part { kind: MARK, length: 4 }],
-            Self::Restricted4 | Self::Restricted6 => port.to_vec(),
-            Self::Sources4 | Self::Sources6 => [port.as_slice(), &[address]].concat(),
+        let [protocol, port] = [Part { kind: PROTOCOL, length: 1 }, Part { kind: PORT, length: 2 }];
+        match self.kind {
+            Kind::Vips | Kind::Held | Kind::Window | Kind::Left => vec![address],
+            Kind::Moved => vec![address, Part { kind: MARK, length: 4 }],
+            Kind::Restricted => vec![address, protocol, port],
+            Kind::Sources => vec![address, protocol, port, address],
+            Kind::Strays => vec![address, port, address, port],
         }
     }
 
@@ -145,69 +139,52 @@ impl Set {
         let kind = parts.iter().fold(0, |kind, part| kind << KIND_BITS | part.kind);
         let length = parts.iter().map(|part| part.length.next_multiple_of(4)).sum();
         let attributes = attributes.number(4, kind).number(5, length);
-        match self {
-            Self::Vips4
-            | Self::Vips6
-            | Self::Held4
-            | Self::Held6
-            | Self::Restricted4
-            | Self::Restricted6
-            | Self::Moved4
-            | Self::Moved6
-            | Self::Left4
-            | Self::Left6 => attributes.number(3, 0),
-            Self::Window4 | Self::Window6 => attributes.number(3, MAP).number(6, MARK).number(7, 4),
-            Self::Sources4 | Self::Sources6 => {
+        match self.kind {
+            Kind::Vips | Kind::Held | Kind::Restricted | Kind::Moved | Kind::Left => attributes.number(3, 0),
+            Kind::Window => attributes.number(3, MAP).number(6, MARK).number(7, 4),
+            Kind::Sources => {
                 let lengths = parts.iter().fold(Attributes::new(), |list, part| {
                     list.nest(1, &Attributes::new().number(1, part.length))
                 });
                 attributes.number(3, INTERVAL | CONCATENATION).nest(9, &Attributes::new().nest(2, &lengths))
             }
+            Kind::Strays => attributes
+                .number(3, BY_PACKETS | TIMEOUT)
+                .nest(9, &Attributes::new().number(1, MOST_STRAYS))
+                .long(11, STRAY_TIMEOUT_MS),
         }
     }
 
     /// Elements in one message: an attribute has at most 65,535 bytes.
     pub(super) const fn elements_in_a_message(self) -> usize {
-        match self {
+        match self.kind {
             // 28 bytes each.
-            Self::Vips4 | Self::Vips6 | Self::Held4 | Self::Held6 | Self::Left4 | Self::Left6 => 2000,
+            Kind::Vips | Kind::Held | Kind::Left => 2000,
             // 40 bytes each.
-            Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 => 1500,
+            Kind::Moved | Kind::Window => 1500,
             // 100 bytes each.
-            Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => 500,
+            Kind::Restricted | Kind::Sources | Kind::Strays => 500,
         }
     }
 
     /// Whether it has the same elements for both, as far as can be told without looking at each.
     pub(super) fn is_untouched(self, old: &Guarded, new: &Guarded) -> bool {
-        match self {
-            Self::Vips4 | Self::Vips6 => old.vips == new.vips,
-            Self::Held4 | Self::Held6 => old.held == new.held,
-            Self::Moved4 | Self::Moved6 | Self::Window4 | Self::Window6 | Self::Left4 | Self::Left6 => {
-                Arc::ptr_eq(&old.moved, &new.moved)
-            }
-            Self::Restricted4 | Self::Restricted6 | Self::Sources4 | Self::Sources6 => {
-                Arc::ptr_eq(&old.restrictions, &new.restrictions)
-            }
+        match self.kind {
+            Kind::Vips => old.vips == new.vips,
+            Kind::Held => old.held == new.held,
+            Kind::Moved | Kind::Window | Kind::Left => Arc::ptr_eq(&old.moved, &new.moved),
+            Kind::Restricted | Kind::Sources => Arc::ptr_eq(&old.restrictions, &new.restrictions),
+            Kind::Strays => true,
         }
     }
 
     /// Its elements for `one` that it does not have for `other`. Of thousands of addresses few change at a time: only those
     /// are made into elements.
     pub(super) fn missing(self, one: &Guarded, other: &Guarded) -> BTreeSet<Element> {
-        match self {
-            Self::Vips4 | Self::Vips6 => self.addresses(one.vips.difference(&other.vips)),
-            Self::Held4 | Self::Held6 => self.addresses(one.held.difference(&other.held)),
-            Self::Restricted4
-            | Self::Restricted6
-            | Self::Sources4
-            | Self::Sources6
-            | Self::Moved4
-            | Self::Moved6
-            | Self::Window4
-            | Self::Window6
-            | Self::Left4
-            | Self::Left6 => {
+        match self.kind {
+            Kind::Vips => self.addresses(one.vips.difference(&other.vips)),
+            Kind::Held => self.addresses(one.held.difference(&other.held)),
+            Kind::Restricted | Kind::Sources | Kind::Moved | Kind::Window | Kind::Left | Kind::Strays => {
                 let mut members = self.members(one);
                 let others = self.members(other);
                 members.retain(|element| !others.contains(element));
@@ -217,14 +194,14 @@ impl Set {
     }
 
     fn owns(self, address: &IpAddr) -> bool {
-        address.is_ipv4() == self.is_ipv4()
+        Family::of(*address) == self.family
     }
 
     fn addresses<'a>(self, all: impl Iterator<Item = &'a IpAddr>) -> BTreeSet<Element> {
         all.filter(|address| self.owns(address)).map(|address| Element::of(octets(*address))).collect()
     }
 
-    /// Its elements.
+    /// Its elements, as far as this process puts them there.
     pub(super) fn members(self, guarded: &Guarded) -> BTreeSet<Element> {
         let own = |address: &IpAddr| self.owns(address);
         let moved = guarded.moved.iter().filter(|(vip, _)| own(vip));
@@ -233,33 +210,34 @@ impl Set {
             let [high, low] = port.to_be_bytes();
             [octets(address).as_slice(), &[protocol, 0, 0, 0], &[high, low, 0, 0]].concat()
         };
-        match self {
-            Self::Vips4 | Self::Vips6 => self.addresses(guarded.vips.iter()),
-            Self::Held4 | Self::Held6 => self.addresses(guarded.held.iter()),
-            Self::Moved4 | Self::Moved6 => moved
+        match self.kind {
+            Kind::Vips => self.addresses(guarded.vips.iter()),
+            Kind::Held => self.addresses(guarded.held.iter()),
+            Kind::Moved => moved
                 .filter_map(|(vip, moved)| {
                     Some(Element::of([octets(*vip).as_slice(), &moved.mark?.to_ne_bytes()].concat()))
                 })
                 .collect(),
-            Self::Window4 | Self::Window6 => moved
+            Kind::Window => moved
                 .filter(|(_, moved)| moved.unknown == UnknownConnections::Forwarded)
                 .filter_map(|(vip, moved)| {
                     let data = moved.mark?.to_ne_bytes().to_vec();
                     Some(Element { data, ..Element::of(octets(*vip)) })
                 })
                 .collect(),
-            Self::Left4 | Self::Left6 => self.addresses(
+            Kind::Left => self.addresses(
                 moved.filter(|(_, moved)| moved.unknown == UnknownConnections::Dropped).map(|(vip, _)| vip),
             ),
-            Self::Restricted4 | Self::Restricted6 => restrictions
+            Kind::Restricted => restrictions
                 .map(|(address, at, _)| Element::of(port(address, at.protocol.number(), at.port)))
                 .collect(),
-            Self::Sources4 | Self::Sources6 => restrictions
+            Kind::Sources => restrictions
                 .flat_map(|(address, at, sources)| {
                     let port = port(address, at.protocol.number(), at.port);
                     sources.iter().map(move |range| Element::from_range(&port, *range))
                 })
                 .collect(),
+            Kind::Strays => BTreeSet::new(),
         }
     }
 }
@@ -275,6 +253,22 @@ impl Element {
         Self { key, end, data: Vec::new() }
     }
 
+    /// The parts of a stray: source and destination, each with its port.
+    pub(super) fn ends(&self, family: Family) -> Option<[(IpAddr, u16); 2]> {
+        let length = match family {
+            Family::V4 => 4,
+            Family::V6 => 16,
+        };
+        // A port takes a word.
+        let (source, destination) = self.key.split_at_checked(length + 4)?;
+        let end = |bytes: &[u8]| {
+            let (address, port) = bytes.split_at_checked(length)?;
+            let port = port.first_chunk().map(|port| u16::from_be_bytes(*port))?;
+            Some((address_of(address)?, port))
+        };
+        Some([end(source)?, end(destination)?])
+    }
+
     fn encode(&self) -> Attributes {
         let element = Attributes::new().nest(1, &value(&self.key));
         let element = if self.data.is_empty() { element } else { element.nest(2, &value(&self.data)) };
@@ -287,6 +281,11 @@ fn octets(address: IpAddr) -> Vec<u8> {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     }
+}
+
+fn address_of(octets: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
 }
 
 /// Elements as the kernel takes them.
@@ -312,8 +311,6 @@ pub(super) fn read(answer: &[u8]) -> Vec<Element> {
 impl Element {
     /// The address that it is, if it is one.
     pub(super) fn address(&self) -> Option<IpAddr> {
-        let key = self.key.as_slice();
-        let four = <[u8; 4]>::try_from(key).map(IpAddr::from);
-        four.or_else(|_| <[u8; 16]>::try_from(key).map(IpAddr::from)).ok()
+        address_of(&self.key)
     }
 }

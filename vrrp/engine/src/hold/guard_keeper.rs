@@ -111,6 +111,18 @@ impl GuardKeeper {
         }
     }
 
+    /// Has the kernel forget connections to these VIPs that are over, as packets of others show.
+    pub(super) fn forget_strays(&mut self, had_for: &BTreeMap<IpAddr, Duration>) {
+        let Some(guard) = &mut self.guard else { return };
+        match guard.forget_strays(had_for) {
+            Ok(0) => {}
+            Ok(count) => {
+                tracing::debug!(count, "forgot connections that are over, as packets of others showed");
+            }
+            Err(error) => tracing::debug!(%error, "connections that are over stay known until they expire"),
+        }
+    }
+
     /// Packets that were forwarded to previous Actives since the table was made, if that can be told.
     pub(super) fn forwarded(&mut self) -> Option<u64> {
         self.guard.as_mut()?.forwarded().ok()

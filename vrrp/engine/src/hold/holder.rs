@@ -174,6 +174,10 @@ impl<'a> Holder<'a> {
         }
         self.forget_closed(clock::now());
         if let Some(moves) = &mut self.moves {
+            if let (Some(had_for), Some(guard_keeper)) = (moves.strays(clock::now()), &mut self.guard_keeper)
+            {
+                guard_keeper.forget_strays(&had_for);
+            }
             moves.release();
             let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_connections(moves.over());
             if !moves.over().is_empty() && self.guard_keeper.as_mut().is_none_or(forget) {

@@ -19,16 +19,20 @@ use crate::status::ForwardingStatus;
 
 mod messages;
 mod plan;
+mod questions;
 
 use messages::Owner;
 use plan::{MovePlan, NextHop, ServedVip};
+use questions::Questions;
 
 /// Time between two looks at whether rules and nodes are still there.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two questions to a node that fell silent.
-const QUESTION_INTERVAL: Duration = Duration::from_millis(50);
 /// Time until the next try after the kernel refused.
 const RETRY: Duration = Duration::from_secs(30);
+/// Time in which most connections that go on speak after a VIP has come here, and time between two looks for strays in it; they
+/// are looked for less often later.
+const BUSY_TIME: Duration = Duration::from_secs(10);
+const STRAYS_INTERVAL: Duration = Duration::from_millis(150);
 /// 0: the kernel knows only connections whose beginning it saw.
 const PICKS_UP_CONNECTIONS: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose";
 
@@ -48,9 +52,11 @@ pub(super) struct Moves {
     new: BTreeSet<IpAddr>,
     /// The peer that was heard last in each virtual router.
     heard_from: BTreeMap<RouterKey, IpAddr>,
-    /// Nodes that fell silent and were asked whether they live, and when to look for the answer.
-    asked: BTreeMap<NextHop, Time>,
+    /// To nodes that fell silent.
+    questions: Questions,
     next_look: Time,
+    /// When to look for strays; `None`: there can be none.
+    strays_due: Option<Time>,
     /// The next try after a refusal, with what was said.
     refused: Option<(Time, String)>,
 }
@@ -67,8 +73,9 @@ impl Moves {
             over: BTreeSet::new(),
             new: BTreeSet::new(),
             heard_from: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            questions: Questions::default(),
             next_look: Time::default(),
+            strays_due: None,
             refused: None,
         }
     }
@@ -108,9 +115,10 @@ impl Moves {
                  bits to the mark"
             );
         }
-        self.doubt_replaced(requests, now);
+        self.doubt_replaced(requests);
+        // First: who is known to be dead is sent nothing at all.
+        self.settle_doubts(requests, now);
         self.look(now);
-        self.settle_doubts(now);
         let moved = if self.is_possible() { self.plan.moved(now) } else { BTreeMap::new() };
         if moved != *self.moved {
             self.moved = Arc::new(moved);
@@ -200,10 +208,21 @@ impl Moves {
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let has_more = self.plan.hops().next().is_some() || !self.over.is_empty() || !self.new.is_empty();
         let looks = has_more.then(|| self.next_look.max(now));
-        let answers =
-            self.plan.doubted().map(|(hop, _)| self.asked.get(&hop).map_or(now, |due| (*due).max(now)));
-        let looks = answers.chain(looks);
-        looks.chain(self.plan.due(now)).min()
+        let looks = self.questions.due(now).into_iter().chain(looks);
+        looks.chain(self.strays_due).chain(self.plan.due(now)).min()
+    }
+
+    /// VIPs to which connections may go that began elsewhere, with the time since when they are here, if it is time to look
+    /// whether the kernel takes one for another that is over.
+    pub(super) fn strays(&mut self, now: Time) -> Option<BTreeMap<IpAddr, Duration>> {
+        if self.strays_due.is_some_and(|due| now < due) {
+            return None;
+        }
+        let had_for = self.plan.had_for(now);
+        let is_busy = had_for.values().any(|time| *time < BUSY_TIME);
+        let pause = if is_busy { STRAYS_INTERVAL } else { LOOK_INTERVAL };
+        self.strays_due = (!had_for.is_empty()).then(|| now + pause);
+        self.strays_due.map(|_| had_for)
     }
 
     /// Whether it is time to read how much was forwarded.
@@ -277,42 +296,40 @@ impl Moves {
     }
 
     /// Doubts nodes whose place another has taken in some virtual router: if they died, the kernel would notice only in seconds.
-    fn doubt_replaced(&mut self, requests: &[BindingRequest], now: Time) {
+    fn doubt_replaced(&mut self, requests: &[BindingRequest]) {
         let mut before = std::mem::take(&mut self.heard_from);
         for request in requests {
             let key = &request.handle.key;
             let (last, heard) = (before.remove(key), request.heard_from);
             if let Some(last) = last.filter(|last| heard != Some(*last)) {
-                self.plan.doubt(last, now);
+                self.plan.doubt(last);
             }
             self.heard_from.extend(heard.map(|peer| (key.clone(), peer)));
         }
     }
 
-    /// Asks who fell silent, again and again, and looks for the answer: one question may be lost, or come to a busy node.
-    fn settle_doubts(&mut self, now: Time) {
-        let doubted: Vec<_> = self.plan.doubted().collect();
-        self.asked.retain(|hop, _| doubted.iter().any(|(one, _)| one == hop));
-        for (hop, until) in doubted {
+    /// Asks who fell silent, before this node takes its place if that is seen to come, and tells the plan.
+    fn settle_doubts(&mut self, requests: &[BindingRequest], now: Time) {
+        let doubted: Vec<NextHop> = self.plan.doubted().collect();
+        self.questions.ask_only(doubted.iter().copied().chain(missed(requests)).collect(), now);
+        for hop in self.questions.open(now) {
             let NextHop { interface, address } = hop;
-            let asked = self.asked.get(&hop).copied();
-            if asked.is_some_and(|due| now < due) {
-                continue;
-            }
             // What cannot be asked does not answer.
-            let answered = asked.is_some()
+            let answered = self.questions.is_asked(hop)
                 && self.with_route(|route| route.has_answered(interface, address)).unwrap_or(false);
-            if answered {
-                tracing::info!(peer = %address, "a peer is Active no more, but its node lives: its connections are forwarded to it");
-            } else if asked.is_some() && until <= now {
-                tracing::info!(peer = %address, "a peer is Active no more, and its node does not answer: its connections are reset");
-            } else {
+            if !answered {
                 let _ = self.with_route(|route| route.ask_station(interface, address));
-                self.asked.insert(hop, now + QUESTION_INTERVAL);
-                continue;
             }
-            self.plan.note_answer(hop, answered);
-            self.asked.remove(&hop);
+            self.questions.note(hop, answered, now);
+        }
+        for hop in doubted {
+            let Some(lives) = self.questions.lives(hop, now) else { continue };
+            if lives {
+                tracing::info!(peer = %hop.address, "a peer is Active no more, but its node lives: its connections are forwarded to it");
+            } else {
+                tracing::info!(peer = %hop.address, "a peer is Active no more, and its node does not answer: its connections are reset");
+            }
+            self.plan.note_answer(hop, lives);
         }
     }
 
@@ -349,6 +366,14 @@ impl Moves {
 
 fn key_of((hop, number): (NextHop, u32)) -> (Family, u32) {
     (Family::of(hop.address), number)
+}
+
+/// Nodes that are Active as far as is known and of which two adverts are missing: soon this node or another takes their place.
+fn missed(requests: &[BindingRequest]) -> impl Iterator<Item = NextHop> {
+    requests.iter().filter(|request| request.plan.hold == Hold::Respond).filter_map(|request| {
+        let interface = request.plan.link.as_ref()?.index;
+        Some(NextHop { interface, address: request.missing? })
+    })
 }
 
 /// The VIPs that this node serves and that NAT rules take: what is bound to an interface may be a socket's.

@@ -24,6 +24,8 @@ pub(super) struct BindingRequest {
     pub(super) handed_over_by: HandedOverBy,
     /// The peer that was heard last.
     pub(super) heard_from: Option<IpAddr>,
+    /// That one, if it is Active as far as is known, and two of its adverts are missing.
+    pub(super) missing: Option<IpAddr>,
     /// What it may claim.
     pub(super) cleared: Arc<BTreeSet<IpAddr>>,
     /// Index of the router's own device, if it has one.
@@ -36,6 +38,7 @@ impl BindingRequest {
     pub(super) fn of(handle: Arc<RouterHandle>) -> Self {
         let (plan, cleared) = (handle.plan(), handle.cleared());
         let now = clock::now();
+        let misses_active = handle.misses_active();
         let (takeover, handed_over_by) = handle.takeover();
         let heard_from = handle.heard_from();
         let serves = handle.is_active(now);
@@ -48,6 +51,7 @@ impl BindingRequest {
             takeover,
             handed_over_by,
             heard_from,
+            missing: heard_from.filter(|_| misses_active),
             cleared,
             device: None,
             device_up: false,

@@ -70,7 +70,11 @@ impl Scene {
 
     fn routers(&self, n: usize, change: impl Fn(&mut RouterConfig)) -> Vec<RouterConfig> {
         let mut routers = vec![router(n, 2), router6(&self.lan, n, 2)];
-        routers.iter_mut().for_each(change);
+        for router in &mut routers {
+            // As by default in Windlass.
+            router.unicast_fallback = true;
+            change(router);
+        }
         routers
     }
 
@@ -397,6 +401,81 @@ fn connections_of_a_node_that_is_dead_are_reset() {
         assert_eq!(connection.ask().unwrap_err().kind(), ErrorKind::ConnectionReset, "{vip}");
     }
     assert_eq!(second.engine.forwarding_status().addresses, 0);
+    let moved = run(&scene.lan.hosts[1], "nft list chain inet windlass moved", "");
+    let counters: Vec<&str> = moved.lines().filter(|rule| rule.contains("counter packets")).collect();
+    assert_eq!(counters.len(), 4, "{moved}");
+    let forwarded: Vec<_> = counters.iter().filter(|rule| !rule.contains("counter packets 0 ")).collect();
+    assert!(forwarded.is_empty(), "it was known to be dead before the takeover: {forwarded:#?}");
+}
+
+/// From the very addresses and ports of connections that were reset: a client comes by each of its ports within minutes.
+fn again(scene: &Scene, reset: Vec<Connection>) -> Vec<Connection> {
+    let ports: Vec<_> = reset.into_iter().map(|one| (one.stream.local_addr().unwrap(), one.vip)).collect();
+    let client = &scene.lan.hosts[CLIENT];
+    let connections = ports.into_iter().map(|(from, vip)| {
+        let stream = connect_from(client, from, vip).expect("a connection from the same port");
+        Connection { stream, vip }
+    });
+    connections.collect()
+}
+
+fn assert_reset(connections: &mut [Connection], when: &str) {
+    for connection in connections {
+        let vip = connection.vip;
+        let broken = connection.ask().map_err(|error| error.kind());
+        assert_eq!(broken, Err(ErrorKind::ConnectionReset), "{when}: a connection to {vip}");
+    }
+}
+
+#[test]
+fn connections_go_on_from_ports_that_a_node_knows_by_connections_from_before_it_was_cut_off() {
+    if !require_root() {
+        return;
+    }
+    for mode in Mode::all() {
+        let _turn = one_at_a_time();
+        let scene = Scene::new(mode);
+        let nodes = scene.nodes(ConnectionForwarding::default());
+        let (mut connections, mut idle) = (scene.connections(), scene.connections());
+        ask_all(&mut connections, 1, "before");
+        ask_all(&mut idle, 1, "before");
+        scene.lan.pull_cable(0);
+        await_active(&nodes[1], State::Active);
+        assert_reset(&mut connections, "the node is dead as far as is known");
+        let mut connections = again(&scene, connections);
+        ask_all(&mut connections, 2, "begun elsewhere");
+        scene.lan.plug_cable(0);
+        await_active(&nodes[0], State::Active);
+        ask_all(&mut connections, 2, &format!("where each port was used before, {mode:?}"));
+        ask_all(&mut idle, 1, &format!("silent meanwhile, {mode:?}"));
+    }
+}
+
+#[test]
+fn connections_of_a_node_that_is_dead_are_reset_where_the_next_knows_their_ports_by_others() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::IptablesLegacy);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    scene.prefer_second(&nodes, true);
+    let mut connections = scene.connections();
+    ask_all(&mut connections, 2, "before");
+    scene.prefer_second(&nodes, false);
+    ask_all(&mut connections, 2, "after the move");
+    scene.lan.pull_cable(1);
+    assert_reset(&mut connections, "its node is dead");
+    let mut connections = again(&scene, connections);
+    ask_all(&mut connections, 1, "begun elsewhere");
+    scene.lan.plug_cable(1);
+    await_some("the first node's adverts", || {
+        let routers = nodes[1].engine.snapshot();
+        routers.iter().all(|router| router.state == State::Backup && router.active.is_some()).then_some(())
+    });
+    scene.lan.pull_cable(0);
+    await_active(&nodes[1], State::Active);
+    assert_reset(&mut connections, "its node is dead, too");
 }
 
 #[test]

@@ -25,3 +25,22 @@ fn the_state_is_that_of_tcp() {
     assert_eq!(state(entry.as_bytes()), Some(7));
     assert_eq!(state(Attributes::new().number(8, 1).as_bytes()), None, "as UDP has none");
 }
+
+#[test]
+fn a_connection_was_silent_for_as_long_as_the_shortest_of_the_limits_allows() {
+    let limits = [86_400, 300, 120, 60];
+    let table = [
+        (86_399, Some(0)),
+        (86_390, Some(9)),
+        (86_400, None),
+        // Whether it was silent for a day or spoke just now, and waits to be answered, is not known.
+        (299, Some(0)),
+        (290, Some(9)),
+        (119, Some(0)),
+        (0, Some(59)),
+    ];
+    for (expires_in, expected) in table {
+        assert_eq!(silent_for(expires_in, &limits), expected.map(Duration::from_secs), "{expires_in}");
+    }
+    assert_eq!(silent_for(5, &[]), None);
+}

@@ -6,7 +6,7 @@ use crate::guard::attributes::unhex;
 #[cfg(target_endian = "little")]
 fn expressions_are_the_golden_bytes() {
     use Expression as E;
-    let table: [(E, &[&str]); 17] = [
+    let table: [(E, &[&str]); 18] = [
         (
             E::Meta(Meta::Protocol),
             &["24000180", "09000100", "6d65746100000000", "14000280", "0800010000000001", "0800020000000010"],
@@ -133,6 +133,19 @@ fn expressions_are_the_golden_bytes() {
                 "0800010000000001",
                 "0800020000000002",
                 "0800030000000001",
+            ],
+        ),
+        (
+            E::AddTo("left4"),
+            &[
+                "30000180",
+                "0b000100",
+                "64796e7365740000",
+                "20000280",
+                "0a000100",
+                "6c65667434000000",
+                "0800030000000000",
+                "0800040000000001",
             ],
         ),
         (E::Counter, &["10000180", "0c000100", "636f756e74657200"]),

@@ -83,8 +83,8 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
     for expression in chains.iter().flat_map(|chain| &chain.rules).flatten() {
         match expression {
             In(AWAKE) => {}
-            In(name) | NotIn(name) | Map(name) => {
-                assert!(Set::ALL.iter().any(|set| set.name() == *name), "{name}");
+            In(name) | NotIn(name) | Map(name) | AddTo(name) => {
+                assert!(Set::all().any(|set| set.name() == *name), "{name}");
             }
             Verdict(Goto(name)) => assert!(names.contains(name), "{name}"),
             _ => {}
@@ -97,9 +97,8 @@ fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
     for chain in chains(true).iter().filter(|chain| chain.hook.is_some()) {
         for rule in &chain.rules {
             let has = |part: &[Expression]| rule.windows(part.len()).any(|window| window == part);
-            let is_about_vips = Set::ALL
-                .iter()
-                .any(|set| has(&set.has_destination()) || rule.starts_with(&set.not_redirected()));
+            let is_about_vips =
+                Set::all().any(|set| has(&set.has_destination()) || rule.starts_with(&set.not_redirected()));
             assert!(is_about_vips, "{} {rule:?}", chain.name);
         }
     }

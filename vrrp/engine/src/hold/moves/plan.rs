@@ -16,9 +16,6 @@ mod tests;
 /// How long packets for a VIP may come after it has left this node: stations that missed the first announcement of the next Active
 /// hear the third after a second. A VIP that goes from one virtual router of this node to another is served by neither for a moment.
 const AFTER_LEAVING: Duration = Duration::from_secs(3);
-/// Time in which a node that fell silent has to answer the kernel's questions: until then what is sent to it may be lost, from
-/// then on clients are told. TCP says again after 200 ms what it had no answer to.
-const ANSWER_LIMIT: Duration = Duration::from_millis(250);
 /// Looks at a node that handed over without a sign of life, after which it is taken for dead.
 const LOOKS_WITHOUT_ANSWER: u32 = 2;
 
@@ -54,8 +51,8 @@ struct Slot {
     /// From 1 to as many as the mask has room for.
     number: u32,
     looks_without_answer: u32,
-    /// It fell silent: until then it has to show that its kernel lives.
-    doubted_until: Option<Time>,
+    /// It fell silent, and has to show that its kernel lives.
+    doubted: bool,
 }
 
 /// The VIPs that were handed over to this node, and who did.
@@ -121,7 +118,7 @@ impl MovePlan {
                     }
                     let slot = hop.and_then(|hop| self.slots.get_mut(&hop));
                     if let (HandedOverBy::SilentPeer(_), Some(slot)) = (by, slot) {
-                        slot.doubted_until.get_or_insert(now + ANSWER_LIMIT);
+                        slot.doubted = true;
                     }
                     self.vips.insert(vip, MovedVip { hop, takeover, since: now });
                     self.new.insert(vip);
@@ -149,6 +146,13 @@ impl MovePlan {
         std::mem::take(&mut self.new)
     }
 
+    /// The VIPs that this node serves and of which others may have connections, and for how long it has had them.
+    pub(super) fn had_for(&self, now: Time) -> BTreeMap<IpAddr, Duration> {
+        let served = self.vips.iter().filter(|(vip, _)| self.served.contains(vip));
+        let had_for = served.map(|(vip, known)| (*vip, now.since(known.since)));
+        had_for.filter(|(_, time)| *time < self.settings.window).collect()
+    }
+
     /// Packets forwarded since the start.
     pub(super) fn forwarded(&self) -> u64 {
         self.forwarded
@@ -170,21 +174,21 @@ impl MovePlan {
     }
 
     /// A peer with this address may have died: it has to show that it lives, if it handed over.
-    pub(super) fn doubt(&mut self, peer: IpAddr, now: Time) {
+    pub(super) fn doubt(&mut self, peer: IpAddr) {
         for (_, slot) in self.slots.iter_mut().filter(|(hop, _)| hop.address == peer) {
-            slot.doubted_until.get_or_insert(now + ANSWER_LIMIT);
+            slot.doubted = true;
         }
     }
 
-    /// Nodes that have to show that they live. When their time is over, [`Self::note_answer`] is to be called.
-    pub(super) fn doubted(&self) -> impl Iterator<Item = (NextHop, Time)> {
-        self.slots.iter().filter_map(|(hop, slot)| Some((*hop, slot.doubted_until?)))
+    /// Nodes that have to show that they live. When that is known, [`Self::note_answer`] is to be called.
+    pub(super) fn doubted(&self) -> impl Iterator<Item = NextHop> {
+        self.slots.iter().filter(|(_, slot)| slot.doubted).map(|(hop, _)| *hop)
     }
 
     /// A node that fell silent answered the kernel, or did not. What it had is forwarded on, or no longer.
     pub(super) fn note_answer(&mut self, hop: NextHop, answered: bool) {
         if let Some(slot) = self.slots.get_mut(&hop) {
-            slot.doubted_until = None;
+            slot.doubted = false;
         }
         if !answered {
             self.end_where(|known| known.hop == Some(hop));
@@ -264,7 +268,7 @@ impl MovePlan {
         let free = (1..=count).map(|step| (*last + step - 1) % count + 1).find(|one| !taken.contains(one));
         let Some(number) = free else { return false };
         *last = number;
-        self.slots.insert(hop, Slot { number, looks_without_answer: 0, doubted_until: None });
+        self.slots.insert(hop, Slot { number, looks_without_answer: 0, doubted: false });
         true
     }
 }

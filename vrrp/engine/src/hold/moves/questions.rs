@@ -1,0 +1,76 @@
+//! Which nodes are asked whether they live, and what is known of that. Pure: kernel and clock come as arguments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use windlass_vrrp::Time;
+
+use super::plan::NextHop;
+
+#[cfg(test)]
+mod tests;
+
+/// Time in which a node has to answer one of several questions: less than an interval of adverts as it is by default, so that it is
+/// over when this node takes over from who was asked when two adverts were missing. A kernel answers in far less than a millisecond,
+/// whatever else its processors do.
+const ANSWER_LIMIT: Duration = Duration::from_millis(80);
+/// Time between two questions: one may be lost.
+const QUESTION_INTERVAL: Duration = Duration::from_millis(20);
+/// Who does not answer for long is asked after this part of the time for which it was asked.
+const PART: u32 = 4;
+
+/// Nodes that fell silent.
+#[derive(Debug, Default)]
+pub(super) struct Questions {
+    nodes: BTreeMap<NextHop, Question>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    since: Time,
+    /// When to look for an answer, and to ask again. `None`: it was not asked yet.
+    due: Option<Time>,
+    answered: bool,
+}
+
+impl Questions {
+    /// These are to be asked, and no others. What is known of those is forgotten.
+    pub(super) fn ask_only(&mut self, hops: BTreeSet<NextHop>, now: Time) {
+        self.nodes.retain(|hop, _| hops.contains(hop));
+        for hop in hops {
+            self.nodes.entry(hop).or_insert(Question { since: now, due: None, answered: false });
+        }
+    }
+
+    /// Those of which it is time to look for an answer and, if there is none, to ask; then [`Self::note`] is to be called.
+    pub(super) fn open(&self, now: Time) -> Vec<NextHop> {
+        let is_open = |question: &Question| !question.answered && question.due.is_none_or(|due| due <= now);
+        self.nodes.iter().filter(|(_, question)| is_open(question)).map(|(hop, _)| *hop).collect()
+    }
+
+    /// Whether it was asked since it fell silent: what the kernel knew of it before says nothing.
+    pub(super) fn is_asked(&self, hop: NextHop) -> bool {
+        self.nodes.get(&hop).is_some_and(|question| question.due.is_some())
+    }
+
+    /// It has answered, or was asked once more.
+    pub(super) fn note(&mut self, hop: NextHop, answered: bool, now: Time) {
+        if let Some(question) = self.nodes.get_mut(&hop) {
+            let pause = (now.since(question.since) / PART).max(QUESTION_INTERVAL);
+            (question.answered, question.due) = (answered, Some(now + pause));
+        }
+    }
+
+    /// Whether it lives; `None` as long as that is not known. Who has answered lives, whenever that was since it fell silent.
+    pub(super) fn lives(&self, hop: NextHop, now: Time) -> Option<bool> {
+        let question = self.nodes.get(&hop)?;
+        let is_known = question.answered || now >= question.since + ANSWER_LIMIT;
+        is_known.then_some(question.answered)
+    }
+
+    /// When [`Self::open`] or [`Self::lives`] are others than now.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        let open = self.nodes.values().filter(|question| !question.answered);
+        open.map(|question| question.due.unwrap_or(now).max(now)).min()
+    }
+}
