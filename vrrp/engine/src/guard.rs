@@ -110,9 +110,9 @@
 //!       ct mark set ip6 daddr map @window6 meta mark set ip6 daddr map @window6 counter accept
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip daddr @left4 drop
 //!     tcp flags != syn / fin,syn,rst,ack ct state new ct status ! dnat ip6 daddr @left6 drop
-//!     ct state invalid ip daddr @held4 meta nfproto @awake
+//!     ct state invalid ip daddr @vips4
 //!       add @strays4 { ip saddr . tcp sport . ip daddr . tcp dport }
-//!     ct state invalid ip6 daddr @held6 meta nfproto @awake
+//!     ct state invalid ip6 daddr @vips6
 //!       add @strays6 { ip6 saddr . tcp sport . ip6 daddr . tcp dport }
 //!   }
 //!   chain moved-nat {

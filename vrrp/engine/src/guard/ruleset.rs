@@ -322,7 +322,7 @@ fn chains(forwards: bool) -> Vec<Chain> {
             both(Kind::Moved, Set::as_before),
             both(Kind::Window, Set::to_the_previous),
             both(Kind::Left, Set::to_the_next),
-            both(Kind::Held, Set::noting_strays),
+            both(Kind::Vips, Set::noting_strays),
         ];
         chains.extend([
             base(MOVED, filter(PREROUTING, AFTER_CONNECTION_TRACKING), marked.concat()),

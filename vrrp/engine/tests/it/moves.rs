@@ -451,6 +451,54 @@ fn connections_go_on_from_ports_that_a_node_knows_by_connections_from_before_it_
     }
 }
 
+/// Packets of the connection that are far from where it has come to, as an attacker would send them: some before, some after.
+fn send_out_of_place(host: &Host, connection: &Connection) {
+    let (SocketAddr::V4(from), IpAddr::V4(to)) = (connection.stream.local_addr().unwrap(), connection.vip)
+    else {
+        return;
+    };
+    let segments = (0..4_u32).map(|quarter| {
+        let number = (quarter << 30).to_be_bytes();
+        // Length of the header, ACK, window, checksum and urgent pointer.
+        let rest = [5 << 4, 0x10, 0x10, 0, 0, 0, 0, 0];
+        let ports = [from.port().to_be_bytes(), 80_u16.to_be_bytes()].concat();
+        let mut segment = [&ports[..], &number, &number, &rest].concat();
+        let pseudo = [&from.ip().octets()[..], &to.octets(), &[0, 6, 0, 20], &segment].concat();
+        let sum: u32 = pseudo.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let checksum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+        segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+        segment
+    });
+    let segments: Vec<_> = segments.collect();
+    host.run(move || {
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::TCP)).unwrap();
+        for segment in segments {
+            raw.send_to(&segment, &SocketAddr::from((to, 0)).into()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn connections_go_on_whatever_comes_from_their_ports_that_does_not_fit() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let scene = Scene::new(Mode::Nftables);
+    let nodes = scene.nodes(ConnectionForwarding::default());
+    scene.prefer_second(&nodes, true);
+    let mut connections = scene.connections();
+    ask_all(&mut connections, 2, "before");
+    let strays = || run(&scene.lan.hosts[1], "nft list set inet windlass strays4", "").contains("192.0.2.50");
+    for connection in &connections {
+        send_out_of_place(&scene.lan.hosts[CLIENT], connection);
+    }
+    await_some("a note of them", || strays().then_some(()));
+    await_some("the end of the looks for them", || (!strays()).then_some(()));
+    ask_all(&mut connections, 2, "after the strays");
+}
+
 #[test]
 fn connections_of_a_node_that_is_dead_are_reset_where_the_next_knows_their_ports_by_others() {
     if !require_root() {

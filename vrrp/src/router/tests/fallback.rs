@@ -60,6 +60,30 @@ fn a_backup_asks_an_active_that_is_silent_once_before_it_takes_over() {
 }
 
 #[test]
+fn an_active_is_missed_from_the_question_until_it_is_heard_or_replaced() {
+    let missing = || {
+        let mut backup = backup_of_higher(falling_back());
+        assert!(!backup.misses_active());
+        backup.handle_timeout(backup.poll_timeout().unwrap());
+        assert!(backup.misses_active());
+        backup
+    };
+    let due = START + interval(1000).active_down(priority(100));
+    // By itself, by another, by one that it is to preempt; after a resignation nobody is missed.
+    for (source, value) in [(HIGHER, 200), (LOWER, 150), (LOWER, 50), (HIGHER, 0)] {
+        let mut backup = missing();
+        backup.handle_advert(advert(source, value, 1000), due);
+        assert!(!backup.misses_active(), "{value}");
+    }
+    let mut successor = missing();
+    successor.handle_timeout(due);
+    assert_eq!((successor.state(), successor.misses_active()), (State::Active, false));
+    let mut nobody = router(State::Backup, falling_back(), START);
+    nobody.handle_timeout(nobody.poll_timeout().unwrap());
+    assert!(!nobody.misses_active(), "it knew of none");
+}
+
+#[test]
 fn a_backup_that_has_heard_no_active_asks_all_once_before_it_takes_over() {
     let mut backup = router(State::Backup, falling_back(), START);
     backup.handle_timeout(backup.poll_timeout().unwrap());

@@ -92,6 +92,33 @@ fn rules_refer_only_to_sets_and_chains_that_exist() {
     }
 }
 
+/// Another length would be refused by the kernel, another order read as other addresses and ports.
+#[test]
+fn a_stray_is_its_source_and_its_destination_each_with_its_port() {
+    for strays in Kind::Strays.sets() {
+        let (source, destination): (IpAddr, IpAddr) = match strays.family {
+            Family::V4 => ("192.0.2.3".parse().unwrap(), "192.0.2.50".parse().unwrap()),
+            Family::V6 => ("2001:db8::3".parse().unwrap(), "2001:db8::50".parse().unwrap()),
+        };
+        let end = |address: IpAddr, port: u16| {
+            let octets = match address {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            };
+            [octets, port.to_be_bytes().to_vec(), vec![0; 2]].concat()
+        };
+        let key = [end(source, 40_000), end(destination, 80)].concat();
+        let element = Attributes::new().nest(1, &value(&key));
+        let answer = Attributes::new().nest(3, &Attributes::new().nest(1, &element));
+        let ends: Vec<_> =
+            set::read(answer.as_bytes()).iter().map(|element| element.ends(strays.family)).collect();
+        assert_eq!(ends, [Some([(source, 40_000), (destination, 80)])]);
+        let short = Attributes::new().nest(1, &value(&key[..key.len() - 5]));
+        let answer = Attributes::new().nest(3, &Attributes::new().nest(1, &short));
+        assert_eq!(set::read(answer.as_bytes())[0].ends(strays.family), None);
+    }
+}
+
 #[test]
 fn every_rule_of_a_chain_with_a_hook_is_about_vips_only() {
     for chain in chains(true).iter().filter(|chain| chain.hook.is_some()) {

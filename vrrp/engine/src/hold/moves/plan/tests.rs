@@ -135,6 +135,26 @@ fn a_node_whose_place_another_has_taken_has_to_show_that_it_lives() {
     assert_eq!(moved(&plan, at(3)), [(vip(1), 0x20, true)]);
 }
 
+/// Also of a node that is dead by now, but not of what nobody had.
+#[test]
+fn others_may_have_connections_of_what_they_had_until_the_window_closes() {
+    let mut plan = plan();
+    let all = || {
+        [
+            served(0, 1, HandedOverBy::SilentPeer(peer(1))),
+            served(1, 2, HandedOverBy::Nobody),
+            served(2, 3, HandedOverBy::Peer("fe80::1".parse().unwrap())),
+        ]
+    };
+    plan.follow(all(), at(100));
+    plan.note_answer(NextHop { interface: 2, address: peer(1) }, false);
+    let for_seconds = |seconds| Duration::from_secs(seconds);
+    assert_eq!(plan.had_for(at(103)), [(vip(0), for_seconds(3)), (vip(2), for_seconds(3))].into());
+    plan.follow([served(0, 1, HandedOverBy::SilentPeer(peer(1)))], at(104));
+    assert_eq!(plan.had_for(at(104)), [(vip(0), for_seconds(4))].into(), "the other has left");
+    assert_eq!(plan.had_for(at(110)), BTreeMap::new());
+}
+
 #[test]
 fn a_vip_that_changes_its_virtual_router_keeps_what_was_known() {
     let mut plan = plan();
