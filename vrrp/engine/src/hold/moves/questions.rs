@@ -11,8 +11,8 @@ use super::plan::NextHop;
 mod tests;
 
 /// Time in which a node has to answer one of several questions: less than an interval of adverts as it is by default, so that it is
-/// over when this node takes over from who was asked when two adverts were missing. A kernel answers in far less than a millisecond,
-/// whatever else its processors do.
+/// over when this node takes over from who was asked when two adverts were missing. A kernel answers within a millisecond or so, also
+/// while its processors are busy: it does so at the interrupt, not as a process.
 const ANSWER_LIMIT: Duration = Duration::from_millis(80);
 /// Time between two questions: one may be lost.
 const QUESTION_INTERVAL: Duration = Duration::from_millis(20);
