@@ -12,11 +12,7 @@ use serde_json::json;
 use windlass_api::NodeNetwork;
 use windlass_e2e::{Lab, await_that, scenario};
 
-use crate::setup::{LIMIT, lab, other, router_of, served};
-
-/// Its connections to the API server go nowhere, and nothing tells it so.
-const CUT_OFF: &str =
-    "table inet cut-off { chain out { type filter hook output priority filter; tcp dport 6443 drop; }; }";
+use crate::setup::{CUT_OFF, LIMIT, lab, other, router_of, served};
 
 #[test]
 fn no_two_nodes_answer_while_only_some_have_heard_of_a_node_that_comes_first() -> anyhow::Result<()> {
