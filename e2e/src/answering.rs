@@ -1,10 +1,11 @@
-//! How many nodes answer for an address at once, all the time: one ARP question each 10 ms, and who answers before the next.
+//! How many nodes answer for an address at once, all the time: one question each 10 ms, by ARP or neighbour discovery, and who
+//! answers before the next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{ErrorKind, Read as _},
-    net::Ipv4Addr,
-    os::fd::AsRawFd as _,
+    net::{IpAddr, Ipv4Addr, SocketAddrV6},
+    os::fd::{AsFd as _, AsRawFd as _},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -16,11 +17,12 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use nix::{
     ifaddrs::getifaddrs,
+    poll::{PollFd, PollFlags, ppoll},
     sys::socket::{LinkAddr, MsgFlags, sendto},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{lab::Lab, sandbox::Entrance, topology::Mac};
+use crate::{lab::Lab, neighbours, sandbox::Entrance, topology::Mac};
 
 /// Time from one question to the next; an answer counts for the question before it.
 const QUESTION: Duration = Duration::from_millis(10);
@@ -33,7 +35,7 @@ const ETH_P_ARP: i32 = 0x0806_u16.to_be() as i32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubled {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The first question with several answers.
     pub begin: Instant,
     /// The last one.
@@ -55,11 +57,11 @@ pub struct Alone {
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// The most nodes that answered one question, by address; 0: nobody ever did.
-    pub most: BTreeMap<Ipv4Addr, usize>,
+    pub most: BTreeMap<IpAddr, usize>,
     /// Who alone answered all questions of late, by address.
-    pub alone: BTreeMap<Ipv4Addr, Alone>,
+    pub alone: BTreeMap<IpAddr, Alone>,
     /// Who answered the last question, by address.
-    pub last: BTreeMap<Ipv4Addr, BTreeSet<String>>,
+    pub last: BTreeMap<IpAddr, BTreeSet<String>>,
     /// When several did, the latest last.
     pub doubled: Vec<Doubled>,
 }
@@ -74,7 +76,7 @@ pub struct Answering {
 
 impl Lab {
     /// Asks from host `client` who has each of these addresses. Only the nodes' answers count: a stranger may say what it likes.
-    pub fn answering(&self, client: &str, addresses: &[Ipv4Addr]) -> anyhow::Result<Answering> {
+    pub fn answering(&self, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
         let entrance = Entrance::new(&self.sandbox, client)?;
         let host = self.host(client)?;
         let asker = Asker {
@@ -122,22 +124,37 @@ struct Asker {
     mac: Mac,
     address: Ipv4Addr,
     nodes: BTreeMap<Mac, String>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
 }
 
 impl Asker {
     fn ask_until(&self, stop: &AtomicBool, seen: &Mutex<Answers>) -> anyhow::Result<()> {
-        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(ETH_P_ARP)))?;
+        let arp = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(ETH_P_ARP)))?;
         let eth0 = link("eth0")?;
+        // (A machine may have no IPv6.)
+        let asks_v6 = self.addresses.iter().any(IpAddr::is_ipv6);
+        let discovery = asks_v6.then(neighbours::socket).transpose()?;
+        for socket in std::iter::once(&arp).chain(discovery.as_ref().map(|(socket, _)| socket)) {
+            socket.set_nonblocking(true)?;
+        }
         let mut next = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             let asked = Instant::now();
             for address in &self.addresses {
                 // (A queue that is full is a question that was lost.)
-                let _ = sendto(socket.as_raw_fd(), &self.question(*address), &eth0, MsgFlags::empty());
+                match (address, &discovery) {
+                    (IpAddr::V4(address), _) => {
+                        let _ = sendto(arp.as_raw_fd(), &self.question(*address), &eth0, MsgFlags::empty());
+                    }
+                    (IpAddr::V6(address), Some((socket, interface))) => {
+                        let group = SocketAddrV6::new(neighbours::solicited_node(*address), 0, 0, *interface);
+                        let _ = socket.send_to(&neighbours::solicitation(*address, self.mac), &group.into());
+                    }
+                    (IpAddr::V6(_), None) => {}
+                }
             }
             next = (next + QUESTION).max(asked);
-            let answers = self.answers_until(&socket, next)?;
+            let answers = self.answers_until(&arp, discovery.as_ref().map(|(socket, _)| socket), next)?;
             seen.lock().unwrap_or_else(PoisonError::into_inner).note(asked, &self.addresses, answers);
         }
         Ok(())
@@ -146,26 +163,32 @@ impl Asker {
     /// Who answers until `end`, by address.
     fn answers_until(
         &self,
-        mut socket: &Socket,
+        arp: &Socket,
+        discovery: Option<&Socket>,
         end: Instant,
-    ) -> anyhow::Result<BTreeMap<Ipv4Addr, BTreeSet<String>>> {
-        let mut answers: BTreeMap<Ipv4Addr, BTreeSet<String>> = BTreeMap::new();
+    ) -> anyhow::Result<BTreeMap<IpAddr, BTreeSet<String>>> {
+        let mut answers: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(answers);
             }
-            socket.set_read_timeout(Some(left.max(Duration::from_micros(100))))?;
-            let mut frame = [0; 128];
-            match socket.read(&mut frame) {
-                Ok(length) => {
-                    let Some((address, mac)) = self.answer(&frame[..length]) else { continue };
-                    if let Some(node) = self.nodes.get(&mac) {
-                        answers.entry(address).or_default().insert(node.clone());
-                    }
+            let sockets = std::iter::once(arp).chain(discovery);
+            let mut waits: Vec<PollFd<'_>> =
+                sockets.map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
+            // What ends it early is looked at again.
+            let _ = ppoll(&mut waits, Some(left.into()), None);
+            let mut told = Vec::new();
+            while let Some(frame) = received(arp)? {
+                told.extend(self.answer(&frame).map(|(address, mac)| (address.into(), mac)));
+            }
+            while let Some(packet) = discovery.map(received).transpose()?.flatten() {
+                told.extend(solicited(&packet));
+            }
+            for (address, mac) in told {
+                if let Some(node) = self.nodes.get(&mac) {
+                    answers.entry(address).or_default().insert(node.clone());
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(error) => return Err(error).context("listening to answers"),
             }
         }
     }
@@ -199,8 +222,8 @@ impl Answers {
     fn note(
         &mut self,
         asked: Instant,
-        addresses: &[Ipv4Addr],
-        mut answers: BTreeMap<Ipv4Addr, BTreeSet<String>>,
+        addresses: &[IpAddr],
+        mut answers: BTreeMap<IpAddr, BTreeSet<String>>,
     ) {
         for address in addresses {
             let nodes = answers.remove(address).unwrap_or_default();
@@ -214,7 +237,7 @@ impl Answers {
         }
     }
 
-    fn note_doubled(&mut self, asked: Instant, address: Ipv4Addr, nodes: &BTreeSet<String>) {
+    fn note_doubled(&mut self, asked: Instant, address: IpAddr, nodes: &BTreeSet<String>) {
         let latest = self.doubled.iter_mut().rev().find(|doubled| doubled.address == address);
         match latest {
             Some(doubled) if asked.saturating_duration_since(doubled.end) <= PAUSE => {
@@ -227,7 +250,7 @@ impl Answers {
         }
     }
 
-    fn note_alone(&mut self, asked: Instant, address: Ipv4Addr, nodes: &BTreeSet<String>) {
+    fn note_alone(&mut self, asked: Instant, address: IpAddr, nodes: &BTreeSet<String>) {
         let only = nodes.first().filter(|_| nodes.len() == 1);
         match (only, self.alone.get(&address)) {
             (Some(only), Some(before)) if before.node == *only => {}
@@ -250,6 +273,22 @@ impl Doubled {
     /// From the first question with several answers to when the last was answered, at most.
     pub fn length(&self) -> Duration {
         self.end.saturating_duration_since(self.begin) + QUESTION
+    }
+}
+
+/// The address and who has it, of an answer by neighbour discovery. Announcements are none: they go to all.
+fn solicited(packet: &[u8]) -> Option<(IpAddr, Mac)> {
+    let told = neighbours::advertised(packet).filter(|told| told.solicited)?;
+    Some((told.address.into(), told.mac))
+}
+
+/// What waits in a socket; `None`: nothing.
+fn received(mut socket: &Socket) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut packet = [0; 128];
+    match socket.read(&mut packet) {
+        Ok(length) => Ok(Some(packet[..length].to_vec())),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error).context("listening to answers"),
     }
 }
 

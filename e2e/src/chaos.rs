@@ -23,10 +23,12 @@ pub use alone::alone;
 pub use storms::storms;
 
 /// What one fault cost a client; a row of `target/bench/chaos.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct FaultRow {
     /// What was done to the node that had the address, for some seconds.
     pub fault: &'static str,
+    /// That of the address: `IPv4` or `IPv6`.
+    pub family: &'static str,
     /// The longest time between two answers to a client that asks each 2 ms.
     pub outage_ms: u64,
     /// The most nodes that answered one question for an address.

@@ -113,19 +113,19 @@ fn configuration(routers: &[Keepalived]) -> String {
 impl Keepalived {
     fn instance(self) -> String {
         let Self { vrid, priority, interval_ms, address } = self;
+        let (family, length) = if address.is_ipv4() { (4, 32) } else { (6, 128) };
         let state = if priority == 255 { "MASTER" } else { "BACKUP" };
         format!(
-            "vrrp_instance lab{vrid} {{
+            "vrrp_instance lab{vrid}-{family} {{
                  state {state}
                  interface eth0
                  virtual_router_id {vrid}
                  priority {priority}
                  advert_int {}.{:03}
-                 virtual_ipaddress {{ {address}/{} dev eth0 }}
+                 virtual_ipaddress {{ {address}/{length} dev eth0 }}
              }}\n",
             interval_ms / 1000,
             interval_ms % 1000,
-            if address.is_ipv4() { 32 } else { 128 }
         )
     }
 }

@@ -15,7 +15,12 @@ use crate::{lab::Lab, sandbox::Entrance, topology::Mac};
 const PATIENCE: Duration = Duration::from_millis(500);
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
+const SOURCE_LINK_LAYER_ADDRESS: u8 = 1;
 const TARGET_LINK_LAYER_ADDRESS: u8 = 2;
+/// Flags of an advertisement.
+const SOLICITED: u8 = 0x40;
+const OVERRIDE: u8 = 0x20;
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 impl Lab {
     /// Who answers for `address`: two questions by multicast from host `client`, every distinct link-layer address that
@@ -39,15 +44,40 @@ impl Lab {
             }
         }
     }
+
+    /// Lets host `client` tell all others that it has `address`, unasked, whether that is true or not.
+    pub async fn claim(&self, client: &str, address: IpAddr) -> anyhow::Result<()> {
+        match address {
+            IpAddr::V4(address) => {
+                let claim = format!("arping -U -c 2 -I eth0 -s {address} {address} || true");
+                self.exec(client, &["sh", "-c", &claim]).await.map(drop)
+            }
+            IpAddr::V6(address) => {
+                let packet = advertisement(address, self.host(client)?.mac());
+                self.within(client, || {
+                    let (socket, interface) = socket()?;
+                    let all = SocketAddrV6::new(ALL_NODES, 0, 0, interface);
+                    socket.send_to(&packet, &all.into()).context("advertising")
+                })?
+                .map(drop)
+            }
+        }
+    }
+}
+
+/// A socket of this host to ask and to be answered with, and the number of `eth0`.
+pub(crate) fn socket() -> anyhow::Result<(Socket, u32)> {
+    let interface = nix::net::if_::if_nametoindex("eth0").context("this host has no eth0")?;
+    let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6))?;
+    // Receivers drop what has been forwarded. The kernel writes the checksum.
+    socket.set_multicast_hops_v6(255)?;
+    socket.set_multicast_if_v6(interface)?;
+    Ok((socket, interface))
 }
 
 /// Asks twice who has `address` (RFC 4861 §7.2.2) and gathers the answers.
 fn solicit(address: Ipv6Addr, own: Mac) -> anyhow::Result<Vec<Mac>> {
-    let interface = nix::net::if_::if_nametoindex("eth0").context("this host has no eth0")?;
-    let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6))?;
-    // Receivers drop a solicitation that has been forwarded. The kernel writes the checksum.
-    socket.set_multicast_hops_v6(255)?;
-    socket.set_multicast_if_v6(interface)?;
+    let (socket, interface) = socket()?;
     let group = SocketAddrV6::new(solicited_node(address), 0, 0, interface);
     let question = solicitation(address, own);
     let mut macs = Vec::new();
@@ -62,7 +92,10 @@ fn solicit(address: Ipv6Addr, own: Mac) -> anyhow::Result<Vec<Mac>> {
             socket.set_read_timeout(Some(left))?;
             let mut packet = [0; 1500];
             match (&socket).read(&mut packet) {
-                Ok(length) => macs.extend(advertised(&packet[..length], address)),
+                Ok(length) => {
+                    let told = advertised(&packet[..length]).filter(|told| told.address == address);
+                    macs.extend(told.map(|told| told.mac));
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
                 Err(error) => return Err(error).context("listening to neighbour advertisements"),
             }
@@ -74,29 +107,50 @@ fn solicit(address: Ipv6Addr, own: Mac) -> anyhow::Result<Vec<Mac>> {
 }
 
 /// The group that every station with `address` is a member of (RFC 4291 §2.7.1).
-fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | (high & 0xff), low)
 }
 
-fn solicitation(address: Ipv6Addr, own: Mac) -> Vec<u8> {
-    let mut packet = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
+/// A question for `address` from the host with this link-layer address.
+pub(crate) fn solicitation(address: Ipv6Addr, own: Mac) -> Vec<u8> {
+    message(SOLICITATION, 0, address, SOURCE_LINK_LAYER_ADDRESS, own)
+}
+
+/// What tells all that `address` is at this link-layer address now, unasked.
+fn advertisement(address: Ipv6Addr, own: Mac) -> Vec<u8> {
+    message(ADVERTISEMENT, OVERRIDE, address, TARGET_LINK_LAYER_ADDRESS, own)
+}
+
+fn message(kind: u8, flags: u8, address: Ipv6Addr, option: u8, mac: Mac) -> Vec<u8> {
+    let mut packet = vec![kind, 0, 0, 0, flags, 0, 0, 0];
     packet.extend(address.octets());
-    packet.extend([1, 1]); // source link-layer address, in units of 8 octets
-    packet.extend(own.0);
+    packet.extend([option, 1]); // in units of 8 octets
+    packet.extend(mac.0);
     packet
 }
 
-/// The link-layer address in an advertisement of `address`.
-fn advertised(packet: &[u8], address: Ipv6Addr) -> Option<Mac> {
+/// What an advertisement tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Advertised {
+    pub(crate) address: Ipv6Addr,
+    pub(crate) mac: Mac,
+    /// Whether it is the answer to a question.
+    pub(crate) solicited: bool,
+}
+
+/// Reads an advertisement; `None` for anything else.
+pub(crate) fn advertised(packet: &[u8]) -> Option<Advertised> {
     let (head, mut options) = packet.split_at_checked(24)?;
-    if head[0] != ADVERTISEMENT || head[8..] != address.octets() {
+    if head[0] != ADVERTISEMENT {
         return None;
     }
+    let address = <[u8; 16]>::try_from(&head[8..]).ok()?.into();
     while let &[kind, units, ..] = options {
         let (option, rest) = options.split_at_checked(usize::from(units.max(1)) * 8)?;
         if kind == TARGET_LINK_LAYER_ADDRESS {
-            return option.get(2..8)?.try_into().ok().map(Mac);
+            let mac = Mac(option.get(2..8)?.try_into().ok()?);
+            return Some(Advertised { address, mac, solicited: head[4] & SOLICITED != 0 });
         }
         options = rest;
     }

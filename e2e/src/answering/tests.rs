@@ -7,7 +7,7 @@ fn noted(questions: &[(u64, &[&str])]) -> Answers {
     let mut seen = Answers::default();
     for (ms, nodes) in questions {
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-        seen.note(begin + Duration::from_millis(*ms), &[VIP], [(VIP, nodes)].into());
+        seen.note(begin + Duration::from_millis(*ms), &[VIP.into()], [(VIP.into(), nodes)].into());
     }
     seen
 }
@@ -26,7 +26,7 @@ fn several_answers_are_one_time_of_several_unless_they_pause() {
     let lengths: Vec<u128> = seen.doubled.iter().map(|doubled| doubled.length().as_millis()).collect();
     assert_eq!(lengths, [30, 10]);
     assert_eq!(seen.doubled[0].nodes.len(), 3, "{:?}", seen.doubled);
-    assert_eq!((seen.most[&VIP], seen.last[&VIP].len()), (3, 1));
+    assert_eq!((seen.most[&VIP.into()], seen.last[&VIP.into()].len()), (3, 1));
     assert_eq!(seen.longest_doubled(), Duration::from_millis(30));
 }
 
@@ -37,7 +37,7 @@ fn only_an_answer_to_this_host_counts() {
         mac: own,
         address: Ipv4Addr::new(192, 0, 2, 101),
         nodes: BTreeMap::new(),
-        addresses: vec![VIP],
+        addresses: vec![VIP.into()],
     };
     let question = asker.question(VIP);
     assert_eq!(asker.answer(&question), None);

@@ -48,8 +48,16 @@ fn run() -> anyhow::Result<()> {
     let (mut rows, mut failures) = (Rows::default(), Vec::new());
     if !no_table {
         println!(
-            "  {:38} {:>8} {:>9} {:>10} {:>8} {:>6} {:>11} {:>6}",
-            "fault", "outage", "answering", "doubled", "requests", "failed", "connections", "broken"
+            "  {:38} {:6} {:>8} {:>9} {:>10} {:>8} {:>6} {:>11} {:>6}",
+            "fault",
+            "family",
+            "outage",
+            "answering",
+            "doubled",
+            "requests",
+            "failed",
+            "connections",
+            "broken"
         );
         let outcome = Lab::run("chaos-alone", chaos::lab(0).interactive(), async |lab| {
             chaos::alone(lab, |row| {
@@ -89,8 +97,18 @@ fn note(outcome: anyhow::Result<()>, failures: &mut Vec<String>) -> anyhow::Resu
 }
 
 fn print(row: &FaultRow) {
-    let FaultRow { fault, outage_ms, max_answering, doubled_ms, requests, failed, connections, broken } = row;
+    let FaultRow {
+        fault,
+        family,
+        outage_ms,
+        max_answering,
+        doubled_ms,
+        requests,
+        failed,
+        connections,
+        broken,
+    } = row;
     println!(
-        "  {fault:38} {outage_ms:5} ms {max_answering:9} {doubled_ms:7} ms {requests:8} {failed:6} {connections:11} {broken:6}"
+        "  {fault:38} {family:6} {outage_ms:5} ms {max_answering:9} {doubled_ms:7} ms {requests:8} {failed:6} {connections:11} {broken:6}"
     );
 }

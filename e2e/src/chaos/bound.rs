@@ -38,14 +38,14 @@ fn excused_until(begin: Instant, deaf: &[Deaf], now: Instant) -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, net::Ipv4Addr};
+    use std::{collections::BTreeSet, net::IpAddr};
 
     use super::*;
 
     fn is_explained(from_ms: u64, to_ms: u64, deaf: &[(u64, u64)]) -> bool {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
-        let address = Ipv4Addr::new(192, 0, 2, 200);
+        let address = IpAddr::from([192, 0, 2, 200]);
         let doubled = [Doubled { address, begin: at(from_ms), end: at(to_ms), nodes: BTreeSet::new() }];
         let deaf: Vec<Deaf> =
             deaf.iter().map(|(from, to)| Deaf { begin: at(*from), end: Some(at(*to)) }).collect();

@@ -1,6 +1,9 @@
 //! What breaks, and how it is mended.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;
@@ -238,16 +241,20 @@ impl Fault {
             }
             Kind::Readdressed => node.readdress(node.address(), other_address(node.address())),
             Kind::StrangerHasAddress => {
-                let vip = scene.vips[0];
-                lab.sandbox.script(&format!("ip -n {STRANGER} addr add {vip}/32 dev eth0"))?;
-                let claim = format!("arping -U -c 2 -I eth0 -s {vip} {vip} || true");
-                lab.exec(STRANGER, &["sh", "-c", &claim]).await.map(drop)
+                for vip in scene.target()?.vips {
+                    let (length, nodad) = if vip.is_ipv4() { (32, "") } else { (128, "nodad") };
+                    lab.sandbox
+                        .script(&format!("ip -n {STRANGER} addr add {vip}/{length} dev eth0 {nodad}"))?;
+                    lab.claim(STRANGER, vip).await?;
+                }
+                Ok(())
             }
             Kind::StrangerHasVrid => {
-                let address = "192.0.2.190".parse()?;
-                let vrid = scene.vrid();
-                ensure!(vrid != 0, "there was no calm yet");
-                lab.start_keepalived(STRANGER, Keepalived { vrid, priority: 255, interval_ms: 100, address })
+                let [v4, v6] = scene.target()?.vrids;
+                let router =
+                    |vrid, address: IpAddr| Keepalived { vrid, priority: 255, interval_ms: 100, address };
+                let routers = [router(v4, "192.0.2.190".parse()?), router(v6, "2001:db8::190".parse()?)];
+                lab.start_keepalived_of(STRANGER, &routers)
             }
             Kind::KubeProxyKilled => node.kill("kube-proxy").await,
         }
@@ -282,8 +289,11 @@ impl Fault {
             }
             Kind::Readdressed => node.readdress(other_address(node.address()), node.address()),
             Kind::StrangerHasAddress => {
-                let vip = scene.vips[0];
-                lab.sandbox.script(&format!("ip -n {STRANGER} addr del {vip}/32 dev eth0")).map(drop)
+                for vip in scene.target()?.vips {
+                    let length = if vip.is_ipv4() { 32 } else { 128 };
+                    lab.sandbox.script(&format!("ip -n {STRANGER} addr del {vip}/{length} dev eth0"))?;
+                }
+                Ok(())
             }
             Kind::StrangerHasVrid => lab.stop_keepalived(STRANGER).await,
             Kind::KubeProxyKilled => node.start_again("kube-proxy"),

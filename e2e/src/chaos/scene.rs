@@ -2,15 +2,17 @@
 
 use std::{
     cell::Cell,
-    net::{IpAddr, Ipv4Addr},
+    collections::BTreeSet,
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use windlass_api::VirtualRouter;
 
-use crate::{Answering, ControllerOptions, Lab, SERVICE_PORT, await_that};
+use crate::{Answering, ControllerOptions, Lab, SERVICE_PORT, await_that, shown};
 
 /// The nodes with agents.
 pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -26,10 +28,19 @@ const SETTLED: Duration = Duration::from_millis(500);
 
 pub(super) struct Scene<'a> {
     pub(super) lab: &'a Lab,
-    /// Of each of the Services.
-    pub(super) vips: Vec<Ipv4Addr>,
-    /// VRID of the first one, as of the last calm.
-    vrid: Cell<u8>,
+    /// Of each of the Services one of each family, IPv4 first.
+    pub(super) vips: Vec<IpAddr>,
+    /// As of the last calm.
+    target: Cell<Option<Target>>,
+}
+
+/// What faults are aimed at: a node, and an address of each family that it has, IPv4 first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) node: &'static str,
+    pub(super) vips: [IpAddr; 2],
+    /// Of the virtual routers of `vips`.
+    pub(super) vrids: [u8; 2],
 }
 
 impl<'a> Scene<'a> {
@@ -43,23 +54,31 @@ impl<'a> Scene<'a> {
                 .context("making a small disk for the agent's state")?;
         }
         lab.deploy_windlass(&NODES).await?;
-        lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
+        lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
         lab.backend(BACKEND, &["n4"]).await?;
         let mut vips = Vec::new();
         for name in SERVICES {
             lab.same_backend(name, BACKEND)?;
-            lab.load_balancer(name, |_| ()).await?;
-            let IpAddr::V4(vip) = lab.ingress(name, LIMIT).await? else {
-                anyhow::bail!("{name} got no IPv4 address")
-            };
-            vips.push(vip);
+            lab.load_balancer(name, |service| {
+                let spec = service.spec.get_or_insert_default();
+                spec.ip_family_policy = Some("RequireDualStack".into());
+                spec.ip_families = Some(vec!["IPv4".into(), "IPv6".into()]);
+            })
+            .await?;
+            let both = await_that(&format!("{name} has an address of each family"), LIMIT, async || {
+                let shown = addresses_of(lab, name).await?;
+                ensure!(shown.len() == 2, "{name} shows {shown:?}");
+                Ok(Some(shown))
+            })
+            .await?;
+            vips.extend(both);
         }
-        Ok(Self { lab, vips, vrid: Cell::new(0) })
+        Ok(Self { lab, vips, target: Cell::new(None) })
     }
 
-    /// The VRID of the first address.
-    pub(super) fn vrid(&self) -> u8 {
-        self.vrid.get()
+    /// What faults are aimed at.
+    pub(super) fn target(&self) -> anyhow::Result<Target> {
+        self.target.get().context("there was no calm yet")
     }
 
     /// Starts the controller where it has ended, as a kubelet would: one that could not renew its lease ends, as it has to.
@@ -70,41 +89,60 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Waits until one node alone answers for each address, all Services answer, and shows what is in order; the node of the first
-    /// address.
-    pub(super) async fn await_calm(&self, answering: &Answering) -> anyhow::Result<String> {
+    /// Waits until one node alone answers for each address, all Services answer, and shows what is in order; what
+    /// faults are aimed at next.
+    pub(super) async fn await_calm(&self, answering: &Answering) -> anyhow::Result<Target> {
         let begin = Instant::now();
-        for (service, vip) in SERVICES.into_iter().zip(&self.vips) {
-            await_that(&format!("{service} answers at {vip}"), CALM, async || {
-                self.revive_controller()?;
-                Ok(Some(self.lab.curl("c1", *vip, SERVICE_PORT).await.map(drop)?))
-            })
-            .await?;
-            let shown = self.lab.ingress(service, LIMIT).await?;
-            ensure!(shown == IpAddr::from(*vip), "{service} had {vip} and shows {shown}");
+        for (service, vips) in SERVICES.into_iter().zip(self.vips.chunks(2)) {
+            for vip in vips {
+                await_that(&format!("{service} answers at {vip}"), CALM, async || {
+                    self.revive_controller()?;
+                    Ok(Some(self.lab.curl("c1", *vip, SERVICE_PORT).await.map(drop)?))
+                })
+                .await?;
+            }
+            let shown = addresses_of(self.lab, service).await?;
+            ensure!(shown.iter().eq(vips), "{service} had {vips:?} and shows {shown:?}");
         }
-        let vrid =
-            await_that("the virtual router is known", LIMIT, async || Ok(Some(self.first_vrid().await?)));
-        self.vrid.set(vrid.await?);
         let left = CALM.saturating_sub(begin.elapsed());
-        await_that("one node alone answers for each address", left, async || {
+        let owners = await_that("one node alone answers for each address", left, async || {
             let seen = answering.seen()?;
-            for vip in &self.vips {
+            let owner = |vip: &IpAddr| {
                 let last = seen.last.get(vip);
                 let alone = seen.alone.get(vip).with_context(|| format!("{last:?} answer for {vip}"))?;
                 let since = alone.since.elapsed();
                 ensure!(since >= SETTLED, "{} has {vip} for {} ms", alone.node, since.as_millis());
-            }
-            Ok(self.vips.first().and_then(|first| seen.alone.get(first)).map(|alone| alone.node.clone()))
+                let node = NODES.into_iter().find(|node| *node == alone.node);
+                Ok((*vip, node.context("a node without an agent answers")?))
+            };
+            Ok(Some(self.vips.iter().map(owner).collect::<anyhow::Result<Vec<_>>>()?))
         })
-        .await
+        .await?;
+        let pairs = owners.iter().flat_map(|(first, node)| {
+            let others = owners.iter().filter(move |(other, its)| its == node && other.is_ipv6());
+            others.filter(|_| first.is_ipv4()).map(move |(other, _)| (*node, [*first, *other]))
+        });
+        let (node, vips) =
+            pairs.min_by_key(|(_, vips)| *vips).context("no node has addresses of both families")?;
+        let vrids = await_that("the virtual routers are known", LIMIT, async || {
+            Ok(Some([self.vrid_of(vips[0]).await?, self.vrid_of(vips[1]).await?]))
+        });
+        let target = Target { node, vips, vrids: vrids.await? };
+        self.target.set(Some(target));
+        Ok(target)
     }
 
-    async fn first_vrid(&self) -> anyhow::Result<u8> {
-        let vip = self.lab.virtual_ip(self.vips[0].into()).await?.context("no VirtualIP")?;
+    async fn vrid_of(&self, vip: IpAddr) -> anyhow::Result<u8> {
+        let vip = self.lab.virtual_ip(vip).await?.context("no VirtualIP")?;
         let name = vip.spec.virtual_router.context("no virtual router")?;
         Ok(Api::<VirtualRouter>::all(self.lab.client()).get(&name).await?.spec.vrid)
     }
+}
+
+/// What a Service shows.
+async fn addresses_of(lab: &Lab, name: &str) -> anyhow::Result<BTreeSet<IpAddr>> {
+    let service = Api::<Service>::default_namespaced(lab.client()).get(name).await?;
+    Ok(shown(&service))
 }
 
 /// Where the lab keeps the state of a node's agent.

@@ -12,14 +12,15 @@ fn only_an_advertisement_of_the_address_tells_a_link_layer_address() {
     let mac = Mac([2, 0, 0, 0, 0, 11]);
     let mut packet = vec![ADVERTISEMENT, 0, 0, 0, 0x60, 0, 0, 0];
     packet.extend(address.octets());
-    assert_eq!(advertised(&packet, address), None, "it has no option");
+    assert_eq!(advertised(&packet), None, "it has no option");
     packet.extend([14, 1, 0, 0, 0, 0, 0, 0]); // some other option
     packet.extend([TARGET_LINK_LAYER_ADDRESS, 1]);
     packet.extend(mac.0);
-    assert_eq!(advertised(&packet, address), Some(mac));
-    assert_eq!(advertised(&packet, "2001:db8::201".parse().unwrap()), None);
-    assert_eq!(advertised(&packet[..30], address), None, "an option is cut off");
-    assert_eq!(advertised(&packet[..20], address), None);
+    assert_eq!(advertised(&packet), Some(Advertised { address, mac, solicited: true }));
+    assert_eq!(advertised(&packet[..30]), None, "an option is cut off");
+    assert_eq!(advertised(&packet[..20]), None);
     packet[0] = SOLICITATION;
-    assert_eq!(advertised(&packet, address), None);
+    assert_eq!(advertised(&packet), None);
+    let unasked = advertised(&advertisement(address, mac));
+    assert_eq!(unasked, Some(Advertised { address, mac, solicited: false }));
 }

@@ -12,25 +12,20 @@ use serde_json::json;
 use windlass_api::NodeNetwork;
 use windlass_e2e::{Lab, await_that, scenario};
 
-use crate::setup::{LIMIT, lab, other, router_of, served};
-
-/// Its connections to the API server go nowhere, and nothing tells it so.
-const CUT_OFF: &str =
-    "table inet cut-off { chain out { type filter hook output priority filter; tcp dport 6443 drop; }; }";
+use crate::setup::{CUT_OFF, LIMIT, lab, other, router_of, served};
 
 #[test]
 fn no_two_nodes_answer_while_only_some_have_heard_of_a_node_that_comes_first() -> anyhow::Result<()> {
     scenario("joining", lab(), async |lab| {
         let lab = &*lab;
         let vip = served(lab).await?;
-        let IpAddr::V4(asked) = vip else { anyhow::bail!("{vip} is not of IPv4") };
         let edge = json!({"matchLabels": {"edge": "yes"}});
         lab.announcement("default", json!({"preferredNodes": [{"weight": 10, "selector": edge}]})).await?;
         let owner = lab.await_owner("c1", vip).await?;
         lab.exec(&owner, &["nft", CUT_OFF]).await?;
         let change = Patch::Merge(json!({"metadata": {"labels": {"edge": "yes"}}}));
         Api::<Node>::all(lab.client()).patch("n3", &PatchParams::default(), &change).await?;
-        let answering = lab.answering("c1", &[asked])?;
+        let answering = lab.answering("c1", &[vip])?;
         lab.start_agent("n3")?;
         let networks: Api<NodeNetwork> = Api::all(lab.client());
         await_that("the other node has heard of n3", LIMIT, async || {

@@ -32,6 +32,7 @@ mod service_side;
 mod serving;
 mod setup;
 mod sources;
+mod splitting;
 mod teardown;
 mod virtual_mac;
 mod whole_path;

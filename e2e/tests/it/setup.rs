@@ -11,6 +11,10 @@ use windlass_e2e::{Lab, LabBuilder, SERVICE_PORT, await_that, workspace};
 /// How long something may take that takes a fraction of a second when all is well.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
+/// Its connections to the API server go nowhere, and nothing tells it so.
+pub(crate) const CUT_OFF: &str =
+    "table inet cut-off { chain out { type filter hook output priority filter; tcp dport 6443 drop; }; }";
+
 /// Two nodes with agents, `n1` and `n2`; a third, `n3`, whose backends outlive the faults of the other two; a client.
 pub(crate) fn lab() -> LabBuilder {
     Lab::builder().nodes(3).client("c1").light()

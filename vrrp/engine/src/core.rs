@@ -5,7 +5,8 @@
 //! deadlines, in this order, is what keeps a thread that was held up from taking over from an Active that was not silent;
 //! a queue that could not be read to its end is taken into account, see [`backlog`]. Sending own adverts waits for nothing.
 //!
-//! Nothing is allocated for an advert, sent or received (but for the first signed one of a peer), or for a timer; and no lock
+//! Nothing is allocated for an advert, sent or received (but for the first signed one of a peer, and for one with a longer list of
+//! VIPs), or for a timer; and no lock
 //! is waited for: what other threads are told and tell goes through atomics, an inbox that is only tried, and wakers.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -24,7 +24,7 @@ use super::fault_reports::FaultReports;
 use super::heard_peers::HeardPeers;
 use super::peer_authentication::{Admission, PeerAuthentication};
 use super::predecessor::{HandedOverBy, PredecessorTracker};
-use super::prepared::PreparedAdverts;
+use super::prepared::{self, PreparedAdverts};
 
 /// What is bound stays so after a resignation until a peer has announced it: at most for the longest skew time, an interval,
 /// and this, in which the peer binds it.
@@ -50,7 +50,7 @@ pub(super) struct InstanceContext<'a> {
 #[derive(Clone, Copy)]
 struct Heard {
     from: IpAddr,
-    /// `None`: it resigned.
+    /// The one that was told last: by it, or by one before it that has resigned since.
     priority: Option<Priority>,
 }
 
@@ -79,6 +79,10 @@ pub(super) struct Instance {
     without_multicast: BTreeSet<IpAddr>,
     /// What was heard last.
     heard: Option<Heard>,
+    /// The VIPs that it listed.
+    listed: Vec<IpAddr>,
+    /// How often that was another list than before.
+    lists: u64,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
     /// Those of its addresses that came to it when this node served them in other routers.
@@ -107,6 +111,8 @@ impl Instance {
             in_turn: None,
             without_multicast: BTreeSet::new(),
             heard: None,
+            listed: Vec::new(),
+            lists: 0,
             in_service,
             added_in_service: BTreeSet::new(),
             timer_id,
@@ -273,14 +279,14 @@ impl Instance {
         *out.wake_helpers = true;
     }
 
-    /// Whether it serves VIPs, and none but these.
-    pub(super) fn serves_only(&self, addresses: &BTreeSet<IpAddr>) -> bool {
-        let claimed = self.claimed();
-        self.config.hold == Hold::Respond && !claimed.is_empty() && claimed.is_subset(addresses)
+    /// Whether it serves some of these VIPs.
+    pub(super) fn serves_any(&self, addresses: &BTreeSet<IpAddr>) -> bool {
+        self.config.hold == Hold::Respond && !self.claimed().is_disjoint(addresses)
     }
 
-    /// Whether another node has its VIPs, as far as was heard: one that took them away tells the priority of an owner.
-    pub(super) fn follows(&self) -> bool {
+    /// Whether another node has its VIPs, as far as was heard: one that took all away tells the priority of an owner. Who resigned
+    /// is followed until another one is Active.
+    fn follows(&self) -> bool {
         let priority = self.heard.and_then(|heard| heard.priority);
         let has_them = priority.is_some_and(|priority| priority != Priority::OWNER);
         match self.router.state() {
@@ -289,13 +295,32 @@ impl Instance {
         }
     }
 
+    /// Whether another node has this VIP, as far as was heard. `goes_on`: the router does, so that only the list can tell.
+    pub(super) fn is_elsewhere(&self, address: IpAddr, goes_on: bool) -> bool {
+        self.follows() && (self.listed.contains(&address) || !goes_on && self.is_list_short())
+    }
+
+    /// Whether the list that was heard may be one VIP in place of more than an advert can list.
+    fn is_list_short(&self) -> bool {
+        let mtu = self.prepared_for.as_ref().map_or(0, |(_, mtu)| *mtu);
+        let capacities = self.config.versions.sent().iter();
+        let capacity = capacities.map(|version| prepared::capacity(&self.config, *version, mtu)).min();
+        self.listed.len() <= 1 && capacity.is_none_or(|capacity| self.config.addresses.len() > capacity)
+    }
+
+    /// Grows whenever peers list other VIPs than before.
+    pub(super) fn lists(&self) -> u64 {
+        self.lists
+    }
+
+    /// Whether it has VIPs to answer for and answers for none yet.
+    pub(super) fn is_taking_over(&self) -> bool {
+        self.is_active() && !self.config.addresses.is_empty() && self.claimed().is_empty()
+    }
+
     /// Whether no other node has its VIPs; if this one does, they are answered for.
     pub(super) fn has_settled(&self) -> bool {
-        match self.router.state() {
-            State::Initialize => true,
-            State::Backup => !self.follows(),
-            State::Active => !self.claimed().is_empty(),
-        }
+        !self.follows() && !self.is_taking_over()
     }
 
     /// Takes its VIPs away; it goes on without any, above all peers: whoever would preempt it believes that it has them.
@@ -438,7 +463,13 @@ impl Instance {
             | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
-        self.heard = Some(Heard { from: packet.source, priority: packet.priority });
+        let before = self.heard.and_then(|heard| heard.priority);
+        self.heard = Some(Heard { from: packet.source, priority: packet.priority.or(before) });
+        if !packet.addresses().eq(self.listed.iter().copied()) {
+            self.listed.clear();
+            self.listed.extend(packet.addresses());
+            self.lists += 1;
+        }
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);

@@ -32,11 +32,12 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// the word of changes takes to find it again.
 const EMPTIED_FOR: Duration = Duration::from_secs(20);
 
-/// What is to run once other nodes have taken VIPs away from the routers that are kept until then.
+/// What is to run once other nodes have taken VIPs away from the routers that keep them until then.
 struct Postponed {
     desired: BTreeMap<RouterId, RouterConfig>,
     overlaps: BTreeMap<RouterId, String>,
-    kept: Vec<RouterId>,
+    /// Those routers, and which of the lists that were heard there was the last.
+    kept: BTreeMap<RouterId, u64>,
 }
 
 pub(super) struct Link {
@@ -92,21 +93,29 @@ impl Link {
         self.routers.is_empty() && matches!(self.state, Some(LinkState::Unwanted))
     }
 
-    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons. What takes the place of a router waits until
-    /// the other node that has its VIPs has gone before.
+    /// Runs exactly these routers but for the `overlaps`, which fail with these reasons. A VIP that another node has in another
+    /// router waits there until that one has gone before.
     pub(super) fn apply(
         &mut self,
         desired: BTreeMap<RouterId, RouterConfig>,
         overlaps: BTreeMap<RouterId, String>,
         context: &mut Context<'_>,
     ) {
-        let followed = self.routers.iter().filter(|(_, instance)| instance.follows());
-        let followed = followed.map(|(id, instance)| (*id, instance.config()));
-        let interim = postponed::interim(&desired, followed, |id| self.routers.contains_key(id));
-        self.postponed = None;
+        let kept = self.postponed.take().map(|postponed| postponed.kept).unwrap_or_default();
+        let running = self.routers.iter().map(|(id, instance)| (*id, instance.config())).collect();
+        let is_elsewhere = |id: RouterId, address| {
+            self.routers.get(&id).is_some_and(|instance| {
+                // One that began to take over here goes on where it has begun.
+                instance.is_elsewhere(address, desired.contains_key(&id))
+                    || kept.contains_key(&id) && instance.is_taking_over()
+            })
+        };
+        let interim = postponed::interim(&desired, &running, is_elsewhere);
         let Some(Interim { routers, kept }) = interim else { return self.run(desired, overlaps, context) };
-        self.postponed = Some(Postponed { desired, overlaps: overlaps.clone(), kept });
-        self.run(routers, overlaps, context);
+        self.run(routers, overlaps.clone(), context);
+        let lists = |id| self.routers.get(&id).map(|instance| (id, instance.lists()));
+        let kept = kept.into_iter().filter_map(lists).collect();
+        self.postponed = Some(Postponed { desired, overlaps, kept });
     }
 
     /// Whether [`Self::settle`] has something to do.
@@ -127,7 +136,10 @@ impl Link {
     /// Whether what was postponed need wait no longer.
     fn is_free_to_follow(&self) -> bool {
         let Some(Postponed { kept, .. }) = &self.postponed else { return false };
-        kept.iter().any(|id| self.routers.get(id).is_none_or(Instance::has_settled))
+        let is_free = |(id, lists): (&RouterId, &u64)| {
+            self.routers.get(id).is_none_or(|instance| instance.lists() != *lists || instance.has_settled())
+        };
+        kept.iter().any(is_free)
     }
 
     fn run(
@@ -156,7 +168,7 @@ impl Link {
                 if emptied.contains_key(id) {
                     return true;
                 }
-                if instance.serves_only(&wanted) {
+                if instance.serves_any(&wanted) {
                     instance.empty(net_admin, &mut out);
                     emptied.insert(*id, now + EMPTIED_FOR);
                     return true;

@@ -1,9 +1,12 @@
 //! VIPs that change their virtual router while another node has them.
 //!
 //! Nodes hear of that at different moments, and the one that has the VIPs may hear last. So it goes first, if it is there: the others
-//! keep the old router until it says, by the priority of an owner, that it has taken the VIPs away, or falls silent there.
+//! leave each VIP where it was until that node's adverts of the old router no longer list it, or it says by the priority of an owner
+//! that it has taken all away, or it falls silent there.
+//!
+//! Nobody waits in a circle: who has a VIP never waits to let go of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::context::RouterId;
@@ -16,37 +19,61 @@ mod tests;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Interim {
     pub(super) routers: BTreeMap<RouterId, RouterConfig>,
-    /// Those of them that nobody wants any more.
+    /// Those of them that keep VIPs which are to go.
     pub(super) kept: Vec<RouterId>,
 }
 
-/// What is to run instead of `desired`; `None`: that. `followed`: the routers that follow another node which has their VIPs.
-/// `is_running`: whether a router runs already.
-pub(super) fn interim<'a>(
+/// What is to run instead of `desired`; `None`: that. `is_elsewhere`: whether another node has a VIP of a router that is `running`.
+pub(super) fn interim(
     desired: &BTreeMap<RouterId, RouterConfig>,
-    followed: impl Iterator<Item = (RouterId, &'a RouterConfig)>,
-    is_running: impl Fn(&RouterId) -> bool,
+    running: &BTreeMap<RouterId, &RouterConfig>,
+    is_elsewhere: impl Fn(RouterId, IpAddr) -> bool,
 ) -> Option<Interim> {
+    let mut takers: Option<BTreeMap<IpAddr, RouterId>> = None;
     let mut interim: Option<Interim> = None;
-    let left = followed.filter(|(id, config)| {
-        !desired.contains_key(id) && config.hold == Hold::Respond && !config.addresses.is_empty()
-    });
-    for (id, config) in left {
-        let shares = |other: &RouterConfig| !other.addresses.is_disjoint(&config.addresses);
-        let takers: Vec<RouterId> = desired
-            .iter()
-            .filter(|(other, theirs)| other.0 == id.0 && shares(theirs))
-            .map(|(other, _)| *other)
-            .collect();
-        let taken: BTreeSet<IpAddr> =
-            takers.iter().flat_map(|other| &desired[other].addresses).copied().collect();
-        if !config.addresses.is_subset(&taken) || takers.iter().any(&is_running) {
-            continue;
+    for (id, config) in running.iter().filter(|(_, config)| config.hold == Hold::Respond) {
+        let wanted = desired.get(id).map(|wanted| &wanted.addresses);
+        let leaves = |address: &&IpAddr| wanted.is_none_or(|wanted| !wanted.contains(*address));
+        for address in config.addresses.iter().filter(leaves) {
+            // With thousands of VIPs it is not looked for where none leaves its router.
+            let takers = takers.get_or_insert_with(|| by_address(desired));
+            let Some(taker) = takers.get(address).filter(|_| is_elsewhere(*id, *address)) else { continue };
+            let Interim { routers, kept } =
+                interim.get_or_insert_with(|| Interim { routers: desired.clone(), kept: Vec::new() });
+            let is_unproven = routers.get_mut(taker).is_some_and(|taker| {
+                taker.addresses.remove(address);
+                taker.unproven.remove(address)
+            });
+            let old = routers.entry(*id).or_insert_with(|| without_addresses(config));
+            old.addresses.insert(*address);
+            if is_unproven {
+                old.unproven.insert(*address);
+            }
+            if kept.last() != Some(id) {
+                kept.push(*id);
+            }
         }
-        let interim = interim.get_or_insert_with(|| Interim { routers: desired.clone(), kept: Vec::new() });
-        interim.routers.retain(|other, _| !takers.contains(other));
-        interim.routers.insert(id, config.clone());
-        interim.kept.push(id);
+    }
+    if let Some(Interim { routers, .. }) = &mut interim {
+        // What is to have only VIPs that wait begins with them: the node that has them is Active there at once.
+        let waits = |id: &RouterId, config: &RouterConfig| {
+            config.addresses.is_empty()
+                && !running.contains_key(id)
+                && desired.get(id).is_some_and(|wanted| !wanted.addresses.is_empty())
+        };
+        routers.retain(|id, config| !waits(id, config));
     }
     interim
+}
+
+fn by_address(routers: &BTreeMap<RouterId, RouterConfig>) -> BTreeMap<IpAddr, RouterId> {
+    let addresses = |(id, config): (&RouterId, &RouterConfig)| {
+        let id = *id;
+        config.addresses.clone().into_iter().map(move |address| (address, id))
+    };
+    routers.iter().flat_map(addresses).collect()
+}
+
+fn without_addresses(config: &RouterConfig) -> RouterConfig {
+    RouterConfig { addresses: [].into(), unproven: [].into(), ..config.clone() }
 }

@@ -176,6 +176,12 @@ fn copy_models(config: &RouterConfig, sockets: &LinkSockets) -> Vec<CopyModel> {
     config.versions.sent().iter().map(model).collect()
 }
 
+/// How many VIPs an advert of this router can list.
+pub(super) fn capacity(config: &RouterConfig, version: Version, mtu: usize) -> usize {
+    let trailer = if config.signs() { TRAILER_LENGTH } else { 0 };
+    AddressList::capacity(config.family(), version, mtu, trailer)
+}
+
 fn advert(
     config: &RouterConfig,
     path: Path,
@@ -184,8 +190,7 @@ fn advert(
     priority: Option<Priority>,
     sockets: &LinkSockets,
 ) -> Advert {
-    let trailer = if config.signs() { TRAILER_LENGTH } else { 0 };
-    let capacity = AddressList::capacity(config.family(), version, sockets.mtu(), trailer);
+    let capacity = capacity(config, version, sockets.mtu());
     Advert {
         path,
         ttl,

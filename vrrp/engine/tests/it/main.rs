@@ -37,5 +37,6 @@ mod ndp;
 mod probe;
 mod renumbering;
 mod scale;
+mod splits;
 mod transports;
 mod versions;

@@ -1,0 +1,234 @@
+//! A VIP that leaves a virtual router which goes on, or one that ends for another that was there before, while nodes hear of it at
+//! different moments.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use windlass_engine::{Family, RouterConfig, RouterStatus, State, TransitionReason, Vrid};
+
+use crate::lab::{Lan, Node, VIP, address, await_some, one_at_a_time, require_root, router};
+
+const CANDIDATES: usize = 3;
+
+fn last(octet: u8) -> IpAddr {
+    [192, 0, 2, octet].into()
+}
+
+fn moving() -> IpAddr {
+    VIP.into()
+}
+
+/// The router with this VRID and these VIPs. Priorities fall with the index of the host.
+fn of(host: usize, vrid: u8, addresses: &[IpAddr]) -> RouterConfig {
+    RouterConfig {
+        vrid: Vrid::new(vrid).unwrap(),
+        addresses: addresses.iter().copied().collect(),
+        ..router(host, CANDIDATES)
+    }
+}
+
+/// 7 with two VIPs, before; and 7 and 8 with one each, after.
+fn before(host: usize) -> Vec<RouterConfig> {
+    vec![of(host, 7, &[moving(), last(51)])]
+}
+
+fn after(host: usize) -> Vec<RouterConfig> {
+    vec![of(host, 7, &[last(51)]), of(host, 8, &[moving()])]
+}
+
+fn status(node: &Node, vrid: u8) -> Option<RouterStatus> {
+    node.engine.snapshot().into_iter().find(|status| status.key.vrid.get() == vrid)
+}
+
+fn claimed(node: &Node) -> BTreeSet<IpAddr> {
+    node.engine.snapshot().into_iter().flat_map(|status| status.claimed).collect()
+}
+
+fn await_claimed(node: &Node, addresses: &[IpAddr]) {
+    let wanted: BTreeSet<IpAddr> = addresses.iter().copied().collect();
+    await_some("VIPs answered for", || (claimed(node) == wanted).then_some(()));
+}
+
+/// Waits until the node has heard of another Active for as long as it would have taken to take over from it.
+fn await_adverts(node: &Node, vrid: u8) {
+    let heard = |node| status(node, vrid).map_or(0, |status| status.counters.adverts_received);
+    let before = heard(node);
+    await_some("adverts", || (heard(node) > before + 8).then_some(()));
+}
+
+fn became_active(node: &Node) -> u64 {
+    node.engine.snapshot().iter().map(|status| status.counters.became_active).sum()
+}
+
+/// The hosts; the first is Active in 7 and has its VIPs, the others have heard it.
+fn hosts(lan: &Lan) -> [Node; CANDIDATES] {
+    let nodes = [0, 1, 2].map(|host| lan.hosts[host].engine());
+    for (host, node) in nodes.iter().enumerate() {
+        node.engine.apply(before(host));
+        if host == 0 {
+            await_claimed(node, &[moving(), last(51)]);
+        } else {
+            await_some("the Active's adverts", || {
+                status(node, 7).filter(|status| status.counters.adverts_received > 1).map(drop)
+            });
+        }
+    }
+    nodes
+}
+
+#[test]
+fn one_vip_that_is_split_off_stays_where_it_is_until_the_active_has_heard_of_it() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES);
+    let [active, backup, _other] = hosts(&lan);
+    backup.engine.apply(after(1));
+    await_adverts(&backup, 7);
+    assert_eq!(status(&backup, 8), None, "it would take the VIP over there");
+    active.forget_events();
+    active.engine.apply(after(0));
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    await_claimed(&active, &[moving(), last(51)]);
+    await_some("the Backup in the new router", || status(&backup, 8));
+    await_adverts(&backup, 8);
+    assert_eq!(became_active(&backup), 0);
+    let left = status(&backup, 7).unwrap();
+    assert_eq!(left.addresses, [last(51)].into());
+}
+
+#[test]
+fn whoever_is_active_in_the_router_that_a_vip_joins_waits_until_the_other_has_let_go_of_it() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES);
+    // Two that leave: one from a router that goes on, one that was alone in a router that ends.
+    let [staying, alone, joined] = [51, 52, 53].map(last);
+    let old = |host| vec![of(host, 7, &[moving(), staying]), of(host, 9, &[alone])];
+    let with = |mut routers: Vec<RouterConfig>, addresses: &[IpAddr]| {
+        // The second host is Active there: the first has no part in it yet.
+        routers.push(RouterConfig { peers: [address(0).into()].into(), ..of(1, 8, addresses) });
+        routers
+    };
+    let active = lan.hosts[0].engine();
+    active.engine.apply(old(0));
+    await_claimed(&active, &[moving(), staying, alone]);
+    let taker = lan.hosts[1].engine();
+    taker.engine.apply(with(old(1), &[joined]));
+    await_claimed(&taker, &[joined]);
+    await_adverts(&taker, 9);
+
+    let new = with(vec![of(1, 7, &[staying])], &[joined, moving(), alone]);
+    taker.engine.apply(new);
+    for vrid in [7, 9] {
+        await_adverts(&taker, vrid);
+        assert_eq!(claimed(&taker), [joined].into(), "the others are answered for elsewhere");
+    }
+    active.engine.apply(vec![of(0, 7, &[staying])]);
+    await_claimed(&taker, &[joined, moving(), alone]);
+    await_claimed(&active, &[staying]);
+}
+
+#[test]
+fn a_vip_that_is_split_off_is_answered_for_if_the_active_has_died_and_heard_of_nothing() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES);
+    let [_active, backup, last_one] = hosts(&lan);
+    for (host, node) in [(1, &backup), (2, &last_one)] {
+        node.forget_events();
+        node.engine.apply(after(host));
+    }
+    await_adverts(&backup, 7);
+    lan.pull_cable(0);
+    assert_eq!(backup.await_state(State::Active), TransitionReason::ActiveSilent);
+    assert_eq!(backup.await_state(State::Active), TransitionReason::InService);
+    await_claimed(&backup, &[moving(), last(51)]);
+    await_some("the new router on the last host", || status(&last_one, 8));
+    await_adverts(&last_one, 8);
+    assert_eq!(became_active(&last_one), 0);
+}
+
+/// The one that has heard must not begin an election in the new router, where the late one has no part.
+#[test]
+fn who_takes_over_from_one_that_resigns_has_the_vip_where_it_has_heard_of_it() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES);
+    let [active, late, waiting] = hosts(&lan);
+    waiting.engine.apply(after(2));
+    await_adverts(&waiting, 7);
+    late.forget_events();
+    active.engine.apply(vec![]);
+    assert_eq!(late.await_state(State::Active), TransitionReason::ActiveResigned);
+    await_claimed(&late, &[moving(), last(51)]);
+    await_adverts(&waiting, 7);
+    assert_eq!((became_active(&waiting), status(&waiting, 8)), (0, None));
+    late.engine.apply(after(1));
+    assert_eq!(late.await_state(State::Active), TransitionReason::InService);
+    await_some("the new router on the last host", || status(&waiting, 8));
+    await_adverts(&waiting, 8);
+    assert_eq!(became_active(&waiting), 0);
+}
+
+#[test]
+fn who_has_heard_of_nothing_takes_over_nothing_of_a_router_that_ended_when_one_vip_moved_and_one_is_gone() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES);
+    let [active, late, _other] = hosts(&lan);
+    active.forget_events();
+    active.engine.apply(vec![of(0, 8, &[moving()])]);
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    await_adverts(&late, 7);
+    assert_eq!(became_active(&late), 0);
+    assert_eq!(claimed(&active), [moving()].into());
+}
+
+#[test]
+fn routers_of_both_families_wait_each_by_itself() {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES).with_link_local();
+    let v6 = |host, vrid, addresses: &[&str]| RouterConfig {
+        vrid: Vrid::new(vrid).unwrap(),
+        addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        ..crate::lab::router_v6(host, CANDIDATES)
+    };
+    let active = lan.hosts[0].engine();
+    let both = ["2001:db8::50", "2001:db8::51"].map(|address| address.parse::<IpAddr>().unwrap());
+    active.engine.apply(vec![v6(0, 7, &["2001:db8::50", "2001:db8::51"]), of(0, 7, &[moving()])]);
+    await_claimed(&active, &[both[0], both[1], moving()]);
+    let backup = lan.hosts[1].engine();
+    backup.engine.apply(vec![v6(1, 7, &["2001:db8::50", "2001:db8::51"]), of(1, 7, &[moving()])]);
+    await_adverts(&backup, 7);
+    let after = |host| {
+        let routers =
+            [v6(host, 7, &["2001:db8::51"]), v6(host, 8, &["2001:db8::50"]), of(host, 7, &[moving()])];
+        routers.to_vec()
+    };
+    backup.engine.apply(after(1));
+    let heard = || {
+        let all = backup.engine.snapshot();
+        all.into_iter().filter(|status| status.key.family == Family::V6).collect::<Vec<_>>()
+    };
+    let before = heard()[0].counters.adverts_received;
+    await_some("adverts", || (heard()[0].counters.adverts_received > before + 8).then_some(()));
+    assert_eq!((heard().len(), became_active(&backup)), (1, 0));
+    active.engine.apply(after(0));
+    await_some("the Backup in the new router", || status(&backup, 8));
+    await_adverts(&backup, 8);
+    assert_eq!(became_active(&backup), 0);
+    await_claimed(&active, &[both[0], both[1], moving()]);
+}
