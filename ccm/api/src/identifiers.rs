@@ -65,6 +65,8 @@ identifiers! {
     CONDITION_ADDRESSES_KEPT = "AddressesKept";
     /// `True` while another station of the LAN has addresses of it.
     CONDITION_ADDRESS_CONFLICT = "AddressConflict";
+    /// `True` while Services list addresses of it in `spec.externalIPs` that they may not have.
+    CONDITION_FOREIGN_EXTERNAL_IPS = "ForeignExternalIPs";
 }
 
 identifiers! {
@@ -213,8 +215,6 @@ pub mod pool_ready {
         POD_CIDR = "PodCIDR";
         /// Addresses of ClusterIPs.
         SERVICE_CIDR = "ServiceCIDR";
-        /// Services' external IPs.
-        EXTERNAL_IP = "ExternalIP";
         /// A value that this version does not know.
         UNKNOWN_VALUE = "UnknownValue";
         /// Stations with addresses of it.
@@ -257,6 +257,8 @@ pub mod event {
         ADDRESS_TAKEN = "AddressTaken";
         /// An external IP of the Service lies in a pool that does not allow it.
         EXTERNAL_IP_REFUSED = "ExternalIPRefused";
+        /// Another Service that may not have the Service's address lists it in `spec.externalIPs`.
+        FOREIGN_EXTERNAL_IP = "ForeignExternalIP";
         /// Another controller writes the Service's status, too.
         STATUS_CONTESTED = "StatusContested";
         /// An entry of the status that another controller left behind was taken out.

@@ -17,7 +17,7 @@ use windlass_api::{ServiceRef, VirtualIP, announced, virtual_ip_name};
 use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
-use crate::controller::allocation::external::ReportedRejections;
+use crate::controller::allocation::external::RefusedExternalIps;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
@@ -52,8 +52,8 @@ pub(crate) struct ClusterState {
     pool_reviewer: PoolReviewer,
     /// Services with external IPs.
     pub(crate) external_ip_services: BTreeSet<ServiceRef>,
-    /// The rejected external IPs that were reported.
-    pub(crate) reported_rejections: ReportedRejections,
+    /// The external IPs that are refused.
+    pub(crate) refused_external_ips: RefusedExternalIps,
     /// Services whose addresses may be orphaned.
     pub(crate) orphan_candidates: BTreeSet<ServiceRef>,
     /// The pools that Services named when they were given what they have.
@@ -71,8 +71,7 @@ pub(crate) struct ClusterState {
 impl ClusterState {
     /// Reviews the pools, hands the usable addresses to the ledger, and returns the affected Services.
     pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
-        let external = self.external_uses();
-        let changed = self.pool_reviewer.refresh(&self.stores, external);
+        let changed = self.pool_reviewer.refresh(&self.stores);
         let reviewed = self.pool_reviewer.reviewed();
         if !changed {
             return (reviewed, Vec::new());
@@ -114,11 +113,6 @@ impl ClusterState {
     /// The node that has `address` itself.
     pub(crate) fn node_with(&self, address: IpAddr) -> Option<&str> {
         self.pool_reviewer.node_with(address)
-    }
-
-    /// The Service of that name, whatever its UID.
-    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
-        self.stores.service(owner)
     }
 
     /// The object that claims `address`.
