@@ -105,6 +105,8 @@ pub mod address_allocated {
         FAMILY_MISSING = "FamilyMissing";
         /// `False`: no pool that it may use has an address left, or there is no pool.
         NO_FREE_ADDRESS = "NoFreeAddress";
+        /// `False`: it or its namespace has as many addresses as the pool allows.
+        LIMIT_REACHED = "LimitReached";
         /// `False`: the pool it names does not exist.
         NO_SUCH_POOL = "NoSuchPool";
         /// `False`: a field or annotation of it is malformed or contradicts another.

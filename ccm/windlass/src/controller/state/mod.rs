@@ -142,7 +142,8 @@ impl ClusterState {
         if !self.ready {
             return Vec::new();
         }
-        let mut keys = self.on_request_change(change);
+        let mut keys = self.on_existence_change(change);
+        keys.extend(self.on_request_change(change));
         keys.extend(self.on_holder_change(change.old.as_deref(), change.new.as_deref()));
         keys.extend(self.on_status_change(change));
         keys

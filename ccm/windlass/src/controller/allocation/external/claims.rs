@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use kube::Resource as _;
 use windlass_api::{ServiceRef, event};
 use windlass_ccm::events::EventType;
-use windlass_ipam::{Acquisition, PlannedAddress, QuarantineCause, Terms};
+use windlass_ipam::{
+    Acquisition, Families, Family, PlannedAddress, PoolRefusal, QuarantineCause, Request, Terms,
+};
 
 use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, decide};
 use super::refused::Refused;
@@ -117,7 +119,7 @@ impl ClusterState {
                     Some(Holder { owner: holder.clone(), terms: allocator.terms(holder)?.clone() })
                 })
                 .collect();
-            let kept_back = self.kept_back(owner, address);
+            let kept_back = self.kept_back(owner, address).or_else(|| self.exceeded(&user, address));
             match decide(&user, address, &self.reviewed(), &holders, kept_back.as_deref()) {
                 ExternalIpDecision::InNoPool => continue,
                 ExternalIpDecision::AlreadyHeld => {}
@@ -149,11 +151,27 @@ impl ClusterState {
         refused
     }
 
+    /// Why the pool gives no more to the Service: its limits, or another pool is to be its only one.
+    fn exceeded(&self, user: &ExternalIpUser, address: IpAddr) -> Option<String> {
+        let (allocator, family) = (self.ledger.allocator(), Family::of(address));
+        let pool = allocator.pool_of(address)?;
+        let request = Request {
+            pool: Some(pool.name.clone()),
+            requester: user.requester.clone(),
+            inherited: self.ledger.inherited(&user.owner),
+            ..Request::any(Families::Single(family), &user.owner.namespace)
+        };
+        let refused = allocator.refuses(pool, &request, family);
+        let why = refused.or_else(|| allocator.exceeds_limits(&user.owner, &request, address))?;
+        Some(PoolRefusal::new(pool, why).to_string())
+    }
+
     /// Why `owner` may not have `address` for now: it is in quarantine.
     fn kept_back(&self, owner: &ServiceRef, address: IpAddr) -> Option<String> {
         let quarantined = self.ledger.allocator().quarantined(address)?;
+        let stays = self.ledger.allocator().stays_with_namespace(address, owner);
         match (quarantined.reason, quarantined.former.as_slice()) {
-            _ if self.ledger.is_kept_back_for(address, owner) => None,
+            _ if stays || self.ledger.is_kept_back_for(address, owner) => None,
             (QuarantineCause::Released, [former, ..]) => {
                 Some(format!("Service {former} let go of it a moment ago: it can be had in a while"))
             }
