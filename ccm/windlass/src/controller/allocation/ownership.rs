@@ -102,9 +102,10 @@ impl ClusterState {
     pub(crate) fn stays_with(&self, error: &AllocateError<ServiceRef>) -> StaysWith {
         let AllocateError::Quarantined { address, .. } = error else { return StaysWith::Service };
         let pool = self.ledger.pool_of(*address);
-        match pool.is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero()) {
-            true => StaysWith::Namespace,
-            false => StaysWith::Service,
+        if pool.is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero()) {
+            StaysWith::Namespace
+        } else {
+            StaysWith::Service
         }
     }
 
