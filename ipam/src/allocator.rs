@@ -7,6 +7,7 @@ mod interned_terms;
 mod planner;
 mod usage;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ impl<O: Owner> Prepared<'_, O> {
         for planned in &plan.addresses {
             match planned.how {
                 Acquisition::Kept => {}
-                Acquisition::New | Acquisition::Joined | Acquisition::Reclaimed => {
+                Acquisition::New | Acquisition::Joined | Acquisition::Reclaimed | Acquisition::Yielded => {
                     allocator.hold(planned.address, owner, terms);
                     has_terms = true;
                 }
@@ -133,11 +134,34 @@ impl<O: Owner> Allocator<O> {
         for address in self.assignments.addresses() {
             usage.change(address, AddressState::Free(None), AddressState::Held);
         }
-        for address in self.quarantine.addresses() {
-            usage.change(address, AddressState::Free(None), AddressState::Quarantined);
+        for (address, entry) in self.quarantine.unordered() {
+            usage.change(address, AddressState::Free(None), AddressState::Quarantined(entry.yields()));
         }
         usage.carry_over_releases(&self.usage);
+        let all = self.assignments.addresses().chain(self.quarantine.unordered().map(|(address, _)| address));
+        for address in all.filter(|address| usage.limits_namespaces(*address)).collect::<Vec<_>>() {
+            usage.charge(address, &BTreeSet::new(), &self.charged(address));
+        }
         self.usage = usage;
+    }
+
+    /// The namespaces whose limits `address` counts against: those of its holders, or of those that it is kept back for.
+    fn charged(&self, address: IpAddr) -> BTreeSet<String> {
+        let kept_back = self.quarantine.get(address).map_or(&[][..], Quarantined::claimants);
+        let owners = self.holders(address).iter().chain(kept_back);
+        owners.map(|owner| owner.namespace().to_owned()).collect()
+    }
+
+    /// Makes a change of who has `address`, and counts it.
+    fn change<T>(&mut self, address: IpAddr, change: impl FnOnce(&mut Self) -> T) -> T {
+        if !self.usage.limits_namespaces(address) {
+            return change(self);
+        }
+        let before = self.charged(address);
+        let done = change(self);
+        let after = self.charged(address);
+        self.usage.charge(address, &before, &after);
+        done
     }
 
     /// The pools, in the order in which they are searched.
@@ -196,6 +220,40 @@ impl<O: Owner> Allocator<O> {
         self.kept_back_for(owner).contains(&address)
     }
 
+    /// Whether `owner` may have `address`, which is kept back for others of its namespace, if it names it.
+    pub fn stays_with_namespace(&self, address: IpAddr, owner: &O) -> bool {
+        let stays = self.pool_of(address).is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero());
+        let kept_back = self.quarantine.get(address).filter(|_| stays);
+        let mut former = kept_back.into_iter().flat_map(Quarantined::claimants);
+        former.any(|former| former.namespace() == owner.namespace())
+    }
+
+    /// Notes whether none of those for whom `address` is kept back exists any more. Returns whether that is another than before.
+    pub fn set_abandoned(&mut self, address: IpAddr, is_abandoned: bool) -> bool {
+        let Some(known) = self.quarantine.get(address) else { return false };
+        if known.is_abandoned == is_abandoned {
+            return false;
+        }
+        let entry = Quarantined { is_abandoned, ..known.clone() };
+        self.quarantine(address, entry);
+        true
+    }
+
+    /// Whether `address` may be given to one that asks for any: it is free, or gives way where nothing is.
+    pub fn may_be_given(&self, address: IpAddr) -> bool {
+        self.is_free(address) || self.quarantine.get(address).is_some_and(|entry| entry.yields().is_some())
+    }
+
+    /// Why `pool` gives nothing new of `family` to who makes `request`, whether it has any or not; limits aside.
+    pub fn refuses(&self, pool: &Pool, request: &Request, family: Family) -> Option<RefusalReason> {
+        planner::refuses(&self.usage, pool, request, family)
+    }
+
+    /// The limit of its pool that `owner`, who makes `request`, would exceed with `address`.
+    pub fn exceeds_limits(&self, owner: &O, request: &Request, address: IpAddr) -> Option<RefusalReason> {
+        planner::exceeds_limits(self, owner, request, address)
+    }
+
     /// Addresses whose quarantine is over at `now`, the earliest first. They stay in it until [`Self::end_quarantine`].
     pub fn ended_quarantines(&self, now: Moment) -> impl Iterator<Item = IpAddr> {
         self.quarantine.due(now)
@@ -214,9 +272,9 @@ impl<O: Owner> Allocator<O> {
     /// What `owner` would get. What it holds it keeps, unless it asks for something else (other addresses, another pool,
     /// fewer of them, another family) or changed its terms so that they do not fit one it shares it with: who changes
     /// leaves, the others stay.
-    /// What it needs besides it takes, as far as the request allows, from what it is known to have, what is shared under
-    /// its key, what those it succeeds hold and what is kept back for it (the lowest first), and what is free, in this
-    /// order.
+    /// What it needs besides it takes, as far as the request and the pools' [`Limits`](crate::Limits) allow, from what it is
+    /// known to have, what is shared under its key, what those it succeeds hold and what is kept back for it (the lowest
+    /// first), what is free, and what is kept back for others that are gone (what would be free first), in this order.
     ///
     /// # Errors
     /// [`AllocateError`] says why; what the owner holds it still holds then, see [`Self::sharing_conflicts`].
@@ -291,70 +349,80 @@ impl<O: Owner> Allocator<O> {
     }
 
     fn hold(&mut self, address: IpAddr, owner: &O, terms: &Terms) {
-        let shared = self.assignments.join(address, owner, terms);
-        if self.quarantine.remove(address).is_some() {
-            self.usage.change(address, AddressState::Quarantined, AddressState::Held);
-        } else if !shared {
-            self.usage.change(address, AddressState::Free(None), AddressState::Held);
-        }
+        self.change(address, |this| {
+            let shared = this.assignments.join(address, owner, terms);
+            if let Some(entry) = this.quarantine.remove(address) {
+                this.usage.change(address, AddressState::Quarantined(entry.yields()), AddressState::Held);
+            } else if !shared {
+                this.usage.change(address, AddressState::Free(None), AddressState::Held);
+            }
+        });
     }
 
     /// `owner` lets go of `address`. If nobody else holds it, it is kept back as long as its pool says, or for
     /// [`Policy::QUARANTINE`] if it is in no pool.
     pub fn release(&mut self, address: IpAddr, owner: &O, now: Moment) -> Released {
-        match self.assignments.leave(address, owner) {
+        self.change(address, |this| match this.assignments.leave(address, owner) {
             None => Released::NotHeld,
             Some(true) => Released::StillShared,
             Some(false) => {
-                let time = self.pool_of(address).map_or(Policy::QUARANTINE, |pool| pool.policy.quarantine);
+                let time =
+                    this.pool_of(address).map_or(Policy::QUARANTINE, |pool| pool.policy.kept_back_for());
                 if time < Duration::from_millis(1) {
-                    self.usage.change(address, AddressState::Held, AddressState::Free(Some(now)));
+                    this.usage.change(address, AddressState::Held, AddressState::Free(Some(now)));
                     return Released::Free;
                 }
                 let until = now.after(time);
-                let former = vec![owner.clone()];
-                self.quarantine
-                    .insert(address, Quarantined { former, until, reason: QuarantineCause::Released });
-                self.usage.change(address, AddressState::Held, AddressState::Quarantined);
+                let (former, reason) = (vec![owner.clone()], QuarantineCause::Released);
+                this.quarantine.insert(address, Quarantined { former, until, reason, is_abandoned: false });
+                this.usage.change(address, AddressState::Held, AddressState::Quarantined(None));
                 Released::Quarantined { until }
             }
-        }
+        })
     }
 
     /// `owner` does not hold `address`, and in truth never had it: nobody used it, so that it is not kept back. Says
     /// whether it was thought to hold it.
     pub fn disown(&mut self, address: IpAddr, owner: &O) -> bool {
-        match self.assignments.leave(address, owner) {
+        self.change(address, |this| match this.assignments.leave(address, owner) {
             None => false,
             Some(true) => true,
             Some(false) => {
-                self.usage.change(address, AddressState::Held, AddressState::Free(None));
+                this.usage.change(address, AddressState::Held, AddressState::Free(None));
                 true
             }
-        }
+        })
     }
 
     /// Keeps `address` back. Who held it holds it no more.
     pub fn quarantine(&mut self, address: IpAddr, quarantined: Quarantined<O>) {
-        let holders = self.assignments.holders(address).to_vec();
-        for holder in &holders {
-            self.assignments.leave(address, holder);
-        }
-        if !self.quarantine.insert(address, quarantined) {
-            let from = if holders.is_empty() { AddressState::Free(None) } else { AddressState::Held };
-            self.usage.change(address, from, AddressState::Quarantined);
-        }
+        self.change(address, |this| {
+            let holders = this.assignments.holders(address).to_vec();
+            for holder in &holders {
+                this.assignments.leave(address, holder);
+            }
+            let to = AddressState::Quarantined(quarantined.yields());
+            let from = match this.quarantine.insert(address, quarantined) {
+                Some(known) => AddressState::Quarantined(known.yields()),
+                None if holders.is_empty() => AddressState::Free(None),
+                None => AddressState::Held,
+            };
+            this.usage.change(address, from, to);
+        });
     }
 
     /// Ends the quarantine of `address`, whether it is due or not; says whether there was one.
     pub fn end_quarantine(&mut self, address: IpAddr) -> bool {
-        let Some(entry) = self.quarantine.remove(address) else { return false };
-        let released = match entry.reason {
-            QuarantineCause::Released => Some(entry.until),
-            QuarantineCause::AddressTaken => None,
-        };
-        self.usage.change(address, AddressState::Quarantined, AddressState::Free(released));
-        true
+        self.change(address, |this| {
+            let Some(entry) = this.quarantine.remove(address) else { return false };
+            let released = match entry.reason {
+                QuarantineCause::Released => Some(entry.until),
+                QuarantineCause::AddressTaken => None,
+            };
+            let from = AddressState::Quarantined(entry.yields());
+            this.usage.change(address, from, AddressState::Free(released));
+            true
+        })
     }
 }
 

@@ -42,7 +42,7 @@ pub use allocator::{
 };
 pub use family::{Families, Family};
 pub use moment::Moment;
-pub use pool::{Order, Policy, Pool};
+pub use pool::{Limits, Order, Policy, Pool, WhenFull};
 pub use quarantine::{QuarantineCause, Quarantined};
 pub use range::{AddressRange, ParseRangeError};
 pub use request::{Acquisition, Owner, Plan, PlannedAddress, Request};

@@ -33,12 +33,39 @@ pub struct Policy {
     pub avoid_class_c: bool,
     /// How long a released address is kept back from others. Milliseconds count.
     pub quarantine: Duration,
+    /// How long a released address stays with the namespace of who released it, if that is longer: owners of that namespace
+    /// that name the address may have it meanwhile. Zero: only who released it. Milliseconds count.
+    pub namespace_quarantine: Duration,
+    /// How many addresses one namespace and one owner may have.
+    pub limits: Limits,
+    /// What becomes of owners whose namespace it selects when it has no address left.
+    pub when_full: WhenFull,
     /// Namespaces that may use the pool, besides those that `namespace_selectors` select; with both empty, all.
     pub namespaces: BTreeSet<String>,
     /// Namespaces that may use the pool, by label: one that matches is enough.
     pub namespace_selectors: Vec<Selector>,
     /// Services that may use the pool, by label: one that matches is enough; with none, all.
     pub service_selectors: Vec<Selector>,
+}
+
+/// What becomes of owners whose namespace a pool selects when it has no address left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum WhenFull {
+    /// They get one of another pool.
+    #[default]
+    UseOthers,
+    /// They wait: pools that are for every namespace give them nothing of a family that this one has, full or not.
+    Wait,
+}
+
+/// How many addresses of each family of a pool one may have. What is kept back for it counts, so that who gets and releases
+/// without end has no more than others; what it holds already it keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// All owners of one namespace together; `None`: any number.
+    pub per_namespace: Option<u32>,
+    /// One owner; `None`: any number.
+    pub per_owner: Option<u32>,
 }
 
 /// Which free address is given first.
@@ -67,9 +94,28 @@ impl Policy {
             && self.service_selectors.is_empty())
     }
 
+    /// Whether it says which namespaces may use the pool.
+    pub fn selects_namespaces(&self) -> bool {
+        !(self.namespaces.is_empty() && self.namespace_selectors.is_empty())
+    }
+
+    /// Whether `requester` is to have addresses from pools for its namespace only, as this one's policy says.
+    pub fn confines(&self, requester: &Requester) -> bool {
+        self.when_full == WhenFull::Wait
+            && self.auto_assign
+            && self.selects_namespaces()
+            && self.admits_namespace(requester)
+            && self.admits_labels(requester)
+    }
+
+    /// How long a released address is kept back.
+    pub fn kept_back_for(&self) -> Duration {
+        self.quarantine.max(self.namespace_quarantine)
+    }
+
     /// Whether Services of `requester`'s namespace may use the pool.
     pub fn admits_namespace(&self, requester: &Requester) -> bool {
-        (self.namespaces.is_empty() && self.namespace_selectors.is_empty())
+        !self.selects_namespaces()
             || self.namespaces.contains(&requester.namespace)
             || self.namespace_selectors.iter().any(|selector| selector.matches(&requester.namespace_labels))
     }
@@ -126,6 +172,9 @@ impl Default for Policy {
             order: Order::default(),
             avoid_class_c: false,
             quarantine: Self::QUARANTINE,
+            namespace_quarantine: Duration::ZERO,
+            limits: Limits::default(),
+            when_full: WhenFull::default(),
             namespaces: BTreeSet::new(),
             namespace_selectors: Vec::new(),
             service_selectors: Vec::new(),

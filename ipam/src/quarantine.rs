@@ -17,6 +17,8 @@ pub struct Quarantined<O> {
     pub until: Moment,
     /// Why.
     pub reason: QuarantineCause,
+    /// None of those who held it exists any more: it gives way where nothing else is free.
+    pub is_abandoned: bool,
 }
 
 /// Why an address is kept back.
@@ -40,10 +42,18 @@ pub(crate) struct Quarantine<O: Owner> {
 
 impl<O> Quarantined<O> {
     /// Those who, or whose successors, may have it back.
-    fn claimants(&self) -> &[O] {
+    pub(crate) fn claimants(&self) -> &[O] {
         match self.reason {
             QuarantineCause::Released => &self.former,
             QuarantineCause::AddressTaken => &[],
+        }
+    }
+
+    /// Until when it is kept back, if it gives way before where nothing else is free.
+    pub(crate) fn yields(&self) -> Option<Moment> {
+        match self.reason {
+            QuarantineCause::Released => self.is_abandoned.then_some(self.until),
+            QuarantineCause::AddressTaken => None,
         }
     }
 }
@@ -55,9 +65,9 @@ impl<O: Owner> Default for Quarantine<O> {
 }
 
 impl<O: Owner> Quarantine<O> {
-    /// Keeps `address` back; says whether it was already.
-    pub(crate) fn insert(&mut self, address: IpAddr, entry: Quarantined<O>) -> bool {
-        let known = self.remove(address).is_some();
+    /// Keeps `address` back; returns how it was already.
+    pub(crate) fn insert(&mut self, address: IpAddr, entry: Quarantined<O>) -> Option<Quarantined<O>> {
+        let known = self.remove(address);
         self.due.insert((entry.until, address));
         for owner in entry.claimants() {
             match self.claimants.entry(owner.stable_key()) {
@@ -98,9 +108,9 @@ impl<O: Owner> Quarantine<O> {
         self.entries.get(address)
     }
 
-    /// Every address.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.due.iter().map(|(_, address)| *address)
+    /// Every address and why, in no particular order.
+    pub(crate) fn unordered(&self) -> impl Iterator<Item = (IpAddr, &Quarantined<O>)> {
+        self.entries.unordered()
     }
 
     /// Every address and why, ascending. Sorts: O(n log n).

@@ -15,6 +15,9 @@ pub trait Owner: Ord + Hash + Clone {
     /// say: what is kept back for one of them is kept back for the other, too, and what the former one still holds stands
     /// against nothing that the later one asks for.
     fn stable_key(&self) -> Self::StableKey;
+
+    /// The namespace whose limits what it has counts against.
+    fn namespace(&self) -> &str;
 }
 
 /// A plain name: it is nobody else's successor.
@@ -24,6 +27,10 @@ impl Owner for &str {
     fn stable_key(&self) -> Self {
         self
     }
+
+    fn namespace(&self) -> &'static str {
+        ""
+    }
 }
 
 /// A plain number: it is nobody else's successor.
@@ -32,6 +39,10 @@ impl Owner for u64 {
 
     fn stable_key(&self) -> Self {
         *self
+    }
+
+    fn namespace(&self) -> &'static str {
+        ""
     }
 }
 
@@ -114,4 +125,6 @@ pub enum Acquisition {
     Joined,
     /// It was kept back for it, or is held by one that it succeeds.
     Reclaimed,
+    /// It was kept back for others, all of which are gone, and no other was free.
+    Yielded,
 }

@@ -65,6 +65,8 @@ identifiers! {
     CONDITION_ADDRESSES_KEPT = "AddressesKept";
     /// `True` while another station of the LAN has addresses of it.
     CONDITION_ADDRESS_CONFLICT = "AddressConflict";
+    /// `True` while Services list addresses of it in `spec.externalIPs` that they may not have.
+    CONDITION_FOREIGN_EXTERNAL_IPS = "ForeignExternalIPs";
 }
 
 identifiers! {
@@ -103,6 +105,8 @@ pub mod address_allocated {
         FAMILY_MISSING = "FamilyMissing";
         /// `False`: no pool that it may use has an address left, or there is no pool.
         NO_FREE_ADDRESS = "NoFreeAddress";
+        /// `False`: it or its namespace has as many addresses as the pool allows.
+        LIMIT_REACHED = "LimitReached";
         /// `False`: the pool it names does not exist.
         NO_SUCH_POOL = "NoSuchPool";
         /// `False`: a field or annotation of it is malformed or contradicts another.
@@ -213,8 +217,6 @@ pub mod pool_ready {
         POD_CIDR = "PodCIDR";
         /// Addresses of ClusterIPs.
         SERVICE_CIDR = "ServiceCIDR";
-        /// Services' external IPs.
-        EXTERNAL_IP = "ExternalIP";
         /// A value that this version does not know.
         UNKNOWN_VALUE = "UnknownValue";
         /// Stations with addresses of it.
@@ -257,6 +259,8 @@ pub mod event {
         ADDRESS_TAKEN = "AddressTaken";
         /// An external IP of the Service lies in a pool that does not allow it.
         EXTERNAL_IP_REFUSED = "ExternalIPRefused";
+        /// Another Service that may not have the Service's address lists it in `spec.externalIPs`.
+        FOREIGN_EXTERNAL_IP = "ForeignExternalIP";
         /// Another controller writes the Service's status, too.
         STATUS_CONTESTED = "StatusContested";
         /// An entry of the status that another controller left behind was taken out.

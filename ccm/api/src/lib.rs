@@ -35,7 +35,7 @@ pub use virtual_ip::{
 };
 pub use virtual_ip_pool::{
     AddressCounts, AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPool, VirtualIPPoolSpec,
-    VirtualIPPoolStatus,
+    VirtualIPPoolStatus, WhenFull,
 };
 pub use virtual_router::{
     ExternalTrafficPolicy, RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus,

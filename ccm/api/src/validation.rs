@@ -63,6 +63,25 @@ pub(crate) fn quarantine_seconds(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 86_400 })
 }
 
+/// Seconds that a released address stays with its namespace: up to thirty days.
+pub(crate) fn namespace_quarantine_seconds(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 2_592_000 })
+}
+
+/// How many addresses somebody may have, if that is limited.
+pub(crate) fn limit(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 1, "maximum": 1_000_000 })
+}
+
+/// A Service has no more addresses than its namespace.
+pub(crate) const LIMITS_IN_ORDER: &str = "!has(self.spec.maxPerService) || !has(self.spec.maxPerNamespace) || \
+    self.spec.maxPerService <= self.spec.maxPerNamespace";
+
+/// A pool is the only one of the namespaces that it selects, and of their Services that name none.
+pub(crate) const WAITS_FOR_ITS_OWN: &str = "self.spec.whenFull != 'Wait' || (self.spec.autoAssign && (\
+    (has(self.spec.namespaces) && size(self.spec.namespaces) > 0) || \
+    (has(self.spec.namespaceSelectors) && size(self.spec.namespaceSelectors) > 0)))";
+
 /// An address in canonical text that never changes: the object is the claim to it.
 pub(crate) fn claimed_address(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -165,6 +165,10 @@ impl windlass_ipam::Owner for ServiceRef {
     fn stable_key(&self) -> Self::StableKey {
         (self.namespace.clone(), self.name.clone())
     }
+
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
 }
 
 impl ServiceRef {

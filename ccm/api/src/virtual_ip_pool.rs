@@ -17,6 +17,10 @@ use serde::{Deserialize, Serialize};
     category = "windlass",
     status = "VirtualIPPoolStatus",
     derive = "PartialEq",
+    validation = (crate::validation::LIMITS_IN_ORDER, "spec.maxPerService is above spec.maxPerNamespace: a Service has no more \
+        addresses than its namespace"),
+    validation = (crate::validation::WAITS_FOR_ITS_OWN, "spec.whenFull: Wait needs spec.namespaces or spec.namespaceSelectors, \
+        which say whose only pool this is, and spec.autoAssign: true"),
     printcolumn = r#"{"name": "Auto", "type": "boolean", "jsonPath": ".spec.autoAssign", "priority": 1}"#,
     printcolumn = r#"{"name": "Total", "type": "integer", "jsonPath": ".status.ipv4.total"}"#,
     printcolumn = r#"{"name": "Assigned", "type": "integer", "jsonPath": ".status.ipv4.assigned"}"#,
@@ -68,6 +72,20 @@ pub struct VirtualIPPoolSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::selectors")]
     pub service_selectors: Vec<LabelSelector>,
+    /// What becomes of Services of the namespaces that the pool selects when it has no address left: they get one of
+    /// another pool, or wait: then pools for all namespaces give them none at all. Default: UseOthers.
+    #[serde(default)]
+    pub when_full: WhenFull,
+    /// How many addresses of each family the Services of one namespace may have, those included that are kept back for
+    /// them. What they have they keep. Default: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::validation::limit")]
+    pub max_per_namespace: Option<u32>,
+    /// How many addresses of each family one Service may have, those included that are kept back for it. What it has it
+    /// keeps. Default: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::validation::limit")]
+    pub max_per_service: Option<u32>,
     /// Which of its free addresses is given first. Default: Lowest.
     #[serde(default)]
     pub allocation_order: AllocationOrder,
@@ -76,6 +94,12 @@ pub struct VirtualIPPoolSpec {
     #[serde(default = "default_quarantine")]
     #[schemars(schema_with = "crate::validation::quarantine_seconds")]
     pub quarantine_seconds: u32,
+    /// How long an address that was released stays with the namespace of the Service that had it, in seconds, if that is
+    /// longer: other Services of the namespace may have it meanwhile if they name it, as DNS names and clients of the
+    /// namespace may lead there still. Default: 0.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::validation::namespace_quarantine_seconds")]
+    pub namespace_quarantine_seconds: u32,
     /// What becomes of Services whose address is taken out of every pool. Default: Keep.
     #[serde(default)]
     pub on_removal: OnRemoval,
@@ -99,8 +123,12 @@ impl Default for VirtualIPPoolSpec {
             namespaces: Vec::new(),
             namespace_selectors: Vec::new(),
             service_selectors: Vec::new(),
+            when_full: WhenFull::default(),
+            max_per_namespace: None,
+            max_per_service: None,
             allocation_order: AllocationOrder::default(),
             quarantine_seconds: default_quarantine(),
+            namespace_quarantine_seconds: 0,
             on_removal: OnRemoval::default(),
             allow_external_ips: false,
         }
@@ -135,6 +163,20 @@ pub enum AllocationOrder {
     /// One never given, lowest first; with none left, the one released the longest ago.
     LeastRecentlyUsed,
     /// A value of a newer version: the lowest.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
+}
+
+/// What becomes of Services of the namespaces that a pool selects when it has no address left.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// They get one of another pool.
+    #[default]
+    UseOthers,
+    /// They wait. Pools for all namespaces give them nothing of a family that this pool has, not even by name.
+    Wait,
+    /// A value of a newer version: they wait, because what is others' might be given to them.
     #[serde(other)]
     #[schemars(skip)]
     Unknown,

@@ -53,8 +53,15 @@ fn accepted() -> Vec<Value> {
         "addresses": ["192.0.2.0/28"], "autoAssign": false, "disabled": true, "avoidReserved": "SubnetAndClassC",
         "priority": 1_000_000, "namespaces": ["a", "b"], "namespaceSelectors": [selector, {}],
         "serviceSelectors": [selector], "allocationOrder": "LeastRecentlyUsed", "quarantineSeconds": 86_400,
-        "onRemoval": "Move", "allowExternalIPs": true,
+        "onRemoval": "Move", "allowExternalIPs": true, "maxPerNamespace": 1_000_000, "maxPerService": 1_000_000,
+        "namespaceQuarantineSeconds": 2_592_000,
     }));
+    for whose in [json!({ "namespaces": ["a"] }), json!({ "namespaceSelectors": [selector] })] {
+        let mut own = json!({ "addresses": ["192.0.2.0/28"], "whenFull": "Wait", "maxPerService": 3, "maxPerNamespace": 3 });
+        own.as_object_mut().expect("a spec").extend(whose.as_object().cloned().expect("fields"));
+        specs.push(own);
+    }
+    specs.push(json!({ "addresses": ["192.0.2.0/28"], "maxPerService": 3, "maxPerNamespace": null }));
     specs
 }
 
@@ -140,6 +147,25 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
             "spec.quarantineSeconds in body should be greater than or equal to 0",
         ),
         (json!({ "quarantineSeconds": 86_401 }), "should be less than or equal to 86400"),
+        (
+            json!({ "maxPerNamespace": 0 }),
+            "spec.maxPerNamespace in body should be greater than or equal to 1",
+        ),
+        (json!({ "maxPerService": 1_000_001 }), "should be less than or equal to 1000000"),
+        (
+            json!({ "maxPerNamespace": 2, "maxPerService": 3 }),
+            "spec.maxPerService is above spec.maxPerNamespace: a Service has no more addresses than its namespace",
+        ),
+        (
+            json!({ "whenFull": "Wait" }),
+            "spec.whenFull: Wait needs spec.namespaces or spec.namespaceSelectors",
+        ),
+        (
+            json!({ "whenFull": "Wait", "namespaces": ["a"], "autoAssign": false }),
+            "which say whose only pool this is, and spec.autoAssign: true",
+        ),
+        (json!({ "whenFull": "Panic" }), "supported values: \"UseOthers\", \"Wait\""),
+        (json!({ "namespaceQuarantineSeconds": 2_592_001 }), "should be less than or equal to 2592000"),
         (json!({ "namespaces": ["Bad_"] }), "\"Bad_\" cannot be the name of a namespace"),
         (
             json!({ "allocationOrder": "Random" }),

@@ -145,6 +145,9 @@ impl PoolRefusal {
             | RefusalReason::OtherFamily
             | RefusalReason::NotAutoAssign
             | RefusalReason::Disabled
+            | RefusalReason::Confined
+            | RefusalReason::NamespaceLimit { .. }
+            | RefusalReason::OwnerLimit { .. }
             | RefusalReason::Full
             | RefusalReason::TooFew { .. } => None,
         };
@@ -189,6 +192,22 @@ pub enum RefusalReason {
     OtherNamespace,
     /// It is not for Services with these labels.
     OtherLabels,
+    /// Another pool is for this namespace, and is to be the only source of its addresses.
+    Confined,
+    /// The namespace has as many addresses of the family as the pool allows, those that are kept back included.
+    NamespaceLimit {
+        /// What the pool allows.
+        limit: u32,
+        /// What the namespace has.
+        used: usize,
+    },
+    /// The owner has as many addresses of the family as the pool allows, those that are kept back included.
+    OwnerLimit {
+        /// What the pool allows.
+        limit: u32,
+        /// What the owner has.
+        used: usize,
+    },
     /// All its addresses are in use, kept back or reserved: [`PoolRefusal::counts`].
     Full,
     /// It has fewer than are wanted, also together with the others.
@@ -207,6 +226,16 @@ impl fmt::Display for RefusalReason {
             Self::Disabled => f.write_str("is disabled"),
             Self::OtherNamespace => f.write_str("is not for Services of this namespace"),
             Self::OtherLabels => f.write_str("is not for Services with these labels"),
+            Self::Confined => f.write_str("is not for Services that have a pool of their own"),
+            Self::NamespaceLimit { limit, used } => write!(
+                f,
+                "gives the Services of a namespace {limit} of a family at most, and those of this one have {used}, what is kept \
+                 back included"
+            ),
+            Self::OwnerLimit { limit, used } => write!(
+                f,
+                "gives a Service {limit} of a family at most, and this one has {used}, what is kept back included"
+            ),
             Self::Full => f.write_str("has no free address"),
             Self::TooFew { free } => write!(f, "has only {free} free"),
         }
@@ -248,7 +277,9 @@ fn remedy(considered: &[PoolRefusal]) -> &'static str {
     let offers = |is: fn(RefusalReason) -> bool| {
         considered.iter().any(|refused| is(refused.why) && refused.counts.available() > 0)
     };
-    if any(|one| {
+    if any(|one| matches!(one.why, RefusalReason::NamespaceLimit { .. } | RefusalReason::OwnerLimit { .. })) {
+        "free one that counts, or have the pool's limit raised"
+    } else if any(|one| {
         matches!(one.why, RefusalReason::Full | RefusalReason::TooFew { .. }) && one.counts.returning() > 0
     }) {
         "free an address or add some to a pool"

@@ -1,10 +1,13 @@
 //! What an owner is to get: a pure function of the allocator and the request.
 
+mod limits;
+
 use std::net::IpAddr;
 
+use super::usage::Usage;
 use super::{AllocateError, Allocator, PoolRefusal, RefusalReason, SharingConflict};
 use crate::terms::MAX_HOLDERS;
-use crate::{Acquisition, Families, Family, Incompatible, Owner, Plan, PlannedAddress, Request, Terms};
+use crate::{Acquisition, Families, Family, Incompatible, Owner, Plan, PlannedAddress, Pool, Request, Terms};
 
 /// Addresses that could not be joined that an error names.
 const NAMED: usize = 3;
@@ -54,6 +57,20 @@ pub(super) fn plan<O: Owner>(
     Ok(planner.finish(missing))
 }
 
+/// The limit of its pool that `owner`, who makes `request`, would exceed with `address`.
+pub(super) fn exceeds_limits<O: Owner>(
+    allocator: &Allocator<O>,
+    owner: &O,
+    request: &Request,
+    address: IpAddr,
+) -> Option<RefusalReason> {
+    let held = allocator.assignments.held_by(owner);
+    let (picked, sharing_conflicts) = (Vec::new(), Vec::new());
+    let planner =
+        Planner { allocator, owner, held, request, scope: PoolScope::Any, picked, sharing_conflicts };
+    planner.exceeds_limits(allocator.usage.index_of(address)?, address)
+}
+
 /// A holder of `address` that `terms` do not fit, and that `owner` has to give way to: one that comes before it in the order
 /// of joining, or any if neither `owner` nor one that it succeeds holds the address on these terms. Nobody gives way to one
 /// that it succeeds.
@@ -77,6 +94,34 @@ pub(super) fn conflict<'a, O: Owner>(
     conflict.next().or_else(full_address)
 }
 
+/// Why `pool` gives nothing new of `family` to who makes `request`, limits aside.
+pub(super) fn refuses(
+    usage: &Usage,
+    pool: &Pool,
+    request: &Request,
+    family: Family,
+) -> Option<RefusalReason> {
+    match &request.pool {
+        None if !pool.policy.auto_assign => return Some(RefusalReason::NotAutoAssign),
+        Some(named) if *named != pool.name => return Some(RefusalReason::NotNamed),
+        None | Some(_) => {}
+    }
+    pool.policy.refuses(&request.requester).or_else(|| {
+        let is_confined = confining(usage, pool, request, family).is_some();
+        is_confined.then_some(RefusalReason::Confined)
+    })
+}
+
+/// The pool because of which `pool`, which is for every namespace, gives nothing of `family` to who makes `request`.
+fn confining<'a>(usage: &'a Usage, pool: &Pool, request: &Request, family: Family) -> Option<&'a Pool> {
+    if pool.policy.selects_namespaces() {
+        return None;
+    }
+    let has_family = |one: &&super::usage::PoolUsage| one.counts(family).total > 0;
+    let confining = usage.all().iter().filter(|one| one.pool.policy.confines(&request.requester));
+    confining.filter(has_family).map(|one| &one.pool).next()
+}
+
 impl<O: Owner> Planner<'_, O> {
     /// Picks `count` addresses of each family, and says of which families there are fewer.
     fn pick(&mut self) -> Result<Vec<Family>, AllocateError<O>> {
@@ -98,8 +143,16 @@ impl<O: Owner> Planner<'_, O> {
                 if self.wanted(*family) == 0 {
                     break;
                 }
-                if self.forbids(pool).is_none() {
+                if self.forbids(pool, *family).is_none() {
                     self.take_free(pool, *family);
+                }
+            }
+            for pool in 0..self.allocator.usage.all().len() {
+                if self.wanted(*family) == 0 {
+                    break;
+                }
+                if self.forbids(pool, *family).is_none() {
+                    self.take_yielding(pool, *family);
                 }
             }
             // What is in no pool is better than nothing.
@@ -161,7 +214,7 @@ impl<O: Owner> Planner<'_, O> {
         }
     }
 
-    /// Takes addresses that the owner is known to have, if nobody has them.
+    /// Takes addresses that the owner is known to have, if nobody has them, whatever the limits: it shows them.
     fn take_preferred(&mut self, family: Family) {
         for address in &self.request.preferred {
             if Family::of(*address) != family || self.wanted(family) == 0 || self.is_picked(*address) {
@@ -173,17 +226,19 @@ impl<O: Owner> Planner<'_, O> {
                 PoolScope::Pool(named) => named == index,
                 PoolScope::Missing => false,
             };
-            if let (true, Ok(how)) = (named, self.acquisition_of(*address)) {
+            if let (true, Ok(how)) = (named, self.acquisition_of(*address, false)) {
                 self.picked.push((*address, how));
             }
         }
     }
 
-    /// How the owner can come by `address`, which it does not hold.
-    fn acquisition_of(&self, address: IpAddr) -> Result<Acquisition, AllocateError<O>> {
+    /// How the owner can come by `address`, which it does not hold. `by_name`: the request names it.
+    fn acquisition_of(&self, address: IpAddr, by_name: bool) -> Result<Acquisition, AllocateError<O>> {
         let allocator = self.allocator;
         if let Some(quarantined) = allocator.quarantine.get(address) {
-            if allocator.is_kept_back_for(address, self.owner) {
+            if allocator.is_kept_back_for(address, self.owner)
+                || (by_name && allocator.stays_with_namespace(address, self.owner))
+            {
                 return Ok(Acquisition::Reclaimed);
             }
             return Err(AllocateError::Quarantined { address, quarantined: quarantined.clone() });
@@ -212,7 +267,7 @@ impl<O: Owner> Planner<'_, O> {
                 continue;
             }
             let Some(index) = self.allocator.usage.index_of(address) else { continue };
-            if self.forbids(index).is_some() {
+            if self.forbids(index, family).is_some() || self.exceeds_limits(index, address).is_some() {
                 continue;
             }
             match conflict(self.allocator, address, self.owner, &self.request.terms) {
@@ -240,7 +295,7 @@ impl<O: Owner> Planner<'_, O> {
             }
             let Some(index) = usage.index_of(address) else { continue };
             let fits = Family::of(address) == family && !self.is_picked(address);
-            if fits && usage.all()[index].is_allocatable(address) && self.forbids(index).is_none() {
+            if fits && usage.all()[index].is_allocatable(address) && self.forbids(index, family).is_none() {
                 self.picked.push((address, Acquisition::Reclaimed));
             }
         }
@@ -254,15 +309,23 @@ impl<O: Owner> Planner<'_, O> {
             && conflict(self.allocator, address, self.owner, &self.request.terms).is_none()
     }
 
-    /// Why the request may not use the pool at all.
-    fn forbids(&self, index: usize) -> Option<RefusalReason> {
-        let pool = &self.allocator.usage.all()[index].pool;
+    /// Why the request may not use the pool at all for addresses of `family`.
+    fn forbids(&self, index: usize, family: Family) -> Option<RefusalReason> {
+        let usage = &self.allocator.usage;
         match self.scope {
-            PoolScope::Any if !pool.policy.auto_assign => Some(RefusalReason::NotAutoAssign),
             PoolScope::Missing => Some(RefusalReason::NotNamed),
-            PoolScope::Pool(named) if named != index => Some(RefusalReason::NotNamed),
-            PoolScope::Any | PoolScope::Pool(_) => pool.policy.refuses(&self.request.requester),
+            PoolScope::Any | PoolScope::Pool(_) => {
+                refuses(usage, &usage.all()[index].pool, self.request, family)
+            }
         }
+    }
+
+    /// Takes what is wanted of `family` of what is kept back for others that are gone, as far as the pool has it.
+    fn take_yielding(&mut self, pool: usize, family: Family) {
+        let wanted = self.wanted(family).min(self.room(pool, family));
+        let pool_usage = &self.allocator.usage.all()[pool];
+        let yielding = pool_usage.yielding(family, wanted, |address| !self.is_picked(address));
+        self.picked.extend(yielding.into_iter().map(|address| (address, Acquisition::Yielded)));
     }
 
     /// Of several families takes what is wanted from the first pool that has all of it: from one that has given before,
@@ -273,13 +336,16 @@ impl<O: Owner> Planner<'_, O> {
         }
         let used: Vec<usize> =
             self.picked.iter().filter_map(|(address, _)| self.allocator.usage.index_of(*address)).collect();
-        let may_give =
-            |pool: &usize| (used.is_empty() || used.contains(pool)) && self.forbids(*pool).is_none();
+        let may_give = |pool: &usize| used.is_empty() || used.contains(pool);
         let has_all = |pool: &usize| {
             families.iter().all(|family| {
                 let wanted = self.wanted(*family);
                 let pool_usage = &self.allocator.usage.all()[*pool];
-                pool_usage.free(*family, wanted, |address| !self.is_picked(address)).len() == wanted
+                wanted == 0
+                    || (self.forbids(*pool, *family).is_none()
+                        && wanted <= self.room(*pool, *family)
+                        && pool_usage.free(*family, wanted, |address| !self.is_picked(address)).len()
+                            == wanted)
             })
         };
         let pools = 0..self.allocator.usage.all().len();
@@ -292,7 +358,7 @@ impl<O: Owner> Planner<'_, O> {
 
     /// Takes what is wanted of `family`, as far as the pool has it.
     fn take_free(&mut self, pool: usize, family: Family) {
-        let wanted = self.wanted(family);
+        let wanted = self.wanted(family).min(self.room(pool, family));
         let pool_usage = &self.allocator.usage.all()[pool];
         let free = pool_usage.free(family, wanted, |address| !self.is_picked(address));
         self.picked.extend(free.into_iter().map(|address| (address, Acquisition::New)));
@@ -305,14 +371,17 @@ impl<O: Owner> Planner<'_, O> {
         let refused = |index: usize| {
             let pool_usage = &self.allocator.usage.all()[index];
             let counts = pool_usage.counts(family);
-            let why = match (self.forbids(index), counts.total, counts.available()) {
+            let why = match (self.forbids(index, family), counts.total, counts.available()) {
                 (Some(RefusalReason::NotNamed), ..) => RefusalReason::NotNamed,
                 (_, 0, _) => RefusalReason::OtherFamily,
                 (Some(why), ..) => why,
-                (None, _, 0) => RefusalReason::Full,
-                (None, _, free) => RefusalReason::TooFew { free },
+                (None, _, free) => match self.reached_limit(index, family) {
+                    Some(limit) => limit,
+                    None if free == 0 => RefusalReason::Full,
+                    None => RefusalReason::TooFew { free },
+                },
             };
-            PoolRefusal { counts, ..PoolRefusal::new(&pool_usage.pool, why) }
+            PoolRefusal { counts, ..self.refusal(index, family, why) }
         };
         let considered = (0..self.allocator.usage.all().len())
             .map(refused)
@@ -327,6 +396,28 @@ impl<O: Owner> Planner<'_, O> {
             wanted,
             considered,
             sharing_conflicts: self.sharing_conflicts.clone(),
+        }
+    }
+
+    fn refusal(&self, index: usize, family: Family, why: RefusalReason) -> PoolRefusal {
+        let usage = &self.allocator.usage;
+        let pool = &usage.all()[index].pool;
+        let refusal = PoolRefusal::new(pool, why);
+        match why {
+            RefusalReason::Confined => {
+                let confining = confining(usage, pool, self.request, family);
+                PoolRefusal { admits: confining.map(|pool| pool.name.clone()), ..refusal }
+            }
+            RefusalReason::NotNamed
+            | RefusalReason::OtherFamily
+            | RefusalReason::NotAutoAssign
+            | RefusalReason::Disabled
+            | RefusalReason::OtherNamespace
+            | RefusalReason::OtherLabels
+            | RefusalReason::NamespaceLimit { .. }
+            | RefusalReason::OwnerLimit { .. }
+            | RefusalReason::Full
+            | RefusalReason::TooFew { .. } => refusal,
         }
     }
 
@@ -392,15 +483,23 @@ impl<O: Owner> Planner<'_, O> {
             }
             (PoolScope::Any | PoolScope::Pool(_), _) => {}
         }
-        let how = self.acquisition_of(address)?;
-        if let Some(pool_usage) = usage.of(address) {
-            let pool = pool_usage.pool.name.clone();
-            if let Some(why) = pool_usage.pool.policy.refuses(&self.request.requester) {
-                let refusal = Box::new(PoolRefusal::new(&pool_usage.pool, why));
+        let how = self.acquisition_of(address, true)?;
+        if let Some(index) = its {
+            let pool = &usage.all()[index].pool;
+            let family = Family::of(address);
+            let refused = pool.policy.refuses(&self.request.requester);
+            let confined = || confining(usage, pool, self.request, family).map(|_| RefusalReason::Confined);
+            let limited = || self.exceeds_limits(index, address);
+            if let Some(why) = refused.or_else(confined) {
+                let refusal = Box::new(self.refusal(index, family, why));
                 return Err(AllocateError::PoolRefuses { address, refusal });
             }
             if how == Acquisition::New && !usage.is_free(address) {
-                return Err(AllocateError::Reserved { address, pool });
+                return Err(AllocateError::Reserved { address, pool: pool.name.clone() });
+            }
+            if let Some(why) = limited() {
+                let refusal = Box::new(self.refusal(index, family, why));
+                return Err(AllocateError::PoolRefuses { address, refusal });
             }
         }
         Ok(how)

@@ -2,6 +2,7 @@
 //! (docs/allocation.md lists them).
 
 mod families;
+mod limits;
 mod pools;
 mod properties;
 mod quarantine;

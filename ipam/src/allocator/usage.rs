@@ -1,6 +1,6 @@
 //! What the pools hold: which pool an address belongs to, what can be given of each, and exact counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::free::{FreeList, Numbering};
@@ -41,7 +41,8 @@ pub(super) enum AddressState {
     /// Nothing. It was let go then, if that is known.
     Free(Option<Moment>),
     Held,
-    Quarantined,
+    /// Kept back. If it gives way where nothing else is free: until when it is kept back.
+    Quarantined(Option<Moment>),
 }
 
 /// One family of one pool.
@@ -52,6 +53,10 @@ struct FamilyUsage {
     assigned: u128,
     quarantined: u128,
     withdrawn: u128,
+    /// What gives way where nothing else is free, the first to be free again first.
+    yielding: BTreeSet<(Moment, u128)>,
+    /// How many addresses count against the limit of each namespace; empty if there is no limit.
+    by_namespace: BTreeMap<String, u32>,
 }
 
 /// One pool.
@@ -91,7 +96,7 @@ impl PoolUsage {
     }
 
     pub(super) fn counts(&self, family: Family) -> Counts {
-        let &FamilyUsage { ref free, total, assigned, quarantined, withdrawn } = self.family(family);
+        let &FamilyUsage { ref free, total, assigned, quarantined, withdrawn, .. } = self.family(family);
         let reserved = total - assigned - quarantined - free.count();
         Counts { total, reserved, assigned, quarantined, withdrawn }
     }
@@ -106,6 +111,22 @@ impl PoolUsage {
     pub(super) fn free(&self, family: Family, wanted: usize, usable: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
         let choose = |number| Some(family.address(number)).filter(|address| usable(*address));
         self.family(family).free.first(wanted, choose)
+    }
+
+    /// The first `wanted` addresses of `family` that give way, of those that are `usable`.
+    pub(super) fn yielding(
+        &self,
+        family: Family,
+        wanted: usize,
+        usable: impl Fn(IpAddr) -> bool,
+    ) -> Vec<IpAddr> {
+        let all = self.family(family).yielding.iter().map(|(_, number)| family.address(*number));
+        all.filter(|address| usable(*address)).take(wanted).collect()
+    }
+
+    /// How many addresses of `family` count against the limit of `namespace`.
+    pub(super) fn charged(&self, family: Family, namespace: &str) -> u32 {
+        self.family(family).by_namespace.get(namespace).copied().unwrap_or_default()
     }
 }
 
@@ -207,9 +228,12 @@ impl Usage {
                 counts.assigned -= 1;
                 counts.withdrawn -= withdrawn;
             }
-            AddressState::Quarantined => {
+            AddressState::Quarantined(yields) => {
                 counts.quarantined -= 1;
                 counts.withdrawn -= withdrawn;
+                if let Some(until) = yields {
+                    counts.yielding.remove(&(until, number));
+                }
             }
         }
         match to {
@@ -219,9 +243,32 @@ impl Usage {
                 counts.assigned += 1;
                 counts.withdrawn += withdrawn;
             }
-            AddressState::Quarantined => {
+            AddressState::Quarantined(yields) => {
                 counts.quarantined += 1;
                 counts.withdrawn += withdrawn;
+                if let Some(until) = yields.filter(|_| withdrawn == 0) {
+                    counts.yielding.insert((until, number));
+                }
+            }
+        }
+    }
+
+    /// Whether addresses of the pool of `address` count against limits of namespaces.
+    pub(super) fn limits_namespaces(&self, address: IpAddr) -> bool {
+        self.of(address).is_some_and(|usage| usage.pool.policy.limits.per_namespace.is_some())
+    }
+
+    /// `address` counts against the limits of `after`, no longer of `before`.
+    pub(super) fn charge(&mut self, address: IpAddr, before: &BTreeSet<String>, after: &BTreeSet<String>) {
+        let Some(pool_usage) = self.index_of(address).map(|index| &mut self.all[index]) else { return };
+        let charged = &mut pool_usage.family_mut(Family::of(address)).by_namespace;
+        for namespace in after.difference(before) {
+            *charged.entry(namespace.clone()).or_default() += 1;
+        }
+        for namespace in before.difference(after) {
+            match charged.get_mut(namespace) {
+                Some(count) if *count > 1 => *count -= 1,
+                Some(_) | None => drop(charged.remove(namespace)),
             }
         }
     }

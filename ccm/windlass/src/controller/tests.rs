@@ -18,4 +18,5 @@ mod restarts;
 mod rig;
 mod scenarios;
 mod sources;
+mod tenants;
 mod vandals;

@@ -194,7 +194,7 @@ fn the_pages_have_every_reason_of_every_condition_and_no_other() {
     assert_eq!(column(&services, "status", 2), all(&[address_allocated::ALL]));
 
     assert_eq!(column(&pools, "reason of `Ready` = `False`", 1), all(&[pool_ready::FAULTS]));
-    let of_others = [REASON_OUTSIDE_POOLS, announced::ADDRESS_TAKEN];
+    let of_others = [REASON_OUTSIDE_POOLS, announced::ADDRESS_TAKEN, event::EXTERNAL_IP_REFUSED];
     assert_eq!(column(&pools, "condition", 2), all(&[pool_announceable::FAULTS, &of_others]));
     let of_announced = all(&[announced::FAULTS, announced::UNPLACED, &[announced::QUARANTINED]]);
     assert_eq!(column(&pools, "reason", 1), of_announced);

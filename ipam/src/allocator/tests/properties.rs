@@ -20,10 +20,18 @@ fn run(step: &Step, allocator: &mut Allocator<Service>, model: &mut Model) -> Re
             match planned {
                 Ok(plan) => {
                     model.check(owner, request, &plan)?;
+                    let charged = model.charged_to(owner);
                     let prepared = allocator.prepare(owner, request).map_err(fail)?;
                     prop_assert_eq!(prepared.plan(), &plan);
                     prop_assert_eq!(&prepared.commit(), &plan);
                     model.commit(owner, request, &plan);
+                    // What its status shows it has back whatever the limits.
+                    let shown = plan.addresses.iter().any(|one| request.preferred.contains(&one.address));
+                    for (pool, family, limit, after) in model.charged_to(owner) {
+                        let before = charged.iter().find(|(name, one, ..)| (name, *one) == (&pool, family));
+                        let before = before.map_or(0, |(.., before)| *before);
+                        prop_assert!(shown || after <= limit.max(before), "{} of {}: {}", pool, limit, after);
+                    }
                     for left in plan.to_release.iter().filter(|_| *release) {
                         prop_assert_eq!(
                             allocator.release(*left, owner, model.now),
@@ -60,6 +68,14 @@ fn run(step: &Step, allocator: &mut Allocator<Service>, model: &mut Model) -> Re
         }
         Step::Lift { address } => {
             prop_assert_eq!(allocator.end_quarantine(*address), model.quarantined.remove(address).is_some());
+        }
+        Step::Abandon { address, is_abandoned } => {
+            let entry = model.quarantined.get_mut(address);
+            let changes = entry.as_ref().is_some_and(|entry| entry.is_abandoned != *is_abandoned);
+            if let Some(entry) = entry {
+                entry.is_abandoned = *is_abandoned;
+            }
+            prop_assert_eq!(allocator.set_abandoned(*address, *is_abandoned), changes);
         }
         Step::Tick { milliseconds } => {
             model.now = Moment(model.now.0 + milliseconds);

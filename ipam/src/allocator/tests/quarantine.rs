@@ -12,6 +12,10 @@ impl Owner for Recreated {
     fn stable_key(&self) -> &'static str {
         self.0
     }
+
+    fn namespace(&self) -> &'static str {
+        "ns"
+    }
 }
 
 impl std::fmt::Display for Recreated {
@@ -93,8 +97,12 @@ fn s113_the_same_service_gets_it_back_at_once() {
 #[test]
 fn an_address_that_another_station_has_is_given_to_nobody() {
     let mut allocator = released();
-    let taken =
-        Quarantined { former: vec![Recreated("a", 1)], until: MINUTE, reason: QuarantineCause::AddressTaken };
+    let taken = Quarantined {
+        former: vec![Recreated("a", 1)],
+        until: MINUTE,
+        reason: QuarantineCause::AddressTaken,
+        is_abandoned: false,
+    };
     allocator.quarantine(ip("1.2.3.0"), taken.clone());
     assert_eq!(allocator.quarantined(ip("1.2.3.0")), Some(&taken));
     let message = "address 1.2.3.0 cannot be given for now: another station of the LAN has it: free it there, or ask for \
@@ -265,7 +273,7 @@ fn an_address_that_is_avoided_since_is_not_given_back() {
         let former = vec![Recreated("a", 1)];
         allocator.quarantine(
             ip(address),
-            Quarantined { former, until: MINUTE, reason: QuarantineCause::Released },
+            Quarantined { former, until: MINUTE, reason: QuarantineCause::Released, is_abandoned: false },
         );
         allocator.replace_pools([pool_with("p", &["1.2.3.0/31"], |policy| policy.avoid_class_c = true)]);
         assert_eq!(given(&allocator, Recreated("a", 2), &v4()).map(|(given, _)| given), Ok(expected.into()));
@@ -276,8 +284,10 @@ fn an_address_that_is_avoided_since_is_not_given_back() {
 fn what_several_had_is_kept_back_for_each_of_them() {
     let mut allocator = released();
     let former = vec![Recreated("a", 1), Recreated("b", 1), Recreated("c", 1)];
-    allocator
-        .quarantine(ip("1.2.3.0"), Quarantined { former, until: MINUTE, reason: QuarantineCause::Released });
+    allocator.quarantine(
+        ip("1.2.3.0"),
+        Quarantined { former, until: MINUTE, reason: QuarantineCause::Released, is_abandoned: false },
+    );
     for (owner, how) in [
         ("a", Ok(Acquisition::Reclaimed)),
         ("b", Ok(Acquisition::Reclaimed)),

@@ -2,27 +2,44 @@
 //!
 //! Whoever may write a Service may put any address there, and every node then takes the traffic to it that passes through
 //! the cluster (CVE-2020-8554). Announced on the LAN such an address would take everybody's traffic. So only addresses of a
-//! pool are announced whose admin allows it, for Services that the pool is for, and never one that somebody else has.
+//! pool are announced whose admin allows it, for Services that the pool is for, and never one that somebody else has. What
+//! is refused reserves nothing: it is told to who wrote it, to the Services whose addresses it names and on the pool.
 
 mod claims;
 mod decide;
+mod refused;
 mod uses;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 
-pub(crate) use decide::ReportedRejections;
+pub(crate) use refused::RefusedExternalIps;
 
-/// The addresses in `spec.externalIPs`, each once, in the order in which they are written. (The API server has checked that
-/// they are addresses.)
+/// Entries of `spec.externalIPs` of one Service that are looked at; the API server bounds only the size of the object.
+pub(crate) const MAX_EXTERNAL_IPS: usize = 64;
+
+/// Entries of `spec.externalIPs`.
+fn listed(service: &Service) -> &[String] {
+    service.spec.as_ref().and_then(|spec| spec.external_ips.as_deref()).unwrap_or_default()
+}
+
+/// The addresses of the first [`MAX_EXTERNAL_IPS`] entries of `spec.externalIPs`, each once, in the order in which they are
+/// written. (The API server has checked that they are addresses.)
 pub(crate) fn external_ips(service: &Service) -> Vec<IpAddr> {
-    let listed = service.spec.iter().flat_map(|spec| spec.external_ips.iter().flatten());
-    let mut addresses: Vec<IpAddr> = Vec::new();
-    for address in listed.filter_map(|text| text.trim().parse().ok()) {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    addresses
+    let mut known = BTreeSet::new();
+    let entries = listed(service).iter().take(MAX_EXTERNAL_IPS);
+    entries.filter_map(|text| text.trim().parse().ok()).filter(|address| known.insert(*address)).collect()
+}
+
+/// What is said of entries that are too many to be looked at.
+fn excess(service: &Service) -> Option<String> {
+    let count = listed(service).len();
+    (count > MAX_EXTERNAL_IPS).then(|| {
+        format!(
+            "spec.externalIPs has {count} entries, and only the first {MAX_EXTERNAL_IPS} are looked at: spread them over \
+             several Services"
+        )
+    })
 }

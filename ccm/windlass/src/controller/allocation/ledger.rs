@@ -166,7 +166,8 @@ fn quarantined(object: &ObservedVip, quarantine: &Quarantine) -> Quarantined<Ser
             (Vec::new(), QuarantineCause::AddressTaken)
         }
     };
-    Quarantined { former, until: moment(quarantine.until.0), reason }
+    // Who exists the state knows: see `set_abandoned`.
+    Quarantined { former, until: moment(quarantine.until.0), reason, is_abandoned: false }
 }
 
 /// The holders of all addresses.
@@ -475,6 +476,11 @@ impl Ledger {
                 self.allocator.quarantine(address, quarantined);
             }
         }
+    }
+
+    /// Notes whether none of those for whom `address` is kept back exists any more. Returns whether that is another than before.
+    pub(crate) fn set_abandoned(&mut self, address: IpAddr, is_abandoned: bool) -> bool {
+        self.allocator.set_abandoned(address, is_abandoned)
     }
 
     /// The objects whose quarantine has ended, with UID and version.

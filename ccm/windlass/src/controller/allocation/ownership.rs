@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::{OnRemoval, QuarantineReason, ServiceRef, VirtualIP, VirtualIPSpec};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::service::{ServiceOptions, is_reconciled};
-use windlass_ipam::{Plan, Request, Terms};
+use windlass_ccm::store::Change;
+use windlass_ipam::{AllocateError, Plan, Request, Terms};
 
 use super::condition;
 use super::ledger::LedgerChange;
@@ -16,6 +18,7 @@ use super::request::{
 };
 use super::settings::Settings;
 use crate::controller::CLASS_FINALIZER;
+use crate::controller::provider::rejection::StaysWith;
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 use crate::controller::stores::service_key;
@@ -70,10 +73,40 @@ impl ClusterState {
     fn affected_services(&mut self, address: IpAddr, change: &LedgerChange) -> Vec<ServiceKey> {
         let affected = change.lost.iter().chain(&change.joined).filter(|one| self.is_wanted(one));
         let mut keys: Vec<_> = affected.chain(&change.to_reclaim).map(service_key).collect();
-        if change.freed {
+        if self.note_abandoned(address) || change.freed {
             keys.extend(self.retry_waiting_for([address]));
         }
         keys
+    }
+
+    /// Notes whether a Service exists for which `address` is kept back. Returns whether that is another than before.
+    fn note_abandoned(&mut self, address: IpAddr) -> bool {
+        let Some(entry) = self.ledger.allocator().quarantined(address) else { return false };
+        let exists = entry.former.iter().any(|former| self.stores.service(former).is_some());
+        self.ledger.set_abandoned(address, !exists)
+    }
+
+    /// A Service was made, or is gone: what is kept back for it gives way no longer, or does from now on. Returns the Services
+    /// to sync.
+    pub(crate) fn on_existence_change(&mut self, change: &Change<Service>) -> Vec<ServiceKey> {
+        let of = |service: &Option<Arc<Service>>| service.as_ref().and_then(|service| owner(service));
+        let ((None, Some(one)) | (Some(one), None)) = (of(&change.old), of(&change.new)) else {
+            return Vec::new();
+        };
+        let mut changed = self.ledger.allocator().kept_back_for(&one).to_vec();
+        changed.retain(|address| self.note_abandoned(*address));
+        self.retry_waiting_for(changed)
+    }
+
+    /// With whom the address stays that `error` is about.
+    pub(crate) fn stays_with(&self, error: &AllocateError<ServiceRef>) -> StaysWith {
+        let AllocateError::Quarantined { address, .. } = error else { return StaysWith::Service };
+        let pool = self.ledger.pool_of(*address);
+        if pool.is_some_and(|pool| !pool.policy.namespace_quarantine.is_zero()) {
+            StaysWith::Namespace
+        } else {
+            StaysWith::Service
+        }
     }
 
     /// The request of the Service, with what it holds and held.

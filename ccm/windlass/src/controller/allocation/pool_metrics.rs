@@ -48,6 +48,12 @@ impl PoolMetrics {
                 state.as_deref().map(conflicts).unwrap_or_default(),
             ),
             gauges(
+                "windlass_pool_foreign_external_ips",
+                "Entries of spec.externalIPs with addresses of the pool that are refused: kube-proxy takes traffic to them",
+                ["pool"],
+                state.as_deref().map(foreign_external_ips).unwrap_or_default(),
+            ),
+            gauges(
                 "windlass_services_waiting",
                 "Services that cannot be given the addresses they ask for",
                 [],
@@ -84,11 +90,17 @@ fn addresses(state: &ClusterState) -> Vec<([String; 3], i64)> {
 }
 
 fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
-    let findings = PoolFindings::of(&state.stores, &state.ledger);
+    let findings = PoolFindings::of(&state.stores, &state.ledger, &state.refused_external_ips);
     let count = |pool: &str| findings.get(pool).map_or(0, PoolFindings::conflicts);
     let pools = state.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);
     names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
+}
+
+fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let pools = state.reviewed();
+    let names = pools.iter().map(|reviewed| &reviewed.pool.name);
+    names.map(|pool| ([pool.clone()], shown(state.refused_external_ips.count(pool) as u128))).collect()
 }
 
 #[cfg(test)]

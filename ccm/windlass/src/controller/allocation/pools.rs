@@ -9,7 +9,7 @@ mod pool_reviewer;
 mod status;
 mod unusable;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,8 +40,6 @@ pub(crate) enum Reason {
     SubnetAddress,
     PodCidr,
     ServiceCidr,
-    /// A Service names it in `spec.externalIPs` and may not have it from this pool.
-    ExternalIp,
     /// Of a newer version.
     UnknownValue,
     /// Written twice in one pool; no address is lost by it.
@@ -60,7 +58,6 @@ impl Reason {
             Self::SubnetAddress => pool_ready::SUBNET_ADDRESS,
             Self::PodCidr => pool_ready::POD_CIDR,
             Self::ServiceCidr => pool_ready::SERVICE_CIDR,
-            Self::ExternalIp => pool_ready::EXTERNAL_IP,
             Self::UnknownValue => pool_ready::UNKNOWN_VALUE,
             Self::DuplicateAddresses => pool_ready::DUPLICATE_ADDRESSES,
         }
@@ -72,9 +69,6 @@ impl Reason {
             Self::SubnetAddress => "network, broadcast and anycast addresses left out",
             Self::PodCidr => "addresses of pods left out",
             Self::ServiceCidr => "addresses of ClusterIPs left out",
-            Self::ExternalIp => {
-                "addresses in spec.externalIPs of Services that may not have them from this pool left out"
-            }
             Self::NodeAddress => "addresses of nodes left out",
             Self::InvalidAddresses
             | Self::InvalidExclusion
@@ -133,21 +127,11 @@ impl ReviewedPool {
     }
 }
 
-/// Addresses that a Service names in `spec.externalIPs`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExternalUse {
-    /// `namespace/name` of the Service.
-    pub(crate) service: String,
-    pub(crate) subject: Requester,
-    pub(crate) addresses: BTreeSet<IpAddr>,
-}
-
 /// Reviews all pools, the oldest first: where two overlap, the older one keeps the addresses. `claimed` says which addresses
 /// are VIPs: one that is bound to a node's interface is not the node's own.
 pub(crate) fn review(
     pools: &[Arc<VirtualIPPool>],
     unusable: &UnusableAddresses,
-    external: &[ExternalUse],
     claimed: impl Fn(IpAddr) -> bool,
 ) -> Vec<ReviewedPool> {
     let mut by_age: Vec<&Arc<VirtualIPPool>> = pools.iter().collect();
@@ -180,7 +164,6 @@ pub(crate) fn review(
         };
         one.leave_out_nodes(unusable, &claimed);
         one.leave_out_blocks(unusable);
-        one.leave_out_external(external);
         reviewed.push(one);
     }
     reviewed
@@ -222,20 +205,6 @@ impl ReviewedPool {
         for (reason, named) in named {
             self.add_problem(reason, &named);
         }
-    }
-
-    /// What a Service uses that may not have it from this pool: traffic to it goes to that Service already, in the cluster.
-    fn leave_out_external(&mut self, external: &[ExternalUse]) {
-        let mut named = Vec::new();
-        for one in external {
-            for address in one.addresses.iter().filter(|address| self.pool.addresses.contains(**address)) {
-                if self.admits_external(&one.subject).is_err() {
-                    self.pool.reserved.insert_address(*address);
-                    named.push(format!("{address} of Service {}", one.service));
-                }
-            }
-        }
-        self.add_problem(Reason::ExternalIp, &named);
     }
 
     fn add_problem(&mut self, reason: Reason, named: &[String]) {

@@ -24,7 +24,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{Acquisition, AddressSet, Allocator, Family, Labels, Plan, Pool, Request, Terms};
+use windlass_ipam::{Acquisition, AddressSet, Allocator, Family, Labels, Limits, Plan, Pool, Request, Terms};
 
 use self::groups::{GroupId, Groups, Precedence, QueuePosition, Target};
 
@@ -69,7 +69,7 @@ pub(crate) enum Trigger<'a> {
 /// Acquisition long a group is retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RetryWhile {
-    /// As long as one of these is free.
+    /// As long as one of these is free, or gives way.
     AnyFree(BTreeSet<IpAddr>),
     /// As long as an allocation is possible.
     Possible,
@@ -165,7 +165,7 @@ impl Waiting {
         while let Some(((position, group), retry_while)) = queue.pop_first() {
             let may_succeed = match &retry_while {
                 RetryWhile::AnyFree(addresses) => {
-                    addresses.iter().any(|address| source.allocator().is_free(*address))
+                    addresses.iter().any(|address| source.allocator().may_be_given(*address))
                 }
                 RetryWhile::Possible => true,
             };
@@ -213,11 +213,18 @@ impl Waiting {
 
     fn on_address(&self, allocator: &Allocator<ServiceRef>, address: IpAddr, queue: &mut RetryQueue) {
         self.add(&Target::Address(address), &RetryWhile::Possible, queue);
-        if allocator.is_free(address)
-            && let Some(pool) = allocator.pool_of(address)
-        {
+        if let Some(pool) = allocator.pool_of(address) {
             let target = Target::Pool(pool.name.clone(), Family::of(address));
-            self.add(&target, &RetryWhile::AnyFree([address].into()), queue);
+            let is_limited = pool.policy.limits != Limits::default();
+            let is_shared = !allocator.holders(address).is_empty();
+            match (allocator.may_be_given(address), is_limited) {
+                (true, false) => self.add(&target, &RetryWhile::AnyFree([address].into()), queue),
+                // It counts against a limit no longer: others of that namespace may have any address that is free, even if
+                // nobody else may, and this one may be shared still.
+                (true, true) => self.add(&target, &RetryWhile::Possible, queue),
+                (false, true) if is_shared => self.add(&target, &RetryWhile::Possible, queue),
+                (false, _) => {}
+            }
         }
         let terms = allocator.holders(address).iter().filter_map(|holder| allocator.terms(holder));
         let keys: BTreeSet<&str> = terms.filter_map(Terms::key).collect();

@@ -22,8 +22,11 @@ impl ClusterState {
 
     /// What the status of pools reports, by their names.
     pub(crate) fn findings(&mut self) -> Arc<BTreeMap<String, PoolFindings>> {
-        let known =
-            self.findings.take().unwrap_or_else(|| Arc::new(PoolFindings::of(&self.stores, &self.ledger)));
+        let Self { stores, ledger, refused_external_ips, .. } = self;
+        let known = self
+            .findings
+            .take()
+            .unwrap_or_else(|| Arc::new(PoolFindings::of(stores, ledger, refused_external_ips)));
         Arc::clone(self.findings.insert(known))
     }
 

@@ -103,7 +103,8 @@ fn next_step(
         Ok(plan) => next_step_by_plan(state, holder, service, &summary, &plan, &lost),
         Err(error) => {
             let rejection = (reason(&error), error.to_string());
-            let why = || allocation_rejected(&error, |address| state.node_with(address));
+            let why =
+                || allocation_rejected(&error, |address| state.node_with(address), state.stays_with(&error));
             reject(state, holder, service, &lost, rejection, why)
         }
     };

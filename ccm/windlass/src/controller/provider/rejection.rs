@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use windlass_api::{ServiceRef, address_allocated};
 use windlass_ccm::ProviderError;
-use windlass_ipam::{AllocateError, PoolRefusal, RefusalReason};
+use windlass_ipam::{AllocateError, PoolRefusal, QuarantineCause, Quarantined, RefusalReason};
 
 use crate::controller::allocation::request::RequestError;
 
@@ -14,10 +15,11 @@ pub(crate) fn request_rejected(error: &RequestError) -> ProviderError {
 }
 
 /// The pools do not give what the Service asks for. `node_with` says which node has an address itself: such an address belongs to
-/// no pool, whatever the pool lists, and adding it to one would not help.
+/// no pool, whatever the pool lists, and adding it to one would not help. `stays_with`: with whom a released address stays.
 pub(crate) fn allocation_rejected<'a>(
     error: &AllocateError<ServiceRef>,
     node_with: impl Fn(IpAddr) -> Option<&'a str>,
+    stays_with: StaysWith,
 ) -> ProviderError {
     let message = match error {
         AllocateError::InNoPool { address, .. }
@@ -26,6 +28,7 @@ pub(crate) fn allocation_rejected<'a>(
                 "address {address} is an address of node {node} and is never given: ask for another address"
             )
         }),
+        AllocateError::Quarantined { address, quarantined } => stays_until(*address, quarantined, stays_with),
         AllocateError::NotInPool { .. }
         | AllocateError::NoFreeAddress { .. }
         | AllocateError::NoSuchPool { .. }
@@ -33,7 +36,6 @@ pub(crate) fn allocation_rejected<'a>(
         | AllocateError::Reserved { .. }
         | AllocateError::Taken { .. }
         | AllocateError::SharingRefused { .. }
-        | AllocateError::Quarantined { .. }
         | AllocateError::WrongFamily { .. }
         | AllocateError::FamilyNotNamed { .. }
         | AllocateError::NamedTwice { .. }
@@ -42,14 +44,49 @@ pub(crate) fn allocation_rejected<'a>(
     ProviderError::Rejected { reason: reason(error), message: message.unwrap_or_else(|| error.to_string()) }
 }
 
+/// With whom an address stays that a Service let go of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StaysWith {
+    /// With that Service.
+    Service,
+    /// With its namespace, as the pool says.
+    Namespace,
+}
+
+/// Until when an address stays with whom.
+fn stays_until(
+    address: IpAddr,
+    quarantined: &Quarantined<ServiceRef>,
+    stays_with: StaysWith,
+) -> Option<String> {
+    let (former, others) = match (quarantined.reason, quarantined.former.as_slice()) {
+        (QuarantineCause::Released, [former, others @ ..]) => (former, others.len()),
+        (QuarantineCause::Released, []) | (QuarantineCause::AddressTaken, _) => return None,
+    };
+    let until = Timestamp::from_millisecond(i64::try_from(quarantined.until.0).ok()?).ok()?;
+    let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+    let whose = match stays_with {
+        StaysWith::Service => "that one".to_owned(),
+        StaysWith::Namespace => format!("namespace {:?}", former.namespace),
+    };
+    Some(format!(
+        "address {address} cannot be given for now: Service {former}{others} let go of it, and it stays with {whose} until \
+         {until:.0}, as its pool says: wait, or ask for another address"
+    ))
+}
+
 /// `reason` of the condition.
 pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     match error {
         AllocateError::NoFreeAddress { considered, .. } if are_for_others(considered) => {
             address_allocated::POOL_NOT_ALLOWED
         }
+        AllocateError::NoFreeAddress { considered, .. } if considered.iter().any(is_limit) => {
+            address_allocated::LIMIT_REACHED
+        }
         AllocateError::NoFreeAddress { .. } => address_allocated::NO_FREE_ADDRESS,
         AllocateError::NoSuchPool { .. } => address_allocated::NO_SUCH_POOL,
+        AllocateError::PoolRefuses { refusal, .. } if is_limit(refusal) => address_allocated::LIMIT_REACHED,
         AllocateError::PoolRefuses { .. } | AllocateError::Reserved { .. } => {
             address_allocated::POOL_NOT_ALLOWED
         }
@@ -64,14 +101,23 @@ pub(crate) fn reason(error: &AllocateError<ServiceRef>) -> &'static str {
     }
 }
 
+/// Whether it is a limit that keeps the pool from giving an address.
+const fn is_limit(refused: &PoolRefusal) -> bool {
+    matches!(refused.why, RefusalReason::NamespaceLimit { .. } | RefusalReason::OwnerLimit { .. })
+}
+
 /// Whether all pools that could give an address are for other namespaces or labels.
 fn are_for_others(considered: &[PoolRefusal]) -> bool {
     let mut for_others = false;
     for refused in considered {
         match refused.why {
-            RefusalReason::OtherNamespace | RefusalReason::OtherLabels => for_others = true,
+            RefusalReason::OtherNamespace | RefusalReason::OtherLabels | RefusalReason::Confined => {
+                for_others = true;
+            }
             RefusalReason::NotNamed | RefusalReason::OtherFamily => {}
             RefusalReason::NotAutoAssign
+            | RefusalReason::NamespaceLimit { .. }
+            | RefusalReason::OwnerLimit { .. }
             | RefusalReason::Disabled
             | RefusalReason::Full
             | RefusalReason::TooFew { .. } => {

@@ -117,7 +117,8 @@ fn quarantine_end(state: &ClusterState, address: IpAddr, object: &ObservedVip) -
     let pool = state.ledger.pool_of(address)?;
     let vip = state.vip(address).filter(|vip| version(&***vip) == object.version);
     let untouched = vip.is_some_and(|vip| never_announced(vip));
-    (!untouched && !pool.policy.quarantine.is_zero()).then(|| state.clock.now() + pool.policy.quarantine)
+    let time = pool.policy.kept_back_for();
+    (!untouched && !time.is_zero()).then(|| state.clock.now() + time)
 }
 
 /// No virtual router carries it or ever did, as far as the object tells.

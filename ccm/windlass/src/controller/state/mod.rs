@@ -17,7 +17,7 @@ use windlass_api::{ServiceRef, VirtualIP, announced, virtual_ip_name};
 use windlass_ccm::ServiceKey;
 use windlass_ipam::Pool;
 
-use crate::controller::allocation::external::ReportedRejections;
+use crate::controller::allocation::external::RefusedExternalIps;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
@@ -52,8 +52,8 @@ pub(crate) struct ClusterState {
     pool_reviewer: PoolReviewer,
     /// Services with external IPs.
     pub(crate) external_ip_services: BTreeSet<ServiceRef>,
-    /// The rejected external IPs that were reported.
-    pub(crate) reported_rejections: ReportedRejections,
+    /// The external IPs that are refused.
+    pub(crate) refused_external_ips: RefusedExternalIps,
     /// Services whose addresses may be orphaned.
     pub(crate) orphan_candidates: BTreeSet<ServiceRef>,
     /// The pools that Services named when they were given what they have.
@@ -71,8 +71,7 @@ pub(crate) struct ClusterState {
 impl ClusterState {
     /// Reviews the pools, hands the usable addresses to the ledger, and returns the affected Services.
     pub(crate) fn review_pools(&mut self) -> (Arc<[ReviewedPool]>, Vec<ServiceKey>) {
-        let external = self.external_uses();
-        let changed = self.pool_reviewer.refresh(&self.stores, external);
+        let changed = self.pool_reviewer.refresh(&self.stores);
         let reviewed = self.pool_reviewer.reviewed();
         if !changed {
             return (reviewed, Vec::new());
@@ -116,11 +115,6 @@ impl ClusterState {
         self.pool_reviewer.node_with(address)
     }
 
-    /// The Service of that name, whatever its UID.
-    pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
-        self.stores.service(owner)
-    }
-
     /// The object that claims `address`.
     pub(crate) fn vip(&self, address: IpAddr) -> Option<&Arc<VirtualIP>> {
         self.stores.vips.get(&virtual_ip_name(address))
@@ -148,7 +142,8 @@ impl ClusterState {
         if !self.ready {
             return Vec::new();
         }
-        let mut keys = self.on_request_change(change);
+        let mut keys = self.on_existence_change(change);
+        keys.extend(self.on_request_change(change));
         keys.extend(self.on_holder_change(change.old.as_deref(), change.new.as_deref()));
         keys.extend(self.on_status_change(change));
         keys

@@ -134,13 +134,14 @@ impl Rig {
         Running { number, task }
     }
 
-    /// Creates a Service, or one that was deleted anew.
+    /// Creates a Service, or one that was deleted anew; `other/name` in another namespace.
     pub(super) fn create(&mut self, name: &str, change: &Value) {
+        let (namespace, name) = parts(name);
         self.made += 1;
         let created = Timestamp::from_second(BEGIN + i64::try_from(self.made).expect("few")).expect("a time");
         let mut service = json!({
             "apiVersion": "v1", "kind": "Service",
-            "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}-{}", self.made),
+            "metadata": { "name": name, "namespace": namespace, "uid": format!("uid-{name}-{}", self.made),
                           "creationTimestamp": created.to_string() },
             "spec": {
                 "type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "sessionAffinity": "None",
@@ -346,9 +347,15 @@ pub(super) fn custom(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Key of a Service.
+/// Key of a Service of namespace `ns`, or of another one: `other/name`.
 pub(super) fn key(name: &str) -> String {
-    format!("services/ns/{name}")
+    let (namespace, name) = parts(name);
+    format!("services/{namespace}/{name}")
+}
+
+/// Namespace and name.
+fn parts(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("ns", name))
 }
 
 /// Text of a JSON string; empty for anything else.

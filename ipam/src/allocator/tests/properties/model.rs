@@ -1,5 +1,7 @@
 //! The same as naive sets: every address by itself, nothing indexed, every rule written out once more.
 
+mod limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -20,6 +22,10 @@ impl Owner for Service {
 
     fn stable_key(&self) -> u8 {
         self.name
+    }
+
+    fn namespace(&self) -> &'static str {
+        if self.name.is_multiple_of(2) { "even" } else { "odd" }
     }
 }
 
@@ -161,9 +167,9 @@ impl Model {
         !pool.policy.disabled && (namespaces.is_empty() || namespaces.contains(&request.requester.namespace))
     }
 
-    fn may_use(pool: &Members, request: &Request) -> bool {
+    fn may_use(&self, pool: &Members, request: &Request, family: Family) -> bool {
         let named = request.pool.as_ref().map_or(pool.policy.auto_assign, |name| *name == pool.name);
-        named && Self::admits(pool, request)
+        named && Self::admits(pool, request) && !self.is_closed(pool, request, family)
     }
 
     fn may_keep(&self, address: IpAddr, owner: &Service, request: &Request) -> bool {
@@ -194,7 +200,8 @@ impl Model {
         let is = |address: &IpAddr| {
             let pool = self.pool_of(*address);
             Family::of(*address) == family
-                && pool.is_some_and(|pool| Self::may_use(pool, request) && pool.givable.contains(address))
+                && pool
+                    .is_some_and(|pool| self.may_use(pool, request, family) && pool.givable.contains(address))
         };
         let inherited = request.inherited.iter().filter(|one| self.may_inherit(**one, owner, request));
         let kept = self.quarantined.keys().filter(|one| self.may_reclaim(**one, owner));
@@ -219,20 +226,38 @@ impl Model {
             .filter(|address| Family::of(*address) == family)
             .collect();
         let recallable = self.recallable(owner, request, family);
-        let reaches = |address: &&IpAddr| {
-            let address = **address;
-            let Some(pool) = self.pool_of(address) else { return self.may_keep(address, owner, request) };
-            let shown = request.preferred.contains(&address) && self.is_within(request, address);
-            let key = request.terms.key();
-            let joins =
-                key.is_some() && self.holders(address).iter().any(|holder| self.terms[holder].key() == key);
-            self.may_keep(address, owner, request)
-                || recallable.contains(&address)
-                || shown && self.can_be_had(address, owner, request)
-                || Self::may_use(pool, request)
-                    && (self.is_free(address) || joins && self.can_be_had(address, owner, request))
+        let shown = |address: IpAddr| {
+            request.preferred.contains(&address)
+                && self.pool_of(address).is_some()
+                && self.is_within(request, address)
+                && self.can_be_had(address, owner, request)
         };
-        everywhere.iter().filter(reaches).count()
+        let keeps = |address: IpAddr| self.may_keep(address, owner, request);
+        // These whatever the limits.
+        let (first, others): (Vec<IpAddr>, Vec<IpAddr>) =
+            everywhere.into_iter().partition(|one| keeps(*one) || shown(*one) || recallable.contains(one));
+        let mut reached = first.len();
+        let key = request.terms.key();
+        for pool in self.pools.iter().filter(|pool| self.may_use(pool, request, family)) {
+            let joins = |one: IpAddr| {
+                key.is_some()
+                    && self.holders(one).iter().any(|holder| self.terms[holder].key() == key)
+                    && self.can_be_had(one, owner, request)
+            };
+            let of_namespace =
+                |one: IpAddr| self.concerned(one).any(|one| one.namespace() == owner.namespace());
+            let is_own = |one: IpAddr| self.concerned(one).any(|one| one.name == owner.name);
+            let here: Vec<IpAddr> = others.iter().copied().filter(|one| pool.own.contains(one)).collect();
+            let joined = |one: &&IpAddr| joins(**one);
+            let own = here.iter().filter(joined).filter(|one| is_own(**one)).count();
+            let near = here.iter().filter(joined).filter(|one| of_namespace(**one) && !is_own(**one)).count();
+            let far = here.iter().filter(|one| {
+                (joins(**one) && !of_namespace(**one)) || self.is_free(**one) || self.yields(**one)
+            });
+            let [for_namespace, for_owner] = self.rooms(pool, owner, request, family, &first);
+            reached += own + for_owner.min(near + for_namespace.min(far.count()));
+        }
+        reached
     }
 
     pub(super) fn can_serve(&self, owner: &Service, request: &Request) -> bool {
@@ -257,13 +282,17 @@ impl Model {
             && distinct.len() == request.addresses.len()
             && request.addresses.iter().all(|address| {
                 let family = families.contains(&Family::of(*address));
+                let had = self.can_be_had(*address, owner, request) || self.stays(*address, owner);
                 let given = known
                     && self.is_within(request, *address)
-                    && self.can_be_had(*address, owner, request)
+                    && had
                     && self.pool_of(*address).is_some_and(|pool| {
                         let in_use =
                             !self.holders(*address).is_empty() || self.quarantined.contains_key(address);
-                        Self::admits(pool, request) && (in_use || self.is_free(*address))
+                        Self::admits(pool, request)
+                            && !self.is_closed(pool, request, Family::of(*address))
+                            && (in_use || self.is_free(*address))
+                            && self.fits_limits(pool, owner, request, *address)
                     });
                 family && (self.may_keep(*address, owner, request) || given)
             })
@@ -289,8 +318,11 @@ impl Model {
                     !self.holders(address).is_empty() && self.can_be_had(address, owner, request)
                 }
                 Acquisition::Reclaimed => {
-                    self.may_reclaim(address, owner) || self.may_inherit(address, owner, request)
+                    self.may_reclaim(address, owner)
+                        || self.may_inherit(address, owner, request)
+                        || (request.addresses.contains(&address) && self.stays(address, owner))
                 }
+                Acquisition::Yielded => self.yields(address) && !self.may_reclaim(address, owner),
             };
             prop_assert!(is, "{:?} {:?}", planned, self);
         }
@@ -338,7 +370,7 @@ impl Model {
             for one in given.iter().filter(|one| !shown(one.address)) {
                 let before: &[IpAddr] = match one.how {
                     Acquisition::Kept | Acquisition::Joined => &[],
-                    Acquisition::New => &back,
+                    Acquisition::New | Acquisition::Yielded => &back,
                     Acquisition::Reclaimed => {
                         let place = back.iter().position(|address| *address == one.address);
                         &back[..place.ok_or_else(|| fail("not to be recalled"))?]
@@ -351,7 +383,7 @@ impl Model {
                     continue;
                 }
                 let pool = self.pool_of(one.address).ok_or_else(|| fail("new, in no pool"))?;
-                prop_assert!(Self::may_use(pool, request) && self.is_free(one.address), "{:?}", one);
+                prop_assert!(self.may_use(pool, request, *family) && self.is_free(one.address), "{:?}", one);
                 let passed: Vec<_> =
                     self.free(pool, *family).into_iter().filter(|free| !answer.contains(free)).collect();
                 let first = match pool.policy.order {
@@ -362,11 +394,34 @@ impl Model {
                 prop_assert!(first, "{:?} before {:?}", one, passed);
                 if request.families.list().len() == 1 {
                     let earlier = self.pools.iter().take_while(|other| other.name != pool.name);
-                    for other in earlier.filter(|other| Self::may_use(other, request)) {
+                    for other in earlier.filter(|other| self.may_use(other, request, *family)) {
                         let passed = self.free(other, *family);
-                        prop_assert!(passed.iter().all(|free| answer.contains(free)), "{}", other.name);
+                        let full = self.is_at_limit(other, owner, request, *family, answer);
+                        prop_assert!(
+                            full || passed.iter().all(|free| answer.contains(free)),
+                            "{}",
+                            other.name
+                        );
                     }
                 }
+            }
+            for one in given.iter().filter(|one| one.how == Acquisition::Yielded) {
+                let until = |address: &IpAddr| (self.quarantined[address].until, *address);
+                for pool in self.pools.iter().filter(|pool| self.may_use(pool, request, *family)) {
+                    let free = self.free(pool, *family);
+                    let full = self.is_at_limit(pool, owner, request, *family, answer);
+                    prop_assert!(
+                        full || free.iter().all(|free| answer.contains(free)),
+                        "{:?} before free",
+                        one
+                    );
+                }
+                let pool = self.pool_of(one.address).ok_or_else(|| fail("it yields, in no pool"))?;
+                prop_assert!(self.may_use(pool, request, *family), "{:?}", one);
+                let mut passed = pool.own.iter().filter(|other| {
+                    Family::of(**other) == *family && self.yields(**other) && !answer.contains(other)
+                });
+                prop_assert!(passed.all(|other| until(other) > until(&one.address)), "the oldest: {:?}", one);
             }
         }
         Ok(())
@@ -425,14 +480,15 @@ impl Model {
             None => Released::NotHeld,
             Some(true) => Released::StillShared,
             Some(false) => {
-                let time =
-                    self.pool_of(address).map_or(Duration::from_mins(1), |pool| pool.policy.quarantine);
+                let time = self.pool_of(address).map_or(Duration::from_mins(1), |pool| {
+                    pool.policy.quarantine.max(pool.policy.namespace_quarantine)
+                });
                 if time.is_zero() {
                     return Released::Free;
                 }
                 let until = self.now.after(time);
-                let entry =
-                    Quarantined { former: vec![owner.clone()], until, reason: QuarantineCause::Released };
+                let (former, reason) = (vec![owner.clone()], QuarantineCause::Released);
+                let entry = Quarantined { former, until, reason, is_abandoned: false };
                 self.quarantined.insert(address, entry);
                 Released::Quarantined { until }
             }

@@ -18,6 +18,7 @@ pub(super) enum Step {
     SetTerms { owner: Service, terms: Terms },
     Quarantine { address: IpAddr, entry: Quarantined<Service> },
     Lift { address: IpAddr },
+    Abandon { address: IpAddr, is_abandoned: bool },
     Tick { milliseconds: u64 },
     Replace(Vec<Pool>),
 }
@@ -105,6 +106,8 @@ fn request() -> impl Strategy<Value = Request> {
 fn policy() -> impl Strategy<Value = Policy> {
     let order = prop_oneof![Just(Order::Lowest), Just(Order::Highest), Just(Order::LeastRecentlyUsed)];
     let namespaces = prop_oneof![4 => Just(Vec::new()), 1 => vec(namespace(), 1..2)];
+    let limit = || option::weighted(0.3, 1..5u32);
+    let tenants = (limit(), limit(), prop::bool::weighted(0.3), 0..2u64);
     (
         prop::bool::weighted(0.8),
         prop::bool::weighted(0.15),
@@ -113,19 +116,26 @@ fn policy() -> impl Strategy<Value = Policy> {
         any::<bool>(),
         0..3u64,
         namespaces,
+        tenants,
     )
-        .prop_map(|(auto_assign, disabled, priority, order, avoid_class_c, quarantine, namespaces)| {
-            Policy {
-                auto_assign,
-                disabled,
-                priority,
-                order,
-                avoid_class_c,
-                quarantine: Duration::from_millis(quarantine * 20),
-                namespaces: namespaces.into_iter().collect(),
-                ..Policy::default()
-            }
-        })
+        .prop_map(
+            |(auto_assign, disabled, priority, order, avoid_class_c, quarantine, namespaces, tenants)| {
+                let (per_namespace, per_owner, waits, stays) = tenants;
+                Policy {
+                    limits: crate::Limits { per_namespace, per_owner },
+                    when_full: if waits { crate::WhenFull::Wait } else { crate::WhenFull::UseOthers },
+                    namespace_quarantine: Duration::from_millis(stays * 50),
+                    auto_assign,
+                    disabled,
+                    priority,
+                    order,
+                    avoid_class_c,
+                    quarantine: Duration::from_millis(quarantine * 20),
+                    namespaces: namespaces.into_iter().collect(),
+                    ..Policy::default()
+                }
+            },
+        )
 }
 
 fn ranges() -> impl Strategy<Value = crate::AddressSet> {
@@ -149,11 +159,14 @@ pub(super) fn pools() -> impl Strategy<Value = Vec<Pool>> {
 }
 
 fn entry() -> impl Strategy<Value = Quarantined<Service>> {
-    (vec(service(), 0..3), 0..200u64, any::<bool>()).prop_map(|(former, until, released)| Quarantined {
-        former,
-        until: Moment(until),
-        reason: if released { QuarantineCause::Released } else { QuarantineCause::AddressTaken },
-    })
+    (vec(service(), 0..3), 0..200u64, any::<bool>(), any::<bool>()).prop_map(
+        |(former, until, released, is_abandoned)| Quarantined {
+            former,
+            until: Moment(until),
+            reason: if released { QuarantineCause::Released } else { QuarantineCause::AddressTaken },
+            is_abandoned,
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -167,6 +180,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (service(), terms()).prop_map(|(owner, terms)| Step::SetTerms { owner, terms }),
         1 => (address(), entry()).prop_map(|(address, entry)| Step::Quarantine { address, entry }),
         1 => address().prop_map(|address| Step::Lift { address }),
+        2 => (address(), prop::bool::weighted(0.8))
+            .prop_map(|(address, is_abandoned)| Step::Abandon { address, is_abandoned }),
         1 => (0..50u64).prop_map(|milliseconds| Step::Tick { milliseconds }),
         1 => pools().prop_map(Step::Replace),
     ]

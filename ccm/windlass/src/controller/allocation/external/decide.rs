@@ -1,6 +1,5 @@
 //! Which external IPs are announced, and which are rejected. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
@@ -48,8 +47,12 @@ pub(crate) enum ExternalIpDecision {
     AlreadyHeld,
     /// It is to be claimed for the Service, alone or together with who has it.
     Claim,
-    /// It is not announced: a sentence for an event.
-    Rejected(String),
+    /// It is not announced: why, in words that end a sentence about the address.
+    Refused {
+        /// The pool that has it.
+        pool: String,
+        why: String,
+    },
 }
 
 /// Decides on one address. `holders` have it; `kept_back` says why nobody may have it for now.
@@ -61,8 +64,7 @@ pub(crate) fn decide(
     kept_back: Option<&str>,
 ) -> ExternalIpDecision {
     let Some(pool) = pool_of(pools, address) else { return ExternalIpDecision::InNoPool };
-    let refused =
-        |why: String| ExternalIpDecision::Rejected(format!("external IP {address} is not announced: {why}"));
+    let refused = |why: String| ExternalIpDecision::Refused { pool: pool.pool.name.clone(), why };
     if let Err(why) = pool.admits_external(&user.requester) {
         return refused(why);
     }
@@ -95,41 +97,6 @@ pub(crate) fn decide(
 
 fn pool_of(pools: &[ReviewedPool], address: IpAddr) -> Option<&ReviewedPool> {
     pools.iter().find(|reviewed| reviewed.pool.addresses.contains(address))
-}
-
-/// Rejections that were reported: each is reported once, and again only after it was over.
-#[derive(Debug, Default)]
-pub(crate) struct ReportedRejections {
-    refused: BTreeMap<ServiceRef, BTreeSet<String>>,
-    begun: bool,
-}
-
-impl ReportedRejections {
-    /// A pass over all Services begins. Returns whether it is the first: its rejections a process before this one may have
-    /// reported.
-    pub(crate) fn begin_pass(&mut self) -> bool {
-        !std::mem::replace(&mut self.begun, true)
-    }
-
-    /// Of the present rejections of `owner`, those that were not reported yet.
-    pub(crate) fn unreported(&mut self, owner: &ServiceRef, refused: BTreeSet<String>) -> Vec<String> {
-        let known = self.refused.remove(owner).unwrap_or_default();
-        let unreported = refused.difference(&known).cloned().collect();
-        if !refused.is_empty() {
-            self.refused.insert(owner.clone(), refused);
-        }
-        unreported
-    }
-
-    /// Whether nothing is refused.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.refused.is_empty()
-    }
-
-    /// Forgets Services that have no external IPs any more.
-    pub(crate) fn keep_only(&mut self, owners: &BTreeSet<ServiceRef>) {
-        self.refused.retain(|owner, _| owners.contains(owner));
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Service;
 use windlass_api::ServiceRef;
 use windlass_ipam::Requester;
 
+use super::refused::Refused;
 use super::{decide, external_ips};
-use crate::controller::allocation::pools::ExternalUse;
 use crate::controller::allocation::request::owner;
 use crate::controller::state::ClusterState;
 use windlass_ccm::store::Change;
@@ -23,18 +23,13 @@ impl ClusterState {
         {
             self.external_ip_services.extend(owner(service));
         }
-    }
-
-    /// The external IPs of all Services, in a fixed order.
-    pub(crate) fn external_uses(&self) -> Vec<ExternalUse> {
-        let services =
-            self.external_ip_services.iter().filter_map(|owner| Some((owner, self.service(owner)?)));
-        let uses = services.map(|(owner, service)| ExternalUse {
-            service: owner.to_string(),
-            subject: self.requester(&service),
-            addresses: external_ips(&service).into_iter().collect(),
-        });
-        uses.collect()
+        // Nothing is refused of one that lists none any more, or is another under its name.
+        let old = change.old.as_ref().and_then(|service| owner(service));
+        if let Some(old) = old.filter(|old| !self.external_ip_services.contains(old))
+            && self.refused_external_ips.replace(&old, Refused::default()).changed
+        {
+            self.findings = None;
+        }
     }
 
     /// Whether the Service `owner` wants `address` for another reason than being a load balancer: as an external IP that it

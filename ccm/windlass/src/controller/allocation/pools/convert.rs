@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use windlass_api::{AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPoolSpec};
-use windlass_ipam::{AddressRange, AddressSet, Order, Policy};
+use windlass_api::{AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPoolSpec, WhenFull as SpecWhenFull};
+use windlass_ipam::{AddressRange, AddressSet, Limits, Order, Policy, WhenFull};
 
 use super::unusable::reserved_in;
 use super::{Problem, Reason, shortened};
@@ -83,6 +83,7 @@ fn unknown_values(spec: &VirtualIPPoolSpec) -> Vec<Problem> {
     [
         ("avoidReserved", spec.avoid_reserved == AvoidReserved::Unknown, "until then the pool gives nothing"),
         ("allocationOrder", spec.allocation_order == AllocationOrder::Unknown, "until then it is Lowest"),
+        ("whenFull", spec.when_full == SpecWhenFull::Unknown, "until then it is Wait"),
         ("onRemoval", spec.on_removal == OnRemoval::Unknown, "until then it is Keep"),
     ]
     .into_iter()
@@ -112,6 +113,12 @@ fn policy(spec: &VirtualIPPoolSpec) -> Policy {
             AvoidReserved::None | AvoidReserved::Subnet | AvoidReserved::Unknown => false,
         },
         quarantine: Duration::from_secs(spec.quarantine_seconds.into()),
+        namespace_quarantine: Duration::from_secs(spec.namespace_quarantine_seconds.into()),
+        limits: Limits { per_namespace: spec.max_per_namespace, per_owner: spec.max_per_service },
+        when_full: match spec.when_full {
+            SpecWhenFull::UseOthers => WhenFull::UseOthers,
+            SpecWhenFull::Wait | SpecWhenFull::Unknown => WhenFull::Wait,
+        },
         namespaces: spec.namespaces.iter().cloned().collect(),
         namespace_selectors: Vec::new(),
         service_selectors: Vec::new(),

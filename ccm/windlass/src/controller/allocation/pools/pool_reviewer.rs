@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_api::virtual_ip_name;
 
-use super::{ExternalUse, ReviewedPool, UnusableAddresses, review};
+use super::{ReviewedPool, UnusableAddresses, review};
 use crate::controller::stores::Stores;
 
 /// The last review and what it was made from.
@@ -15,7 +15,6 @@ pub(crate) struct PoolReviewer {
     /// Revisions of the caches of pools, nodes, node networks and ServiceCIDRs.
     seen: Option<[u64; 4]>,
     unusable: UnusableAddresses,
-    external_uses: Vec<ExternalUse>,
     /// Addresses of nodes that a pool has, and whether they are VIPs.
     node_addresses: Vec<(IpAddr, bool)>,
     reviewed: Arc<[ReviewedPool]>,
@@ -23,7 +22,7 @@ pub(crate) struct PoolReviewer {
 
 impl PoolReviewer {
     /// Reviews the pools if need be, and says whether it did.
-    pub(crate) fn refresh(&mut self, stores: &Stores, external: Vec<ExternalUse>) -> bool {
+    pub(crate) fn refresh(&mut self, stores: &Stores) -> bool {
         let revisions = [
             stores.pools.revision(),
             stores.nodes.revision(),
@@ -37,7 +36,7 @@ impl PoolReviewer {
         let pools_changed = self.seen.is_none_or(|[seen, ..]| seen != pools);
         let others_changed = self.seen.is_none_or(|[_, seen @ ..]| seen != others);
         self.seen = Some(revisions);
-        let mut changed = pools_changed || claims_changed || external != self.external_uses;
+        let mut changed = pools_changed || claims_changed;
         if others_changed {
             let nodes = stores.nodes.list();
             let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
@@ -50,9 +49,8 @@ impl PoolReviewer {
         if !changed {
             return false;
         }
-        self.external_uses = external;
         let pools: Vec<_> = stores.pools.iter().cloned().collect();
-        self.reviewed = review(&pools, &self.unusable, &self.external_uses, is_vip).into();
+        self.reviewed = review(&pools, &self.unusable, is_vip).into();
         self.node_addresses =
             self.reviewed.iter().flat_map(|one| one.node_addresses.iter().copied()).collect();
         true

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
-    CONDITION_READY, NodeNetwork, QuarantineReason, REASON_OUTSIDE_POOLS, VirtualIP, VirtualIPPoolStatus,
-    announced, pool_ready,
+    CONDITION_FOREIGN_EXTERNAL_IPS, CONDITION_READY, NodeNetwork, QuarantineReason, REASON_OUTSIDE_POOLS,
+    VirtualIP, VirtualIPPoolStatus, announced, event, pool_ready,
 };
 use windlass_ccm::conditions::DesiredCondition;
 use windlass_ipam::{Counts, Family};
 
 use super::{Announceability, NAMED, ReviewedPool, list};
+use crate::controller::allocation::external::RefusedExternalIps;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::stores::Stores;
 
@@ -23,6 +24,9 @@ pub(crate) struct PoolFindings {
     kept: BTreeSet<String>,
     /// Addresses that another station of the LAN has.
     conflicts: BTreeSet<String>,
+    /// How many addresses of it Services list in `spec.externalIPs` that they may not have, and the first of them.
+    foreign_external_ips: usize,
+    some_foreign_external_ips: Vec<String>,
 }
 
 impl PoolFindings {
@@ -64,10 +68,20 @@ impl PoolFindings {
     }
 
     /// What the cluster shows now.
-    pub(crate) fn of(stores: &Stores, ledger: &Ledger) -> BTreeMap<String, Self> {
+    pub(crate) fn of(
+        stores: &Stores,
+        ledger: &Ledger,
+        refused: &RefusedExternalIps,
+    ) -> BTreeMap<String, Self> {
         let Stores { vips, networks, .. } = stores;
         let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
-        Self::new(vips.iter(), networks.iter(), pool_of)
+        let mut findings = Self::new(vips.iter(), networks.iter(), pool_of);
+        for pool in refused.pools() {
+            let one = findings.entry(pool.to_owned()).or_default();
+            one.foreign_external_ips = refused.count(pool);
+            one.some_foreign_external_ips = refused.some(pool);
+        }
+        findings
     }
 
     /// How many addresses of the pool another station has.
@@ -131,6 +145,15 @@ pub(crate) fn status(
         (true, announced::ADDRESS_TAKEN, message)
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
+    let foreign = (findings.foreign_external_ips > 0).then(|| {
+        let message = format!(
+            "refused, though kube-proxy takes traffic to them within the cluster: {}. Have the entries of spec.externalIPs \
+             removed, or forbid the field by the admission plugin DenyServiceExternalIPs",
+            list(&findings.some_foreign_external_ips, findings.foreign_external_ips)
+        );
+        (true, event::EXTERNAL_IP_REFUSED, message)
+    });
+    set(CONDITION_FOREIGN_EXTERNAL_IPS, foreign);
     VirtualIPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use windlass_api::ServiceRef;
-use windlass_ipam::{Allocator, Families, Family, Pool, Request};
+use windlass_ipam::{Allocator, Families, Family, Limits, Pool};
 
 use super::WaitingService;
 
@@ -46,7 +46,10 @@ pub(super) enum GroupKey {
         families: Vec<Family>,
         /// How many of each; `None`: one more of any is worth having.
         count: Option<u8>,
-        pools: BTreeSet<String>,
+        /// Each with the families that it gives.
+        pools: BTreeSet<(String, Family)>,
+        /// Their namespace, if its limit counts.
+        namespace: Option<String>,
     },
     /// A single Service for which more matters: the addresses that it names, holds or may have back, or its sharing key.
     Single(ServiceRef),
@@ -151,14 +154,22 @@ impl Groups {
 pub(super) fn of(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> (GroupKey, BTreeSet<Target>) {
     let WaitingService { owner, created: _, request, missing } = waiter;
     let held: Vec<IpAddr> = allocator.held_by(owner).collect();
-    let pools = allocator.pools();
-    let open: BTreeSet<String> =
-        pools.filter(|pool| is_open(pool, request)).map(|pool| pool.name.clone()).collect();
     let (all, some_will_do) = match request.families {
         Families::Single(family) => (vec![family], false),
         Families::Require(both) => (both.to_vec(), false),
         Families::Prefer(both) => (both.to_vec(), true),
     };
+    let is_open = |pool: &&Pool, family: Family| allocator.refuses(pool, request, family).is_none();
+    let open: Vec<(&Pool, Family)> = all
+        .iter()
+        .flat_map(|family| {
+            allocator.pools().filter(|pool| is_open(pool, *family)).map(|pool| (pool, *family))
+        })
+        .collect();
+    let limits = |is: fn(Limits) -> bool| open.iter().any(|(pool, _)| is(pool.policy.limits));
+    let namespace = limits(|limits| limits.per_namespace.is_some()).then(|| owner.namespace.clone());
+    // What it has may count against its own limit.
+    let counts_itself = !held.is_empty() && limits(|limits| limits.per_owner.is_some());
     // What it holds counts too if it may not keep it, as by those it shares it with, or who may join it by the key that it
     // gives up: more than the pools decides then.
     let shares = allocator.terms(owner).is_some_and(|terms| terms.key().is_some())
@@ -166,12 +177,20 @@ pub(super) fn of(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> 
     let keeps = held.is_empty() || (request.pool.is_none() && !request.may_replace_unpooled && !shares);
     let simple = keeps && request.addresses.is_empty() && request.terms.key().is_none();
     let families = if missing.is_empty() || !simple { all } else { missing.clone() };
+    let open: BTreeSet<(String, Family)> = open
+        .into_iter()
+        .filter(|(_, family)| families.contains(family))
+        .map(|(pool, family)| (pool.name.clone(), family))
+        .collect();
     let mut targets = BTreeSet::new();
     if request.addresses.is_empty() {
-        for family in &families {
-            targets.extend(open.iter().map(|pool| Target::Pool(pool.clone(), *family)));
-        }
+        targets.extend(open.iter().map(|(pool, family)| Target::Pool(pool.clone(), *family)));
     }
+    // Those that it names may be free, and be too many for a limit of their pool.
+    targets.extend(request.addresses.iter().filter_map(|address| {
+        let pool = allocator.pool_of(*address).filter(|pool| pool.policy.limits != Limits::default())?;
+        Some(Target::Pool(pool.name.clone(), Family::of(*address)))
+    }));
     let lacks = |address: &&IpAddr| !held.contains(address);
     let named = request.addresses.iter().chain(&request.preferred).filter(lacks);
     targets.extend(named.map(|address| Target::Address(*address)));
@@ -183,13 +202,16 @@ pub(super) fn of(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> 
     // Nobody else can be served by these.
     let kept_back = allocator.kept_back_for(owner).iter().chain(&request.inherited);
     let own: Vec<Target> = kept_back.copied().map(Target::Address).collect();
-    let as_others = simple && !shown && own.is_empty();
+    let as_others = simple && !shown && own.is_empty() && !counts_itself;
     targets.extend(own);
     let group_key = match (as_others, held.is_empty(), some_will_do) {
         (true, true, false) => {
-            GroupKey::Interchangeable { families: sorted(families), count: Some(request.count), pools: open }
+            let count = Some(request.count);
+            GroupKey::Interchangeable { families: sorted(families), count, pools: open, namespace }
         }
-        (true, _, true) => GroupKey::Interchangeable { families: sorted(families), count: None, pools: open },
+        (true, _, true) => {
+            GroupKey::Interchangeable { families: sorted(families), count: None, pools: open, namespace }
+        }
         (true, false, false) | (false, _, _) => GroupKey::Single(owner.clone()),
     };
     (group_key, targets)
@@ -198,13 +220,4 @@ pub(super) fn of(waiter: &WaitingService, allocator: &Allocator<ServiceRef>) -> 
 fn sorted(mut families: Vec<Family>) -> Vec<Family> {
     families.sort_unstable();
     families
-}
-
-/// Whether the pool gives anything new to this request, if it has it.
-fn is_open(pool: &Pool, request: &Request) -> bool {
-    let asked = request.pool.as_ref().map_or(pool.policy.auto_assign, |named| *named == pool.name);
-    asked
-        && !pool.policy.disabled
-        && pool.policy.admits_namespace(&request.requester)
-        && pool.policy.admits_labels(&request.requester)
 }

@@ -3,7 +3,7 @@ mod model;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use windlass_ipam::{Families, Moment, Policy, Port, Protocol, Selector, Sharing};
+use windlass_ipam::{Families, Moment, Policy, Port, Protocol, Selector, Sharing, WhenFull};
 
 use super::*;
 

@@ -23,6 +23,10 @@ fn pools_that_are_all_for_others_are_not_short_of_addresses() {
         ),
         (&[RefusalReason::OtherNamespace, full], "NoFreeAddress"),
         (&[RefusalReason::OtherNamespace, RefusalReason::Disabled], "NoFreeAddress"),
+        (&[RefusalReason::OtherNamespace, RefusalReason::Confined], "PoolNotAllowed"),
+        (&[full, RefusalReason::Confined], "NoFreeAddress"),
+        (&[full, RefusalReason::NamespaceLimit { limit: 2, used: 2 }], "LimitReached"),
+        (&[RefusalReason::OwnerLimit { limit: 2, used: 2 }], "LimitReached"),
         (&[RefusalReason::NotNamed], "NoFreeAddress"),
         (&[], "NoFreeAddress"),
     ] {
@@ -42,7 +46,7 @@ fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_
     };
     let said = |error: &AllocateError<ServiceRef>, node: Option<&'static str>| {
         let ProviderError::Rejected { reason, message } =
-            allocation_rejected(error, |asked| node.filter(|_| asked == address))
+            allocation_rejected(error, |asked| node.filter(|_| asked == address), StaysWith::Service)
         else {
             panic!("not a refusal");
         };
@@ -56,4 +60,38 @@ fn whoever_names_the_address_of_a_node_is_told_whose_it_is_and_not_to_add_it_to_
     }
     // Some other pool does give it.
     assert_eq!(said(&not_in(Some("q")), Some("n2")), not_in(Some("q")).to_string());
+}
+
+#[test]
+fn whoever_names_an_address_that_is_kept_back_is_told_with_whom_it_stays_and_until_when() {
+    let service = |name: &str| ServiceRef { namespace: "a".into(), name: name.into(), uid: name.into() };
+    let error = |former: &[&str], reason: QuarantineCause| AllocateError::Quarantined {
+        address: "192.0.2.12".parse().expect("an address"),
+        quarantined: Quarantined {
+            former: former.iter().map(|name| service(name)).collect(),
+            until: windlass_ipam::Moment(1_767_312_000_000),
+            reason,
+            is_abandoned: true,
+        },
+    };
+    let said = |error: &AllocateError<ServiceRef>, stays: StaysWith| {
+        let ProviderError::Rejected { reason, message } = allocation_rejected(error, |_| None, stays) else {
+            panic!("not a refusal");
+        };
+        assert_eq!(reason, "AddressInUse");
+        message
+    };
+    let told = |whom: &str, whose: &str| {
+        format!(
+            "address 192.0.2.12 cannot be given for now: Service {whom} let go of it, and it stays with {whose} until \
+             2026-01-02T00:00:00Z, as its pool says: wait, or ask for another address"
+        )
+    };
+    let one = error(&["x"], QuarantineCause::Released);
+    assert_eq!(said(&one, StaysWith::Namespace), told("a/x", "namespace \"a\""));
+    assert_eq!(said(&one, StaysWith::Service), told("a/x", "that one"));
+    let two = error(&["x", "y"], QuarantineCause::Released);
+    assert_eq!(said(&two, StaysWith::Service), told("a/x and 1 more", "that one"));
+    let taken = error(&[], QuarantineCause::AddressTaken);
+    assert_eq!(said(&taken, StaysWith::Service), taken.to_string());
 }

@@ -24,7 +24,7 @@ fn pools(fields: &Value) -> Vec<ReviewedPool> {
     });
     pool["spec"]["addresses"] = json!(["192.0.2.0/29", "2001:db8::/64"]);
     let pool: VirtualIPPool = serde_json::from_value(pool).expect("a pool");
-    review(&[Arc::new(pool)], &UnusableAddresses::default(), &[], |_| false)
+    review(&[Arc::new(pool)], &UnusableAddresses::default(), |_| false)
 }
 
 fn open() -> Vec<ReviewedPool> {
@@ -63,10 +63,22 @@ fn external_ips_are_taken_each_once_and_in_order() {
 }
 
 #[test]
+fn of_a_list_of_any_length_the_first_64_entries_are_looked_at() {
+    let all: Vec<String> = (0..100_000_u32).map(|n| std::net::Ipv4Addr::from_bits(n).to_string()).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let said = |count: usize| super::super::excess(&service(&all[..count], &json!({})));
+    let looked_at = external_ips(&service(&all, &json!({})));
+    assert_eq!((looked_at.len(), looked_at.last().copied()), (64, Some(ip("0.0.0.63"))));
+    assert_eq!(said(64), None);
+    let expected = "spec.externalIPs has 65 entries, and only the first 64 are looked at: spread them over several Services";
+    assert_eq!(said(65).as_deref(), Some(expected));
+    assert_eq!(external_ips(&service(&vec!["192.0.2.3"; 100_000], &json!({}))), [ip("192.0.2.3")]);
+}
+
+#[test]
 fn what_becomes_of_an_external_ip() {
     let claim = ExternalIpDecision::Claim;
-    let refused =
-        |why: &str| ExternalIpDecision::Rejected(format!("external IP 192.0.2.3 is not announced: {why}"));
+    let refused = |why: &str| ExternalIpDecision::Refused { pool: "p".into(), why: why.into() };
     let decide =
         |pools: &[ReviewedPool], holders: &[Holder]| decide(&user(), ip("192.0.2.3"), pools, holders, None);
     assert_eq!(decide(&open(), &[]), claim);
@@ -101,7 +113,7 @@ fn what_becomes_of_an_external_ip() {
     );
     assert!(matches!(
         decide(&pools(&json!({})), &[holder("ns", "s", &[80])]),
-        ExternalIpDecision::Rejected(_)
+        ExternalIpDecision::Refused { .. }
     ));
 }
 
@@ -109,18 +121,12 @@ fn what_becomes_of_an_external_ip() {
 fn an_address_that_is_kept_back_is_not_announced_as_an_external_ip() {
     let why = "another station has it";
     let verdict = decide(&user(), ip("192.0.2.3"), &open(), &[], Some(why));
-    assert_eq!(
-        verdict,
-        ExternalIpDecision::Rejected(format!("external IP 192.0.2.3 is not announced: {why}"))
-    );
+    assert_eq!(verdict, ExternalIpDecision::Refused { pool: "p".into(), why: why.into() });
     let reserved = pools(&json!({ "allowExternalIPs": true, "avoidReserved": "Subnet" }));
     let verdict = decide(&user(), ip("192.0.2.0"), &reserved, &[], None);
     let why =
         "pool \"p\" keeps it back (spec.avoidReserved, or its condition Ready says why): use another address";
-    assert_eq!(
-        verdict,
-        ExternalIpDecision::Rejected(format!("external IP 192.0.2.0 is not announced: {why}"))
-    );
+    assert_eq!(verdict, ExternalIpDecision::Refused { pool: "p".into(), why: why.into() });
 }
 
 #[test]
@@ -135,17 +141,4 @@ fn a_service_wants_an_external_ip_while_it_names_it_and_the_pool_lets_it() {
     assert!(!wants(&plain, "192.0.2.3", &pools(&json!({}))), "the pool does not let it");
     let going = service(&["192.0.2.3"], &json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }));
     assert!(!wants(&going, "192.0.2.3", &open()), "it is being deleted");
-}
-
-#[test]
-fn a_refusal_is_told_once_and_again_after_it_was_over() {
-    let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>();
-    let (mut reported_rejections, a) = (ReportedRejections::default(), owner("ns", "a"));
-    assert_eq!(reported_rejections.unreported(&a, set(&["x", "y"])), ["x", "y"]);
-    assert_eq!(reported_rejections.unreported(&a, set(&["y", "z"])), ["z"]);
-    assert_eq!(reported_rejections.unreported(&a, set(&["y", "z"])), Vec::<String>::new());
-    assert_eq!(reported_rejections.unreported(&a, set(&[])), Vec::<String>::new());
-    assert_eq!(reported_rejections.unreported(&a, set(&["z"])), ["z"]);
-    reported_rejections.keep_only(&BTreeSet::new());
-    assert_eq!(reported_rejections.unreported(&a, set(&["z"])), ["z"]);
 }

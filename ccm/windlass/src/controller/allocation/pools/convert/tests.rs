@@ -34,7 +34,8 @@ fn every_field_of_the_policy_is_taken_over() {
     let read = read(json!({
         "addresses": ["192.0.2.0/28"], "autoAssign": false, "disabled": true, "avoidReserved": "SubnetAndClassC",
         "priority": 7, "namespaces": ["a"], "namespaceSelectors": [{}], "serviceSelectors": [selector],
-        "allocationOrder": "LeastRecentlyUsed", "quarantineSeconds": 0,
+        "allocationOrder": "LeastRecentlyUsed", "quarantineSeconds": 0, "namespaceQuarantineSeconds": 3600,
+        "maxPerNamespace": 9, "maxPerService": 3, "whenFull": "Wait",
     }));
     let values = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     let expected = Policy {
@@ -44,6 +45,9 @@ fn every_field_of_the_policy_is_taken_over() {
         order: Order::LeastRecentlyUsed,
         avoid_class_c: true,
         quarantine: Duration::ZERO,
+        namespace_quarantine: Duration::from_hours(1),
+        limits: Limits { per_namespace: Some(9), per_owner: Some(3) },
+        when_full: WhenFull::Wait,
         namespaces: values(&["a"]),
         namespace_selectors: vec![Selector::default()],
         service_selectors: vec![Selector {

@@ -38,7 +38,7 @@ fn said_with(pool: Arc<VirtualIPPool>, nodes: Nodes<'_>, announcements: &[(&str,
     };
     let objects: Vec<_> = announcements.iter().map(announcement).collect();
     let announcements = Announcements::new(objects.iter());
-    let reviewed = review(&[pool], &UnusableAddresses::default(), &[], |_| false).remove(0);
+    let reviewed = review(&[pool], &UnusableAddresses::default(), |_| false).remove(0);
     let topology = topology(nodes, &announcements);
     match announceability(&reviewed, &announcements.of_pool("p"), &topology) {
         Announceability::Unknown => "unknown".to_owned(),

@@ -11,11 +11,10 @@ use super::*;
 fn reviewed(
     pools: &[Arc<VirtualIPPool>],
     unusable: &UnusableAddresses,
-    external: &[ExternalUse],
     claimed: &[&str],
 ) -> Vec<(String, String, String, Vec<String>)> {
     let claimed = |address: IpAddr| claimed.contains(&address.to_string().as_str());
-    review(pools, unusable, external, claimed)
+    review(pools, unusable, claimed)
         .into_iter()
         .map(|ReviewedPool { pool, problems, .. }| {
             let problems = problems.iter().map(ToString::to_string).collect();
@@ -25,7 +24,7 @@ fn reviewed(
 }
 
 fn alone(pool: Arc<VirtualIPPool>, unusable: &UnusableAddresses) -> (String, String, Vec<String>) {
-    let (_, addresses, reserved, problems) = reviewed(&[pool], unusable, &[], &[]).remove(0);
+    let (_, addresses, reserved, problems) = reviewed(&[pool], unusable, &[]).remove(0);
     (addresses, reserved, problems)
 }
 
@@ -71,7 +70,7 @@ fn one_bad_piece_stops_neither_the_rest_of_the_pool_nor_the_others() {
         ),
         ("b".into(), "203.0.113.0-203.0.113.1".into(), String::new(), vec![]),
     ];
-    assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[], &[]), expected);
+    assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[]), expected);
 }
 
 #[test]
@@ -90,9 +89,9 @@ fn where_pools_overlap_the_older_one_keeps_the_addresses_but_those_it_excludes()
             ],
         ),
     ];
-    assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[], &[]), expected);
+    assert_eq!(reviewed(&pools, &UnusableAddresses::default(), &[]), expected);
     // It clears by itself.
-    let left = reviewed(&pools[..1], &UnusableAddresses::default(), &[], &[]);
+    let left = reviewed(&pools[..1], &UnusableAddresses::default(), &[]);
     assert_eq!(left, [("a".into(), "192.0.2.0-192.0.2.7".into(), String::new(), vec![])]);
 }
 
@@ -122,7 +121,7 @@ fn an_address_on_an_interface_is_a_node_s_unless_it_is_a_vip_which_is_not_given_
         vec!["NodeAddress: addresses of nodes left out: 192.0.2.1 of node n1".to_owned()],
     );
     let pools = [pool("a", EARLY, &["192.0.2.0/30"])];
-    assert_eq!(reviewed(&pools, &unusable, &[], &["192.0.2.2"]), [expected]);
+    assert_eq!(reviewed(&pools, &unusable, &["192.0.2.2"]), [expected]);
 }
 
 #[test]
@@ -192,32 +191,6 @@ fn addresses_of_pods_and_of_cluster_ips_are_kept_back() {
 }
 
 #[test]
-fn external_ips_are_kept_back_from_others_unless_their_service_may_have_them_from_the_pool() {
-    let uses = |service: &str, subject: Requester, address: &str| ExternalUse {
-        service: service.into(),
-        subject,
-        addresses: BTreeSet::from([address.parse().expect("an address")]),
-    };
-    let external = [
-        uses("a/mine", subject("a", &[]), "192.0.2.1"),
-        uses("b/other", subject("b", &[]), "192.0.2.2"),
-        uses("b/else", subject("b", &[]), "203.0.113.1"),
-    ];
-    let fields = json!({ "allowExternalIPs": true, "namespaces": ["a"] });
-    let open = pool_with("p", EARLY, &["192.0.2.0/30"], &fields);
-    let (_, _, reserved, problems) =
-        reviewed(&[open], &UnusableAddresses::default(), &external, &[]).remove(0);
-    assert_eq!(reserved, "192.0.2.2");
-    let told = "ExternalIP: addresses in spec.externalIPs of Services that may not have them from this pool left out: ";
-    assert_eq!(problems, [format!("{told}192.0.2.2 of Service b/other")]);
-    let closed = pool("p", EARLY, &["192.0.2.0/30"]);
-    let (_, _, reserved, problems) =
-        reviewed(&[closed], &UnusableAddresses::default(), &external, &[]).remove(0);
-    assert_eq!(reserved, "192.0.2.1-192.0.2.2");
-    assert_eq!(problems, [format!("{told}192.0.2.1 of Service a/mine, 192.0.2.2 of Service b/other")]);
-}
-
-#[test]
 fn what_is_kept_back_already_is_no_problem() {
     let networks = [network("n1", &["192.0.2.9/24"])];
     let fields = json!({ "avoidReserved": "Subnet", "exclude": ["192.0.2.9"] });
@@ -230,7 +203,7 @@ fn what_is_kept_back_already_is_no_problem() {
 fn who_may_have_external_ips_of_a_pool() {
     let admits = |fields: Value, subject: &Requester| {
         let pools = [pool_with("p", EARLY, &["192.0.2.0/30"], &fields)];
-        let reviewed = review(&pools, &UnusableAddresses::default(), &[], |_| false).remove(0);
+        let reviewed = review(&pools, &UnusableAddresses::default(), |_| false).remove(0);
         reviewed.admits_external(subject).err().unwrap_or_default()
     };
     let web = subject("a", &[("app", "web")]);

@@ -13,7 +13,7 @@ fn at(text: &str) -> Timestamp {
 
 fn reviewed(fields: &Value) -> ReviewedPool {
     let pools = [pool_with("a", EARLY, &["192.0.2.0/30", "2001:db8::/32"], fields)];
-    review(&pools, &UnusableAddresses::default(), &[], |_| false).remove(0)
+    review(&pools, &UnusableAddresses::default(), |_| false).remove(0)
 }
 
 fn counts(family: Family) -> Counts {

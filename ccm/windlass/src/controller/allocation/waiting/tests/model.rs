@@ -18,6 +18,8 @@ enum Event {
     Release { which: usize, holder: usize },
     /// The oldest quarantine ends.
     Lift,
+    /// Those for whom it is kept back are gone, or are there.
+    Abandon { which: usize, is_abandoned: bool },
     /// The pools are others.
     Pools(Vec<Pool>),
     /// A namespace has this team.
@@ -129,7 +131,20 @@ fn pools() -> impl Strategy<Value = Vec<Pool>> {
             Some(pool("c", &["2001:db8::/127", "192.0.2.9/32"]).with_policy(of_team)),
         ]),
     )
-        .prop_map(|(a, b, c)| [a, b, c].into_iter().flatten().collect())
+        .prop_flat_map(|(a, b, c)| {
+            let limit = || prop::option::weighted(0.25, 1..3_u32);
+            let tenants = prop::collection::vec((limit(), limit(), prop::bool::weighted(0.3)), 3);
+            (Just([a, b, c]), tenants)
+        })
+        .prop_map(|(pools, tenants)| {
+            let limited = |(pool, (per_namespace, per_owner, waits)): (Option<Pool>, _)| {
+                let mut pool = pool?;
+                pool.policy.limits = Limits { per_namespace, per_owner };
+                pool.policy.when_full = if waits { WhenFull::Wait } else { WhenFull::UseOthers };
+                Some(pool)
+            };
+            pools.into_iter().zip(tenants).filter_map(limited).collect()
+        })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -139,6 +154,8 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(who, minute, request)| Event::Ask { who, minute, request: Box::new(request) }),
         7 => (0..8_usize, 0..3_usize).prop_map(|(which, holder)| Event::Release { which, holder }),
         2 => Just(Event::Lift),
+        2 => (0..8_usize, prop::bool::ANY)
+            .prop_map(|(which, is_abandoned)| Event::Abandon { which, is_abandoned }),
         1 => pools().prop_map(Event::Pools),
         1 => (0..2_usize, prop::sample::select(vec![None, Some("t"), Some("u")]))
             .prop_map(|(which, team)| Event::Relabel(which, team)),
@@ -273,6 +290,13 @@ impl Model {
                 };
                 self.desk.source.allocator.end_quarantine(address);
                 self.retry(&[Trigger::Address(address)])
+            }
+            Event::Abandon { which, is_abandoned } => {
+                let allocator = &mut self.desk.source.allocator;
+                let kept_back: Vec<IpAddr> = allocator.in_quarantine().map(|(address, _)| address).collect();
+                let Some(address) = kept_back.get(which % kept_back.len().max(1)) else { return Ok(()) };
+                let changes = allocator.set_abandoned(*address, is_abandoned);
+                if changes { self.retry(&[Trigger::Address(*address)]) } else { Ok(()) }
             }
             Event::Pools(pools) => {
                 self.desk.source.allocator.replace_pools(pools.iter().cloned());
