@@ -112,6 +112,8 @@ pub(crate) struct ReviewedPool {
     /// Whether it may serve as the source of external IPs.
     pub(crate) allow_external_ips: bool,
     pub(crate) problems: Vec<Problem>,
+    /// Every address that it lists and no older pool does, whether or not it can be given.
+    pub(crate) held: AddressSet,
     /// Addresses of nodes that it lists, and whether they are VIPs.
     node_addresses: Vec<(IpAddr, bool)>,
 }
@@ -171,11 +173,13 @@ pub(crate) fn review(
         }
         older.push((name.clone(), declared));
         let reserved = reserved.intersection(&addresses);
+        let held = addresses.clone();
         let usable = Pool { name, addresses, reserved, policy };
         let mut one = ReviewedPool {
             pool: usable,
             allow_external_ips: pool.spec.allow_external_ips,
             problems,
+            held,
             node_addresses: Vec::new(),
         };
         one.leave_out_nodes(unusable, &claimed);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
@@ -10,7 +11,7 @@ use windlass_api::{
     announced, pool_ready,
 };
 use windlass_ccm::conditions::DesiredCondition;
-use windlass_ipam::{Counts, Family};
+use windlass_ipam::{AddressSet, Counts, Family};
 
 use super::{Announceability, NAMED, ReviewedPool, list};
 use crate::controller::allocation::ledger::Ledger;
@@ -131,7 +132,26 @@ pub(crate) fn status(
         (true, announced::ADDRESS_TAKEN, message)
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
-    VirtualIPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
+    VirtualIPPoolStatus {
+        ipv4: family(Family::V4),
+        ipv6: family(Family::V6),
+        cidrs: cidrs(&reviewed.held),
+        conditions,
+    }
+}
+
+/// Most of them that a status has room for.
+const MAX_CIDRS: usize = 1024;
+
+/// The CIDRs of a set; of too many the largest, which have the most of its addresses.
+fn cidrs(set: &AddressSet) -> Vec<String> {
+    let mut cidrs: Vec<IpNet> = set.cidrs().collect();
+    if cidrs.len() > MAX_CIDRS {
+        cidrs.sort_by_key(|cidr| std::cmp::Reverse(cidr.max_prefix_len() - cidr.prefix_len()));
+        cidrs.truncate(MAX_CIDRS);
+        cidrs.sort();
+    }
+    cidrs.iter().map(ToString::to_string).collect()
 }
 
 /// What can be given now: nothing of a pool that gives nothing.
