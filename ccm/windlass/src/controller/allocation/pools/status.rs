@@ -66,9 +66,8 @@ impl PoolFindings {
 
     /// What the cluster shows now.
     pub(crate) fn of(stores: &Stores, ledger: &Ledger) -> BTreeMap<String, Self> {
-        let Stores { vips, networks, .. } = stores;
         let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
-        Self::new(vips.iter(), networks.iter(), pool_of)
+        Self::new(stores.vips.iter(), stores.reports().of_nodes(), pool_of)
     }
 
     /// How many addresses of the pool another station has.
