@@ -120,7 +120,7 @@ impl AddressSet {
     /// Its addresses as the fewest CIDRs, IPv4 first, in ascending order.
     pub fn cidrs(&self) -> impl Iterator<Item = IpNet> {
         self.ranges()
-            .flat_map(|(first, last)| match (first, last) {
+            .filter_map(|(first, last)| match (first, last) {
                 (IpAddr::V4(first), IpAddr::V4(last)) => {
                     Some(IpSubnets::V4(Ipv4Subnets::new(first, last, 0)))
                 }

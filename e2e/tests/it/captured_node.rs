@@ -10,7 +10,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, NodeNetwork, VirtualIP, VirtualRouter, announced};
+use windlass_api::{CONDITION_ANNOUNCED, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter, announced};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, lab, other, router_of, served};
@@ -215,4 +215,74 @@ async fn await_shown(lab: &Lab, vip: std::net::IpAddr, node: Option<&str>) -> an
         Ok(Some(()))
     })
     .await
+}
+
+#[test]
+fn forged_report_takes_no_address_of_a_node_empties_no_pool_and_is_told() -> anyhow::Result<()> {
+    scenario("forged-report", lab(), async |lab| {
+        let vip = served(lab).await?;
+        let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
+        let owner = lab.await_owner("c1", vip).await?;
+        let pools: Api<VirtualIPPool> = Api::all(lab.client());
+        let available = async || -> anyhow::Result<i64> {
+            let counts = pools.get("default").await?.status.and_then(|status| status.ipv4);
+            Ok(counts.context("no counts")?.available)
+        };
+        let nodes = router_of(lab, vip).await?.spec.nodes;
+
+        // n3 has a token of its own and no agent: it says that it has the addresses of the others, and all of the pool, and hears
+        // every VRID.
+        let mut addresses = vec!["192.0.2.13/24".to_owned()];
+        addresses.extend(["192.0.2.11/24".to_owned(), "192.0.2.12/24".to_owned()]);
+        addresses.extend((200..=250).map(|n| format!("192.0.2.{n}/32")));
+        let heard: Vec<Value> = (1..=255)
+            .map(|vrid| json!({"interface": "eth0", "vrid": vrid, "source": "192.0.2.99", "version": 3}))
+            .collect();
+        let mut forged = network("n3", "n3");
+        forged["spec"] = json!({
+            "agentVersion": "forged",
+            "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:99", "addresses": addresses}],
+            "primaryAddresses": ["192.0.2.11"],
+            "foreignRouters": heard,
+        });
+        let thief: Api<NodeNetwork> = Api::all(lab.client_of("agent-n3").await?);
+        let params = PatchParams::apply("windlass-agent").force();
+        thief.patch("n3", &params, &Patch::Apply(&forged)).await.context("n3 reports for itself")?;
+
+        let words = ["report of node n3", "192.0.2.11, which is an address of Node n1", "192.0.2.12"];
+        await_that("it is told on Node n3", LIMIT, async || {
+            let events = lab.events_of("Node", "n3").await?;
+            let told = events.iter().any(|event| {
+                event.starts_with("ReportDoubted: ") && words.iter().all(|word| event.contains(word))
+            });
+            ensure!(told, "events: {events:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        // Another Service is served all the same, by the nodes that were there, and the pool has its addresses.
+        lab.same_backend("two", "web")?;
+        lab.load_balancer("two", |_| ()).await?;
+        let two = lab.ingress("two", LIMIT).await?;
+        await_answer(lab, two).await?;
+        // 51, of which two are given, 8 are what the word of one node may keep back.
+        await_that("the pool has what is left of it", LIMIT, async || {
+            let left = available().await?;
+            ensure!((41..=49).contains(&left), "{left} of 51 are available");
+            Ok(Some(()))
+        })
+        .await?;
+        for known in &nodes {
+            let now = router_of(lab, vip).await?.spec.nodes;
+            let same = now.iter().find(|node| node.name == known.name).context("a candidate is gone")?;
+            ensure!(same.address == known.address, "{known:?} became {same:?}");
+            let thief = now.iter().filter(|node| node.address == known.address).count();
+            ensure!(thief == 1, "another candidate has the address of {}: {now:?}", known.name);
+        }
+        let still = lab.await_owner("c1", vip).await?;
+        ensure!(still == owner, "{owner} announced the bystander's address, {still} does now");
+        let outcome = probe.stop()?;
+        // (A few may be under way when it stops.)
+        ensure!(outcome.sent - outcome.answered < 10, "the bystander lost answers: {outcome:?}");
+        Ok(())
+    })
 }
