@@ -228,9 +228,9 @@ fn the_largest_pool_and_list_are_within_what_a_policy_may_cost() -> anyhow::Resu
             let patch = Patch::Merge(json!({"spec": {"externalIPs": grown}}));
             evil.patch("grown", &PatchParams::default(), &patch).await?;
         }
-        let mut last = grown.clone();
-        last.push("192.0.2.77");
-        let patch = Patch::Merge(json!({"spec": {"externalIPs": last}}));
+        let mut with_another = grown.clone();
+        with_another.push("192.0.2.77");
+        let patch = Patch::Merge(json!({"spec": {"externalIPs": with_another}}));
         let refused = evil.patch("grown", &PatchParams::default(), &patch).await;
         ensure!(refused.is_err(), "a list of 226 hid an address of the pool");
         Ok(())
