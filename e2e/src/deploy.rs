@@ -20,13 +20,13 @@ use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, virtual_
 use crate::{Lab, await_that, tools::workspace, windlass::ControllerOptions};
 
 /// Namespace of the pods.
-const NAMESPACE: &str = "windlass-system";
+pub(crate) const NAMESPACE: &str = "windlass-system";
 /// How long the whole of Windlass may take to be there.
 const LIMIT: Duration = Duration::from_mins(3);
 
 impl Lab {
-    /// Applies the project's manifests: custom resources, RBAC, Deployment and DaemonSet (which only run where there are
-    /// kubelets).
+    /// Applies the project's manifests: custom resources, RBAC, admission policies, Deployment and DaemonSet (which only run where
+    /// there are kubelets; else each node's agent is given the token that its pod would have).
     pub async fn install_manifests(&self) -> anyhow::Result<()> {
         let manifests = workspace().join("manifests").display().to_string();
         self.apply(&manifests).await.context("applying the manifests")?;
@@ -40,7 +40,8 @@ impl Lab {
             }
             Ok(Some(()))
         })
-        .await
+        .await?;
+        if self.options.light { self.bind_agent_tokens().await } else { Ok(()) }
     }
 
     /// Installs Windlass and waits until it works: with kubelets all of its pods are ready; else a controller runs, and an

@@ -200,7 +200,8 @@ impl Lab {
     }
 
     /// Path of the kubeconfig of an account, for use within the lab: `admin`; `controller` and `agent`, the service
-    /// accounts of Windlass, which have the rights that the project's manifests give them; or a node's name.
+    /// accounts of Windlass, which have the rights that the project's manifests give them; `agent-n1`, the agent of node `n1` with a
+    /// token that says so, once the manifests are installed; or a node's name.
     pub fn kubeconfig(&self, account: &str) -> PathBuf {
         self.pki.kubeconfig(account)
     }

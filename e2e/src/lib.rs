@@ -28,6 +28,7 @@
 //! namespace takes along, are removed at the end, or else by the next lab.
 
 mod adverts;
+mod agent_tokens;
 mod answer;
 mod answering;
 mod builder;

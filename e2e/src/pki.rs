@@ -100,6 +100,12 @@ impl Pki {
         Ok(token.with_context(|| format!("account {account} has no token"))?.to_owned())
     }
 
+    /// Writes the kubeconfig of another account, whose token the API server has made.
+    pub(crate) fn add_account(&self, account: &str, token: &str) -> anyhow::Result<()> {
+        let server = format!("https://{API_SERVER}:6443");
+        self.write(&format!("{account}.kubeconfig"), &kubeconfig(&server, &self.path("ca.crt"), token))
+    }
+
     /// Writes the admin's kubeconfig for an API server reached at `127.0.0.1:port` and returns its path.
     pub(crate) fn forwarded_kubeconfig(&self, port: u16) -> anyhow::Result<PathBuf> {
         let text = fs::read_to_string(self.kubeconfig("admin"))?;

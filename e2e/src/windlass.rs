@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 use nix::sys::signal::Signal;
 
-use crate::{lab::Lab, tools};
+use crate::{agent_tokens, lab::Lab, tools};
 
 /// How a controller is started.
 #[derive(Clone, Debug)]
@@ -63,7 +63,8 @@ impl Lab {
         Ok(format!("Authorization: Bearer {}", self.pki.token("admin")?))
     }
 
-    /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`. Its state is in
+    /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`,
+    /// with a token of a pod on that node. Its state is in
     /// `/run/lab/windlass/<node>` of the lab and outlives it.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         self.start_agent_with(node, &[])
@@ -74,7 +75,10 @@ impl Lab {
         self.node(node)?;
         let state = format!("/run/lab/windlass/{node}");
         self.sandbox.script(&format!("mkdir -p {state}"))?;
-        let mut command = self.windlass("agent", &self.kubeconfig("agent"))?;
+        // Before the manifests are installed there is no account that a token could be of.
+        let bound = self.kubeconfig(&agent_tokens::account(node));
+        let kubeconfig = if bound.exists() { bound } else { self.kubeconfig("agent") };
+        let mut command = self.windlass("agent", &kubeconfig)?;
         let socket = format!("--socket={}", agent_socket(node));
         command.extend(["--node-name".into(), node.into(), "--state-dir".into(), state, socket]);
         command.extend(flags.iter().map(ToString::to_string));

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use ipnet::{IpNet, IpSubnets, Ipv4Subnets, Ipv6Subnets};
+
 use crate::family::number;
 use crate::runs::Runs;
 use crate::{AddressRange, Family};
@@ -113,6 +115,22 @@ impl AddressSet {
     /// Whether it holds no address.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
+    }
+
+    /// Its addresses as the fewest CIDRs, IPv4 first, in ascending order.
+    pub fn cidrs(&self) -> impl Iterator<Item = IpNet> {
+        self.ranges()
+            .filter_map(|(first, last)| match (first, last) {
+                (IpAddr::V4(first), IpAddr::V4(last)) => {
+                    Some(IpSubnets::V4(Ipv4Subnets::new(first, last, 0)))
+                }
+                (IpAddr::V6(first), IpAddr::V6(last)) => {
+                    Some(IpSubnets::V6(Ipv6Subnets::new(first, last, 0)))
+                }
+                // Both ends of a range are of one family.
+                (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => None,
+            })
+            .flatten()
     }
 
     /// Its addresses as the fewest ranges, IPv4 first, in ascending order.

@@ -246,6 +246,9 @@ pub mod pool_announceable {
 /// Reason of a pool's [`CONDITION_ADDRESSES_KEPT`].
 pub const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 
+/// The event on a Node of whose report something is not believed.
+pub const EVENT_REPORT_DOUBTED: &str = "ReportDoubted";
+
 /// Events on Services that Windlass writes besides those of the cloud-provider contract.
 pub mod event {
     identifiers! {

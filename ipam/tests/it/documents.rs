@@ -1,4 +1,5 @@
-//! `docs/allocation.md` names tests that are there, and has a row for each scenario; `docs/field-reports.md` names such tests, too.
+//! `docs/allocation.md` names tests that are there, and has a row for each scenario; `docs/field-reports.md` and
+//! `docs/security.md` name such tests, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,8 +72,10 @@ fn the_page_names_tests_that_exist_and_has_every_scenario() {
     let document = fs::read_to_string(root().join("docs/allocation.md")).unwrap();
     let sources = sources();
     assert_eq!(missing(&document, &sources), Vec::<String>::new());
-    let reports = fs::read_to_string(root().join("docs/field-reports.md")).unwrap();
-    assert_eq!(missing(&reports, &sources), Vec::<String>::new());
+    for page in ["docs/field-reports.md", "docs/security.md"] {
+        let page = fs::read_to_string(root().join(page)).unwrap();
+        assert_eq!(missing(&page, &sources), Vec::<String>::new());
+    }
     let expected: BTreeSet<u32> = (1..=LAST).collect();
     assert_eq!(scenarios(&document), expected);
 }

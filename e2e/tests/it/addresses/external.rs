@@ -1,6 +1,7 @@
 //! Addresses that Services name in `spec.externalIPs`.
 
 use anyhow::ensure;
+use k8s_openapi::api::core::v1::Service;
 use kube::{
     Api,
     api::{Patch, PatchParams},
@@ -16,18 +17,21 @@ fn external_addresses_are_announced_only_of_pools_that_allow_them() -> anyhow::R
     scenario("external-ips", lab(), async |lab| {
         lab.deploy_windlass(&["n1", "n2"]).await?;
         lab.backend("web", &["n3"]).await?;
-        lab.pool("default", &["192.0.2.200-192.0.2.209"]).await?;
-        lab.pool_with("open", &["192.0.2.220-192.0.2.229"], json!({"allowExternalIPs": true})).await?;
         lab.same_backend("outward", "web")?;
         lab.same_backend("refused", "web")?;
-        for (name, address) in [("outward", "192.0.2.221"), ("refused", "192.0.2.205")] {
-            lab.load_balancer(name, |service| {
+        let make = async |name: &str, address: &str| {
+            let external = |service: &mut Service| {
                 let spec = service.spec.get_or_insert_default();
                 spec.type_ = Some("ClusterIP".into());
                 spec.external_ips = Some(vec![address.into()]);
-            })
-            .await?;
-        }
+            };
+            lab.load_balancer(name, external).await
+        };
+        // Made before the pool: later the API server refuses it.
+        make("refused", "192.0.2.205").await?;
+        lab.pool("default", &["192.0.2.200-192.0.2.209"]).await?;
+        lab.pool_with("open", &["192.0.2.220-192.0.2.229"], json!({"allowExternalIPs": true})).await?;
+        make("outward", "192.0.2.221").await?;
         let external = "192.0.2.221".parse()?;
         lab.await_owner("c1", external).await?;
         await_answer(lab, external).await?;

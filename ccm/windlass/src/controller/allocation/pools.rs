@@ -18,6 +18,8 @@ use kube::ResourceExt as _;
 use windlass_api::{VirtualIPPool, pool_ready};
 use windlass_ipam::{AddressSet, Pool, PoolRefusal, Requester};
 
+use crate::controller::nodes::reports::MAX_WITHHELD;
+
 pub(crate) use announceability::{Announceability, announceability};
 pub(crate) use pool_reviewer::PoolReviewer;
 pub(crate) use status::{PoolFindings, available, status};
@@ -106,6 +108,10 @@ pub(crate) struct ReviewedPool {
     /// Whether it may serve as the source of external IPs.
     pub(crate) allow_external_ips: bool,
     pub(crate) problems: Vec<Problem>,
+    /// Every address that it lists and no older pool does, whether or not it can be given.
+    pub(crate) held: AddressSet,
+    /// How many addresses and subnets that only one node reports keep nothing back, because it reports too many, by that node.
+    pub(crate) ignored_reports: BTreeMap<String, usize>,
     /// Addresses of nodes that it lists, and whether they are VIPs.
     node_addresses: Vec<(IpAddr, bool)>,
 }
@@ -138,6 +144,7 @@ pub(crate) fn review(
     by_age
         .sort_by_key(|pool| (pool.metadata.creation_timestamp.as_ref().map(|time| time.0), pool.name_any()));
     let mut older: Vec<(String, AddressSet)> = Vec::new();
+    let mut withheld = Withheld::default();
     let mut reviewed = Vec::new();
     for pool in by_age {
         let name = pool.name_any();
@@ -155,27 +162,60 @@ pub(crate) fn review(
         }
         older.push((name.clone(), declared));
         let reserved = reserved.intersection(&addresses);
+        let held = addresses.clone();
         let usable = Pool { name, addresses, reserved, policy };
         let mut one = ReviewedPool {
             pool: usable,
             allow_external_ips: pool.spec.allow_external_ips,
             problems,
+            held,
+            ignored_reports: BTreeMap::new(),
             node_addresses: Vec::new(),
         };
-        one.leave_out_nodes(unusable, &claimed);
-        one.leave_out_blocks(unusable);
+        one.leave_out_nodes(unusable, &claimed, &mut withheld);
+        one.leave_out_blocks(unusable, &mut withheld);
+        one.ignored_reports = std::mem::take(&mut withheld.ignored);
         reviewed.push(one);
     }
     reviewed
 }
 
+/// How much the word of each node keeps back from the pools: a node that is not the admin's any more must not empty them.
+#[derive(Debug, Default)]
+struct Withheld {
+    counts: BTreeMap<String, usize>,
+    /// What was beyond the limit, since it was last taken.
+    ignored: BTreeMap<String, usize>,
+}
+
+impl Withheld {
+    /// Whether one more is believed of this node.
+    fn believes(&mut self, node: &str) -> bool {
+        let count = self.counts.entry(node.to_owned()).or_default();
+        *count += 1;
+        let believes = *count <= MAX_WITHHELD;
+        if !believes {
+            *self.ignored.entry(node.to_owned()).or_default() += 1;
+        }
+        believes
+    }
+}
+
 impl ReviewedPool {
     /// Addresses of nodes are no part of the pool: a Service that is shown with one has it from elsewhere. One that is both a
     /// VIP and on an interface only waits for that interface.
-    fn leave_out_nodes(&mut self, unusable: &UnusableAddresses, claimed: impl Fn(IpAddr) -> bool) {
+    fn leave_out_nodes(
+        &mut self,
+        unusable: &UnusableAddresses,
+        claimed: impl Fn(IpAddr) -> bool,
+        withheld: &mut Withheld,
+    ) {
         let mut named = Vec::new();
         for (address, node) in &unusable.nodes {
             if !self.pool.addresses.contains(*address) {
+                continue;
+            }
+            if unusable.only_reported.contains(address) && !withheld.believes(node) {
                 continue;
             }
             let is_vip = claimed(*address);
@@ -192,12 +232,13 @@ impl ReviewedPool {
     }
 
     /// What the cluster or the LAN uses in another way stays part of the pool, and is not given: who holds one keeps it.
-    fn leave_out_blocks(&mut self, unusable: &UnusableAddresses) {
+    fn leave_out_blocks(&mut self, unusable: &UnusableAddresses, withheld: &mut Withheld) {
         let mut named: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
         for block in &unusable.blocks {
             let mut both = self.pool.addresses.intersection(&block.addresses);
             both.subtract(&self.pool.reserved);
-            if !both.is_empty() {
+            let is_believed = |node: &String| withheld.believes(node);
+            if !both.is_empty() && block.said_by.as_ref().is_none_or(is_believed) {
                 named.entry(block.reason).or_default().push(format!("{} {}", shortened(&both), block.what));
                 self.pool.reserved.extend(&both);
             }

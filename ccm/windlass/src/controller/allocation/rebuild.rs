@@ -55,6 +55,7 @@ impl ClusterState {
             namespaces,
             endpoint_slices,
             service_cidrs: _,
+            reports: _,
         } = &self.stores;
         let complete = pools.is_synced()
             && announcements.is_synced()

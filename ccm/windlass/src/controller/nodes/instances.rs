@@ -107,7 +107,7 @@ impl Instances for Provider {
             let since = object.and_then(|vip| vip.metadata.creation_timestamp.as_ref()).map(|time| time.0);
             Some(Vip { service: format!("{}/{}", holder.namespace, holder.name), since })
         };
-        let network = state.stores.networks.get(&node.name_any()).map(|network| &**network);
+        let network = state.stores.reports().get(&node.name_any()).map(|network| &**network);
         let known = metadata(node, network, vip, |address| state.ledger.pool_of(address).is_some())
             .map_err(|reason| ProviderError::RetryAfter { after: UNKNOWN, reason })?;
         let configured = self.shared.inventory.metadata_of(node);

@@ -73,12 +73,21 @@ impl ClusterState {
         if was != is {
             self.topology_cache.topology_changed();
         }
+        if old != new {
+            self.stores.reports.changed();
+        }
         if old.map(|spec| &spec.duplicates) != new.map(|spec| &spec.duplicates) {
             self.findings = None;
         }
     }
 
     pub(crate) fn invalidate_by_node(&mut self, change: &Change<Node>) {
+        let addresses = |node: &Arc<Node>| node.status.as_ref().and_then(|status| status.addresses.clone());
+        if change.old.as_ref().map(addresses) != change.new.as_ref().map(addresses) {
+            self.stores.reports.changed();
+            self.topology_cache.topology_changed();
+            self.findings = None;
+        }
         let looks_at_labels = self.announcements.look_at_labels();
         let labels = |node: &Node| node.metadata.labels.clone().filter(|_| looks_at_labels);
         let traits = |node: &Arc<Node>| (is_stable(node), labels(node));

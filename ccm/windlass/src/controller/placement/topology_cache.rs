@@ -49,7 +49,7 @@ impl TopologyCache {
                 (node.name_any(), traits)
             };
             let nodes = stores.nodes.list().iter().map(traits).collect();
-            Arc::new(Topology::new(&nodes, stores.networks.iter().cloned().collect(), announcements))
+            Arc::new(Topology::new(&nodes, stores.reports().iter().cloned().collect(), announcements))
         });
         Arc::clone(topology)
     }

@@ -238,11 +238,14 @@ impl PlannedWrites {
             let shown = pool.status.as_ref();
             let status = pools::status(shown, generation, reviewed, announceability, counts, findings, now);
             if pool.status.as_ref() != Some(&status) {
-                let counts_only = pool.status.as_ref().is_some_and(|old| old.conditions == status.conditions);
-                let VirtualIPPoolStatus { ipv4, ipv6, conditions } = status;
+                let counts_only = pool
+                    .status
+                    .as_ref()
+                    .is_some_and(|old| old.conditions == status.conditions && old.cidrs == status.cidrs);
+                let VirtualIPPoolStatus { ipv4, ipv6, cidrs, conditions } = status;
                 let patch = json!({
                     "metadata": precondition(&**pool),
-                    "status": { "ipv4": ipv4, "ipv6": ipv6, "conditions": conditions },
+                    "status": { "ipv4": ipv4, "ipv6": ipv6, "cidrs": cidrs, "conditions": conditions },
                 });
                 self.rest.push(PlannedWrite::PoolStatus { name, patch, counts_only });
             }

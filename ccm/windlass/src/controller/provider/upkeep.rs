@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
+use kube::Resource as _;
 use kube::api::Api;
 use tokio::time::Instant;
-use windlass_api::ServiceRef;
+use windlass_api::{EVENT_REPORT_DOUBTED, ServiceRef};
 use windlass_ccm::ProviderError;
+use windlass_ccm::events::EventType;
 use windlass_ccm::lenient::{Lenient, read_opt};
 
 use super::load_balancer::Provider;
@@ -46,6 +48,7 @@ impl Provider {
             return ReconcileReport::default();
         }
         let began = Instant::now();
+        self.tell_doubts(began);
         let claims = self.external_claims();
         let (orphan_candidates, due) = {
             let mut state = self.shared.state();
@@ -63,6 +66,18 @@ impl Provider {
             .map(|(address, object)| async move { self.end_quarantine(address, &object).await });
         failures.extend(failures_of(ended).await);
         ReconcileReport { decision_time, failures }
+    }
+
+    /// Says what of the nodes' reports is not believed: in the log, and on the Node, if there is one.
+    fn tell_doubts(&self, now: Instant) {
+        let mut state = self.shared.state();
+        let doubts = state.doubts();
+        for (node, message) in state.told_doubts.news(&doubts, now) {
+            tracing::warn!(node, "{message}");
+            if let Some(node) = state.stores.nodes.get(&node) {
+                self.events.send(node.object_ref(&()), EventType::Warning, EVENT_REPORT_DOUBTED, message);
+            }
+        }
     }
 
     /// Releases the addresses of a Service that is gone, was made anew, or is no LoadBalancer any more, and that nobody

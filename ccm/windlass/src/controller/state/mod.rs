@@ -22,6 +22,7 @@ use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
+use crate::controller::nodes::reports::{Doubt, ToldDoubts};
 use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::endpoints::EndpointIndex;
 use crate::controller::placement::plan::why_unplaced;
@@ -60,6 +61,8 @@ pub(crate) struct ClusterState {
     pub(crate) named_pools: BTreeMap<ServiceRef, String>,
     /// Services whose status another controller writes, too.
     pub(crate) status_conflicts: StatusConflicts,
+    /// What of the nodes' reports is not believed and was told.
+    pub(crate) told_doubts: ToldDoubts,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses and that are not queued yet.
     readdressed_nodes: Vec<String>,
@@ -108,6 +111,19 @@ impl ClusterState {
     /// The pools as they were reviewed last.
     pub(crate) fn reviewed(&self) -> Arc<[ReviewedPool]> {
         self.pool_reviewer.reviewed()
+    }
+
+    /// What of the nodes' reports is not believed, by node.
+    pub(crate) fn doubts(&self) -> BTreeMap<String, BTreeSet<Doubt>> {
+        let mut doubts = self.stores.reports().doubts.clone();
+        let mut withheld: BTreeMap<String, usize> = BTreeMap::new();
+        for (node, ignored) in self.reviewed().iter().flat_map(|one| &one.ignored_reports) {
+            *withheld.entry(node.clone()).or_default() += ignored;
+        }
+        for (node, ignored) in withheld {
+            doubts.entry(node).or_default().insert(Doubt::Withheld { ignored });
+        }
+        doubts
     }
 
     /// The node that has `address` itself.

@@ -372,6 +372,8 @@ fn a_broken_watch_is_made_good_by_its_next_list() {
 #[test]
 fn addresses_of_nodes_are_never_given_but_a_bound_vip_is_none() {
     let shared = started(vec![pool("p", &["192.0.2.0/30"])], vec![vip("192.0.2.2", "a", 3)], vec![]);
+    let node = json!({ "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "8" } });
+    shared.learn::<Node>(object(node));
     shared.learn::<NodeNetwork>(object(json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
         "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "9" },

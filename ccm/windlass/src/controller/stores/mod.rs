@@ -20,6 +20,8 @@ use windlass_ccm::ServiceKey;
 use windlass_ccm::store::{Change, Informer, Store, key};
 use windlass_ccm::watch::Event;
 
+use crate::controller::nodes::reports::{NodeReports, ReviewedReports};
+
 /// The newest known version of each object.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
@@ -28,6 +30,8 @@ pub(crate) struct Stores {
     pub(crate) vips: Store<VirtualIP>,
     pub(crate) routers: Store<VirtualRouter>,
     pub(crate) networks: Store<NodeNetwork>,
+    /// What of the networks is believed.
+    pub(crate) reports: NodeReports,
     pub(crate) services: Informer<Service>,
     pub(crate) nodes: Informer<Node>,
     pub(crate) namespaces: Store<Namespace>,
@@ -65,6 +69,11 @@ impl<K: Resource> ObjectStore<K> for Informer<K> {
 }
 
 impl Stores {
+    /// The reports of the nodes, as far as they are believed.
+    pub(crate) fn reports(&self) -> &Arc<ReviewedReports> {
+        self.reports.reviewed(|| self.nodes.list(), &self.networks, &self.routers)
+    }
+
     /// The Service of that name, whatever its UID.
     pub(crate) fn service(&self, owner: &ServiceRef) -> Option<Arc<Service>> {
         self.services.get(&key(Some(&owner.namespace), &owner.name))

@@ -49,7 +49,8 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     shared.list::<VirtualRouter>(vec![]);
     shared.list(vec![network]);
     shared.list::<k8s_openapi::api::core::v1::Service>(vec![]);
-    shared.list::<k8s_openapi::api::core::v1::Node>(vec![]);
+    let node = json!({ "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "4" } });
+    shared.list::<k8s_openapi::api::core::v1::Node>(vec![object(node)]);
     shared.list::<k8s_openapi::api::core::v1::Namespace>(vec![]);
     shared.list::<EndpointSlice>(vec![]);
     shared.list::<Announcement>(vec![]);

@@ -40,7 +40,7 @@ impl PoolReviewer {
         if others_changed {
             let nodes = stores.nodes.list();
             let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
-            let networks: Vec<_> = stores.networks.iter().map(|network| &**network).collect();
+            let networks: Vec<_> = stores.reports().of_nodes().map(|network| &**network).collect();
             let service_cidrs: Vec<_> = stores.service_cidrs.iter().map(|cidr| &**cidr).collect();
             let unusable = UnusableAddresses::new(&nodes, &networks, &service_cidrs);
             changed |= unusable != self.unusable;

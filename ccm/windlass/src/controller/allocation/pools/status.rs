@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 use windlass_api::{
     AddressCounts, CONDITION_ADDRESS_CONFLICT, CONDITION_ADDRESSES_KEPT, CONDITION_ANNOUNCEABLE,
@@ -10,7 +11,7 @@ use windlass_api::{
     VirtualIP, VirtualIPPoolStatus, announced, event, pool_ready,
 };
 use windlass_ccm::conditions::DesiredCondition;
-use windlass_ipam::{Counts, Family};
+use windlass_ipam::{AddressSet, Counts, Family};
 
 use super::{Announceability, NAMED, ReviewedPool, list};
 use crate::controller::allocation::external::RefusedExternalIps;
@@ -73,9 +74,8 @@ impl PoolFindings {
         ledger: &Ledger,
         refused: &RefusedExternalIps,
     ) -> BTreeMap<String, Self> {
-        let Stores { vips, networks, .. } = stores;
         let pool_of = |address| ledger.pool_of(address).map(|pool| pool.name.as_str());
-        let mut findings = Self::new(vips.iter(), networks.iter(), pool_of);
+        let mut findings = Self::new(stores.vips.iter(), stores.reports().of_nodes(), pool_of);
         for pool in refused.pools() {
             let one = findings.entry(pool.to_owned()).or_default();
             one.foreign_external_ips = refused.count(pool);
@@ -154,7 +154,26 @@ pub(crate) fn status(
         (true, event::EXTERNAL_IP_REFUSED, message)
     });
     set(CONDITION_FOREIGN_EXTERNAL_IPS, foreign);
-    VirtualIPPoolStatus { ipv4: family(Family::V4), ipv6: family(Family::V6), conditions }
+    VirtualIPPoolStatus {
+        ipv4: family(Family::V4),
+        ipv6: family(Family::V6),
+        cidrs: cidrs(&reviewed.held),
+        conditions,
+    }
+}
+
+/// Most of them that a status has room for.
+const MAX_CIDRS: usize = 1024;
+
+/// The CIDRs of a set; of too many the largest, which have the most of its addresses.
+fn cidrs(set: &AddressSet) -> Vec<String> {
+    let mut cidrs: Vec<IpNet> = set.cidrs().collect();
+    if cidrs.len() > MAX_CIDRS {
+        cidrs.sort_by_key(|cidr| std::cmp::Reverse(cidr.max_prefix_len() - cidr.prefix_len()));
+        cidrs.truncate(MAX_CIDRS);
+        cidrs.sort();
+    }
+    cidrs.iter().map(ToString::to_string).collect()
 }
 
 /// What can be given now: nothing of a pool that gives nothing.

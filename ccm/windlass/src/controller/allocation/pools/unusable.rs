@@ -1,6 +1,6 @@
 //! Addresses that no pool may give: nodes, pods or ClusterIPs use them, or they have a meaning of their own. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv6Net};
@@ -19,6 +19,8 @@ pub(crate) struct UnusableSet {
     pub(super) reason: Reason,
     /// As `podCIDR 10.0.0.0/24 of node n1`.
     pub(super) what: String,
+    /// The node on whose word alone it is known.
+    pub(super) said_by: Option<String>,
 }
 
 /// All addresses of the cluster that no pool may give.
@@ -26,6 +28,8 @@ pub(crate) struct UnusableSet {
 pub(crate) struct UnusableAddresses {
     /// Addresses of the nodes themselves, with the node's name.
     pub(super) nodes: BTreeMap<IpAddr, String>,
+    /// Those of them that only its agent says the node has, not its Node.
+    pub(super) only_reported: BTreeSet<IpAddr>,
     /// Everything else, in a fixed order.
     pub(super) blocks: Vec<UnusableSet>,
 }
@@ -36,12 +40,18 @@ impl UnusableAddresses {
         let mut blocks = subnet_edges(networks);
         blocks.extend(nodes.iter().flat_map(|node| pod_cidrs(node)));
         blocks.extend(service_cidrs.iter().flat_map(|cidr| cluster_ips(cidr)));
-        Self { nodes: node_addresses(nodes, networks), blocks }
+        let (nodes, only_reported) = node_addresses(nodes, networks);
+        Self { nodes, only_reported, blocks }
     }
 }
 
-fn node_addresses(nodes: &[&Node], networks: &[&NodeNetwork]) -> BTreeMap<IpAddr, String> {
+/// The addresses of nodes, and which of them no Node lists.
+fn node_addresses(
+    nodes: &[&Node],
+    networks: &[&NodeNetwork],
+) -> (BTreeMap<IpAddr, String>, BTreeSet<IpAddr>) {
     let mut addresses = BTreeMap::new();
+    let mut only_reported = BTreeSet::new();
     for node in nodes {
         let listed = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
         for address in listed.filter_map(|address| address.address.parse().ok()) {
@@ -51,25 +61,30 @@ fn node_addresses(nodes: &[&Node], networks: &[&NodeNetwork]) -> BTreeMap<IpAddr
     for network in networks {
         let listed = network.spec.interfaces.iter().flat_map(|interface| &interface.addresses);
         for address in listed.filter_map(|text| text.split('/').next()?.parse().ok()) {
-            addresses.insert(address, network.name_any());
+            addresses.entry(address).or_insert_with(|| {
+                only_reported.insert(address);
+                network.name_any()
+            });
         }
     }
-    addresses
+    (addresses, only_reported)
 }
 
 /// The reserved addresses of every subnet that a node has an address in, each subnet once. (Link-local subnets are not among
 /// those that nodes report.)
 fn subnet_edges(networks: &[&NodeNetwork]) -> Vec<UnusableSet> {
-    let interfaces = networks.iter().flat_map(|network| &network.spec.interfaces);
-    let listed = interfaces.flat_map(|interface| &interface.addresses);
-    let mut subnets: Vec<IpNet> =
-        listed.filter_map(|text| text.parse::<IpNet>().ok()).map(|net| net.trunc()).collect();
-    subnets.sort();
-    subnets.dedup();
-    let edges = |subnet: IpNet| UnusableSet {
+    let mut subnets: BTreeMap<IpNet, BTreeSet<String>> = BTreeMap::new();
+    for network in networks {
+        let listed = network.spec.interfaces.iter().flat_map(|interface| &interface.addresses);
+        for net in listed.filter_map(|text| text.parse::<IpNet>().ok()) {
+            subnets.entry(net.trunc()).or_default().insert(network.name_any());
+        }
+    }
+    let edges = |(subnet, mut nodes): (IpNet, BTreeSet<String>)| UnusableSet {
         addresses: reserved_in(subnet),
         reason: Reason::SubnetAddress,
         what: format!("of {subnet}"),
+        said_by: nodes.pop_first().filter(|_| nodes.is_empty()),
     };
     subnets.into_iter().map(edges).filter(|block| !block.addresses.is_empty()).collect()
 }
@@ -130,5 +145,10 @@ fn cluster_ips(object: &ServiceCIDR) -> Vec<UnusableSet> {
 /// (A text that is no CIDR is none of the pools' problems.)
 fn block(cidr: &str, reason: Reason, what: String) -> Option<UnusableSet> {
     let net: IpNet = cidr.parse().ok()?;
-    Some(UnusableSet { addresses: AddressSet::from_iter([AddressRange::from(net)]), reason, what })
+    Some(UnusableSet {
+        addresses: AddressSet::from_iter([AddressRange::from(net)]),
+        reason,
+        what,
+        said_by: None,
+    })
 }

@@ -224,3 +224,38 @@ fn who_may_have_external_ips_of_a_pool() {
         assert_eq!(admits(fields.clone(), subject), expected, "{fields}");
     }
 }
+
+#[test]
+fn report_of_one_node_keeps_back_a_few_addresses_and_never_a_pool() {
+    let pools = [pool("a", EARLY, &["192.0.2.0/27"]), pool("b", LATE, &["203.0.113.0/27"])];
+    let total = |reviewed: &[ReviewedPool]| -> u128 {
+        let left = |one: &ReviewedPool| {
+            one.pool.addresses.count(windlass_ipam::Family::V4)
+                - one.pool.reserved.count(windlass_ipam::Family::V4)
+        };
+        reviewed.iter().map(left).sum()
+    };
+    let reviewed = |addresses: &[String], node_has: &[&str]| {
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let unusable = unusable(&[node("n3", node_has, &[])], &[network("n3", &addresses)], &[]);
+        review(&pools, &unusable, |_| false)
+    };
+    let all = |length: u8| -> Vec<String> {
+        let hosts =
+            (0..32).flat_map(|n| [format!("192.0.2.{n}/{length}"), format!("203.0.113.{n}/{length}")]);
+        hosts.collect()
+    };
+    // Every address of both, as host routes; then in subnets of four, each with two that are no host's.
+    for (length, least) in [(32, 64 - 8), (30, 64 - 16)] {
+        let reviewed = reviewed(&all(length), &[]);
+        assert!(total(&reviewed) >= least, "{} are left of /{length}", total(&reviewed));
+        let ignored: usize = reviewed.iter().filter_map(|one| one.ignored_reports.get("n3")).sum();
+        assert!(ignored >= 64 - 8, "{ignored}");
+    }
+    // What its Node has is believed, all of it.
+    let own: Vec<String> = (0..20).map(|n| format!("192.0.2.{n}")).collect();
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let reviewed = reviewed(&all(32)[..2], &own);
+    assert_eq!(reviewed[0].pool.addresses.to_string(), "192.0.2.20-192.0.2.31");
+    assert!(reviewed.iter().all(|one| one.ignored_reports.is_empty()));
+}

@@ -197,3 +197,35 @@ fn conditions_of_others_stay() {
     let types: Vec<_> = shown.conditions.iter().map(|one| one.type_.as_str()).collect();
     assert_eq!(types, ["Theirs", "Ready"]);
 }
+
+#[test]
+fn addresses_are_shown_as_cidrs_whoever_has_them() {
+    let shown = |pools: &[Arc<VirtualIPPool>], unusable: &UnusableAddresses| -> Vec<Vec<String>> {
+        let reviewed = review(pools, unusable, |_| false);
+        let none = PoolFindings::default();
+        let status_of = |one: &ReviewedPool| {
+            status(None, Some(3), one, &Announceability::Unknown, counts, &none, at(EARLY))
+        };
+        reviewed.iter().map(|one| status_of(one).cidrs).collect()
+    };
+    let fields = json!({ "exclude": ["192.0.2.8"] });
+    let older = pool_with("a", EARLY, &["192.0.2.5-192.0.2.11", "2001:db8::2-2001:db8::3"], &fields);
+    let younger = pool("b", LATE, &["192.0.2.0/28"]);
+    let mut unusable = UnusableAddresses::default();
+    unusable.nodes.insert("192.0.2.6".parse().expect("an address"), "n1".to_owned());
+    // A node's address is inside all the same; what an older pool has is not.
+    assert_eq!(
+        shown(&[older, younger], &unusable),
+        [
+            vec!["192.0.2.5/32", "192.0.2.6/31", "192.0.2.9/32", "192.0.2.10/31", "2001:db8::2/127"],
+            vec!["192.0.2.0/30", "192.0.2.4/32", "192.0.2.8/32", "192.0.2.12/30"],
+        ]
+    );
+    // The largest of too many.
+    let odd: Vec<String> = (0..64).map(|n| format!("10.{n}.0.1-10.{n}.255.254")).collect();
+    let odd: Vec<&str> = odd.iter().map(String::as_str).collect();
+    let shown = shown(&[pool("a", EARLY, &odd)], &UnusableAddresses::default()).remove(0);
+    assert_eq!(shown.len(), 1024, "of {}", 64 * 30);
+    assert!(shown.contains(&"10.63.64.0/18".to_owned()) && !shown.contains(&"10.0.0.1/32".to_owned()));
+    assert!(shown.is_sorted_by_key(|cidr| cidr.parse::<ipnet::IpNet>().expect("a CIDR")));
+}

@@ -1,0 +1,341 @@
+//! What of the nodes' reports is believed: of a node only what concerns that node. Pure.
+//!
+//! In: the Nodes and the `NodeNetwork`s as they are. Out: the `NodeNetwork`s without what is another node's, which is all that the
+//! rest of the controller reads, and a [`Doubt`] for each thing that is left out.
+//!
+//! - An address that another Node has (`status.addresses`), and the node's own does not, is not the node's.
+//! - Of two nodes that report one address the one that has it by its Node's status is believed; else the one that was believed
+//!   before, that is known by it in a virtual router, that reported for the longest, in this order.
+//! - VRIDs of strangers that no other node hears, and stations seen with virtual IPs, are believed up to a number.
+//! - A report of no Node is believed in nothing that concerns the pools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
+use tokio::time::Instant;
+use windlass_api::{NodeNetwork, VirtualRouter};
+use windlass_ccm::store::Store;
+
+use crate::bridges::is_container_bridge;
+
+#[cfg(test)]
+mod tests;
+
+/// Most VRIDs of strangers that one node alone hears and that no new virtual router gets.
+pub(crate) const MAX_FOREIGN_ALONE: usize = 64;
+/// Most stations with virtual IPs that one node may report.
+pub(crate) const MAX_DUPLICATES: usize = 16;
+/// Most addresses that the word of one node alone keeps back from the pools, besides those of its Node's status.
+pub(crate) const MAX_WITHHELD: usize = 8;
+
+/// What of a report is not believed, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doubt {
+    /// There is no such Node.
+    NoNode,
+    /// Another Node has the address.
+    AnotherNodes { address: IpAddr, owner: String },
+    /// Another node reports it too.
+    TwoNodes { address: IpAddr, believed: String },
+    /// It alone hears so many.
+    ForeignRouters { ignored: usize },
+    /// It reports so many.
+    Duplicates { ignored: usize },
+    /// It has so many addresses in pools.
+    Withheld { ignored: usize },
+}
+
+impl fmt::Display for Doubt {
+    /// A sentence about the node that reports.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNode => {
+                write!(f, "it reports a network and is no Node of the cluster: delete its NodeNetwork")
+            }
+            Self::AnotherNodes { address, owner } => write!(
+                f,
+                "it reports {address}, which is an address of Node {owner}: remove it from the machine, or look who reports in its name"
+            ),
+            Self::TwoNodes { address, believed } => write!(
+                f,
+                "it reports {address}, and so does node {believed}, which is believed: give each machine addresses of its own"
+            ),
+            Self::ForeignRouters { ignored } => write!(
+                f,
+                "it alone hears more than {MAX_FOREIGN_ALONE} VRIDs of strangers, and {ignored} of them do not count: look what sends \
+                 VRRP there, or who reports in its name"
+            ),
+            Self::Duplicates { ignored } => write!(
+                f,
+                "it sees more than {MAX_DUPLICATES} virtual IPs at other stations, and {ignored} of them do not count: look at its LAN, or \
+                 who reports in its name"
+            ),
+            Self::Withheld { ignored } => write!(
+                f,
+                "it reports more than {MAX_WITHHELD} addresses or subnets of its own within pools, and {ignored} of them keep nothing back: \
+                 exclude from the pools what is in use (spec.exclude), or look who reports in its name"
+            ),
+        }
+    }
+}
+
+/// The reports, as far as they are believed.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ReviewedReports {
+    networks: BTreeMap<String, Arc<NodeNetwork>>,
+    /// By the node that reports.
+    pub(crate) doubts: BTreeMap<String, BTreeSet<Doubt>>,
+    /// Whose each address is that some node reports.
+    holders: BTreeMap<Claim, String>,
+}
+
+/// An address that one node has: a link-local one on one link, known by its subnet.
+type Claim = (Option<IpNet>, IpAddr);
+
+impl ReviewedReports {
+    /// Reviews the reports. `before`: the last review.
+    pub(crate) fn new(
+        nodes: &[Arc<Node>],
+        networks: &[Arc<NodeNetwork>],
+        before: Option<&Self>,
+        in_router: impl Fn(&str, IpAddr) -> bool,
+    ) -> Self {
+        let mut vouched: BTreeMap<IpAddr, BTreeSet<String>> = BTreeMap::new();
+        for node in nodes {
+            for address in status_addresses(node) {
+                vouched.entry(address).or_default().insert(node.name_any());
+            }
+        }
+        let names: BTreeSet<String> = nodes.iter().map(|node| node.name_any()).collect();
+        let is_vouched = |claim: &Claim, node: &str| {
+            claim.0.is_none() && vouched.get(&claim.1).is_some_and(|names| names.contains(node))
+        };
+        let mut claimants: BTreeMap<Claim, Vec<(&Arc<NodeNetwork>, bool)>> = BTreeMap::new();
+        for network in networks.iter().filter(|network| names.contains(&network.name_any())) {
+            for (claim, alone) in claims(network) {
+                claimants.entry(claim).or_default().push((network, alone));
+            }
+        }
+        let mut review = Self::default();
+        let mut lost: BTreeMap<String, BTreeSet<Claim>> = BTreeMap::new();
+        for (claim, mut claimants) in claimants {
+            let owners = vouched.get(&claim.1).filter(|_| claim.0.is_none());
+            if let Some(owner) = owners.and_then(BTreeSet::first) {
+                for network in
+                    claimants.extract_if(.., |(network, _)| !is_vouched(&claim, &network.name_any()))
+                {
+                    let network = network.0;
+                    let doubt = Doubt::AnotherNodes { address: claim.1, owner: owner.clone() };
+                    review.doubts.entry(network.name_any()).or_default().insert(doubt);
+                    lost.entry(network.name_any()).or_default().insert(claim);
+                }
+            }
+            let claimants: Vec<_> =
+                claimants.iter().filter(|(_, alone)| *alone).map(|(network, _)| *network).collect();
+            let held_before = before.and_then(|before| before.holders.get(&claim));
+            let believed = claimants.iter().min_by_key(|network| {
+                let name = network.name_any();
+                let since = network.metadata.creation_timestamp.as_ref().map(|time| time.0);
+                (held_before != Some(&name), !in_router(&name, claim.1), since.is_none(), since, name)
+            });
+            let Some(believed) = believed.map(|network| network.name_any()) else { continue };
+            for network in claimants.iter().filter(|network| network.name_any() != believed) {
+                let doubt = Doubt::TwoNodes { address: claim.1, believed: believed.clone() };
+                review.doubts.entry(network.name_any()).or_default().insert(doubt);
+                lost.entry(network.name_any()).or_default().insert(claim);
+            }
+            review.holders.insert(claim, believed);
+        }
+        let heard_by_several = heard_by_several(networks);
+        for network in networks {
+            let name = network.name_any();
+            let mut doubts = review.doubts.remove(&name).unwrap_or_default();
+            if !names.contains(&name) {
+                doubts.insert(Doubt::NoNode);
+            }
+            let lost = lost.remove(&name).unwrap_or_default();
+            let believed = believed(network, &lost, &heard_by_several, &mut doubts);
+            if !doubts.is_empty() {
+                review.doubts.insert(name.clone(), doubts);
+            }
+            review.networks.insert(name, believed);
+        }
+        review
+    }
+
+    /// What is believed of a node's report.
+    pub(crate) fn get(&self, node: &str) -> Option<&Arc<NodeNetwork>> {
+        self.networks.get(node)
+    }
+
+    /// All reports.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<NodeNetwork>> {
+        self.networks.values()
+    }
+
+    /// Those of nodes that there are.
+    pub(crate) fn of_nodes(&self) -> impl Iterator<Item = &Arc<NodeNetwork>> {
+        let is_without =
+            |name: &str| self.doubts.get(name).is_some_and(|doubts| doubts.contains(&Doubt::NoNode));
+        self.networks.iter().filter(move |(name, _)| !is_without(name)).map(|(_, network)| network)
+    }
+}
+
+/// The addresses that the Node's status lists.
+fn status_addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
+    let listed = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    listed.filter_map(|address| address.address.parse().ok())
+}
+
+/// The addresses that a report says the node has, and whether no other can have them: those of a subnet with neighbours, on
+/// interfaces that are not the same on every node. Host routes are how several nodes have one address on purpose (anycast).
+fn claims(network: &NodeNetwork) -> BTreeMap<Claim, bool> {
+    let spec = &network.spec;
+    let elsewhere = spec.primary_addresses.iter().chain(&spec.further_addresses);
+    let mut claims: BTreeMap<Claim, bool> = elsewhere.map(|address| ((None, *address), false)).collect();
+    for interface in spec.interfaces.iter().filter(|one| !is_container_bridge(&one.name)) {
+        for net in interface.addresses.iter().filter_map(|text| text.parse::<IpNet>().ok()) {
+            if matches!(net, IpNet::V6(v6) if v6.addr().is_unicast_link_local()) {
+                continue;
+            }
+            let alone = net.prefix_len() < net.max_prefix_len();
+            *claims.entry((None, net.addr())).or_default() |= alone;
+            if let Some(link_local) = interface.link_local.filter(|_| alone && net.addr().is_ipv6()) {
+                claims.insert((Some(net.trunc()), IpAddr::V6(link_local)), true);
+            }
+        }
+    }
+    claims
+}
+
+/// Family and VRID of the strangers that more than one node hears.
+fn heard_by_several(networks: &[Arc<NodeNetwork>]) -> BTreeSet<(bool, u8)> {
+    let mut heard: BTreeMap<(bool, u8), BTreeSet<String>> = BTreeMap::new();
+    for network in networks {
+        for router in &network.spec.foreign_routers {
+            heard.entry((router.source.is_ipv4(), router.vrid)).or_default().insert(network.name_any());
+        }
+    }
+    heard.into_iter().filter(|(_, nodes)| nodes.len() > 1).map(|(key, _)| key).collect()
+}
+
+/// The report without what is not believed.
+fn believed(
+    network: &Arc<NodeNetwork>,
+    lost: &BTreeSet<Claim>,
+    heard_by_several: &BTreeSet<(bool, u8)>,
+    doubts: &mut BTreeSet<Doubt>,
+) -> Arc<NodeNetwork> {
+    let mut changed = NodeNetwork::clone(network);
+    let spec = &mut changed.spec;
+    let is_lost = |address: IpAddr| lost.contains(&(None, address));
+    for interface in spec.interfaces.iter_mut().filter(|one| !is_container_bridge(&one.name)) {
+        let nets = interface.addresses.iter().filter_map(|text| text.parse::<IpNet>().ok());
+        let on_lost_link =
+            |link_local| nets.clone().any(|net| lost.contains(&(Some(net.trunc()), link_local)));
+        let link_local_is_lost = interface.link_local.is_some_and(|one| on_lost_link(IpAddr::V6(one)));
+        interface.link_local = interface.link_local.filter(|_| !link_local_is_lost);
+        interface.addresses.retain(|text| !text.parse::<IpNet>().is_ok_and(|net| is_lost(net.addr())));
+    }
+    spec.primary_addresses.retain(|address| !is_lost(*address));
+    spec.further_addresses.retain(|address| !is_lost(*address));
+    let mut alone = BTreeSet::new();
+    let mut ignored = BTreeSet::new();
+    spec.foreign_routers.retain(|router| {
+        let key = (router.source.is_ipv4(), router.vrid);
+        let counts = heard_by_several.contains(&key)
+            || alone.contains(&key)
+            || (alone.len() < MAX_FOREIGN_ALONE && alone.insert(key));
+        if !counts {
+            ignored.insert(key);
+        }
+        counts
+    });
+    if !ignored.is_empty() {
+        doubts.insert(Doubt::ForeignRouters { ignored: ignored.len() });
+    }
+    let beyond = spec.duplicates.len().saturating_sub(MAX_DUPLICATES);
+    if beyond > 0 {
+        spec.duplicates.truncate(MAX_DUPLICATES);
+        doubts.insert(Doubt::Duplicates { ignored: beyond });
+    }
+    if changed.spec == network.spec { Arc::clone(network) } else { Arc::new(changed) }
+}
+
+/// The review of the reports as they are now, made when it is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct NodeReports {
+    now: OnceLock<Arc<ReviewedReports>>,
+    before: Option<Arc<ReviewedReports>>,
+}
+
+impl NodeReports {
+    /// A report changed, or a Node came, went, or has other addresses.
+    pub(crate) fn changed(&mut self) {
+        if let Some(review) = self.now.take() {
+            self.before = Some(review);
+        }
+    }
+
+    /// The review.
+    pub(crate) fn reviewed(
+        &self,
+        nodes: impl FnOnce() -> Vec<Arc<Node>>,
+        networks: &Store<NodeNetwork>,
+        routers: &Store<VirtualRouter>,
+    ) -> &Arc<ReviewedReports> {
+        self.now.get_or_init(|| {
+            let networks: Vec<_> = networks.iter().cloned().collect();
+            let known: BTreeSet<(&str, IpAddr)> = routers
+                .iter()
+                .flat_map(|router| &router.spec.nodes)
+                .flat_map(|node| node.addresses().map(|address| (node.name.as_str(), address)))
+                .collect();
+            let in_router = |node: &str, address| known.contains(&(node, address));
+            Arc::new(ReviewedReports::new(&nodes(), &networks, self.before.as_deref(), in_router))
+        })
+    }
+}
+
+/// How soon something else is said of a node: who controls what it reports must not fill the log and the events.
+const TELL_EVERY: Duration = Duration::from_mins(10);
+/// Doubts that are told of a node at once.
+const NAMED: usize = 3;
+
+/// The doubts that were told.
+#[derive(Debug, Default)]
+pub(crate) struct ToldDoubts(BTreeMap<String, (Instant, BTreeSet<Doubt>)>);
+
+impl ToldDoubts {
+    /// What is to be told now, by node.
+    pub(crate) fn news(
+        &mut self,
+        doubts: &BTreeMap<String, BTreeSet<Doubt>>,
+        now: Instant,
+    ) -> Vec<(String, String)> {
+        self.0.retain(|node, (at, _)| doubts.contains_key(node) || now.duration_since(*at) < TELL_EVERY);
+        let mut news = Vec::new();
+        for (node, doubts) in doubts {
+            let is_due = |(at, told): &(Instant, BTreeSet<Doubt>)| {
+                told != doubts && now.duration_since(*at) >= TELL_EVERY
+            };
+            if self.0.get(node).is_none_or(is_due) {
+                let some: Vec<String> = doubts.iter().take(NAMED).map(ToString::to_string).collect();
+                let more = doubts.len() - some.len();
+                let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+                news.push((
+                    node.clone(),
+                    format!("of the report of node {node} some is not believed: {}{more}", some.join("; ")),
+                ));
+                self.0.insert(node.clone(), (now, doubts.clone()));
+            }
+        }
+        news
+    }
+}
