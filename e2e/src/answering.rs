@@ -26,7 +26,7 @@ use crate::{lab::Lab, neighbours, sandbox::Entrance, topology::Mac};
 
 /// Time from one question to the next; an answer counts for the question before it.
 const QUESTION: Duration = Duration::from_millis(10);
-/// A pause in which fewer answer does not end a time of several answering: an answer may be lost.
+/// A pause in which fewer answer ends no time of several answering, or of one: an answer may be lost, or late on a busy machine.
 const PAUSE: Duration = Duration::from_millis(100);
 /// ETH_P_ARP, in the order of the network.
 const ETH_P_ARP: i32 = 0x0806_u16.to_be() as i32;
@@ -49,8 +49,10 @@ pub struct Doubled {
 pub struct Alone {
     /// Its name.
     pub node: String,
-    /// The first question since which all were answered by it, and by it alone.
+    /// The first question since which it answered, and it alone; pauses like those in [`Doubled`] are none.
     pub since: Instant,
+    /// The last one that was answered.
+    last: Instant,
 }
 
 /// What was seen so far.
@@ -252,14 +254,14 @@ impl Answers {
 
     fn note_alone(&mut self, asked: Instant, address: IpAddr, nodes: &BTreeSet<String>) {
         let only = nodes.first().filter(|_| nodes.len() == 1);
-        match (only, self.alone.get(&address)) {
-            (Some(only), Some(before)) if before.node == *only => {}
+        match (only, self.alone.get_mut(&address)) {
+            (Some(only), Some(before)) if before.node == *only => before.last = asked,
             (Some(only), _) => {
-                self.alone.insert(address, Alone { node: only.clone(), since: asked });
+                self.alone.insert(address, Alone { node: only.clone(), since: asked, last: asked });
             }
-            (None, _) => {
-                self.alone.remove(&address);
-            }
+            (None, Some(before))
+                if nodes.is_empty() && asked.saturating_duration_since(before.last) <= PAUSE => {}
+            (None, _) => drop(self.alone.remove(&address)),
         }
     }
 

@@ -31,6 +31,19 @@ fn several_answers_are_one_time_of_several_unless_they_pause() {
 }
 
 #[test]
+fn who_alone_answers_does_so_in_spite_of_a_lost_answer_but_not_of_anothers_or_of_silence() {
+    let since = |questions: &[(u64, &[&str])]| {
+        let seen = noted(questions);
+        let alone = seen.alone.get(&VIP.into())?;
+        Some((alone.node.clone(), alone.last.saturating_duration_since(alone.since).as_millis()))
+    };
+    assert_eq!(since(&[(0, &["n1"]), (10, &[]), (100, &["n1"])]), Some(("n1".to_owned(), 100)));
+    assert_eq!(since(&[(0, &["n1"]), (10, &["n1", "n2"]), (20, &["n1"])]), Some(("n1".to_owned(), 0)));
+    assert_eq!(since(&[(0, &["n1"]), (10, &["n2"]), (20, &["n2"])]), Some(("n2".to_owned(), 10)));
+    assert_eq!(since(&[(0, &["n1"]), (50, &[]), (110, &[])]), None);
+}
+
+#[test]
 fn only_an_answer_to_this_host_counts() {
     let own = Mac([2, 0, 0, 0, 0, 101]);
     let asker = Asker {
