@@ -15,7 +15,7 @@ const TOP: u8 = 254;
 /// jitter and the wire add (docs/architecture.md, "Decisions").
 const STEP: u8 = 16;
 /// How many of the first have that distance.
-const SPACED: u8 = 8;
+pub(crate) const SPACED: u8 = 8;
 /// Highest priority of a fair node.
 const FAIR: u8 = 60;
 /// Lowest priority of a good node: an Active below it is to give its place up at once.

@@ -211,6 +211,7 @@ impl<'a> Planner<'a> {
                 active: router.active,
                 knowing,
                 is_ready: &is_ready,
+                invited: router.invited.as_deref(),
             };
             if let Some(nodes) = ranking::refreshed(&router.spec, &members, serving.as_ref()) {
                 router.spec.to_mut().nodes = nodes;

@@ -9,6 +9,10 @@
 //! it knows it, it comes before none that may not: the last of all while one of them is ready that has not, and, if only nodes that
 //! are not ready have not, below what these were told to be while all was well.
 //!
+//! A router whose VIPs every node serves has [`MOST_CANDIDATES`] nodes of a large segment: more would only make elections slower and
+//! adverts more, and each node would take part in every router. Others join where there is room, where many are not well, where the
+//! Announcement prefers them, or to be given a share.
+//!
 //! Nodes that the Announcement prefers come first. One that it leaves out is kept as the last as long as it is Active: peers that do
 //! not know it any more would take what it says for a stranger's, and miss that it goes.
 //!
@@ -26,6 +30,14 @@ use super::segment::{Candidate, Segments};
 use super::topology::Topology;
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 use crate::priorities::{self, MOST_FAIR, MOST_GOOD, UNFIT_PLACES};
+
+/// Nodes of a router that each node can serve, as long as they are well: as many as have priorities so far apart that they never become
+/// Active at the same moment.
+pub(super) const MOST_CANDIDATES: usize = priorities::SPACED as usize;
+/// If fewer of them are well, others join.
+const FEWEST_GOOD: usize = MOST_CANDIDATES / 2;
+/// Beyond that none joins to be given a share.
+const MOST_INVITED: usize = 2 * MOST_CANDIDATES;
 
 /// How well a node can serve a router's VIPs: the less, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,6 +157,9 @@ pub(super) fn new(
         (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
     });
     let preferences = Preferences { incumbent: first, ..preferences };
+    if preferences.serving.is_none() {
+        order.truncate(MOST_CANDIDATES);
+    }
     let order = order.into_iter().map(|(one, _)| (RankCandidate::of(one, Joining::No), preferences.of(one)));
     let ranked = with_priorities(order.collect());
     ranked.into_iter().map(RankCandidate::ranked).collect()
@@ -203,6 +218,8 @@ pub(super) struct Members<'a> {
     /// The nodes that have told that they know the router as it is.
     pub(super) knowing: BTreeSet<&'a str>,
     pub(super) is_ready: &'a dyn Fn(&str) -> bool,
+    /// It is to join, to be given a share.
+    pub(super) invited: Option<&'a str>,
 }
 
 impl Members<'_> {
@@ -277,18 +294,11 @@ pub(super) fn refreshed(
         }
     }
     let known: HashSet<&str> = router.nodes.iter().map(|old| old.name.as_str()).collect();
-    let good = order.iter().filter(|(_, preference)| matches!(preference.fitness(), Fitness::Good)).count();
-    let others = order.len() - good;
-    // Of hundreds of candidates most find no place: they need no order.
-    let has_room = |one: &Candidate| match preferences.of(one).fitness() {
-        Fitness::Good => good < MOST_GOOD,
-        // One that can serve takes the place of one that cannot.
-        Fitness::Fair => others < MOST_FAIR || serving.is_some(),
-        Fitness::Unfit => order.len() < UNFIT_PLACES,
+    let newcomers = candidates.values().copied().filter(|one| !known.contains(one.node.as_str()));
+    let newcomers = match serving {
+        Some(_) => with_room(&order, newcomers, router.vrid, preferences),
+        None => wanted(&order, newcomers, router.vrid, preferences, members.invited),
     };
-    let mut newcomers: Vec<_> =
-        candidates.values().filter(|one| !known.contains(one.node.as_str()) && has_room(one)).collect();
-    newcomers.sort_by_cached_key(|one| weight(router.vrid, &one.node));
     order.extend(newcomers.into_iter().map(|one| {
         let joining = members.joining(router, &one.node, None);
         (RankCandidate::of(one, joining), preferences.of(one).joining(joining))
@@ -301,6 +311,58 @@ pub(super) fn refreshed(
         });
     // With nobody left, the last list stands: an empty one would take the VIPs away for certain.
     (!stands && !ranked.is_empty()).then(|| ranked.into_iter().map(RankCandidate::ranked).collect())
+}
+
+/// Whether a node may join only to be given a share.
+pub(super) fn may_be_invited(router: &VirtualRouterSpec) -> bool {
+    router.nodes.len() < MOST_INVITED
+}
+
+/// The newcomers to a router that not every node serves, for which there are priorities.
+fn with_room<'a>(
+    order: &[(RankCandidate<'_>, Preference)],
+    newcomers: impl Iterator<Item = &'a Candidate>,
+    vrid: u8,
+    preferences: Preferences<'_>,
+) -> Vec<&'a Candidate> {
+    let good = order.iter().filter(|(_, preference)| matches!(preference.fitness(), Fitness::Good)).count();
+    // Of hundreds of candidates most find no place: they need no order. One that can serve takes the place of one that cannot.
+    let has_room = |one: &&Candidate| match preferences.of(one).fitness() {
+        Fitness::Good => good < MOST_GOOD,
+        Fitness::Fair => true,
+        Fitness::Unfit => order.len() < UNFIT_PLACES,
+    };
+    let mut newcomers: Vec<_> = newcomers.filter(has_room).collect();
+    newcomers.sort_by_cached_key(|one| weight(vrid, &one.node));
+    newcomers
+}
+
+/// The newcomers to a router that every node serves: see the head of this file.
+fn wanted<'a>(
+    order: &[(RankCandidate<'_>, Preference)],
+    newcomers: impl Iterator<Item = &'a Candidate>,
+    vrid: u8,
+    preferences: Preferences<'_>,
+    invited: Option<&str>,
+) -> Vec<&'a Candidate> {
+    let is_good = |preference: &Preference| matches!(preference.fitness(), Fitness::Good);
+    let mut good = order.iter().filter(|(_, preference)| is_good(preference)).count();
+    let mut weights: Vec<_> = order.iter().map(|(_, preference)| preference.weight()).collect();
+    let mut newcomers: Vec<_> = newcomers.map(|one| (preferences.of(one), one)).collect();
+    newcomers.sort_by_cached_key(|(preference, one)| (preference.class, weight(vrid, &one.node)));
+    newcomers.retain(|(preference, one)| {
+        let before = weights.iter().filter(|weight| **weight <= preference.weight()).count();
+        let joins = before < MOST_CANDIDATES
+            || (is_good(preference) && good < FEWEST_GOOD)
+            || (invited == Some(&one.node) && weights.len() < MOST_INVITED);
+        if joins {
+            weights.push(preference.weight());
+            good += usize::from(is_good(preference));
+        }
+        joins
+    });
+    newcomers.sort_by_cached_key(|(_, one)| weight(vrid, &one.node));
+    newcomers.into_iter().map(|(_, one)| one).collect()
 }
 
 /// A node in a ranking, not yet copied: it may find no place.

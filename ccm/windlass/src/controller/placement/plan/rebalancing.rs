@@ -1,6 +1,7 @@
 //! Giving a node that has little its share: one that joined is first nowhere.
 //!
-//! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. One at a
+//! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. Where it is in
+//! none of those rankings it joins one first. One at a
 //! time, and only while all is calm: every candidate has been well for [`SETTLING`] and is known to the others, and every router's
 //! first node has been Active for [`PAUSE`].
 
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use windlass_api::{ServiceRef, VirtualIP, VirtualRouter};
 
 use super::Planner;
+use super::ranking;
 use super::router_draft::{RouterDraft, first_choices};
 use super::segment::Candidate;
 
@@ -47,9 +49,12 @@ impl Planner<'_> {
             if calm > now {
                 return Some(calm);
             }
-            let spec = self.routers.get_mut(&wanted.router)?.spec.to_mut();
-            let place = spec.nodes.iter().position(|node| node.name == wanted.to)?;
-            spec.nodes[..=place].rotate_right(1);
+            let draft = self.routers.get_mut(&wanted.router)?;
+            match draft.spec.nodes.iter().position(|node| node.name == wanted.to) {
+                Some(place) => draft.spec.to_mut().nodes[..=place].rotate_right(1),
+                // It moves when all have heard of it.
+                None => draft.invited = Some(wanted.to),
+            }
             Some(now + PAUSE)
         };
         groups.into_iter().filter_map(rebalance).min()
@@ -80,9 +85,10 @@ impl Planner<'_> {
         let difference = |from: &str| loads.get(from).copied().unwrap_or(0).saturating_sub(*least);
         let could = |(name, from, draft): &(&'a String, &str, &RouterDraft<'_>)| {
             let difference = difference(from);
-            let helps = draft.vips < difference && draft.spec.nodes.iter().any(|node| node.name == *to);
-            // From the node with the most first, and so that the least is left between the two.
-            helps.then(|| (Reverse(difference), difference.abs_diff(2 * draft.vips), *name))
+            let is_there = draft.spec.nodes.iter().any(|node| node.name == *to);
+            let helps = draft.vips < difference && (is_there || ranking::may_be_invited(&draft.spec));
+            // To where it is already, from the node with the most first, and so that the least is left between the two.
+            helps.then(|| (!is_there, Reverse(difference), difference.abs_diff(2 * draft.vips), *name))
         };
         let mut could: Vec<_> = drafts.iter().filter_map(could).collect();
         if could.is_empty() {
@@ -91,7 +97,7 @@ impl Planner<'_> {
         could.sort();
         let siblings = Siblings::new(&self.input.vips, routers_by_vip);
         let there = || drafts.iter().filter(|(_, first, _)| first == to).map(|(name, ..)| name.as_str());
-        let router = could.into_iter().map(|(_, _, name)| name).find(|name| !siblings.meet(name, there()))?;
+        let router = could.into_iter().map(|(.., name)| name).find(|name| !siblings.meet(name, there()))?;
         Some(Move { router: router.clone(), to: (*to).to_owned() })
     }
 

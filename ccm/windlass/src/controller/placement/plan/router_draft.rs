@@ -27,6 +27,8 @@ pub(super) struct RouterDraft<'a> {
     pub(super) vips: usize,
     /// Another one takes its place.
     pub(super) is_replaced: bool,
+    /// A node that is to join it, to be given a share.
+    pub(super) invited: Option<String>,
     /// Where its VIPs can be served, if it follows that.
     pub(super) serving: Serving<'a>,
 }
@@ -46,6 +48,7 @@ impl<'a> RouterDraft<'a> {
             active,
             vips: 0,
             is_replaced: false,
+            invited: None,
             serving: Serving::default(),
         }
     }

@@ -3,6 +3,7 @@
 mod announcements;
 mod families;
 mod joining;
+mod large_segments;
 mod local;
 mod properties;
 mod rebalancing;

@@ -93,22 +93,22 @@ fn step() -> impl Strategy<Value = Step> {
         Just(EndpointState::Terminating),
         Just(EndpointState::Ready)
     ];
-    let nodes = prop::collection::vec((1..7u8, state), 0..4);
+    let nodes = prop::collection::vec((1..13u8, state), 0..4);
     prop_oneof![
         5 => (vip(), services).prop_map(|((last, family), services)| Step::Vip { last, family, services }),
         2 => vip().prop_map(|(last, family)| Step::RemoveVip { last, family }),
         1 => vip().prop_map(|(last, family)| Step::Quarantine { last, family }),
-        2 => (1..7u8, any::<bool>()).prop_map(|(number, healthy)| Step::Node { number, healthy }),
-        1 => (1..7u8).prop_map(Step::RemoveNode),
-        3 => (1..7u8, 0..2u8).prop_map(|(number, subnet)| Step::Network { number, subnet }),
-        1 => (1..7u8, 62..68u8).prop_map(|(number, vrid)| Step::Stranger { number, vrid }),
+        2 => (1..13u8, any::<bool>()).prop_map(|(number, healthy)| Step::Node { number, healthy }),
+        1 => (1..13u8).prop_map(Step::RemoveNode),
+        3 => (1..13u8, 0..2u8).prop_map(|(number, subnet)| Step::Network { number, subnet }),
+        1 => (1..13u8, 62..68u8).prop_map(|(number, vrid)| Step::Stranger { number, vrid }),
         1 => vip().prop_map(|(last, family)| Step::Cluster { last, family }),
         4 => (vip(), nodes).prop_map(|((last, family), nodes)| Step::Local { last, family, nodes }),
-        1 => (1..7u8, 0..2u8).prop_map(|(number, rack)| Step::Label { number, rack }),
+        1 => (1..13u8, 0..2u8).prop_map(|(number, rack)| Step::Label { number, rack }),
         2 => (0..3u8, announced()).prop_map(|(name, of)| Step::Announce { name, of }),
         1 => (0..3u8).prop_map(|name| Step::Unannounce { name }),
-        1 => (0..4usize, 1..7u8).prop_map(|(router, number)| Step::Active { router, number }),
-        2 => (1..7u8).prop_map(|number| Step::Key { number }),
+        1 => (0..4usize, 1..13u8).prop_map(|(router, number)| Step::Active { router, number }),
+        2 => (1..13u8).prop_map(|number| Step::Key { number }),
     ]
 }
 
@@ -193,8 +193,8 @@ proptest! {
         let mut cluster = Cluster::of(3);
         // Where VRIDs are short, `Local` VIPs share routers.
         let short: Vec<_> = (100..100 + strangers).map(|vrid| ("eth0", vrid)).collect();
-        cluster.networks("n9", &[("eth0", &["192.0.2.9/24", "2001:db8:2::9/64"])], &short);
-        cluster.node("n9", false);
+        cluster.networks("n19", &[("eth0", &["192.0.2.19/24", "2001:db8:2::19/64"])], &short);
+        cluster.node("n19", false);
         let mut before = cluster.plan();
         for step in steps {
             take(&mut cluster, &step);

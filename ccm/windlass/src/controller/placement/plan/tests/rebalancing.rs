@@ -140,6 +140,35 @@ fn a_cluster_that_grows_from_one_node_gives_each_that_joins_some_of_what_is_ther
 }
 
 #[test]
+fn a_node_that_is_in_no_ranking_of_a_large_segment_joins_one_and_is_then_given_its_share() {
+    let mut cluster = Cluster::of(12);
+    for last in 0..48 {
+        cluster.vip(&format!("192.0.2.{}", 100 + last));
+    }
+    cluster.plan();
+    cluster.elect(0);
+    cluster.node("n13", true);
+    cluster.network("n13", "eth0", &["192.0.2.13/24"]);
+    cluster.settle(300);
+    let is_in = |cluster: &Cluster| {
+        let has_it = |router: &&Arc<VirtualRouter>| router.spec.nodes.iter().any(|node| node.name == "n13");
+        cluster.input.routers.iter().filter(has_it).count()
+    };
+    assert_eq!(cluster.rebalance(299), (vec![], Some(300)));
+    assert_eq!(is_in(&cluster), 0);
+    assert_eq!(cluster.rebalance_once(300), (vec![], Some(330)));
+    assert_eq!(is_in(&cluster), 1);
+    assert_eq!(cluster.rebalance_once(330), (vec![], None), "the others have not heard of it");
+    cluster.hear();
+    assert_eq!(cluster.rebalance_once(340).0, Vec::<String>::new(), "it joins no more");
+    let (moved, _) = cluster.rebalance_once(370);
+    assert_eq!(moved.len(), 1);
+    assert_eq!((is_in(&cluster), cluster.loads()["n13"]), (1, 2));
+    cluster.elect(371);
+    assert_eq!(cluster.rebalance(1000), (vec![], None), "another router would make it have more than others");
+}
+
+#[test]
 fn nothing_is_moved_while_something_moves_or_a_node_is_not_well() {
     let mut cluster = joined();
     cluster.rebalance(10);
