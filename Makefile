@@ -78,6 +78,11 @@ bench-spread: ## How evenly addresses are spread over 3, 7 and 50 nodes, and wha
 	@e2e/tools/prepare
 	@program=$$(e2e/tools/binary bench-spread) && exec e2e/tools/as-root "$$program"
 
+.PHONY: bench-segment
+bench-segment: ## A hundred agents on one subnet with 1,000 addresses, at rest and when one and ten die: target/bench/segment.json (NODES=100 SERVICES=1000 INTERVAL_MS=500)
+	@e2e/tools/prepare
+	@program=$$(e2e/tools/binary bench-segment) && exec e2e/tools/as-root "$$program"
+
 .PHONY: bench-moves
 bench-moves: ## What planned moves cost a client, with keepalived beside Windlass: target/bench/moves.json (CONNECTIONS=200 REQUESTS_PER_SECOND=1000)
 	@e2e/tools/prepare

@@ -23,42 +23,45 @@ pub(crate) fn account(node: &str) -> String {
 }
 
 impl Lab {
-    /// Writes the pod that an agent would be on each node and has a token bound to it. The manifests are installed.
+    /// [`Self::bind_agent_token`] for each node. The manifests are installed.
     pub(crate) async fn bind_agent_tokens(&self) -> anyhow::Result<()> {
-        let pods: Api<Pod> = Api::namespaced(self.client(), NAMESPACE);
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), NAMESPACE);
         for node in self.nodes() {
-            let name = format!("{ACCOUNT}-{}", node.name());
-            let pod: Pod = serde_json::from_value(json!({
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": name},
-                "spec": {
-                    "nodeName": node.name(),
-                    "serviceAccountName": ACCOUNT,
-                    "containers": [{"name": "agent", "image": "windlass:dev"}],
-                },
-            }))?;
-            let pod =
-                pods.patch(&name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(pod)).await;
-            let uid = pod.with_context(|| format!("writing Pod {name}"))?.uid();
-            let request: TokenRequest = serde_json::from_value(json!({
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenRequest",
-                "metadata": {},
-                "spec": {
-                    "audiences": [],
-                    "expirationSeconds": LIFETIME_SECONDS,
-                    "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid},
-                },
-            }))?;
-            let made = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
-            let made = made.with_context(|| format!("asking for a token bound to Pod {name}"))?;
-            let token =
-                made.status.and_then(|status| status.token).context("a TokenRequest without a token")?;
-            self.pki.add_account(&account(node.name()), &token)?;
+            self.bind_agent_token(node.name()).await?;
         }
         Ok(())
+    }
+
+    /// Writes the pod that an agent would be on a node and has a token bound to it.
+    pub(crate) async fn bind_agent_token(&self, node: &str) -> anyhow::Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client(), NAMESPACE);
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), NAMESPACE);
+        let name = format!("{ACCOUNT}-{node}");
+        let pod: Pod = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "nodeName": node,
+                "serviceAccountName": ACCOUNT,
+                "containers": [{"name": "agent", "image": "windlass:dev"}],
+            },
+        }))?;
+        let pod = pods.patch(&name, &PatchParams::apply("windlass-lab").force(), &Patch::Apply(pod)).await;
+        let uid = pod.with_context(|| format!("writing Pod {name}"))?.uid();
+        let request: TokenRequest = serde_json::from_value(json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "metadata": {},
+            "spec": {
+                "audiences": [],
+                "expirationSeconds": LIFETIME_SECONDS,
+                "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid},
+            },
+        }))?;
+        let made = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await;
+        let made = made.with_context(|| format!("asking for a token bound to Pod {name}"))?;
+        let token = made.status.and_then(|status| status.token).context("a TokenRequest without a token")?;
+        self.pki.add_account(&account(node), &token)
     }
 
     /// A client with the rights of an account, as [`Lab::kubeconfig`] has them: `agent-n1` is the agent of node `n1`, once the

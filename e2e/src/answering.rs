@@ -79,14 +79,23 @@ pub struct Answering {
 impl Lab {
     /// Asks from host `client` who has each of these addresses. Only the nodes' answers count: a stranger may say what it likes.
     pub fn answering(&self, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
+        let nodes = self.nodes().map(|node| (node.mac(), node.name().to_owned())).collect();
+        let rhythm = Rhythm { at_once: addresses.len(), pause: QUESTION };
+        self.answering_of(client, addresses, nodes, rhythm)
+    }
+
+    /// The same of other nodes, and in another rhythm.
+    pub(crate) fn answering_of(
+        &self,
+        client: &str,
+        addresses: &[IpAddr],
+        nodes: BTreeMap<Mac, String>,
+        rhythm: Rhythm,
+    ) -> anyhow::Result<Answering> {
         let entrance = Entrance::new(&self.sandbox, client)?;
         let host = self.host(client)?;
-        let asker = Asker {
-            mac: host.mac(),
-            address: host.address,
-            nodes: self.nodes().map(|node| (node.mac(), node.name().to_owned())).collect(),
-            addresses: addresses.to_vec(),
-        };
+        let addresses = addresses.to_vec();
+        let asker = Asker { mac: host.mac(), address: host.address, nodes, addresses, rhythm };
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Answers::default())));
         let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
         let thread = std::thread::Builder::new().name(format!("answering-{client}")).spawn(move || {
@@ -122,11 +131,21 @@ impl Drop for Answering {
     }
 }
 
+/// How fast is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rhythm {
+    /// Addresses asked for together, in turn if there are more.
+    pub(crate) at_once: usize,
+    /// Until the next are; an answer counts if it comes before.
+    pub(crate) pause: Duration,
+}
+
 struct Asker {
     mac: Mac,
     address: Ipv4Addr,
     nodes: BTreeMap<Mac, String>,
     addresses: Vec<IpAddr>,
+    rhythm: Rhythm,
 }
 
 impl Asker {
@@ -140,9 +159,10 @@ impl Asker {
             socket.set_nonblocking(true)?;
         }
         let mut next = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
+        let chunks = self.addresses.chunks(self.rhythm.at_once.max(1)).cycle();
+        for addresses in chunks.take_while(|_| !stop.load(Ordering::Relaxed)) {
             let asked = Instant::now();
-            for address in &self.addresses {
+            for address in addresses {
                 // (A queue that is full is a question that was lost.)
                 match (address, &discovery) {
                     (IpAddr::V4(address), _) => {
@@ -155,9 +175,9 @@ impl Asker {
                     (IpAddr::V6(_), None) => {}
                 }
             }
-            next = (next + QUESTION).max(asked);
+            next = (next + self.rhythm.pause).max(asked);
             let answers = self.answers_until(&arp, discovery.as_ref().map(|(socket, _)| socket), next)?;
-            seen.lock().unwrap_or_else(PoisonError::into_inner).note(asked, &self.addresses, answers);
+            seen.lock().unwrap_or_else(PoisonError::into_inner).note(asked, addresses, answers);
         }
         Ok(())
     }

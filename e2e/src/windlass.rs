@@ -63,9 +63,8 @@ impl Lab {
         Ok(format!("Authorization: Bearer {}", self.pki.token("admin")?))
     }
 
-    /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`,
-    /// with a token of a pod on that node. Its state is in
-    /// `/run/lab/windlass/<node>` of the lab and outlives it.
+    /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`, with a token of a pod on that
+    /// node. Its state is in `/run/lab/windlass/<node>` of the lab and outlives it.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         self.start_agent_with(node, &[])
     }
@@ -73,6 +72,11 @@ impl Lab {
     /// As [`Self::start_agent`], with further flags.
     pub fn start_agent_with(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
         self.node(node)?;
+        self.start_agent_in(node, flags)
+    }
+
+    /// The same in a network namespace that need not be one of the lab's nodes.
+    pub(crate) fn start_agent_in(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
         let state = format!("/run/lab/windlass/{node}");
         self.sandbox.script(&format!("mkdir -p {state}"))?;
         // Before the manifests are installed there is no account that a token could be of.

@@ -51,6 +51,7 @@ fn only_an_answer_to_this_host_counts() {
         address: Ipv4Addr::new(192, 0, 2, 101),
         nodes: BTreeMap::new(),
         addresses: vec![VIP.into()],
+        rhythm: Rhythm { at_once: 1, pause: QUESTION },
     };
     let question = asker.question(VIP);
     assert_eq!(asker.answer(&question), None);

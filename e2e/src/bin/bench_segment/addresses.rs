@@ -1,0 +1,74 @@
+//! The Services, and which node the cluster says has which address.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Service;
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use windlass_api::{NodeNetwork, VirtualIP};
+use windlass_e2e::{Hopeless, Lab, await_that};
+
+/// Requests of this program under way.
+const IN_FLIGHT: usize = 16;
+
+/// Makes so many Services.
+pub(crate) async fn create(client: &Client, count: usize) -> anyhow::Result<()> {
+    let made = stream::iter(0..count).map(|number| create_one(client, number)).buffer_unordered(IN_FLIGHT);
+    made.try_collect::<Vec<()>>().await?;
+    Ok(())
+}
+
+async fn create_one(client: &Client, number: usize) -> anyhow::Result<()> {
+    let service: Service = serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("segment-{number}")},
+        "spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}]},
+    }))?;
+    let services: Api<Service> = Api::default_namespaced(client.clone());
+    let made = services.create(&PostParams::default(), &service).await;
+    made.with_context(|| format!("making Service {number}"))?;
+    Ok(())
+}
+
+/// Waits until so many agents have reported their networks.
+pub(crate) async fn await_reports(client: &Client, nodes: u8, limit: Duration) -> anyhow::Result<()> {
+    let networks: Api<NodeNetwork> = Api::all(client.clone());
+    await_that(&format!("{nodes} agents have reported"), limit, async || {
+        let reported = networks.list_metadata(&ListParams::default()).await?.items.len();
+        ensure!(reported >= usize::from(nodes), "{reported} have");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Waits until so many addresses are announced. A controller that could not renew its lease has ended, and is an error.
+pub(crate) async fn await_announced(lab: &Lab, count: usize, limit: Duration) -> anyhow::Result<()> {
+    await_that(&format!("{count} addresses are announced"), limit, async || {
+        if !lab.controller_runs("controller")? {
+            return Err(anyhow!("the controller has ended: the machine is too busy").context(Hopeless));
+        }
+        let announced = owners(&lab.client()).await?.len();
+        ensure!(announced >= count, "{announced} are");
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// The node of each address that is announced.
+pub(crate) async fn owners(client: &Client) -> anyhow::Result<BTreeMap<Ipv4Addr, String>> {
+    let vips = Api::<VirtualIP>::all(client.clone()).list(&ListParams::default()).await?;
+    let owner = |vip: VirtualIP| {
+        let IpAddr::V4(address) = vip.spec.address else { return None };
+        let node = vip.status.as_ref()?.active_node.clone()?;
+        vip.is_announced().then_some((address, node))
+    };
+    Ok(vips.items.into_iter().filter_map(owner).collect())
+}
