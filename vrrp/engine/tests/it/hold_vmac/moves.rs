@@ -177,10 +177,10 @@ fn a_backup_takes_nothing_that_is_for_the_virtual_mac_address() {
         });
         let asking = Client::on(client, family);
         asking.ask();
-        // A switch that is mistaken about the virtual MAC address.
+        // A switch that is mistaken about the virtual MAC address, and does not learn better from the adverts of the Active.
         let mac = family.virtual_mac();
         lan.bridge.run(move || {
-            let words = ["fdb", "replace", mac, "dev", "port1", "master", "static"];
+            let words = ["fdb", "replace", mac, "dev", "port1", "master", "static", "sticky"];
             assert!(std::process::Command::new("bridge").args(words).status().unwrap().success());
         });
         client.ip(&format!("neigh replace {} lladdr {mac} nud permanent dev eth0", family.vip()));
