@@ -129,7 +129,7 @@ pub struct Packet<'a> {
 
 impl Packet<'_> {
     /// The virtual addresses it lists. Informative: a difference to the own list is no error (R12).
-    pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + '_ {
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = IpAddr> + Clone + '_ {
         self.addresses.chunks_exact(Family::of(self.source).address_length()).map(|bytes| {
             match <[u8; 16]>::try_from(bytes) {
                 Ok(octets) => IpAddr::from(octets),

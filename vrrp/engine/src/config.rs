@@ -65,8 +65,8 @@ pub struct RouterConfig {
     /// [`Options::guard`](crate::Options::guard) sockets are reached there.
     pub accept: bool,
     /// How long to ask the LAN whether somebody else has a VIP before it is claimed for the first time (RFC 5227 §2.1.1,
-    /// RFC 4862 §5.4). A takeover from a peer that can have served a VIP waits only for those of [`Self::unproven`].
-    /// `None`: no question is asked.
+    /// RFC 4862 §5.4). A takeover from a peer that can have served a VIP waits only for those of [`Self::unproven`] and
+    /// those that the peer did not list: they may have gone to another virtual router. `None`: no question is asked.
     pub probe: Option<Duration>,
     /// Of its VIPs those that no candidate is known to have claimed yet: the peer that it takes over from may have been
     /// asking still, or have found a stranger. Whoever becomes Active asks for them, each time, until they are taken out

@@ -13,7 +13,7 @@ use windlass_vrrp::{
 };
 
 use crate::clock;
-use crate::config::{Hold, RouterConfig, RouterKey, Transport};
+use crate::config::{Hold, RouterConfig, RouterKey};
 use crate::event::Event;
 use crate::handle::{Plan, RouterHandle};
 use crate::sockets::LinkSockets;
@@ -21,7 +21,9 @@ use crate::status::{RouterCounters, RouterStatus};
 
 use super::deadlines::TimerId;
 use super::fault_reports::FaultReports;
+use super::heard_adverts::HeardAdverts;
 use super::heard_peers::HeardPeers;
+use super::holding_plan::{plan, unproven};
 use super::peer_authentication::{Admission, PeerAuthentication};
 use super::predecessor::{HandedOverBy, PredecessorTracker};
 use super::prepared::{self, PreparedAdverts};
@@ -44,14 +46,6 @@ pub(super) struct InstanceContext<'a> {
     /// The handle has changed: the helper threads are to be woken at the end of the round.
     pub(super) wake_helpers: &'a mut bool,
     pub(super) now: Time,
-}
-
-/// An advert of a peer.
-#[derive(Clone, Copy)]
-struct Heard {
-    from: IpAddr,
-    /// The one that was told last: by it, or by one before it that has resigned since.
-    priority: Option<Priority>,
 }
 
 pub(super) struct Instance {
@@ -77,12 +71,9 @@ pub(super) struct Instance {
     in_turn: Option<IpAddr>,
     /// Between whom multicast does not pass, as reported.
     without_multicast: BTreeSet<IpAddr>,
-    /// What was heard last.
-    heard: Option<Heard>,
-    /// The VIPs that it listed.
-    listed: Vec<IpAddr>,
-    /// How often that was another list than before.
-    lists: u64,
+    heard: HeardAdverts,
+    /// Those of its VIPs that the Active did not list, as long as this node was not Active itself.
+    unlisted: BTreeSet<IpAddr>,
     /// Its addresses are in service on this node: it need not wait when it starts, which is now or never.
     in_service: bool,
     /// Those of its addresses that came to it when this node served them in other routers.
@@ -106,13 +97,15 @@ impl Instance {
             prepared: PreparedAdverts::default(),
             peer_authentication: PeerAuthentication::new(config.authentication.clone()),
             prepared_for: None,
-            handle: Arc::new(RouterHandle::new(key.clone(), plan(&config, &BTreeSet::new(), None))),
+            handle: Arc::new(RouterHandle::new(
+                key.clone(),
+                plan(&config, &BTreeSet::new(), &BTreeSet::new(), None),
+            )),
             predecessor: PredecessorTracker::default(),
             in_turn: None,
             without_multicast: BTreeSet::new(),
-            heard: None,
-            listed: Vec::new(),
-            lists: 0,
+            heard: HeardAdverts::default(),
+            unlisted: BTreeSet::new(),
             in_service,
             added_in_service: BTreeSet::new(),
             timer_id,
@@ -255,9 +248,7 @@ impl Instance {
         let proven = std::mem::replace(&mut self.config.unproven, config.unproven.clone()) != config.unproven;
         if self.config == config {
             if proven {
-                self.handle
-                    .set_plan(Plan { unproven: Arc::new(config.unproven), ..(*self.handle.plan()).clone() });
-                *out.wake_helpers = true;
+                self.tell_unproven(out);
             }
             return;
         }
@@ -287,30 +278,48 @@ impl Instance {
     /// Whether another node has its VIPs, as far as was heard: one that took all away tells the priority of an owner. Who resigned
     /// is followed until another one is Active.
     fn follows(&self) -> bool {
-        let priority = self.heard.and_then(|heard| heard.priority);
-        let has_them = priority.is_some_and(|priority| priority != Priority::OWNER);
         match self.router.state() {
-            State::Backup => has_them,
+            State::Backup => self.heard.tells_of_vips(),
             State::Initialize | State::Active => false,
         }
     }
 
     /// Whether another node has this VIP, as far as was heard. `goes_on`: the router does, so that only the list can tell.
     pub(super) fn is_elsewhere(&self, address: IpAddr, goes_on: bool) -> bool {
-        self.follows() && (self.listed.contains(&address) || !goes_on && self.is_list_short())
+        let may_list =
+            || !goes_on && self.heard.is_list_short(self.config.addresses.len(), self.advert_capacity());
+        self.follows() && (self.heard.lists(address) || may_list())
     }
 
-    /// Whether the list that was heard may be one VIP in place of more than an advert can list.
-    fn is_list_short(&self) -> bool {
+    /// How many VIPs its adverts and its peers' can list.
+    fn advert_capacity(&self) -> Option<usize> {
         let mtu = self.prepared_for.as_ref().map_or(0, |(_, mtu)| *mtu);
-        let capacities = self.config.versions.sent().iter();
-        let capacity = capacities.map(|version| prepared::capacity(&self.config, *version, mtu)).min();
-        self.listed.len() <= 1 && capacity.is_none_or(|capacity| self.config.addresses.len() > capacity)
+        let versions = self.config.versions.sent().iter();
+        versions.map(|version| prepared::capacity(&self.config, *version, mtu)).min()
+    }
+
+    /// Takes note of which of its VIPs nobody else has, as far as was heard; whether they are others than before. What this node has
+    /// itself it goes on having.
+    fn note_unlisted(&mut self) -> bool {
+        let unlisted = match self.router.state() {
+            State::Initialize | State::Backup => {
+                self.heard.not_listed(&self.config.addresses, self.advert_capacity())
+            }
+            State::Active => return false,
+        };
+        std::mem::replace(&mut self.unlisted, unlisted) != self.unlisted
+    }
+
+    /// Tells which VIPs are to be asked for at a takeover.
+    fn tell_unproven(&self, out: &mut InstanceContext<'_>) {
+        let unproven = unproven(&self.config, &self.unlisted);
+        self.handle.set_plan(Plan { unproven, ..(*self.handle.plan()).clone() });
+        *out.wake_helpers = true;
     }
 
     /// Grows whenever peers list other VIPs than before.
     pub(super) fn lists(&self) -> u64 {
-        self.lists
+        self.heard.list_number()
     }
 
     /// Whether it has VIPs to answer for and answers for none yet.
@@ -377,9 +386,11 @@ impl Instance {
         if outcome == AdvertOutcome::OwnAddress {
             out.events.extend(self.fault_reports.own_source(&self.key, out.now));
         }
-        let before = self.heard_from();
-        self.count(packet, outcome, was_active, out.now);
-        if let Some(peer) = self.heard_from()
+        let before = self.heard.from();
+        if self.count(packet, outcome, was_active, out.now) && self.note_unlisted() {
+            self.tell_unproven(out);
+        }
+        if let Some(peer) = self.heard.from()
             && before != Some(peer)
         {
             self.handle.hear_from(peer);
@@ -387,11 +398,6 @@ impl Instance {
         }
         self.carry_out(out);
         Ok(outcome)
-    }
-
-    /// The peer whose advert was heard last.
-    fn heard_from(&self) -> Option<IpAddr> {
-        self.heard.map(|heard| heard.from)
     }
 
     /// Its timer has fired. Who is among the `heard_peers` need not be told in turn.
@@ -449,12 +455,19 @@ impl Instance {
         self.config.addresses.iter().filter(is_claimed).copied().collect()
     }
 
-    fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) {
+    /// Takes note of an advert; whether it says otherwise than the last one who has which VIPs.
+    fn count(&mut self, packet: &Packet<'_>, outcome: AdvertOutcome, was_active: bool, now: Time) -> bool {
         let counters = &mut self.counters;
         match outcome {
-            AdvertOutcome::Asked => return,
-            AdvertOutcome::NotAPeer => return counters.foreign_adverts += 1,
-            AdvertOutcome::OwnAddress => return counters.own_address += 1,
+            AdvertOutcome::Asked => return false,
+            AdvertOutcome::NotAPeer => {
+                counters.foreign_adverts += 1;
+                return false;
+            }
+            AdvertOutcome::OwnAddress => {
+                counters.own_address += 1;
+                return false;
+            }
             AdvertOutcome::Inferior if was_active => counters.contentions += 1,
             AdvertOutcome::IntervalMismatch => counters.interval_refused += 1,
             AdvertOutcome::Inferior
@@ -463,18 +476,12 @@ impl Instance {
             | AdvertOutcome::NotRunning => {}
         }
         self.predecessor.heard(packet.interval, now);
-        let before = self.heard.and_then(|heard| heard.priority);
-        self.heard = Some(Heard { from: packet.source, priority: packet.priority.or(before) });
-        if !packet.addresses().eq(self.listed.iter().copied()) {
-            self.listed.clear();
-            self.listed.extend(packet.addresses());
-            self.lists += 1;
-        }
         counters.adverts_received += 1;
         counters.resignations_received += u64::from(packet.priority.is_none());
         counters.interval_mismatches += u64::from(packet.interval != self.config.interval);
         counters.rfc5798_checksums += u64::from(packet.checksum == Checksum::Rfc5798);
         counters.missing_link_local += u64::from(packet.lacks_link_local());
+        self.heard.hear(packet.source, packet.priority, packet.addresses())
     }
 
     fn carry_out(&mut self, out: &mut InstanceContext<'_>) {
@@ -545,7 +552,7 @@ impl Instance {
     /// Who may have the connections of until now, if it became Active for this reason. Who is beyond a router cannot be sent a
     /// packet for a VIP.
     fn handed_over_by(&self, reason: TransitionReason) -> HandedOverBy {
-        let peer = self.heard_from().filter(|_| self.config.transport.is_on_link());
+        let peer = self.heard.from().filter(|_| self.config.transport.is_on_link());
         match (reason, peer) {
             (TransitionReason::ActiveResigned | TransitionReason::Preempted, Some(peer)) => {
                 HandedOverBy::Peer(peer)
@@ -563,32 +570,15 @@ impl Instance {
 
     /// Builds what is sent later, and tells what is to be held.
     fn prepare(&mut self) {
-        let sockets = self.prepared_for.as_ref().map(|(sockets, _)| sockets);
         self.expected_advert = expected_advert(&self.config);
+        self.note_unlisted();
+        let sockets = self.prepared_for.as_ref().map(|(sockets, _)| sockets);
         self.peer_authentication.reconfigure(self.config.authentication.clone());
         self.prepared = match sockets {
             Some(sockets) if self.config.check().is_ok() => PreparedAdverts::new(&self.config, sockets),
             Some(_) | None => PreparedAdverts::default(),
         };
-        self.handle.set_plan(plan(&self.config, &self.added_in_service, sockets));
-    }
-}
-
-fn plan(config: &RouterConfig, in_service: &BTreeSet<IpAddr>, link: Option<&Arc<LinkSockets>>) -> Plan {
-    let unicast_source = match config.transport {
-        Transport::Multicast { .. } => None,
-        Transport::Unicast { .. } => Some(config.source),
-    };
-    Plan {
-        unicast_source,
-        addresses: config.addresses.iter().copied().collect(),
-        hold: config.hold,
-        accept: config.accept,
-        probe: config.probe,
-        unproven: Arc::new(config.unproven.clone()),
-        in_service: Arc::new(in_service.clone()),
-        address_conflict: config.address_conflict,
-        link: link.map(Arc::clone),
+        self.handle.set_plan(plan(&self.config, &self.unlisted, &self.added_in_service, sockets));
     }
 }
 

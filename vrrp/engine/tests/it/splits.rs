@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use windlass_engine::{Family, RouterConfig, RouterStatus, State, TransitionReason, Vrid};
+use windlass_engine::{Event, Family, RouterConfig, RouterStatus, State, TransitionReason, Vrid};
 
-use crate::lab::{Lan, Node, VIP, address, await_some, one_at_a_time, require_root, router};
+use crate::lab::{Lan, Node, VIP, address, await_some, mac, one_at_a_time, require_root, router};
 
 const CANDIDATES: usize = 3;
+const PROBE: Duration = Duration::from_millis(300);
 
 fn last(octet: u8) -> IpAddr {
     [192, 0, 2, octet].into()
@@ -192,6 +194,72 @@ fn who_has_heard_of_nothing_takes_over_nothing_of_a_router_that_ended_when_one_v
     await_adverts(&late, 7);
     assert_eq!(became_active(&late), 0);
     assert_eq!(claimed(&active), [moving()].into());
+}
+
+/// The first host has the VIP, moves it and goes: the second, which has not heard of it, takes the old router over, the third the new
+/// one.
+fn nobody_but_the_new_routers_active_answers(
+    [before, after]: [fn(usize) -> Vec<RouterConfig>; 2],
+    go: impl FnOnce(&Lan, &Node),
+    left: &[IpAddr],
+) {
+    if !require_root() {
+        return;
+    }
+    let _turn = one_at_a_time();
+    let lan = Lan::new(CANDIDATES);
+    let [active, late, heard] = [0, 1, 2].map(|host| lan.hosts[host].engine());
+    let asking = |routers: Vec<RouterConfig>| {
+        routers.into_iter().map(|router| RouterConfig { probe: Some(PROBE), ..router }).collect::<Vec<_>>()
+    };
+    active.engine.apply(asking(before(0)));
+    await_claimed(&active, &asking(before(0))[0].addresses.iter().copied().collect::<Vec<_>>());
+    late.engine.apply(asking(before(1)));
+    heard.engine.apply(asking(before(2)));
+    // For so long that it would be believed to have had them.
+    for node in [&late, &heard] {
+        await_adverts(node, 7);
+    }
+    active.forget_events();
+    active.engine.apply(asking(after(0)));
+    assert_eq!(active.await_state(State::Active), TransitionReason::InService);
+    heard.engine.apply(asking(after(2)));
+    await_some("the new router on the last host", || status(&heard, 8));
+    for (node, vrid) in [(&heard, 8), (&late, 7)] {
+        await_adverts(node, vrid);
+    }
+    late.forget_events();
+    go(&lan, &active);
+    late.await_state(State::Active);
+    let taken = late.await_event("address of the new router's Active", |event| match event {
+        Event::AddressTaken { address, mac, .. } => Some((*address, mac.to_vec())),
+        Event::AddressesClaimed { addresses, .. } => {
+            assert!(!addresses.contains(&moving()), "claimed by both");
+            None
+        }
+        _ => None,
+    });
+    assert_eq!(taken, (moving(), mac(&lan.hosts[2])));
+    await_claimed(&heard, &[moving()]);
+    await_claimed(&late, left);
+}
+
+#[test]
+fn who_takes_over_a_router_that_its_active_has_emptied_asks_who_has_its_vips() {
+    let both = [|host| vec![of(host, 7, &[moving()])], |host| vec![of(host, 8, &[moving()])]];
+    nobody_but_the_new_routers_active_answers(both, |_, active| active.engine.apply(Vec::new()), &[]);
+}
+
+#[test]
+fn who_takes_over_from_a_dead_active_asks_for_the_vip_that_it_did_not_list() {
+    nobody_but_the_new_routers_active_answers(
+        [before, |host| match host {
+            0 => after(host),
+            _ => vec![of(host, 8, &[moving()])],
+        }],
+        |lan, _| lan.pull_cable(0),
+        &[last(51)],
+    );
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! What a virtual router has the helper threads hold, from its configuration and what was heard.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::config::{RouterConfig, Transport};
+use crate::handle::Plan;
+use crate::sockets::LinkSockets;
+
+/// The VIPs that no peer is known to have claimed.
+pub(super) fn unproven(config: &RouterConfig, unlisted: &BTreeSet<IpAddr>) -> Arc<BTreeSet<IpAddr>> {
+    Arc::new(config.unproven.union(unlisted).copied().collect())
+}
+
+/// `unlisted`: of its VIPs those that the Active did not list. `in_service`: those that came to it when this node served them.
+pub(super) fn plan(
+    config: &RouterConfig,
+    unlisted: &BTreeSet<IpAddr>,
+    in_service: &BTreeSet<IpAddr>,
+    link: Option<&Arc<LinkSockets>>,
+) -> Plan {
+    let unicast_source = match config.transport {
+        Transport::Multicast { .. } => None,
+        Transport::Unicast { .. } => Some(config.source),
+    };
+    Plan {
+        unicast_source,
+        addresses: config.addresses.iter().copied().collect(),
+        hold: config.hold,
+        accept: config.accept,
+        probe: config.probe,
+        unproven: unproven(config, unlisted),
+        in_service: Arc::new(in_service.clone()),
+        address_conflict: config.address_conflict,
+        link: link.map(Arc::clone),
+    }
+}
