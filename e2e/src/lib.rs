@@ -47,6 +47,7 @@ mod forward;
 mod full;
 mod invariants;
 mod keepalived;
+mod kernel_limits;
 mod lab;
 mod light;
 mod load;

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
-use kube::Api;
+use kube::{Api, ResourceExt as _};
 use windlass_api::VirtualRouter;
 
 use crate::{Answering, ControllerOptions, Lab, SERVICE_PORT, await_that, shown};
@@ -89,8 +89,8 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Waits until one node alone answers for each address, all Services answer, and shows what is in order; what
-    /// faults are aimed at next.
+    /// Waits until one node alone answers for each address, as the cluster says, and all Services answer; what faults are aimed at
+    /// next.
     pub(super) async fn await_calm(&self, answering: &Answering) -> anyhow::Result<Target> {
         let begin = Instant::now();
         for (service, vips) in SERVICES.into_iter().zip(self.vips.chunks(2)) {
@@ -118,6 +118,14 @@ impl<'a> Scene<'a> {
             Ok(Some(self.vips.iter().map(owner).collect::<anyhow::Result<Vec<_>>>()?))
         })
         .await?;
+        let left = CALM.saturating_sub(begin.elapsed());
+        await_that("the cluster says of each address who answers", left, async || {
+            for (vip, node) in &owners {
+                self.is_told(*vip, node).await?;
+            }
+            Ok(Some(()))
+        })
+        .await?;
         let pairs = owners.iter().flat_map(|(first, node)| {
             let others = owners.iter().filter(move |(other, its)| its == node && other.is_ipv6());
             others.filter(|_| first.is_ipv4()).map(move |(other, _)| (*node, [*first, *other]))
@@ -132,10 +140,26 @@ impl<'a> Scene<'a> {
         Ok(target)
     }
 
-    async fn vrid_of(&self, vip: IpAddr) -> anyhow::Result<u8> {
+    /// Whether the address and its virtual router are said to be at this node.
+    async fn is_told(&self, address: IpAddr, node: &str) -> anyhow::Result<()> {
+        let vip = self.lab.virtual_ip(address).await?.context("no VirtualIP")?;
+        let active = vip.status.as_ref().and_then(|status| status.active_node.as_deref());
+        ensure!(vip.is_announced() && active == Some(node), "{address} is at {node}, not at {active:?}");
+        let router = self.router_of(address).await?;
+        let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
+        let name = router.name_any();
+        ensure!(active == Some(node), "{node} is Active for {address} in {name}, not {active:?}");
+        Ok(())
+    }
+
+    async fn router_of(&self, vip: IpAddr) -> anyhow::Result<VirtualRouter> {
         let vip = self.lab.virtual_ip(vip).await?.context("no VirtualIP")?;
         let name = vip.spec.virtual_router.context("no virtual router")?;
-        Ok(Api::<VirtualRouter>::all(self.lab.client()).get(&name).await?.spec.vrid)
+        Ok(Api::all(self.lab.client()).get(&name).await?)
+    }
+
+    async fn vrid_of(&self, vip: IpAddr) -> anyhow::Result<u8> {
+        Ok(self.router_of(vip).await?.spec.vrid)
     }
 }
 

@@ -22,6 +22,12 @@ pub enum Event {
         /// Why.
         reason: TransitionReason,
     },
+    /// Another peer was Active beside this node, as while the two did not hear each other, and was told that this one stays. At most
+    /// once a second.
+    Contended {
+        /// The router.
+        key: RouterKey,
+    },
     /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
     /// the own cluster are among them where this node has no such router or does not count them as peers.
     #[non_exhaustive]

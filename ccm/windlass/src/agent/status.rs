@@ -68,7 +68,8 @@ pub(crate) struct StatusPatch {
 }
 
 /// What was already reported. Without it two nodes that are both Active (a partition of the LAN, while both reach the API
-/// server) would overwrite each other for ever: each says so once per period, and the last to become Active stands.
+/// server) would overwrite each other for ever: each says so once per period, and the last to become Active stands, until they hear
+/// each other: to who stays Active a new period begins then.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
     /// The period in which this node last spoke of an object, by the object's UID.

@@ -17,13 +17,22 @@ use serde_json::json;
 use windlass_api::{NodeNetwork, VirtualIP};
 use windlass_e2e::{Hopeless, Lab, await_that};
 
+/// Services made at a time: each change is told to every agent, and all of them and the API server share one machine.
+const BATCH: usize = 50;
 /// Requests of this program under way.
 const IN_FLIGHT: usize = 16;
 
-/// Makes so many Services.
-pub(crate) async fn create(client: &Client, count: usize) -> anyhow::Result<()> {
-    let made = stream::iter(0..count).map(|number| create_one(client, number)).buffer_unordered(IN_FLIGHT);
-    made.try_collect::<Vec<()>>().await?;
+/// Makes so many Services, a batch at a time: the next when all addresses before it are announced.
+pub(crate) async fn create(lab: &Lab, count: usize, limit: Duration) -> anyhow::Result<()> {
+    let client = lab.client();
+    for first in (0..count).step_by(BATCH) {
+        let last = count.min(first + BATCH);
+        let made =
+            stream::iter(first..last).map(|number| create_one(&client, number)).buffer_unordered(IN_FLIGHT);
+        made.try_collect::<Vec<()>>().await?;
+        await_announced(lab, last, limit).await?;
+        println!("bench: {last} announced");
+    }
     Ok(())
 }
 
@@ -50,7 +59,7 @@ pub(crate) async fn await_reports(client: &Client, nodes: u8, limit: Duration) -
 }
 
 /// Waits until so many addresses are announced. A controller that could not renew its lease has ended, and is an error.
-pub(crate) async fn await_announced(lab: &Lab, count: usize, limit: Duration) -> anyhow::Result<()> {
+async fn await_announced(lab: &Lab, count: usize, limit: Duration) -> anyhow::Result<()> {
     await_that(&format!("{count} addresses are announced"), limit, async || {
         if !lab.controller_runs("controller")? {
             return Err(anyhow!("the controller has ended: the machine is too busy").context(Hopeless));

@@ -1,0 +1,52 @@
+//! Limits that all network namespaces of a machine share, raised while many nodes are in namespaces of one.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Context as _;
+
+/// Neighbours that all nodes together know, for each to know each other; 1024 by itself. Beyond it the kernel refuses adverts, too.
+const NEIGHBOURS: &str = "65536";
+/// Packets that wait for a processor: an advert comes to each node at once. 1000 by itself.
+const BACKLOG: &str = "100000";
+const SETTINGS: [(&str, &str); 7] = [
+    ("ipv4/neigh/default/gc_thresh3", NEIGHBOURS),
+    ("ipv4/neigh/default/gc_thresh2", NEIGHBOURS),
+    ("ipv4/neigh/default/gc_thresh1", NEIGHBOURS),
+    ("ipv6/neigh/default/gc_thresh3", NEIGHBOURS),
+    ("ipv6/neigh/default/gc_thresh2", NEIGHBOURS),
+    ("ipv6/neigh/default/gc_thresh1", NEIGHBOURS),
+    ("core/netdev_max_backlog", BACKLOG),
+];
+
+/// Raised as long as it lives, if it is not forgotten by a process that is killed.
+pub(crate) struct KernelLimits {
+    before: Vec<(PathBuf, String)>,
+}
+
+impl KernelLimits {
+    /// Raises them.
+    pub(crate) fn raise() -> anyhow::Result<Self> {
+        let mut limits = Self { before: Vec::new() };
+        for (name, value) in SETTINGS {
+            let path = PathBuf::from("/proc/sys/net").join(name);
+            // A kernel without IPv6, or a container, whose host has them.
+            if !path.exists() {
+                continue;
+            }
+            let before = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+            fs::write(&path, value).with_context(|| format!("writing {value} to {}", path.display()))?;
+            limits.before.push((path, before));
+        }
+        Ok(limits)
+    }
+}
+
+impl Drop for KernelLimits {
+    fn drop(&mut self) {
+        for (path, before) in self.before.iter().rev() {
+            if let Err(error) = fs::write(path, before) {
+                eprintln!("lab: {} stays at its raised value: {error}", path.display());
+            }
+        }
+    }
+}
