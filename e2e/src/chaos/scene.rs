@@ -105,7 +105,7 @@ impl<'a> Scene<'a> {
             ensure!(shown.iter().eq(vips), "{service} had {vips:?} and shows {shown:?}");
         }
         let left = CALM.saturating_sub(begin.elapsed());
-        let owners = await_that("one node alone answers for each address", left, async || {
+        let owners = await_that("one node alone answers for each address, as is told", left, async || {
             let seen = answering.seen()?;
             let owner = |vip: &IpAddr| {
                 let last = seen.last.get(vip);
@@ -115,15 +115,11 @@ impl<'a> Scene<'a> {
                 let node = NODES.into_iter().find(|node| *node == alone.node);
                 Ok((*vip, node.context("a node without an agent answers")?))
             };
-            Ok(Some(self.vips.iter().map(owner).collect::<anyhow::Result<Vec<_>>>()?))
-        })
-        .await?;
-        let left = CALM.saturating_sub(begin.elapsed());
-        await_that("the cluster says of each address who answers", left, async || {
+            let owners = self.vips.iter().map(owner).collect::<anyhow::Result<Vec<_>>>()?;
             for (vip, node) in &owners {
                 self.is_told(*vip, node).await?;
             }
-            Ok(Some(()))
+            Ok(Some(owners))
         })
         .await?;
         let pairs = owners.iter().flat_map(|(first, node)| {

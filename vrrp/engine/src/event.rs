@@ -22,8 +22,8 @@ pub enum Event {
         /// Why.
         reason: TransitionReason,
     },
-    /// Another peer was Active beside this node, as while the two did not hear each other, and was told that this one stays. At most
-    /// once a second.
+    /// A peer was Active beside this node, as one that did not hear it or that it has preempted, and was told that this one stays. At
+    /// most once a second.
     Contended {
         /// The router.
         key: RouterKey,

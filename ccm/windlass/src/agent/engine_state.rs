@@ -292,9 +292,9 @@ pub(crate) fn log(event: &Event) {
         Event::StateChanged { key, state, reason } => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
         }
-        Event::Contended { key } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface,
-            "another node was Active, too, as while two do not hear each other, and was told that this one stays"
+        // Who is preempted is heard once more.
+        Event::Contended { key } => tracing::debug!(
+            vrid = key.vrid.get(), interface = %key.interface, "another node was Active, too, and was told that this one stays"
         ),
         Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
             tracing::debug!(%interface, vrid, %source, version, carp, "heard a VRRP router that is no peer");

@@ -1,4 +1,4 @@
-//! The pools as metrics, read from the ledger when they are asked for: what is gone is not shown, and only by the replica
+//! The pools, and what is not believed of the nodes' reports, as metrics, read from the ledger when they are asked for: what is gone is not shown, and only by the replica
 //! that leads.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -54,6 +54,12 @@ impl PoolMetrics {
                 state.as_deref().map(foreign_external_ips).unwrap_or_default(),
             ),
             gauges(
+                "windlass_node_report_doubts",
+                "Findings in the report of the node that are not believed; none: all of it is",
+                ["node"],
+                state.as_deref().map(doubts).unwrap_or_default(),
+            ),
+            gauges(
                 "windlass_services_waiting",
                 "Services that cannot be given the addresses they ask for",
                 [],
@@ -95,6 +101,11 @@ fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
     let pools = state.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);
     names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
+}
+
+fn doubts(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let doubts = state.doubts().into_iter();
+    doubts.map(|(node, doubts)| ([node], shown(doubts.len() as u128))).collect()
 }
 
 fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {

@@ -8,3 +8,4 @@ pub(crate) mod cloud_config;
 pub(crate) mod instances;
 pub(crate) mod inventory;
 pub(crate) mod reports;
+pub(crate) mod taken_addresses;

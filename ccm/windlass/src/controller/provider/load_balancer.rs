@@ -48,7 +48,7 @@ enum EnsureStep {
     /// An address that was promised is claimed. `replaces`: the address that it replaces, and why that cannot stay.
     Claim { planned: PlannedAddress, claim: ClaimAction, replaces: Option<(IpAddr, String)> },
     /// Another station has an address of the Service.
-    QuarantineTaken { address: IpAddr, object: ObservedVip, why: String },
+    QuarantineTaken { address: IpAddr, object: ObservedVip, node: String, why: String },
     /// The request cannot be met: the addresses that no status shows yet are released.
     Release { addresses: Vec<IpAddr>, error: ProviderError },
     /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`: messages of
@@ -233,10 +233,11 @@ fn next_step_by_plan(
     for PlannedAddress { address, .. } in &plan.addresses {
         if let Announcement::Taken { message } = announcement_of(*address)
             && !state.is_shown_by_any_owner(*address)
+            && let Some(node) = state.node_that_sees_a_stranger_with(*address)
             && let ReleaseAction::LastOwner(object) | ReleaseAction::Leave { object, .. } =
                 state.ledger.release_action(holder, *address)
         {
-            return EnsureStep::QuarantineTaken { address: *address, object, why: message };
+            return EnsureStep::QuarantineTaken { address: *address, object, node, why: message };
         }
     }
     let ours = |address: IpAddr| state.is_ours(address);
@@ -304,8 +305,10 @@ impl Provider {
                 }
                 Ok(None)
             }
-            EnsureStep::QuarantineTaken { address, object, why } => {
+            EnsureStep::QuarantineTaken { address, object, node, why } => {
                 self.quarantine_taken(holder, address, &object, &why).await?;
+                let now = self.shared.now();
+                self.shared.state().taken_addresses.note(&node, address, now);
                 Ok(None)
             }
             EnsureStep::Release { addresses, error } => {

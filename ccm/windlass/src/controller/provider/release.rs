@@ -2,7 +2,6 @@
 //! at once. And the quarantine of addresses that another station of the LAN has.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,11 +11,9 @@ use windlass_ccm::ProviderError;
 
 use super::load_balancer::{MAX_STEPS, Provider};
 use crate::controller::allocation::ledger::{ObservedVip, ReleaseAction};
+use crate::controller::nodes::taken_addresses::TAKEN_FOR;
 use crate::controller::state::ClusterState;
 use windlass_ccm::store::version;
-
-/// How long an address that another station has stays in quarantine.
-const TAKEN_FOR: Duration = Duration::from_mins(10);
 
 impl Provider {
     /// Releases `address` of `holder`, if it holds it.

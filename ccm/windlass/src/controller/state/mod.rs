@@ -23,6 +23,7 @@ use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedP
 use crate::controller::allocation::settings::Settings;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
 use crate::controller::nodes::reports::{Doubt, ToldDoubts};
+use crate::controller::nodes::taken_addresses::TakenAddresses;
 use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::endpoints::EndpointIndex;
 use crate::controller::placement::plan::why_unplaced;
@@ -63,6 +64,8 @@ pub(crate) struct ClusterState {
     pub(crate) status_conflicts: StatusConflicts,
     /// What of the nodes' reports is not believed and was told.
     pub(crate) told_doubts: ToldDoubts,
+    /// Which addresses were taken from Services on the word of a node.
+    pub(crate) taken_addresses: TakenAddresses,
     pub(crate) clock: Clock,
     /// Nodes whose agents reported other addresses and that are not queued yet.
     readdressed_nodes: Vec<String>,
@@ -123,7 +126,15 @@ impl ClusterState {
         for (node, ignored) in withheld {
             doubts.entry(node).or_default().insert(Doubt::Withheld { ignored });
         }
+        for (node, doubt) in self.taken_addresses.doubts(self.stores.reports(), self.clock.now()) {
+            doubts.entry(node).or_default().insert(doubt);
+        }
         doubts
+    }
+
+    /// The node on whose word another station has `address`, if one is believed.
+    pub(crate) fn node_that_sees_a_stranger_with(&self, address: IpAddr) -> Option<String> {
+        self.taken_addresses.believed(address, self.stores.reports(), self.clock.now())
     }
 
     /// The node that has `address` itself.

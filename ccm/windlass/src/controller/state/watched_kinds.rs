@@ -1,5 +1,7 @@
 //! The kinds that the controller watches: what a change of each means to the state, and how soon the planner is to run.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
@@ -18,7 +20,7 @@ use crate::controller::allocation::traffic;
 use crate::controller::placement::endpoints;
 use crate::controller::placement::plan_input::ready_since;
 use crate::controller::state::wakeup::Urgency;
-use crate::controller::stores::{ObjectStore, Stores};
+use crate::controller::stores::{ObjectStore, Stores, service_key};
 
 /// A kind that the controller watches.
 pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
@@ -157,13 +159,22 @@ impl WatchedKind for NodeNetwork {
         {
             state.readdressed_nodes.push(new.name_any());
         }
-        Vec::new()
+        services_with_strangers_seen(state, change)
     }
 
     /// Its metadata does not matter here.
     fn urgency(_: &ClusterState, change: &Change<Self>) -> Urgency {
         if same(change, |network| &network.spec) { Urgency::Never } else { Urgency::Now }
     }
+}
+
+/// The Services of addresses that the node sees at other stations now and did not before.
+fn services_with_strangers_seen(state: &ClusterState, change: &Change<NodeNetwork>) -> Vec<ServiceKey> {
+    let seen = |network: &Option<Arc<NodeNetwork>>| -> BTreeSet<IpAddr> {
+        network.iter().flat_map(|network| &network.spec.duplicates).map(|seen| seen.address).collect()
+    };
+    let (old, new) = (seen(&change.old), seen(&change.new));
+    new.difference(&old).flat_map(|address| state.ledger.holders(*address)).map(service_key).collect()
 }
 
 impl WatchedKind for Service {

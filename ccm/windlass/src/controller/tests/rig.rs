@@ -92,11 +92,28 @@ impl Rig {
     /// From now on another station has the address.
     pub(super) fn take(&self, address: &str) {
         self.taken.lock().expect("no panic").insert(address.to_owned());
+        self.report_taken();
     }
 
     /// That station lets go of the address.
     pub(super) fn let_go(&self, address: &str) {
         self.taken.lock().expect("no panic").remove(address);
+        self.report_taken();
+    }
+
+    /// The nodes report at which station they see what.
+    fn report_taken(&self) {
+        let seen: Vec<_> = self
+            .taken
+            .lock()
+            .expect("no panic")
+            .iter()
+            .map(|address| json!({ "interface": "eth0", "address": address, "mac": "02:00:00:00:99:99" }))
+            .collect();
+        for network in self.api.list("nodenetworks") {
+            let key = format!("nodenetworks//{}", text(&network["metadata"]["name"]));
+            self.api.edit(&key, &json!({ "spec": { "duplicates": seen } }));
+        }
     }
 
     /// The agent of the only node is stopped in an orderly way.

@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+use windlass_api::NodeNetwork;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn address(last: u8) -> IpAddr {
+    [192, 0, 2, last].into()
+}
+
+/// Nodes that saw these addresses at a stranger, or at the node of this number.
+fn reports(seen: &[(&str, std::ops::Range<u8>, u8)]) -> ReviewedReports {
+    let nodes: Vec<Arc<Node>> = seen
+        .iter()
+        .map(|(name, ..)| json!({ "metadata": { "name": name } }))
+        .map(|node| Arc::new(serde_json::from_value(node).expect("a Node")))
+        .collect();
+    let network = |(number, (name, range, mac)): (usize, &(&str, std::ops::Range<u8>, u8))| {
+        let duplicates: Vec<_> = range
+            .clone()
+            .map(|last| json!({ "interface": "eth0", "address": address(last), "mac": format!("02:00:00:00:00:{mac:02x}") }))
+            .collect();
+        let interface =
+            json!({ "name": "eth0", "mac": format!("02:00:00:00:00:{:02X}", number + 1), "addresses": [] });
+        let network = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork", "metadata": { "name": name },
+            "spec": { "interfaces": [interface], "duplicates": duplicates },
+        });
+        Arc::new(serde_json::from_value::<NodeNetwork>(network).expect("a NodeNetwork"))
+    };
+    let networks: Vec<_> = seen.iter().enumerate().map(network).collect();
+    ReviewedReports::new(&nodes, &networks, None, |_, _| false)
+}
+
+const STRANGER: u8 = 0x99;
+
+#[test]
+fn one_node_alone_takes_no_more_than_a_few_addresses_in_ten_minutes() {
+    let mut taken = TakenAddresses::default();
+    // It reports other addresses each time.
+    for last in 1..200 {
+        let reports = reports(&[("n1", last..last + 1, STRANGER)]);
+        let believed = taken.believed(address(last), &reports, NOW);
+        assert_eq!(believed.is_some(), usize::from(last) <= MAX_TAKEN, "{last}");
+        if let Some(node) = believed {
+            assert_eq!(taken.doubts(&reports, NOW), []);
+            taken.note(&node, address(last), NOW);
+        } else {
+            assert_eq!(taken.doubts(&reports, NOW), [("n1".to_owned(), Doubt::Taken { ignored: 1 })]);
+        }
+    }
+    // What it was believed about it is believed about still, and another node about others.
+    let others = reports(&[("n1", 1..12, STRANGER), ("n2", 100..101, STRANGER)]);
+    assert_eq!(taken.believed(address(1), &others, NOW).as_deref(), Some("n1"));
+    assert_eq!(taken.believed(address(100), &others, NOW).as_deref(), Some("n2"));
+    assert_eq!(taken.believed(address(11), &others, NOW), None);
+    assert_eq!(taken.believed(address(11), &others, NOW + TAKEN_FOR).as_deref(), Some("n1"));
+}
+
+#[test]
+fn a_node_that_answers_for_an_address_is_no_other_station() {
+    let taken = TakenAddresses::default();
+    let one_another = reports(&[("n1", 1..2, 2), ("n2", 2..3, STRANGER)]);
+    assert_eq!(taken.believed(address(1), &one_another, NOW), None, "n2 has it");
+    assert_eq!(taken.believed(address(2), &one_another, NOW).as_deref(), Some("n2"));
+    assert_eq!(taken.believed(address(3), &one_another, NOW), None, "nobody says so");
+}
