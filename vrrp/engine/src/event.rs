@@ -22,12 +22,6 @@ pub enum Event {
         /// Why.
         reason: TransitionReason,
     },
-    /// A peer was Active beside this node, as one that did not hear it or that it has preempted, and was told that this one stays. At
-    /// most once a second.
-    Contended {
-        /// The router.
-        key: RouterKey,
-    },
     /// A VRRP or CARP router that is no peer uses a VRID on this LAN. Repeated each minute while it is heard. Nodes of
     /// the own cluster are among them where this node has no such router or does not count them as peers.
     #[non_exhaustive]

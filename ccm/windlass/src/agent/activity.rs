@@ -10,12 +10,12 @@ use jiff::Timestamp;
 /// later of an address's move still answers for it, and it is asked for again each second.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_millis(2500);
 
-/// A stretch of time in which this node was Active for a virtual router without a break, and heard of no other that was.
+/// A stretch of time in which this node was Active for a virtual router without a break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ActivePeriod {
     /// Counts the periods of all routers since the start of the process.
     pub(crate) number: u64,
-    /// When it became Active, by the wall clock: it is for people to read.
+    /// When it began, by the wall clock: it is for people to read.
     pub(crate) since: Timestamp,
 }
 

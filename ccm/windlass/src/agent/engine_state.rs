@@ -51,14 +51,6 @@ impl Inner {
         }
     }
 
-    /// Another node was Active beside this one, and says so in the cluster perhaps: this one, which stays, has to say so again.
-    fn contend(&mut self, key: &RouterKey) {
-        if let Some(period) = self.activities.get_mut(key).and_then(|activity| activity.period.as_mut()) {
-            self.periods += 1;
-            period.number = self.periods;
-        }
-    }
-
     fn claim(&mut self, key: &RouterKey, addresses: &[IpAddr]) {
         for address in self.activities.entry(key.clone()).or_default().claim(addresses) {
             self.duplicates.clear(&key.interface, address);
@@ -107,10 +99,6 @@ impl EngineState {
         match event {
             Event::StateChanged { key, state, .. } => {
                 self.lock().enter(key, *state, wall);
-                self.to_report.add(Changed::all());
-            }
-            Event::Contended { key } => {
-                self.lock().contend(key);
                 self.to_report.add(Changed::all());
             }
             Event::AddressesClaimed { key, addresses } => {
@@ -292,10 +280,6 @@ pub(crate) fn log(event: &Event) {
         Event::StateChanged { key, state, reason } => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
         }
-        // Who is preempted is heard once more.
-        Event::Contended { key } => tracing::debug!(
-            vrid = key.vrid.get(), interface = %key.interface, "another node was Active, too, and was told that this one stays"
-        ),
         Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
             tracing::debug!(%interface, vrid, %source, version, carp, "heard a VRRP router that is no peer");
         }

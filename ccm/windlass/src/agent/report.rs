@@ -29,6 +29,8 @@ const AT_ONCE: usize = 8;
 const BATCH: usize = 512;
 /// How many times as long as it took to decide on patches it is not done again.
 const IDLE_FACTOR: u32 = 9;
+/// Time from one look at all objects to the next, whatever is news.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How long the API server may take over one patch.
 const PATCH_LIMIT: Duration = Duration::from_secs(5);
 /// How much of the end of the process the last patches may take.
@@ -60,10 +62,15 @@ impl Reporter {
         let (backoff, mut failures) = (backoff(&self.node), 0);
         let mut throttle = Throttle::new(IDLE_FACTOR);
         let mut pending = Changed::default();
+        let mut look_again = Instant::now() + LOOK_AGAIN;
         loop {
             tokio::select! {
                 () = throttle.ready() => {}
                 () = token.cancelled() => return,
+            }
+            if look_again <= Instant::now() {
+                look_again = Instant::now() + LOOK_AGAIN;
+                pending.add(Changed::all());
             }
             let todo = throttle.run(|| self.todo(&mut pending, &reported));
             let mut failure = None;
@@ -101,12 +108,13 @@ impl Reporter {
             if !pending.is_empty() && wait.is_none() {
                 continue;
             }
-            // After a failure only time helps; else the next news does, or that an address is confirmed to be taken.
+            // After a failure only time helps; else the next news does, or that an address is confirmed to be taken, or that
+            // another's word has stood for long enough.
             let now = Instant::now();
-            let limit = wait
-                .or_else(|| Some(self.engine_state.next_confirmation(now)?.saturating_duration_since(now)));
+            let due = self.engine_state.next_confirmation(now).map_or(look_again, |at| at.min(look_again));
+            let limit = wait.unwrap_or_else(|| due.saturating_duration_since(now));
             tokio::select! {
-                () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => {}
+                () = tokio::time::sleep(limit) => {}
                 () = self.engine_state.to_report.changed(), if wait.is_none() => {}
                 () = token.cancelled() => return,
             }
@@ -183,7 +191,7 @@ impl Reporter {
         let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(()) => {
-                reported.accepted(&patch);
+                reported.accepted(&patch, Instant::now());
                 Outcome::Done
             }
             // The watch brings the newer version, or the deletion, and with it the next look.

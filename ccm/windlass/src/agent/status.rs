@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -67,13 +67,26 @@ pub(crate) struct StatusPatch {
     pub(crate) body: Value,
 }
 
+/// How long another's word stands against what this node has said: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(160);
+
+/// That this node is Active, as it said in this period.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    period: u64,
+    /// Until then it does not say so again.
+    until: Instant,
+    pause: Duration,
+}
+
 /// What was already reported. Without it two nodes that are both Active (a partition of the LAN, while both reach the API
-/// server) would overwrite each other for ever: each says so once per period, and the last to become Active stands, until they hear
-/// each other: to who stays Active a new period begins then.
+/// server) would overwrite each other all the time: each says so when it becomes Active, and against another's word less and less
+/// often. Not never: the partition ends, and who stays Active may have spoken before.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// The period in which this node last spoke of an object, by the object's UID.
-    claimed: HashMap<String, u64>,
+    /// What this node last said of an object, by the object's UID.
+    claimed: HashMap<String, Claim>,
     /// The version of an object that was patched last, by its UID: until the watch shows a newer one, there is nothing to
     /// add.
     patched: HashMap<String, String>,
@@ -81,9 +94,12 @@ pub(crate) struct Reported {
 
 impl Reported {
     /// The patch was accepted.
-    pub(crate) fn accepted(&mut self, patch: &StatusPatch) {
+    pub(crate) fn accepted(&mut self, patch: &StatusPatch, now: Instant) {
         if let Some((_, period)) = &patch.basis {
-            self.claimed.insert(patch.uid.clone(), period.number);
+            let before = self.claimed.get(&patch.uid).filter(|claim| claim.period == period.number);
+            let pause = before.map_or(FIRST_PAUSE, |claim| (claim.pause * 2).min(LONGEST_PAUSE));
+            self.claimed
+                .insert(patch.uid.clone(), Claim { period: period.number, until: now + pause, pause });
         }
         self.outdated(patch);
     }
@@ -107,8 +123,10 @@ impl Reported {
         }
     }
 
-    fn has_claimed(&self, uid: Option<&str>, period: ActivePeriod) -> bool {
-        uid.and_then(|uid| self.claimed.get(uid)) == Some(&period.number)
+    /// Whether this node has said it lately, so that another's word stands.
+    fn has_claimed(&self, uid: Option<&str>, period: ActivePeriod, now: Instant) -> bool {
+        uid.and_then(|uid| self.claimed.get(uid))
+            .is_some_and(|claim| claim.period == period.number && now < claim.until)
     }
 
     /// Whether the watch has yet to show the outcome of an earlier patch.
@@ -170,7 +188,7 @@ fn router_patch(
 ) -> Option<StatusPatch> {
     let shown = router.status.as_ref().and_then(|status| status.active_node.as_deref());
     let is_mine = shown == Some(context.node);
-    let was_reported = || reported.has_claimed(router.metadata.uid.as_deref(), active.period);
+    let was_reported = || reported.has_claimed(router.metadata.uid.as_deref(), active.period, context.now);
     if !is_mine && shown.is_some() && was_reported() {
         return None;
     }
@@ -261,7 +279,7 @@ fn vip_patch(
         Finding::Refused { .. } | Finding::Stopped | Finding::Quarantined => true,
     };
     let others = shown.is_some() && !mine && is_true;
-    if is_known || (others && reported.has_claimed(vip.metadata.uid.as_deref(), active.period)) {
+    if is_known || (others && reported.has_claimed(vip.metadata.uid.as_deref(), active.period, context.now)) {
         return None;
     }
     Some(announced_patch(context, vip, finding, Some(active)))

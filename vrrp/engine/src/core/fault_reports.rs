@@ -1,7 +1,6 @@
 //! Which faults of a virtual router are reported, and how often.
 
 use std::io;
-use std::time::Duration;
 
 use windlass_vrrp::Time;
 
@@ -21,13 +20,8 @@ enum Fault {
     AdvertsRefused,
 }
 
-/// How often it is told that another was Active: with what is done about it, it must not become a flood.
-const CONTENTION_PERIOD: Duration = Duration::from_secs(1);
-
 /// Of one router.
 pub(super) struct FaultReports {
-    /// When it was told last that another was Active.
-    contended: Option<Time>,
     reported: RateLimiter<Fault>,
     /// Adverts refused since one was sent.
     refused: u32,
@@ -35,21 +29,12 @@ pub(super) struct FaultReports {
 
 impl FaultReports {
     pub(super) fn new() -> Self {
-        Self { contended: None, reported: RateLimiter::new(), refused: 0 }
+        Self { reported: RateLimiter::new(), refused: 0 }
     }
 
     /// An advert came from the router's own address.
     pub(super) fn own_source(&mut self, key: &RouterKey, now: Time) -> Option<Event> {
         self.reported.permits(Fault::SourceInUse, now).then(|| Event::SourceInUse { key: key.clone() })
-    }
-
-    /// Another was Active, and this one stays.
-    pub(super) fn contended(&mut self, key: &RouterKey, now: Time) -> Option<Event> {
-        let is_due = self.contended.is_none_or(|last| now.since(last) >= CONTENTION_PERIOD);
-        is_due.then(|| {
-            self.contended = Some(now);
-            Event::Contended { key: key.clone() }
-        })
     }
 
     /// An advert was sent, or refused for this reason.

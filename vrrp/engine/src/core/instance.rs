@@ -513,7 +513,6 @@ impl Instance {
                 }
                 Action::Announce(Announce::Contention) => {
                     self.handle.note_contention();
-                    out.events.extend(self.fault_reports.contended(&self.key, out.now));
                     *out.wake_helpers = true;
                 }
                 // The handle tells of it: its takeover, its plan.

@@ -127,19 +127,3 @@ fn a_station_to_which_an_address_in_service_is_yielded_is_counted_once_and_has_i
     assert_eq!(claims(&engine_state, now), Some(vec![address(1), address(2)]));
     assert_eq!((engine_state.taken(), engine_state.duplicates(now, |_| true)), (vec![], vec![]));
 }
-
-#[test]
-fn a_node_that_stays_active_beside_another_begins_a_new_period_since_it_became_active() {
-    let now = Instant::now();
-    let engine_state = told(&[entered(State::Active), claimed(&[1])], now);
-    let period = |engine_state: &EngineState| engine_state.activities(now)[&key(64)].period.unwrap();
-    let before = period(&engine_state);
-    engine_state.record(&Event::Contended { key: key(64) }, now, WALL);
-    let after = period(&engine_state);
-    assert_ne!(after.number, before.number, "it says again that it is Active");
-    assert_eq!(after.since, before.since);
-    assert_eq!(claims(&engine_state, now), Some(vec![address(1)]));
-    engine_state.record(&entered(State::Backup), now, WALL);
-    engine_state.record(&Event::Contended { key: key(64) }, now, WALL);
-    assert!(engine_state.activities(now).is_empty());
-}

@@ -275,12 +275,12 @@ fn the_condition_keeps_its_time_while_it_stays_true_and_others_conditions_stay()
 }
 
 #[test]
-fn another_nodes_word_is_overwritten_once_per_period_so_that_two_actives_do_not_fight() {
+fn another_nodes_word_is_overwritten_once_and_then_stands_for_a_while_so_that_two_actives_do_not_fight() {
     let theirs = [router(Some("n2"), 4)];
     let their_vips = [vip(Some("n2"), vec![condition("Announced", "True")])];
     let mut reported = Reported::default();
     for patch in active_patches(&theirs, &their_vips, 1, &reported) {
-        reported.accepted(&patch);
+        reported.accepted(&patch, Instant::now());
     }
     // n2 spoke again after us: it became Active later, or there is a partition.
     let newer = |object: &Arc<VirtualRouter>| {
@@ -297,11 +297,43 @@ fn another_nodes_word_is_overwritten_once_per_period_so_that_two_actives_do_not_
 }
 
 #[test]
+fn who_stays_active_has_the_last_word_and_two_that_do_not_hear_each_other_write_less_and_less() {
+    const LAST: u64 = 3600;
+    let begin = Instant::now();
+    let (mut ours, mut theirs) = (Reported::default(), Reported::default());
+    let (mut shown, mut version, mut writes) = ("n2", 1, 0);
+    let router_as = |shown: &str, version: u32| {
+        let mut object = VirtualRouter::clone(&router(Some(shown), 4));
+        object.metadata.resource_version = Some(version.to_string());
+        [Arc::new(object)]
+    };
+    for second in 0..LAST + 600 {
+        let now = begin + Duration::from_secs(second);
+        for (node, reported) in [("n1", &mut ours), ("n2", &mut theirs)] {
+            // The other falls back to Backup, and says nothing more.
+            if node == "n2" && second >= LAST {
+                continue;
+            }
+            let assignments = [assignment(&["192.0.2.12"])];
+            let activities = [(assignments[0].key().unwrap(), activity(1))].into();
+            let active = ActiveRouter::among(&assignments, &activities);
+            let (context, none) = (NodeContext { node, ..context(now) }, [] as [Arc<VirtualIP>; 0]);
+            for patch in patches(context, &active, &[], &router_as(shown, version), &none, reported, 100) {
+                reported.accepted(&patch, now);
+                (shown, version, writes) = (node, version + 1, writes + 1);
+            }
+        }
+        assert!(second < LAST + LONGEST_PAUSE.as_secs() || shown == "n1", "after {second} s");
+    }
+    assert!(writes <= 2 * (5 + LAST / LONGEST_PAUSE.as_secs()), "{writes}");
+}
+
+#[test]
 fn an_accepted_patch_is_not_repeated_while_the_watch_still_shows_the_old_version() {
     let routers = [router(None, 0)];
     let mut reported = Reported::default();
     let first = active_patches(&routers, &[], 1, &reported);
-    reported.accepted(&first[0]);
+    reported.accepted(&first[0], Instant::now());
     assert_eq!(active_patches(&routers, &[], 1, &reported), []);
     // A newer version without our word (someone cleared it): said again.
     let mut newer = VirtualRouter::clone(&routers[0]);
@@ -315,7 +347,7 @@ fn objects_that_are_gone_are_forgotten_when_they_may_be_most() {
     let mut patch = active_patches(&[router(None, 0)], &[], 1, &reported).remove(0);
     for number in 0..1000 {
         patch.uid = format!("uid-{number}");
-        reported.accepted(&patch);
+        reported.accepted(&patch, Instant::now());
     }
     reported.prune(1000, std::iter::once("uid-7"));
     assert_eq!(reported.claimed.len(), 1000, "not worth the time yet");
@@ -393,7 +425,7 @@ fn who_announced_an_address_says_that_it_is_in_quarantine_and_nobody_else_does()
         (&Value::Null, &json!("Quarantined"))
     );
     assert_eq!(got[0].basis, None);
-    reported.accepted(&got[0]);
+    reported.accepted(&got[0], Instant::now());
     assert_eq!(patches_of(&backup, Instant::now(), &[], &quarantined(Some("n1")), &reported), []);
 }
 

@@ -32,15 +32,6 @@ fn adverts_refused_are_told_at_the_third_in_a_row_and_once_a_minute() {
 }
 
 #[test]
-fn that_another_was_active_is_told_once_a_second() {
-    let mut fault_reports = FaultReports::new();
-    let told = [1000, 1001, 1999, 2000, 2500]
-        .map(|at| Time::default() + Duration::from_millis(at))
-        .map(|now| fault_reports.contended(&key(), now).is_some());
-    assert_eq!(told, [true, false, false, true, false]);
-}
-
-#[test]
 fn an_own_source_that_is_in_use_is_told_once_a_minute() {
     let mut fault_reports = FaultReports::new();
     let reported = [1, 2, 60, 61].map(|second| fault_reports.own_source(&key(), at(second)).is_some());
