@@ -34,7 +34,7 @@ lint: ## Format, clippy without warnings, generated files up to date
 	@e2e/tools/lint
 
 .PHONY: deny
-deny: ## Licences, sources and advisories of the dependencies (installs cargo-deny)
+deny: ## Licences and sources of the dependencies, and what is known against them (ADVISORIES=1; installs cargo-deny)
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny check $(if $(ADVISORIES),,bans licenses sources)
 

@@ -105,6 +105,24 @@ fn a_failed_build_names_the_program_and_leaves_no_part_of_it() -> anyhow::Result
 }
 
 #[test]
+fn advisories_are_checked_where_they_can_be_had_and_elsewhere_it_says_so_and_goes_on() -> anyhow::Result<()> {
+    let machine = Machine::new("advisories")?;
+    machine.program("bin/timeout", r#"shift; exec "$@""#)?;
+    machine.program("bin/make", r#"echo "make $*"; exit 7"#)?;
+    machine.program("bin/git", "exit 128")?;
+    let output = machine.run("e2e/tools/advisories")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", output.status);
+    ensure!(said.contains("NOT checked") && said.contains("make deny ADVISORIES=1"), "{said}");
+    ensure!(output.stdout.is_empty(), "it went on to check");
+    machine.program("bin/git", "exit 0")?;
+    let output = machine.run("e2e/tools/advisories")?;
+    ensure!(output.status.code() == Some(7), "what the check says counts: {}", output.status);
+    ensure!(output.stdout == b"make deny ADVISORIES=1\n", "{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
+
+#[test]
 fn every_script_is_one_that_its_shell_can_read() -> anyhow::Result<()> {
     for folder in ["e2e/tools", "manifests/image", ".ci"] {
         for entry in fs::read_dir(workspace().join(folder))?.flatten() {

@@ -1,19 +1,25 @@
-//! The image archive, made without a container engine.
+//! The image archive, made without a container engine, and what it says that it is made of.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::Folder;
 
-fn pack(binary: &Path, archive: &Path, tag: &str) -> Output {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/image/pack");
-    Command::new(script).arg(binary).arg(archive).args([tag, "amd64"]).output().unwrap()
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pack(binary: &Path, archive: &Path, tag: &str, documents: &[PathBuf]) -> Output {
+    let script = workspace().join("manifests/image/pack");
+    Command::new(script).arg(binary).arg(archive).args([tag, "amd64"]).args(documents).output().unwrap()
 }
 
 fn packed(folder: &Folder, name: &str, content: &str) -> PathBuf {
     let binary = PathBuf::from(folder.file(name, content));
     let archive = folder.path().join(format!("{name}.tar"));
-    let output = pack(&binary, &archive, "windlass:dev");
+    let documents = [PathBuf::from(folder.file("sbom", "the documents"))];
+    let output = pack(&binary, &archive, "windlass:dev", &documents);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     archive
 }
@@ -54,8 +60,12 @@ fn the_archive_names_its_parts_by_their_digests_and_holds_the_binary_executable(
     std::fs::write(&layer, member(&archive, manifest[0]["Layers"][0].as_str().unwrap())).unwrap();
     assert_eq!(config["rootfs"]["diff_ids"], serde_json::json!([format!("sha256:{}", sha256(&layer))]));
     let listing = String::from_utf8(run("tar", &["-tvf"], &layer)).unwrap();
-    assert!(listing.starts_with("-rwxr-xr-x 0/0") && listing.trim_end().ends_with(" windlass"), "{listing}");
+    let lines: Vec<_> = listing.lines().collect();
+    let [document, binary] = lines[..] else { panic!("{listing}") };
+    assert!(document.starts_with("-rw-r--r-- 0/0") && document.ends_with(" sbom"), "{listing}");
+    assert!(binary.starts_with("-rwxr-xr-x 0/0") && binary.ends_with(" windlass"), "{listing}");
     assert_eq!(member(&layer, "windlass"), b"the binary");
+    assert_eq!(member(&layer, "sbom"), b"the documents");
 }
 
 #[test]
@@ -69,18 +79,122 @@ fn the_same_binary_gives_the_same_bytes_and_another_gives_others() {
 }
 
 #[test]
-fn a_missing_binary_and_a_bad_tag_are_refused_and_leave_nothing_behind() {
+fn a_missing_file_and_a_bad_tag_are_refused_and_leave_nothing_behind() {
     let folder = Folder::new();
     let archive = folder.path().join("image.tar");
     let missing = folder.path().join("missing");
-    let output = pack(&missing, &archive, "windlass:dev");
+    let output = pack(&missing, &archive, "windlass:dev", &[]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("build it first"));
     let binary = PathBuf::from(folder.file("binary", "x"));
-    let output = pack(&binary, &archive, "not a \"tag\"");
+    let output = pack(&binary, &archive, "not a \"tag\"", &[]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("no image name"));
+    let output = pack(&binary, &archive, "windlass:dev", &[missing]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("run manifests/image/inventory first"));
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["binary"]);
+}
+
+/// What only the lab switches on in packages that the binary has, too; `cargo metadata` knows the features of the whole workspace.
+const OF_THE_LAB: [&str; 3] = ["bit-vec", "time-macros", "x509-parser"];
+
+/// `name version` of all packages that are built for the binary as `cargo metadata` has it, without our own.
+fn built_in(metadata: &serde_json::Value) -> BTreeSet<String> {
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let by_id = |list: Vec<serde_json::Value>| -> BTreeMap<String, serde_json::Value> {
+        list.into_iter().map(|one| (text(&one["id"]), one)).collect()
+    };
+    let packages = by_id(list(&metadata["packages"]));
+    let nodes = by_id(list(&metadata["resolve"]["nodes"]));
+    let root = packages.values().find(|package| package["name"] == "windlass").unwrap();
+    let mut found = BTreeSet::new();
+    let mut open = vec![text(&root["id"])];
+    while let Some(id) = open.pop() {
+        if OF_THE_LAB.contains(&packages[&id]["name"].as_str().unwrap()) || !found.insert(id.clone()) {
+            continue;
+        }
+        let is_built =
+            |one: &serde_json::Value| list(&one["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev");
+        open.extend(
+            list(&nodes[&id]["deps"]).iter().filter(|one| is_built(one)).map(|one| text(&one["pkg"])),
+        );
+    }
+    let found = found.iter().map(|id| &packages[id]).filter(|package| !package["source"].is_null());
+    found.map(|package| format!("{} {}", text(&package["name"]), text(&package["version"]))).collect()
+}
+
+#[test]
+fn bill_of_materials_and_notices_name_every_dependency_of_the_binary_with_its_licence() {
+    for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
+        let folder = Folder::new();
+        let inventory = workspace().join("manifests/image/inventory");
+        let output = Command::new(inventory).arg(folder.path()).arg(target).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let bill: serde_json::Value = serde_json::from_str(&read("sbom.cdx.json")).unwrap();
+        let notices = read("THIRD-PARTY-NOTICES.txt");
+
+        let metadata = Command::new(env!("CARGO"))
+            .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", target])
+            .current_dir(workspace())
+            .output()
+            .unwrap();
+        let built_in = built_in(&serde_json::from_slice(&metadata.stdout).unwrap());
+        assert!(built_in.len() > 100, "the test looks at too little: {built_in:?}");
+
+        assert_eq!(bill["bomFormat"], "CycloneDX");
+        assert_eq!(bill["metadata"]["component"]["name"], "windlass");
+        let components = bill["components"].as_array().unwrap();
+        let mut foreign = BTreeSet::new();
+        for component in components {
+            let name = component["name"].as_str().unwrap();
+            let package = format!("{name} {}", component["version"].as_str().unwrap());
+            let licence = component["licenses"][0]["expression"].as_str().unwrap();
+            assert!(
+                !licence.is_empty() && !licence.contains('/'),
+                "{package}: '{licence}' is no SPDX expression"
+            );
+            let is_crate = component["purl"].as_str().is_some_and(|purl| purl.starts_with("pkg:cargo/"));
+            if is_crate && !name.starts_with("windlass-") {
+                assert_eq!(component["hashes"][0]["content"].as_str().map(str::len), Some(64), "{package}");
+                foreign.insert(package);
+            }
+        }
+        let missing: Vec<_> = built_in.difference(&foreign).collect();
+        assert!(missing.is_empty(), "{target}: not in the bill of materials: {missing:?}");
+        let invented: Vec<_> = foreign.difference(&built_in).collect();
+        assert!(invented.is_empty(), "{target}: in the bill of materials, and not built in: {invented:?}");
+        for name in ["rust-std", "glibc", "windlass-vrrp", "windlass-engine", "windlass-ipam", "windlass-api"]
+        {
+            assert!(components.iter().any(|component| component["name"] == name), "{name}");
+        }
+
+        for package in &foreign {
+            assert!(notices.lines().any(|line| line.starts_with(&format!("{package}: "))), "{package}");
+        }
+        for (owner, text) in
+            [("ring", "Copyright 2015-2025 Brian Smith"), ("tokio", "Copyright (c) Tokio Contributors")]
+        {
+            assert!(notices.contains(text), "the text of {owner} is not there");
+        }
+        let once = "This is free and unencumbered software released into the public domain.";
+        assert_eq!(notices.matches(once).count(), 1, "several packages have this text, which is there once");
+        let size = notices.len() + read("sbom.cdx.json").len();
+        assert!(size < 700_000, "{size} bytes of documents are more than the image should carry");
+    }
+}
+
+#[test]
+fn sums_that_overflow_are_found_in_all_packages_of_the_binary_that_are_our_own() {
+    let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+    for name in
+        ["windlass", "windlass-api", "windlass-ccm", "windlass-engine", "windlass-ipam", "windlass-vrrp"]
+    {
+        let setting = format!("[profile.release.package.{name}]\noverflow-checks = true\n");
+        assert!(manifest.contains(&setting), "the root Cargo.toml lacks\n{setting}");
+    }
 }
