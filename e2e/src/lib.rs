@@ -79,6 +79,7 @@ pub use crowd::{Crowd, CrowdOptions, Latencies, Tally};
 pub use forward::HostPort;
 pub use invariants::{Picture, shown};
 pub use keepalived::{Keepalived, KeepalivedCounts};
+pub use kernel_limits::KernelLimits;
 pub use lab::Lab;
 pub use light::EndpointState;
 pub use load::{Load, LoadOptions, LoadOutcome};

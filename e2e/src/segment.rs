@@ -19,7 +19,6 @@ use serde_json::json;
 
 use crate::{
     answering::{Answering, Rhythm},
-    kernel_limits::KernelLimits,
     lab::Lab,
     topology::Mac,
 };
@@ -31,9 +30,9 @@ const IN_FLIGHT: usize = 16;
 /// So many questions a second do not keep the agents of a hundred nodes busy: each hears all of them.
 const RHYTHM: Rhythm = Rhythm { at_once: 5, pause: Duration::from_millis(50) };
 
-/// The nodes of a segment.
+/// The nodes of a segment. More than thirty need [`KernelLimits`](crate::KernelLimits).
+#[derive(Clone, Copy)]
 pub struct Segment<'a> {
-    _limits: KernelLimits,
     lab: &'a Lab,
     client: &'a str,
     nodes: u8,
@@ -43,7 +42,7 @@ impl Lab {
     /// Makes a segment of so many nodes that `client` is on, too, and their Nodes; nothing runs there yet.
     pub async fn segment<'a>(&'a self, client: &'a str, nodes: u8) -> anyhow::Result<Segment<'a>> {
         ensure!((1..=MAX).contains(&nodes), "a segment has 1 to {MAX} nodes, not {nodes}");
-        let segment = Segment { _limits: KernelLimits::raise()?, lab: self, client, nodes };
+        let segment = Segment { lab: self, client, nodes };
         let mut script = format!(
             "ip -n cp addr add 198.19.7.1/21 dev eth0\n\
              ip -n {client} addr add 198.19.7.2/21 dev eth0\n"

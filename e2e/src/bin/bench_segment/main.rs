@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use serde_json::json;
-use windlass_e2e::{Answering, Lab, Segment, Writes, await_that, command, processor_seconds};
+use windlass_e2e::{Answering, KernelLimits, Lab, Segment, Writes, await_that, command, processor_seconds};
 
 use crate::{
     addresses::{create, owners},
@@ -55,6 +55,7 @@ fn bench() -> anyhow::Result<()> {
         .service_range(SERVICE_RANGE)
         .interactive();
     let interval_ms = setting("INTERVAL_MS", INTERVAL_MS)?;
+    let _limits = KernelLimits::raise()?;
     let row = Lab::run("bench-segment", lab, async |lab| measure(lab, nodes, vips, interval_ms).await)?;
     report::write(&row)
 }
