@@ -123,6 +123,10 @@ struct AgentArgs {
     /// Where kube-proxy says whether it is well, its --healthz-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_healthz_address: OptionalAddress,
+    /// How long this node goes on announcing addresses whose VirtualIPs or VirtualRouters were deleted several at once, with
+    /// their definitions or by a lost database, not by the controller; 0: not at all
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    deletion_hold_seconds: u32,
 }
 
 /// An address and port, or nothing.
@@ -239,6 +243,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         forwarding_window_seconds,
         forwarding_mark_mask: marks,
         kube_proxy_healthz_address: OptionalAddress(kube_proxy),
+        deletion_hold_seconds,
     } = args;
     let window = Duration::from_secs(forwarding_window_seconds.into());
     let connection_forwarding = (!window.is_zero()).then_some(ConnectionForwarding { window, marks });
@@ -253,6 +258,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         guard,
         connection_forwarding,
         kube_proxy,
+        deletion_hold: Duration::from_secs(deletion_hold_seconds.into()),
     };
     agent::run(client, options, registry, token).await
 }

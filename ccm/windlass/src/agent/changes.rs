@@ -14,12 +14,25 @@ pub(crate) struct Changed {
     pub(crate) all: bool,
     pub(crate) routers: BTreeSet<String>,
     pub(crate) vips: BTreeSet<String>,
+    /// A list was received: what was deleted meanwhile nobody told.
+    pub(crate) listed: bool,
+    /// Virtual IPs that were deleted while they were in service.
+    pub(crate) vanished_vips: BTreeSet<String>,
+    /// Virtual IPs that were deleted after they had been taken out of service.
+    pub(crate) released_vips: BTreeSet<String>,
+    /// Virtual routers that were deleted.
+    pub(crate) vanished_routers: BTreeSet<String>,
 }
 
 impl Changed {
     /// All objects.
     pub(crate) fn all() -> Self {
         Self { all: true, ..Self::default() }
+    }
+
+    /// A list: it may be any object.
+    pub(crate) fn list() -> Self {
+        Self { all: true, listed: true, ..Self::default() }
     }
 
     /// This virtual IP.
@@ -42,6 +55,11 @@ impl Changed {
         !self.all && self.routers.is_empty() && self.vips.is_empty()
     }
 
+    /// What is to be reported of it.
+    pub(crate) fn to_report(self) -> Self {
+        Self { all: self.all, routers: self.routers, vips: self.vips, ..Self::default() }
+    }
+
     /// Takes up to `most` of each kind out of what is named.
     pub(crate) fn split(&mut self, most: usize) -> Self {
         let take = |names: &mut BTreeSet<String>| match names.iter().nth(most).cloned() {
@@ -51,7 +69,7 @@ impl Changed {
             }
             None => std::mem::take(names),
         };
-        Self { all: false, routers: take(&mut self.routers), vips: take(&mut self.vips) }
+        Self { routers: take(&mut self.routers), vips: take(&mut self.vips), ..Self::default() }
     }
 
     /// These, too.
@@ -59,6 +77,10 @@ impl Changed {
         self.all |= more.all;
         self.routers.append(&mut more.routers);
         self.vips.append(&mut more.vips);
+        self.listed |= more.listed;
+        self.vanished_vips.append(&mut more.vanished_vips);
+        self.released_vips.append(&mut more.released_vips);
+        self.vanished_routers.append(&mut more.vanished_routers);
     }
 }
 

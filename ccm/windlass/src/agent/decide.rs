@@ -1,6 +1,7 @@
 //! From what changed in the copies of the cluster's objects to what this node is to do.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kube::runtime::reflector::{ObjectRef, Store};
 use windlass_api::{VirtualIP, VirtualRouter};
@@ -8,6 +9,7 @@ use windlass_api::{VirtualIP, VirtualRouter};
 use super::changes::Changed;
 use super::desired::{Desired, Problem};
 use super::engine_state::EngineState;
+use super::hold::{Hold, News, Objects};
 use super::index::{Index, Part, Update};
 use super::keys::Keys;
 
@@ -21,6 +23,8 @@ pub(super) struct Decider {
     pub(super) keys: Arc<Keys>,
     /// `None`: nothing yet.
     pub(super) index: Option<Index>,
+    /// What is announced although its objects are gone.
+    pub(super) hold: Hold,
 }
 
 impl Decider {
@@ -30,16 +34,30 @@ impl Decider {
     }
 
     /// Brings `desired` up to date after these objects changed. `None`: it is as it was.
-    pub(super) fn decide(&mut self, changed: &Changed, desired: &mut Option<Arc<Desired>>) -> Option<Update> {
+    pub(super) fn decide(
+        &mut self,
+        changed: &Changed,
+        desired: &mut Option<Arc<Desired>>,
+        now: Instant,
+    ) -> Option<Update> {
         let mut part = Part::default();
         if let Some(desired) = desired
+            && self.hold.is_idle(changed)
             && self.decide_part(changed, desired, &mut part)
         {
             return (!part.is_empty()).then_some(Update::Part(part));
         }
         let (routers, vips) = (self.routers.state(), self.vips.state());
-        let (index, new) = Index::new(&self.node, &routers, &vips, self.engine_state.answered(), &self.keys);
+        let answered = self.engine_state.answered();
+        let (index, mut new) = Index::new(&self.node, &routers, &vips, Arc::clone(&answered), &self.keys);
         self.index = Some(index);
+        if let Some(before) = desired {
+            let objects = Objects { node: &self.node, routers: &routers, vips: &vips, answered: &answered };
+            let (held, news) = self.hold.apply(before, new, &objects, changed, now);
+            // A key may be gone, too.
+            new = held.withhold(|id| self.keys.has(id));
+            log_hold(news, self.hold.time());
+        }
         // What was changed in part has not been given to the engine.
         if part.is_empty() && desired.as_deref() == Some(&new) {
             return None;
@@ -76,5 +94,27 @@ where
 fn log_new(old: &[Problem], new: &[Problem]) {
     for problem in new.iter().filter(|problem| old.binary_search(problem).is_err()) {
         tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");
+    }
+}
+
+/// Says what became of what was announced by objects that are gone.
+fn log_hold(news: Option<News>, time: Duration) {
+    match news {
+        None => {}
+        Some(News::Held { addresses, of }) => tracing::error!(
+            addresses,
+            of,
+            seconds = time.as_secs(),
+            "VirtualIPs or VirtualRouters that are in service were deleted, not by the controller: their addresses are announced \
+             for that long; apply the CustomResourceDefinitions again if they are gone, and let the controller run: it makes \
+             the objects anew. To have a node silent at once, stop its agent"
+        ),
+        Some(News::Back) => {
+            tracing::info!("all VirtualIPs and VirtualRouters that were missing are back, or out of service")
+        }
+        Some(News::Over { addresses }) => tracing::error!(
+            addresses,
+            "addresses are no longer announced: their VirtualIPs or VirtualRouters were not made anew in time"
+        ),
     }
 }

@@ -32,6 +32,16 @@ pub(crate) fn state_write_failed(registry: &Registry) -> prometheus::Result<IntG
     )
 }
 
+/// How many addresses are announced although the objects that they were announced by are gone.
+pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge> {
+    register_int_gauge_with_registry!(
+        "windlass_agent_held_addresses",
+        "Virtual IPs that this node goes on with although their VirtualIP or VirtualRouter was deleted while in service, not by the \
+         controller",
+        registry
+    )
+}
+
 /// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.
 pub(crate) fn register(
     registry: &Registry,

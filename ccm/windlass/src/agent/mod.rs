@@ -5,6 +5,7 @@
 //! | [`desired`] | objects → virtual routers of this node (pure) | |
 //! | [`index`] | keeps that true by what changed: one virtual IP costs work for itself (pure) | |
 //! | [`changes`], [`decide`] | which objects changed; what that makes of the desired state | |
+//! | [`hold`] | what goes on although its objects were deleted all at once (pure) | |
 //! | [`admission`], [`engine_updates`] | which virtual IPs may be announced, those whose clients are kept apart (pure); what the engine is told | |
 //! | [`state`], [`state_writer`] | the last desired state on disk; it is in force before anything else is tried | no |
 //! | [`watch`] | copies VirtualRouters and VirtualIPs | yes; while it is away the copies stay |
@@ -29,6 +30,7 @@ mod duplicates;
 mod engine_state;
 mod engine_updates;
 mod health;
+mod hold;
 mod index;
 mod keys;
 mod metrics;
@@ -42,6 +44,7 @@ mod status;
 mod throttle;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +54,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Client, ResourceExt as _};
 use prometheus::Registry;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -62,14 +65,16 @@ use windlass_engine::{ConnectionForwarding, Engine, Event};
 
 use self::changes::{ChangeQueue, Changed};
 use self::decide::Decider;
-use self::desired::Desired;
+use self::desired::{Desired, is_wanted};
 use self::engine_state::EngineState;
 use self::engine_updates::EngineUpdates;
 use self::health::HealthMonitor;
+use self::hold::Hold;
 use self::index::Update;
 use self::keys::KeyFolder;
 use self::state::StateFile;
 use self::throttle::Throttle;
+use self::watch::Shown;
 use crate::http::{Endpoints, Health};
 
 #[cfg(test)]
@@ -102,6 +107,8 @@ pub(crate) struct Options {
     pub(crate) connection_forwarding: Option<ConnectionForwarding>,
     /// Where kube-proxy says whether it is well; `None`: it is not asked.
     pub(crate) kube_proxy: Option<SocketAddr>,
+    /// How long this node goes on announcing what most objects were deleted of at once; zero: not at all.
+    pub(crate) deletion_hold: Duration,
 }
 
 /// Runs until `token` is cancelled; then resigns everything and returns. Adds its metrics to `registry` and serves that.
@@ -120,6 +127,7 @@ pub(crate) async fn run(
         guard,
         connection_forwarding,
         kube_proxy,
+        deletion_hold,
     } = options;
     let file = StateFile::new(&state_dir, &node);
     let (health, ready) = Health::starting("no state was read from disk or from the API server yet");
@@ -172,16 +180,19 @@ pub(crate) async fn run(
         tasks.spawn(async move { token.run_until_cancelled(copy).await.unwrap_or(()) });
     };
     let write_failed = metrics::state_write_failed(&registry)?;
+    let held_addresses = metrics::held_addresses(&registry)?;
     let writer = state_writer::run(file, desired_receiver.clone(), write_failed, token.clone());
     let mut writer = tokio::spawn(writer);
     let queue = Arc::new(ChangeQueue::default());
-    let on_change = |one: fn(String) -> Changed| {
+    let (routers, watch) = watch::follow(&client, &node, {
         let queue = Arc::clone(&queue);
-        move |name: Option<String>| queue.add(name.map_or_else(Changed::all, one))
-    };
-    let (routers, watch) = watch::follow::<VirtualRouter>(&client, &node, on_change(Changed::router));
+        move |shown| queue.add(of_router(&shown))
+    });
     keep(&mut tasks, watch);
-    let (vips, watch) = watch::follow::<VirtualIP>(&client, &node, on_change(Changed::vip));
+    let (vips, watch) = watch::follow(&client, &node, {
+        let queue = Arc::clone(&queue);
+        move |shown| queue.add(of_vip(&shown))
+    });
     keep(&mut tasks, watch);
     let reporter = Arc::new(report::Reporter {
         client: client.clone(),
@@ -222,6 +233,7 @@ pub(crate) async fn run(
         engine_state: Arc::clone(&engine_state),
         keys: Arc::clone(keys.keys()),
         index: None,
+        hold: Hold::new(deletion_hold),
     };
     let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -268,6 +280,7 @@ pub(crate) async fn run(
                 }
             }
             () = queue.changed(), if !is_stale => is_stale = true,
+            () = due(decider.hold.due()), if !is_stale => is_stale = true,
             () = throttle.ready(), if is_stale => {
                 is_stale = false;
                 if !decider.is_complete() {
@@ -277,7 +290,7 @@ pub(crate) async fn run(
                 let update = throttle.run(|| {
                     let mut update = None;
                     desired_sender.send_if_modified(|desired| {
-                        update = decider.decide(&looked_at, desired);
+                        update = decider.decide(&looked_at, desired, Instant::now());
                         if let (Some(update), Some(desired)) = (&update, desired) {
                             engine_updates.update(desired, update);
                         }
@@ -285,6 +298,7 @@ pub(crate) async fn run(
                     });
                     update
                 });
+                held_addresses.set(i64::try_from(decider.hold.held()).unwrap_or(i64::MAX));
                 if let Some(update) = update {
                     throttle.note_engine_update(engine_updates.addresses(), Instant::now());
                     looked_at.add(match update {
@@ -293,7 +307,7 @@ pub(crate) async fn run(
                     });
                 }
                 // Status may have to be written also where this node's part did not change.
-                engine_state.to_report.add(looked_at);
+                engine_state.to_report.add(looked_at.to_report());
             }
         }
     };
@@ -312,6 +326,43 @@ pub(crate) async fn run(
     }
     tracing::info!(%node, "agent stopped");
     outcome
+}
+
+/// Returns at this moment, or never.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is to be looked at after a change of virtual routers.
+fn of_router(shown: &Shown<'_, VirtualRouter>) -> Changed {
+    match shown {
+        Shown::List => Changed::list(),
+        Shown::Object(router) => Changed::router(router.name_any()),
+        Shown::Gone(router) => {
+            let name = router.name_any();
+            Changed { vanished_routers: [name.clone()].into(), ..Changed::router(name) }
+        }
+    }
+}
+
+/// What is to be looked at after a change of virtual IPs. The controller deletes none that is in service.
+fn of_vip(shown: &Shown<'_, VirtualIP>) -> Changed {
+    match shown {
+        Shown::List => Changed::list(),
+        Shown::Object(vip) => Changed::vip(vip.name_any()),
+        Shown::Gone(vip) if is_wanted(vip) && vip.spec.virtual_router.is_some() => {
+            let name = vip.name_any();
+            Changed { vanished_vips: [name.clone()].into(), ..Changed::vip(name) }
+        }
+        Shown::Gone(vip) => {
+            let name = vip.name_any();
+            let released = if is_wanted(vip) { BTreeSet::new() } else { [name.clone()].into() };
+            Changed { released_vips: released, ..Changed::vip(name) }
+        }
+    }
 }
 
 /// The last state, unless it cannot be used: then it is put aside, which the log says, and the API server is waited for.

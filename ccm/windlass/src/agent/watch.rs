@@ -18,12 +18,22 @@ use super::backoff::backoff;
 /// without a word is found 5 s later.
 const WATCH_SECONDS: u32 = 50;
 
-/// A copy of all objects of a kind, and what keeps it, from now to the end of the process. It tells after each change that a reader
-/// of the copy can see which object it was; `None`: it may be any. While the API server is away the copy stays as it was.
+/// What a copy shows from now on.
+pub(crate) enum Shown<'a, K> {
+    /// A list: each object may be another, and others may be gone.
+    List,
+    /// An object that was made or changed.
+    Object(&'a K),
+    /// An object that is gone, as it was last.
+    Gone(&'a K),
+}
+
+/// A copy of all objects of a kind, and what keeps it, from now to the end of the process. It tells of each change once a reader
+/// of the copy can see it. While the API server is away the copy stays as it was.
 pub(crate) fn follow<K>(
     client: &Client,
     node: &str,
-    tell: impl Fn(Option<String>) + Send + 'static,
+    tell: impl Fn(Shown<'_, K>) + Send + 'static,
 ) -> (Store<K>, BoxFuture<'static, ()>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -45,7 +55,7 @@ fn follow_some<K>(
     client: &Client,
     node: &str,
     name: Option<String>,
-    tell: impl Fn(Option<String>) + Send + 'static,
+    tell: impl Fn(Shown<'_, K>) + Send + 'static,
 ) -> (Store<K>, BoxFuture<'static, ()>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -62,20 +72,18 @@ where
             match event {
                 Ok(event) => {
                     // Parts of a list: readers see it when it is whole.
+                    let Some(event) = stored(event, &known) else { continue };
+                    writer.apply_watcher_event(&event);
                     let shown = match &event {
-                        Event::InitDone => Some(None),
-                        Event::Apply(object) | Event::Delete(object) => Some(object.meta().name.clone()),
-                        Event::Init | Event::InitApply(_) | Event::InitUnreadable(_) => None,
+                        watcher::Event::InitDone => Shown::List,
+                        watcher::Event::Apply(object) => Shown::Object(object),
+                        watcher::Event::Delete(object) => Shown::Gone(object),
+                        watcher::Event::Init | watcher::Event::InitApply(_) => continue,
                     };
-                    if let Some(event) = stored(event, &known) {
-                        writer.apply_watcher_event(&event);
+                    if std::mem::take(&mut away) {
+                        tracing::info!(%kind, "the API server answers again");
                     }
-                    if let Some(name) = shown {
-                        if std::mem::take(&mut away) {
-                            tracing::info!(%kind, "the API server answers again");
-                        }
-                        tell(name);
-                    }
+                    tell(shown);
                 }
                 Err(error @ Error::Unreadable(_)) => tracing::warn!(%kind, "{error}"),
                 Err(error) => {
