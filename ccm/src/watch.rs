@@ -31,8 +31,8 @@ use crate::lenient::{Lenient, Unreadable};
 #[cfg(test)]
 mod tests;
 
-/// Objects in one answer to a list.
-const PAGE: u32 = 500;
+/// Objects in one answer to a list. All of them are in memory as they are, up to 1.5 MB each, until they are taken in.
+const PAGE: u32 = 100;
 /// A watch that ends sooner and has shown nothing was no watch.
 const SHORT: Duration = Duration::from_secs(1);
 /// A watch that lives as long works, also if it shows nothing.

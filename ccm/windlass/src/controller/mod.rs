@@ -41,6 +41,7 @@ use self::state::shared::SharedState;
 use self::state::wakeup;
 use self::state::watch::{follow, watch, watch_if_there};
 use self::stores::clock::Clock;
+use self::stores::kept;
 use crate::http;
 
 /// Finalizer of Services of the class that Windlass serves.
@@ -80,8 +81,9 @@ impl CloudProvider for Windlass {
     /// Ready when every list is complete: nothing is given before. What runs beside it ends with it.
     async fn start(self, context: Context) -> Result<Capabilities<Provider, Provider>, BoxError> {
         let Context { client, informers, token, cloud_config, .. } = context;
-        let (services, service_changes) = informers.services().subscribe();
-        let (nodes, node_changes) = informers.nodes().subscribe();
+        // The first to ask for them says what is kept of them, for all.
+        let (services, service_changes) = informers.with(kept::service).subscribe();
+        let (nodes, node_changes) = informers.with(kept::node).subscribe();
         let shared = Arc::new(SharedState::new(self.settings, self.clock, services, nodes));
         self.pools.show(&shared);
         // Events about a Service's addresses come from the same component as those of the service controller.

@@ -6,6 +6,7 @@ mod edits;
 mod external;
 mod foreign_writers;
 mod joins;
+mod kept;
 mod leftovers;
 mod lives;
 mod local;

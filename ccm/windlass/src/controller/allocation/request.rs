@@ -23,6 +23,7 @@ use windlass_ccm::service::SourceRanges;
 use windlass_ipam::{Labels, Request, Requester, Terms};
 
 use self::annotations::Annotations;
+pub(crate) use self::annotations::is_read;
 pub(crate) use self::error::RequestError;
 pub(crate) use self::sharing::is_object_name;
 use super::settings::Settings;

@@ -9,7 +9,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{Announcement, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter};
+use windlass_api::{
+    Announcement, NodeNetwork, VIRTUAL_IP_ANNOTATIONS, VirtualIP, VirtualIPPool, VirtualRouter,
+};
 use windlass_ccm::ServiceKey;
 use windlass_ccm::service::is_stable;
 use windlass_ccm::store::Change;
@@ -20,7 +22,7 @@ use crate::controller::allocation::traffic;
 use crate::controller::placement::endpoints;
 use crate::controller::placement::plan_input::ready_since;
 use crate::controller::state::wakeup::Urgency;
-use crate::controller::stores::{ObjectStore, Stores, service_key};
+use crate::controller::stores::{ObjectStore, Stores, kept, service_key};
 
 /// A kind that the controller watches.
 pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
@@ -29,7 +31,7 @@ pub(crate) trait WatchedKind: kube::Resource + std::fmt::Debug + Sized {
 
     /// The object without what nobody reads, as it is stored.
     fn slimmed(mut self) -> Self {
-        self.meta_mut().managed_fields = None;
+        kept::metadata(self.meta_mut(), &[]);
         self
     }
 
@@ -98,7 +100,7 @@ impl WatchedKind for VirtualIP {
     }
 
     fn slimmed(mut self) -> Self {
-        self.metadata.managed_fields = None;
+        kept::metadata(&mut self.metadata, VIRTUAL_IP_ANNOTATIONS);
         self.spec.owners.shrink_to_fit();
         if let Some(status) = &mut self.status {
             status.conditions.shrink_to_fit();

@@ -6,6 +6,7 @@
 
 pub(crate) mod call;
 pub(crate) mod clock;
+pub(crate) mod kept;
 pub(crate) mod key_queue;
 
 use std::sync::Arc;

@@ -19,8 +19,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use windlass_api::{
     ANNOTATION_ADDRESS_COUNT, ANNOTATION_ADDRESSES, ANNOTATION_POOL, ANNOTATION_SHARE_WITH,
-    ANNOTATION_SHARING_KEY,
+    ANNOTATION_SHARING_KEY, SERVICE_ANNOTATIONS,
 };
+use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
 
 use super::Settings;
 
@@ -32,6 +33,15 @@ type MetalLb = (&'static str, &'static str);
 const METALLB_ADDRESSES: MetalLb = ("metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs");
 const METALLB_POOL: MetalLb = ("metallb.io/address-pool", "metallb.universe.tf/address-pool");
 const METALLB_KEY: MetalLb = ("metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip");
+
+/// Whether anybody reads the annotation of a Service, with one setting or another. The others are not even kept.
+pub(crate) fn is_read(annotation: &str) -> bool {
+    let theirs = [METALLB_ADDRESSES, METALLB_POOL, METALLB_KEY];
+    SERVICE_ANNOTATIONS.contains(&annotation)
+        || annotation == ANNOTATION_SOURCE_RANGES
+        || annotation == KUBE_VIP_ADDRESSES
+        || theirs.iter().any(|(name, older)| annotation == *name || annotation == *older)
+}
 
 /// A value, and the annotation it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
