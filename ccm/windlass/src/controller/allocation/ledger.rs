@@ -517,6 +517,11 @@ impl Ledger {
         self.allocator.in_use()
     }
 
+    /// The object of `address` as it was seen last.
+    pub(crate) fn object(&self, address: IpAddr) -> Option<&ObservedVip> {
+        self.entries.get(&address)?.object.as_ref()
+    }
+
     /// The pool that holds `address` now.
     pub(crate) fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
         self.allocator.pool_of(address)

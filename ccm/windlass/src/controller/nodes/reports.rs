@@ -6,8 +6,7 @@
 //! - An address that another Node has (`status.addresses`), and the node's own does not, is not the node's.
 //! - Of two nodes that report one address the one that has it by its Node's status is believed; else the one that was believed
 //!   before, that is known by it in a virtual router, that reported for the longest, in this order.
-//! - VRIDs of strangers that no other node hears, and stations seen with virtual IPs, are believed up to a number. A station whose
-//!   link-layer address a node has is that node.
+//! - VRIDs of strangers that no other node hears, and stations seen with virtual IPs, are believed up to a number.
 //! - A report of no Node is believed in nothing that concerns the pools.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,12 +161,6 @@ impl ReviewedReports {
             review.holders.insert(claim, believed);
         }
         let heard_by_several = heard_by_several(networks);
-        let macs: BTreeSet<String> = networks
-            .iter()
-            .filter(|network| names.contains(&network.name_any()))
-            .flat_map(|network| &network.spec.interfaces)
-            .map(|interface| interface.mac.to_ascii_lowercase())
-            .collect();
         for network in networks {
             let name = network.name_any();
             let mut doubts = review.doubts.remove(&name).unwrap_or_default();
@@ -175,7 +168,7 @@ impl ReviewedReports {
                 doubts.insert(Doubt::NoNode);
             }
             let lost = lost.remove(&name).unwrap_or_default();
-            let believed = believed(network, &lost, &heard_by_several, &macs, &mut doubts);
+            let believed = believed(network, &lost, &heard_by_several, &mut doubts);
             if !doubts.is_empty() {
                 review.doubts.insert(name.clone(), doubts);
             }
@@ -245,7 +238,6 @@ fn believed(
     network: &Arc<NodeNetwork>,
     lost: &BTreeSet<Claim>,
     heard_by_several: &BTreeSet<(bool, u8)>,
-    macs: &BTreeSet<String>,
     doubts: &mut BTreeSet<Doubt>,
 ) -> Arc<NodeNetwork> {
     let mut changed = NodeNetwork::clone(network);
@@ -276,8 +268,6 @@ fn believed(
     if !ignored.is_empty() {
         doubts.insert(Doubt::ForeignRouters { ignored: ignored.len() });
     }
-    // Two nodes that do not hear each other are no strangers.
-    spec.duplicates.retain(|seen| !macs.contains(&seen.mac.to_ascii_lowercase()));
     let beyond = spec.duplicates.len().saturating_sub(MAX_DUPLICATES);
     if beyond > 0 {
         spec.duplicates.truncate(MAX_DUPLICATES);

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::ResourceExt as _;
+use windlass_api::NodeNetwork;
 
 use super::reports::{Doubt, ReviewedReports};
 
@@ -26,14 +28,25 @@ pub(crate) struct TakenAddresses {
 }
 
 impl TakenAddresses {
-    /// The node on whose word another station has this address; `None`: there is none that is believed.
+    /// The node on whose word another station has this address; `None`: there is none that is believed. `is_candidate`: whether a
+    /// node may announce it: one that does, because it does not hear the other, is no other station.
     pub(crate) fn believed(
         &self,
         address: IpAddr,
         reports: &ReviewedReports,
         now: Timestamp,
+        is_candidate: impl Fn(&str) -> bool,
     ) -> Option<String> {
-        let mut nodes = reporters(reports).filter(|(_, seen)| seen.contains(&address)).map(|(node, _)| node);
+        let candidates = reports.of_nodes().filter(|network| is_candidate(&network.name_any()));
+        let macs: BTreeSet<String> = candidates
+            .flat_map(|network| &network.spec.interfaces)
+            .map(|interface| interface.mac.to_ascii_lowercase())
+            .collect();
+        let sees = |network: &NodeNetwork| {
+            let seen = network.spec.duplicates.iter().filter(|seen| seen.address == address);
+            seen.into_iter().any(|seen| !macs.contains(&seen.mac.to_ascii_lowercase()))
+        };
+        let mut nodes = reports.of_nodes().filter(|network| sees(network)).map(|network| network.name_any());
         nodes.find(|node| {
             let lately = self.lately(node, now);
             lately.contains(&address) || lately.len() < MAX_TAKEN
@@ -73,6 +86,6 @@ fn is_lately(at: Timestamp, now: Timestamp) -> bool {
 fn reporters(reports: &ReviewedReports) -> impl Iterator<Item = (String, BTreeSet<IpAddr>)> {
     reports.of_nodes().filter_map(|network| {
         let seen: BTreeSet<IpAddr> = network.spec.duplicates.iter().map(|seen| seen.address).collect();
-        (!seen.is_empty()).then(|| (network.metadata.name.clone().unwrap_or_default(), seen))
+        (!seen.is_empty()).then(|| (network.name_any(), seen))
     })
 }

@@ -306,9 +306,9 @@ impl Provider {
                 Ok(None)
             }
             EnsureStep::QuarantineTaken { address, object, node, why } => {
-                self.quarantine_taken(holder, address, &object, &why).await?;
                 let now = self.shared.now();
                 self.shared.state().taken_addresses.note(&node, address, now);
+                self.quarantine_taken(holder, address, &object, &why).await?;
                 Ok(None)
             }
             EnsureStep::Release { addresses, error } => {

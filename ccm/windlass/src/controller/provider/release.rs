@@ -33,7 +33,7 @@ impl Provider {
                 ReleaseAction::LastOwner(object) => {
                     let end = quarantine_end(&self.shared.state(), address, &object);
                     match end {
-                        None => self.delete(holder, address, &object).await?,
+                        None => self.end_service(holder, address, &object).await?,
                         Some(until) => {
                             let quarantine = Quarantine {
                                 reason: QuarantineReason::Released,
@@ -93,6 +93,34 @@ impl Provider {
     ) -> Result<(), ProviderError> {
         let spec = json!({ "quarantine": quarantine, "virtualRouter": null });
         self.patch(holder, address, object, spec).await
+    }
+
+    /// Deletes an object whose address is not kept back. What agents may announce is taken out of service before: an object that vanishes
+    /// while it is in service is a mishap to them, and they go on.
+    async fn end_service(
+        &self,
+        holder: &ServiceRef,
+        address: IpAddr,
+        object: &ObservedVip,
+    ) -> Result<(), ProviderError> {
+        let is_in_service =
+            self.shared.state().vip(address).is_some_and(|vip| vip.spec.virtual_router.is_some());
+        if !is_in_service {
+            return self.delete(holder, address, object).await;
+        }
+        let quarantine = Quarantine {
+            reason: QuarantineReason::Released,
+            until: Time(self.shared.now()),
+            message: format!("Service {holder} let go of it: it is about to be deleted"),
+        };
+        self.put_in_quarantine(holder, address, object, &quarantine).await?;
+        let ended =
+            self.shared.state().ledger.object(address).filter(|one| one.quarantine.is_some()).cloned();
+        match ended {
+            Some(ended) => self.end_quarantine(address, &ended).await,
+            // It has changed meanwhile.
+            None => Ok(()),
+        }
     }
 
     /// Deletes an object whose quarantine has ended. One that has changed since is left to the next pass.

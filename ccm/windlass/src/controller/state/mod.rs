@@ -134,7 +134,11 @@ impl ClusterState {
 
     /// The node on whose word another station has `address`, if one is believed.
     pub(crate) fn node_that_sees_a_stranger_with(&self, address: IpAddr) -> Option<String> {
-        self.taken_addresses.believed(address, self.stores.reports(), self.clock.now())
+        let router =
+            self.vip(address).and_then(|vip| self.stores.routers.get(vip.spec.virtual_router.as_ref()?));
+        let is_candidate =
+            |node: &str| router.is_some_and(|router| router.spec.nodes.iter().any(|one| one.name == node));
+        self.taken_addresses.believed(address, self.stores.reports(), self.clock.now(), is_candidate)
     }
 
     /// The node that has `address` itself.

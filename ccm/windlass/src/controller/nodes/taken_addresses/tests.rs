@@ -44,7 +44,7 @@ fn one_node_alone_takes_no_more_than_a_few_addresses_in_ten_minutes() {
     // It reports other addresses each time.
     for last in 1..200 {
         let reports = reports(&[("n1", last..last + 1, STRANGER)]);
-        let believed = taken.believed(address(last), &reports, NOW);
+        let believed = taken.believed(address(last), &reports, NOW, |_| true);
         assert_eq!(believed.is_some(), usize::from(last) <= MAX_TAKEN, "{last}");
         if let Some(node) = believed {
             assert_eq!(taken.doubts(&reports, NOW), []);
@@ -55,17 +55,23 @@ fn one_node_alone_takes_no_more_than_a_few_addresses_in_ten_minutes() {
     }
     // What it was believed about it is believed about still, and another node about others.
     let others = reports(&[("n1", 1..12, STRANGER), ("n2", 100..101, STRANGER)]);
-    assert_eq!(taken.believed(address(1), &others, NOW).as_deref(), Some("n1"));
-    assert_eq!(taken.believed(address(100), &others, NOW).as_deref(), Some("n2"));
-    assert_eq!(taken.believed(address(11), &others, NOW), None);
-    assert_eq!(taken.believed(address(11), &others, NOW + TAKEN_FOR).as_deref(), Some("n1"));
+    assert_eq!(taken.believed(address(1), &others, NOW, |_| true).as_deref(), Some("n1"));
+    assert_eq!(taken.believed(address(100), &others, NOW, |_| true).as_deref(), Some("n2"));
+    assert_eq!(taken.believed(address(11), &others, NOW, |_| true), None);
+    assert_eq!(taken.believed(address(11), &others, NOW + TAKEN_FOR, |_| true).as_deref(), Some("n1"));
 }
 
 #[test]
-fn a_node_that_answers_for_an_address_is_no_other_station() {
+fn a_candidate_that_answers_for_an_address_is_no_other_station() {
     let taken = TakenAddresses::default();
     let one_another = reports(&[("n1", 1..2, 2), ("n2", 2..3, STRANGER)]);
-    assert_eq!(taken.believed(address(1), &one_another, NOW), None, "n2 has it");
-    assert_eq!(taken.believed(address(2), &one_another, NOW).as_deref(), Some("n2"));
-    assert_eq!(taken.believed(address(3), &one_another, NOW), None, "nobody says so");
+    assert_eq!(taken.believed(address(1), &one_another, NOW, |node| node == "n2"), None, "n2 has it");
+    let other = taken.believed(address(1), &one_another, NOW, |node| node == "n1");
+    assert_eq!(
+        other.as_deref(),
+        Some("n1"),
+        "n2 may not announce it, and takes no stranger's part by calling its address its own"
+    );
+    assert_eq!(taken.believed(address(2), &one_another, NOW, |_| true).as_deref(), Some("n2"));
+    assert_eq!(taken.believed(address(3), &one_another, NOW, |_| true), None, "nobody says so");
 }
