@@ -31,8 +31,8 @@ use crate::lenient::{Lenient, Unreadable};
 #[cfg(test)]
 mod tests;
 
-/// Objects in one answer to a list. All of them are in memory as they are, up to 1.5 MB each, until they are taken in.
-const PAGE: u32 = 100;
+/// Objects in one answer to a list.
+const PAGE: u32 = 500;
 /// A watch that ends sooner and has shown nothing was no watch.
 const SHORT: Duration = Duration::from_secs(1);
 /// A watch that lives as long works, also if it shows nothing.
@@ -50,6 +50,8 @@ pub struct WatchOptions {
     /// The API server ends a watch after this many seconds, and it is taken up again where it ended. A connection that died
     /// without a word is found 5 s later.
     pub seconds: u32,
+    /// Objects in one answer to a list, which are in memory as they came, with all that nobody reads, until they are taken in.
+    pub page: u32,
     /// How long it waits after failures.
     pub backoff: Backoff,
 }
@@ -57,7 +59,7 @@ pub struct WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         let backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30));
-        Self { name: None, seconds: 290, backoff }
+        Self { name: None, seconds: 290, page: PAGE, backoff }
     }
 }
 
@@ -138,6 +140,7 @@ where
         api: Api::<Lenient<K>>::all(client.clone()),
         fields: options.name.map(|name| format!("metadata.name={name}")),
         seconds: options.seconds,
+        page: options.page,
         state: WatchState::Start,
         retry_backoff: RetryBackoff::new(options.backoff),
         rests_until: None,
@@ -170,6 +173,7 @@ struct Watcher<K: Clone> {
     /// Field selector.
     fields: Option<String>,
     seconds: u32,
+    page: u32,
     state: WatchState<K>,
     retry_backoff: RetryBackoff,
     rests_until: Option<Instant>,
@@ -299,7 +303,7 @@ where
     async fn page(&mut self, token: Option<String>) -> Result<(VecDeque<Lenient<K>>, Continuation), Error> {
         let params = ListParams {
             field_selector: self.fields.clone(),
-            limit: Some(PAGE),
+            limit: Some(self.page),
             continue_token: token,
             ..ListParams::default()
         };

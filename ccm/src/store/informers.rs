@@ -17,6 +17,9 @@ use super::Informer;
 use crate::slim;
 use crate::watch::{self, watch};
 
+/// Objects in one answer to a list. Users write these kinds, 256 KiB of annotations if they like: few are in memory as they came.
+const PAGE: u32 = 20;
+
 /// One informer per kind, as client-go's `SharedInformerFactory`: whoever asks for a kind gets the same. It is watched from
 /// the first time that it is asked for.
 #[derive(Clone)]
@@ -113,7 +116,8 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let kind = K::kind(&());
-    let mut events = watch::<K>(&client, watch::WatchOptions::default());
+    let mut events =
+        watch::<K>(&client, watch::WatchOptions { page: PAGE, ..watch::WatchOptions::default() });
     let mut reported = false;
     while let Some(event) = events.next().await {
         match event {

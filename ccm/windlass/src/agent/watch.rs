@@ -63,7 +63,12 @@ where
 {
     let (store, mut writer) = reflector::store();
     let kind = K::plural(&());
-    let options = watch::WatchOptions { name, seconds: WATCH_SECONDS, backoff: backoff(node) };
+    let options = watch::WatchOptions {
+        name,
+        seconds: WATCH_SECONDS,
+        backoff: backoff(node),
+        ..watch::WatchOptions::default()
+    };
     let mut events = watch::watch::<K>(client, options);
     let known = store.clone();
     let keep = async move {
