@@ -56,7 +56,7 @@ impl Changed {
     }
 
     /// What is to be reported of it.
-    pub(crate) fn to_report(self) -> Self {
+    pub(crate) fn into_report(self) -> Self {
         Self { all: self.all, routers: self.routers, vips: self.vips, ..Self::default() }
     }
 

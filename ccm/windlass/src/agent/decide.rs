@@ -110,7 +110,7 @@ fn log_hold(news: Option<News>, time: Duration) {
              the objects anew. To have a node silent at once, stop its agent"
         ),
         Some(News::Back) => {
-            tracing::info!("all VirtualIPs and VirtualRouters that were missing are back, or out of service")
+            tracing::info!("all VirtualIPs and VirtualRouters that were missing are back, or out of service");
         }
         Some(News::Over { addresses }) => tracing::error!(
             addresses,

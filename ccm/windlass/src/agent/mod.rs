@@ -307,7 +307,7 @@ pub(crate) async fn run(
                     });
                 }
                 // Status may have to be written also where this node's part did not change.
-                engine_state.to_report.add(looked_at.to_report());
+                engine_state.to_report.add(looked_at.into_report());
             }
         }
     };

@@ -128,7 +128,9 @@ impl Agent {
 
     fn lose_all(&mut self) {
         let lasts: Vec<u8> = (200..=255).filter(|last| self.vips.contains_key(&address(*last))).collect();
-        lasts.into_iter().for_each(|last| self.lose_vip(last));
+        for last in lasts {
+            self.lose_vip(last);
+        }
         self.lose_router("a");
         self.lose_router("b");
     }
@@ -146,7 +148,7 @@ fn all_that_vanishes_at_once_goes_on_as_it_was_until_the_time_is_over() {
     assert_eq!(agent.decide(), None, "it may be the way of one object after the other");
     assert_eq!(agent.desired, before);
     assert_eq!(agent.pass(GRACE), Some(News::Held { addresses: 4, of: 4 }));
-    assert_eq!(agent.pass(HOLD.checked_sub(GRACE).unwrap() - Duration::from_millis(1)), None);
+    assert_eq!(agent.pass(HOLD.saturating_sub(GRACE + Duration::from_millis(1))), None);
     assert_eq!(agent.desired, before);
     assert_eq!(agent.hold.due(), Some(agent.now + Duration::from_millis(1)));
     assert_eq!(agent.pass(Duration::from_millis(1)), Some(News::Over { addresses: 4 }));
@@ -289,8 +291,8 @@ impl Agent {
             Step::LoseVip(_) => {}
             Step::LoseRouter(first) => self.lose_router(named(*first)),
             Step::Release(last) => {
-                if self.vips.contains_key(&address(*last)) {
-                    self.vips.insert(address(*last), Arc::new(vip(*last, None, true)));
+                if let Some(one) = self.vips.get_mut(&address(*last)) {
+                    *one = Arc::new(vip(*last, None, true));
                     self.lose_vip(*last);
                 }
             }
@@ -303,7 +305,7 @@ impl Agent {
                 self.routers.insert(named(*first).to_owned(), Arc::new(router(named(*first), vrid, nodes)));
             }
             Step::List(lacks) => {
-                lacks.iter().for_each(|last| drop(self.vips.remove(&address(*last))));
+                self.vips.retain(|one, _| !lacks.iter().any(|last| address(*last) == *one));
                 self.changed.listed = true;
             }
             Step::Pass(milliseconds) => {

@@ -130,7 +130,8 @@ fn the_ports_of_an_address_are_those_of_all_its_services_as_far_as_they_are_know
     );
     let many: Vec<Value> = (1..=4097).map(|port| json!({ "port": port })).collect();
     let said = |ports: &[RestrictedPort]| Some(VipTraffic { ports: ports.to_vec(), ..local(&[]) });
-    let rows: [(&str, Vec<Service>, &[&str], Option<VipTraffic>, &[RestrictedPort]); 9] = [
+    type Row<'a> = (&'a str, Vec<Service>, &'a [&'a str], Option<VipTraffic>, &'a [RestrictedPort]);
+    let rows: [Row<'_>; 9] = [
         ("one", vec![web()], &["web"], None, &[http, https]),
         ("of two that share", vec![web(), api()], &["web", "api"], None, &[http, https, dns]),
         ("an external IP", vec![external], &["web"], None, &[http]),
