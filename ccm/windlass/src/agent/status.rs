@@ -69,7 +69,7 @@ pub(crate) struct StatusPatch {
 
 /// How long another's word stands against what this node has said: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(160);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// That this node is Active, as it said in this period.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +96,9 @@ impl Reported {
     /// The patch was accepted.
     pub(crate) fn accepted(&mut self, patch: &StatusPatch, now: Instant) {
         if let Some((_, period)) = &patch.basis {
-            let before = self.claimed.get(&patch.uid).filter(|claim| claim.period == period.number);
+            let is_same = |claim: &&Claim| claim.period == period.number && now < claim.until + claim.pause;
+            // What has stood for long is a new matter.
+            let before = self.claimed.get(&patch.uid).filter(is_same);
             let pause = before.map_or(FIRST_PAUSE, |claim| (claim.pause * 2).min(LONGEST_PAUSE));
             self.claimed
                 .insert(patch.uid.clone(), Claim { period: period.number, until: now + pause, pause });

@@ -111,6 +111,9 @@ fn a_patch_holds_what_differs_and_makes_the_object_so() {
     );
 }
 
+/// What it is, the Services, the owners, what the object said, and what it is to say.
+type Row<'a> = (&'a str, Vec<Service>, &'a [&'a str], Option<VipTraffic>, &'a [RestrictedPort]);
+
 #[test]
 fn the_ports_of_an_address_are_those_of_all_its_services_as_far_as_they_are_known() {
     let port = |protocol, port| RestrictedPort { protocol, port };
@@ -130,7 +133,6 @@ fn the_ports_of_an_address_are_those_of_all_its_services_as_far_as_they_are_know
     );
     let many: Vec<Value> = (1..=4097).map(|port| json!({ "port": port })).collect();
     let said = |ports: &[RestrictedPort]| Some(VipTraffic { ports: ports.to_vec(), ..local(&[]) });
-    type Row<'a> = (&'a str, Vec<Service>, &'a [&'a str], Option<VipTraffic>, &'a [RestrictedPort]);
     let rows: [Row<'_>; 9] = [
         ("one", vec![web()], &["web"], None, &[http, https]),
         ("of two that share", vec![web(), api()], &["web", "api"], None, &[http, https, dns]),
