@@ -1,7 +1,6 @@
 //! What the guard does to packets, and that it stays.
 
 mod keep;
-mod ports;
 pub(crate) mod proxy;
 pub(crate) mod scene;
 mod sources;
