@@ -19,8 +19,9 @@ const INVALID: &str = "InvalidRequest";
 
 /// Every case. `taken`: an address that another Service has.
 pub(super) fn cases(taken: &str) -> Vec<Case> {
-    let long = "x".repeat(200_000);
-    let addresses = vec!["192.0.2.201"; 20_000].join(",");
+    let long = "x".repeat(2_000);
+    let addresses = vec!["192.0.2.201"; 200].join(",");
+    let too_long = "192.0.2.201,".repeat(20_000);
     let nine = (201..210).map(|n| format!("192.0.2.{n}")).collect::<Vec<_>>().join(",");
     let key = "k".repeat(254);
     let namespaces = (0..65).map(|n| format!("ns-{n}")).collect::<Vec<_>>().join(",");
@@ -52,6 +53,9 @@ pub(super) fn cases(taken: &str) -> Vec<Case> {
         (&[("addresses", &nine)], INVALID, &["9 IPv4 addresses are named: name at most 8"]),
         (&[("addresses", &addresses)], INVALID, &["192.0.2.201 is named twice"]),
         (&[("addresses", &long)], INVALID, &["xxxx…\" is not an IP address"]),
+        (&[("addresses", &too_long)], INVALID, &["too long: 240000 bytes; write at most 2560"]),
+        (&[("pool", &too_long)], INVALID, &["too long: 240000 bytes; write at most 2560"]),
+        (&[("sharing-key", &too_long)], INVALID, &["windlass.dev/sharing-key: (too long: 240000 bytes"]),
         (&[("addresses", "2001:db8::1")], INVALID, &["the Service has no IPv6", "spec.ipFamilies"]),
         (&[("addresses", "203.0.113.77")], INVALID, &["203.0.113.77 is in no pool", "default"]),
         (

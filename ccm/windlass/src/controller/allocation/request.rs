@@ -23,7 +23,7 @@ use windlass_ccm::service::SourceRanges;
 use windlass_ipam::{Labels, Request, Requester, Terms};
 
 use self::annotations::Annotations;
-pub(crate) use self::annotations::is_read;
+pub(crate) use self::annotations::{is_read, too_long};
 pub(crate) use self::error::RequestError;
 pub(crate) use self::sharing::is_object_name;
 use super::settings::Settings;
@@ -75,6 +75,9 @@ pub(crate) fn request(
 ) -> Result<Request, RequestError> {
     sources(service)?;
     let annotations = Annotations::of(service, settings);
+    if let Some(value) = annotations.too_long() {
+        return Err(RequestError::TooLong { annotation: value.annotation, text: value.text.to_owned() });
+    }
     let families = families::families(service.spec.as_ref())?;
     let named = addresses::named(service, annotations)?;
     addresses::fit(&named, families)?;

@@ -56,7 +56,7 @@ fn bound(annotations: &mut BTreeMap<String, String>) {
     let total: usize = annotations.values().map(String::len).sum();
     if total > LONGEST {
         for text in annotations.values_mut().filter(|text| text.len() > LONG) {
-            *text = format!("(too long: {} bytes)", text.len());
+            *text = request::too_long(text.len(), LONG);
         }
     }
 }

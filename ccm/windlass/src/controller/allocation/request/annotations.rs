@@ -43,6 +43,14 @@ pub(crate) fn is_read(annotation: &str) -> bool {
         || theirs.iter().any(|(name, older)| annotation == *name || annotation == *older)
 }
 
+/// How the text begins that is kept in place of one that is too long.
+const TOO_LONG: &str = "(too long: ";
+
+/// What is kept in place of a text of `length` bytes, of which `most` are read: no reader takes it for what it reads.
+pub(crate) fn too_long(length: usize, most: usize) -> String {
+    format!("{TOO_LONG}{length} bytes; write at most {most})")
+}
+
 /// A value, and the annotation it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnnotationValue<'a> {
@@ -85,6 +93,13 @@ impl<'a> Annotations<'a> {
 
     pub(super) fn address_count(self) -> Option<AnnotationValue<'a>> {
         self.own(ANNOTATION_ADDRESS_COUNT)
+    }
+
+    /// A value that was too long to be kept.
+    pub(super) fn too_long(self) -> Option<AnnotationValue<'a>> {
+        let others = [self.pool(), self.sharing_key(), self.share_with(), self.address_count()];
+        let mut all = self.addresses().into_iter().chain(others.into_iter().flatten());
+        all.find(|value| value.text.starts_with(TOO_LONG))
     }
 
     fn own(self, annotation: &'static str) -> Option<AnnotationValue<'a>> {

@@ -19,6 +19,9 @@ pub(crate) enum RequestError {
     /// More ranges than a `VirtualIP` holds.
     #[error("{place}: {number} ranges are named: name at most {MOST_SOURCES}")]
     TooManySources { place: RangesPlace, number: usize },
+    /// An annotation without end.
+    #[error("{annotation}: {text}")]
+    TooLong { annotation: &'static str, text: String },
     /// Not an address at all.
     #[error("{place}: {value:?} is not an IP address: write one, as 192.0.2.10 or 2001:db8::10")]
     NotAnAddress { place: &'static str, value: String },
