@@ -76,7 +76,10 @@ pub(crate) fn request(
     sources(service)?;
     let annotations = Annotations::of(service, settings);
     if let Some(value) = annotations.too_long() {
-        return Err(RequestError::TooLong { annotation: value.annotation, text: value.text.to_owned() });
+        return Err(RequestError::TooLong {
+            annotation: value.annotation,
+            text: error::shortened(value.text),
+        });
     }
     let families = families::families(service.spec.as_ref())?;
     let named = addresses::named(service, annotations)?;

@@ -394,6 +394,17 @@ fn what_is_malformed_is_refused_with_place_value_reason_and_remedy_41_51_52_59()
         ),
         (
             json!({}),
+            json!({ "windlass.dev/pool": too_long(240_000, 2560) }),
+            "windlass.dev/pool: (too long: 240000 bytes; write at most 2560)",
+        ),
+        (
+            json!({}),
+            // By whom it may be: a condition takes no more than 32 KiB.
+            json!({ "windlass.dev/pool": format!("(too long: {}", "x".repeat(100)) }),
+            &*format!("windlass.dev/pool: (too long: {}…", "x".repeat(53)),
+        ),
+        (
+            json!({}),
             json!({ "windlass.dev/sharing-key": long_key }),
             "windlass.dev/sharing-key: the key has 254 bytes: write at most 253",
         ),
