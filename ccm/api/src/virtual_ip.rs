@@ -64,6 +64,10 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub sources: Vec<PortSources>,
+    /// All ports of its Services: nodes refuse what is for others. Absent: they are not known, and nothing is refused for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4096))]
+    pub ports: Vec<RestrictedPort>,
     /// `Local` if its Services have that, whose traffic only nodes with an endpoint of theirs serve.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,

@@ -14,6 +14,7 @@ mod examples;
 mod external_ip_rules;
 mod failover;
 mod filtered;
+mod foreign_ports;
 mod full;
 mod guard;
 mod health;

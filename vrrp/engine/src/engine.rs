@@ -115,8 +115,8 @@ impl Engine {
         self.links.want_for_routers(groups);
     }
 
-    /// Declares who may send to which ports of VIPs, of this node's virtual routers and of others': the packets of others are
-    /// dropped, as are those of this node itself, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
+    /// Declares which ports VIPs have and who may send to which of them, of this node's virtual routers and of others': the packets of others are
+    /// dropped, and what is for no port of a VIP is refused, from this node itself as well, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
     /// the last call wins. What is in force, [`Engine::guard_status`] tells: a caller that must not let anybody else in
     /// names a restricted VIP to [`Engine::apply`] once its restrictions are.
     pub fn restrict(&self, restrictions: Arc<Restrictions>) {

@@ -1,6 +1,6 @@
-//! Who may send to which ports of a VIP.
+//! Which ports a VIP has, and who may send to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -53,9 +53,13 @@ pub struct ProtocolPort {
     pub port: u16,
 }
 
-/// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to.
+/// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to, but for VIPs whose
+/// ports are known: to other ports of those nobody may.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Restrictions(BTreeMap<IpAddr, BTreeMap<ProtocolPort, Vec<IpNet>>>);
+pub struct Restrictions {
+    sources: BTreeMap<IpAddr, BTreeMap<ProtocolPort, Vec<IpNet>>>,
+    ports: BTreeMap<IpAddr, BTreeSet<ProtocolPort>>,
+}
 
 impl Restrictions {
     /// Lets only these sources send to this port; none at all where there are none. Ranges of another family than the
@@ -69,7 +73,7 @@ impl Restrictions {
         let of_family = |range: &IpNet| range.addr().is_ipv4() == address.is_ipv4();
         let sources: Vec<IpNet> = sources.into_iter().filter(of_family).collect();
         let sources = IpNet::aggregate(&sources);
-        let ports = self.0.entry(address).or_default();
+        let ports = self.sources.entry(address).or_default();
         let sources = match ports.get(&port) {
             None => sources,
             Some(before) => common(before, &sources),
@@ -77,19 +81,50 @@ impl Restrictions {
         ports.insert(port, sources);
     }
 
+    /// Lets nobody send to TCP, UDP and SCTP ports of this address but those that are said here, in one call or several. An
+    /// address whose ports are not known, as without any, is as if it had not been named.
+    pub fn only_ports(&mut self, address: IpAddr, ports: impl IntoIterator<Item = ProtocolPort>) {
+        let mut ports = ports.into_iter().peekable();
+        if ports.peek().is_some() {
+            self.ports.entry(address).or_default().extend(ports);
+        }
+    }
+
     /// The restricted ports of an address.
     pub fn of(&self, address: IpAddr) -> Option<&BTreeMap<ProtocolPort, Vec<IpNet>>> {
-        self.0.get(&address)
+        self.sources.get(&address)
+    }
+
+    /// The ports of each address whose ports are known.
+    pub(crate) fn ports(&self) -> &BTreeMap<IpAddr, BTreeSet<ProtocolPort>> {
+        &self.ports
+    }
+
+    /// Whether the ports of this address are known.
+    pub(crate) fn has_ports_of(&self, address: IpAddr) -> bool {
+        self.ports.contains_key(&address)
+    }
+
+    /// The same, but as if the ports of these addresses were not known.
+    pub(crate) fn without_ports_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
+        let mut left = self.clone();
+        left.ports.retain(|address, _| !addresses.contains(address));
+        left
+    }
+
+    /// Whether both say the same of who may send to restricted ports.
+    pub(crate) fn has_sources_of(&self, other: &Self) -> bool {
+        self.sources == other.sources
     }
 
     /// Whether nothing is restricted.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sources.is_empty() && self.ports.is_empty()
     }
 
     /// Every restricted port, and who may send to it.
     pub fn iter(&self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &[IpNet])> {
-        self.0.iter().flat_map(|(address, ports)| {
+        self.sources.iter().flat_map(|(address, ports)| {
             ports.iter().map(|(port, sources)| (*address, *port, sources.as_slice()))
         })
     }

@@ -270,10 +270,16 @@ fn guarded(
     let accepting = requests.iter().filter(|request| request.plan.accept);
     let open: BTreeSet<IpAddr> = accepting.flat_map(BindingRequest::addresses).collect();
     let but_open = |address: &IpAddr| !open.contains(address);
+    // Their ports are the host's.
+    let restrictions = if open.iter().any(|address| restrictions.has_ports_of(*address)) {
+        Arc::new(restrictions.without_ports_of(&open))
+    } else {
+        Arc::clone(restrictions)
+    };
     Guarded {
         vips: closed().flat_map(BindingRequest::addresses).filter(but_open).collect(),
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
-        restrictions: Arc::clone(restrictions),
+        restrictions,
         moved: Arc::clone(moved),
     }
 }

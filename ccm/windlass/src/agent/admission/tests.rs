@@ -40,7 +40,8 @@ fn desired(sources: Option<PortSources>) -> Desired {
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
-    let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
+    let restricted =
+        sources.map(|sources| Restricted { address: address(A), sources: vec![sources], ports: vec![] });
     Desired {
         assignments: vec![assignment],
         restricted: restricted.into_iter().collect(),
@@ -112,10 +113,24 @@ fn sources_of_every_service_of_an_address_hold_each_for_its_ports() {
             .unwrap()
     };
     let sources = vec![tcp(80, &["10.0.0.0/8"]), tcp(443, &["nonsense", "10.0.0.0/33"]), tcp(22, &[])];
-    let found = restrictions(&[Restricted { address: address(A), sources }]);
+    let found = restrictions(&[Restricted { address: address(A), sources, ports: vec![] }]);
     let doors = found.of(address(A)).unwrap();
     let at = |port| &doors[&ProtocolPort { protocol: Protocol::Tcp, port }];
     assert_eq!(at(80), &["10.0.0.0/8".parse::<IpNet>().unwrap()]);
     assert!(at(443).is_empty() && at(22).is_empty(), "what is no range lets nobody in");
     assert_eq!(doors.len(), 3);
+}
+
+/// Most of the traffic would be lost to keep a foreign Service from some that nobody asked for.
+#[test]
+fn an_address_whose_ports_cannot_be_guarded_is_announced_all_the_same() {
+    let mut wanted = desired(None);
+    let ports = vec![RestrictedPort { protocol: PortProtocol::Tcp, port: 80 }];
+    wanted.restricted = vec![Restricted { address: address(A), sources: vec![], ports }];
+    assert_ne!(restrictions(&wanted.restricted), Restrictions::default());
+    for error in [None, Some("no nf_tables")] {
+        let status = status(&desired(None), error);
+        let found = admitted(&wanted, &restrictions(&wanted.restricted), &status, &BTreeSet::new());
+        assert_eq!(found, wanted.assignments, "{error:?}");
+    }
 }

@@ -98,6 +98,7 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
         virtual_router: Some("a".into()),
         announcement: None,
         sources: Vec::new(),
+        ports: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         quarantine: None,
