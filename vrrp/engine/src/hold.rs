@@ -30,6 +30,7 @@ mod messages;
 mod moves;
 mod netlink;
 mod pause;
+mod refusals;
 mod report;
 mod request;
 mod vmac;

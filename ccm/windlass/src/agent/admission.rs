@@ -1,7 +1,7 @@
 //! Which virtual IPs this node may announce: one whose Service lets in some clients only, not before its agent keeps the
 //! others out. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -58,9 +58,7 @@ pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
         restrictions.only_ports(*address, ports.iter().copied().map(port_of));
         for PortSources { ports, allowed, by_kube_proxy: _ } in sources {
             let allowed: Vec<IpNet> = allowed.iter().filter_map(|range| range.parse().ok()).collect();
-            for port in ports {
-                restrictions.restrict(*address, port_of(*port), allowed.iter().copied());
-            }
+            restrictions.restrict(*address, ports.iter().copied().map(port_of), allowed);
         }
     }
     restrictions
@@ -114,11 +112,32 @@ pub(crate) fn admit(
     if restricted.is_empty() || !assignment.addresses.iter().any(unguarded) {
         return assignment;
     }
+    // That the kernel refuses a single address is no reason to leave others to another node.
     if status.error.is_some() {
         assignment.priority = (assignment.priority / UNGUARDED_DIVISOR).max(1);
-        assignment.addresses.retain(|address| !unguarded(address));
-    } else {
-        assignment.addresses.retain(|address| !unguarded(address) || is_announced(address));
     }
+    let is_on_its_way = |address: &IpAddr| status.obstacle(*address).is_none() && is_announced(address);
+    assignment.addresses.retain(|address| !unguarded(address) || is_on_its_way(address));
     assignment
+}
+
+/// Why this node cannot keep out who may not use an address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Unguarded {
+    /// Of any address.
+    pub(crate) all: Option<String>,
+    /// Of single ones.
+    pub(crate) some: BTreeMap<IpAddr, String>,
+}
+
+impl Unguarded {
+    /// What is in the way.
+    pub(crate) fn of(status: &GuardStatus) -> Self {
+        Self { all: status.error.clone(), some: status.refused.clone() }
+    }
+
+    /// Why it cannot for this address; `None`: it can.
+    pub(crate) fn why(&self, address: IpAddr) -> Option<&str> {
+        self.all.as_deref().or_else(|| self.some.get(&address).map(String::as_str))
+    }
 }

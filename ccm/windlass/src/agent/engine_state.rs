@@ -11,6 +11,7 @@ use windlass_engine::{Event, RouterKey, RouterStatus, State};
 
 use super::activity::{ActivePeriod, RouterActivity};
 use super::addresses::Answered;
+use super::admission::Unguarded;
 use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
 use super::network::{ForeignRouters, mac};
@@ -32,7 +33,7 @@ struct Inner {
     conflicts: BTreeMap<String, u64>,
     /// The peers between which and this node multicast does not pass, by virtual router.
     without_multicast: BTreeMap<RouterKey, BTreeSet<IpAddr>>,
-    unguarded: Option<String>,
+    unguarded: Arc<Unguarded>,
     answered: Arc<Answered>,
 }
 
@@ -179,19 +180,19 @@ impl EngineState {
         }
     }
 
-    /// Why this node cannot keep out who may not use an address; `None`: it can.
-    pub(crate) fn set_unguarded(&self, why: Option<&str>) {
+    /// Where this node cannot keep out who may not use an address, and why.
+    pub(crate) fn set_unguarded(&self, unguarded: Unguarded) {
         let mut inner = self.lock();
-        if inner.unguarded.as_deref() != why {
-            inner.unguarded = why.map(str::to_owned);
+        if *inner.unguarded != unguarded {
+            inner.unguarded = Arc::new(unguarded);
             drop(inner);
             self.to_report.add(Changed::all());
         }
     }
 
-    /// Why this node cannot keep out who may not use an address.
-    pub(crate) fn unguarded(&self) -> Option<String> {
-        self.lock().unguarded.clone()
+    /// Where this node cannot keep out who may not use an address, and why.
+    pub(crate) fn unguarded(&self) -> Arc<Unguarded> {
+        Arc::clone(&self.lock().unguarded)
     }
 
     /// What the kernel of this node answers for by itself; says whether that is news.

@@ -14,7 +14,7 @@ use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
 
 use super::activity::{ActivePeriod, RouterActivity};
-use super::admission::needs_guard;
+use super::admission::{Unguarded, needs_guard};
 use super::desired::{Assignment, Refused, is_wanted};
 use super::engine_state::MULTICAST_REMEDY;
 use super::network::mac;
@@ -147,7 +147,7 @@ pub(crate) struct NodeContext<'a> {
     /// The same by the wall clock.
     pub(crate) wall: Timestamp,
     /// Why this node cannot keep out who may not use an address, if it cannot.
-    pub(crate) unguarded: Option<&'a str>,
+    pub(crate) unguarded: &'a Unguarded,
 }
 
 /// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
@@ -261,7 +261,7 @@ fn vip_patch(
     // Neither while it is being asked whether somebody has it.
     let finding = if active.activity.claimed.contains(&address) {
         Finding::Announced(active)
-    } else if let Some(why) = context.unguarded.filter(|_| needs_guard(&vip.spec.sources)) {
+    } else if let Some(why) = context.unguarded.why(address).filter(|_| needs_guard(&vip.spec.sources)) {
         Finding::Unguarded { why }
     } else {
         let station = active.activity.station(address, context.now)?;

@@ -45,8 +45,10 @@ fn activity(number: u64) -> RouterActivity {
     RouterActivity { period: Some(period), claimed: [ADDRESS].into(), ..RouterActivity::default() }
 }
 
+static GUARDED: Unguarded = Unguarded { all: None, some: BTreeMap::new() };
+
 fn context(now: Instant) -> NodeContext<'static> {
-    NodeContext { node: "n1", now, wall: NOW, unguarded: None }
+    NodeContext { node: "n1", now, wall: NOW, unguarded: &GUARDED }
 }
 
 fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
@@ -205,10 +207,11 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
         Arc::new(vip)
     };
     let withheld = RouterActivity { claimed: [].into(), ..activity(1) };
+    let nowhere = Unguarded { all: Some("no nf_tables".into()), ..Unguarded::default() };
     let told = |vip: &Arc<VirtualIP>, activity: &RouterActivity| {
         let assignments = [assignment(&["192.0.2.12"])];
         let activities = [(assignments[0].key().unwrap(), activity.clone())].into();
-        let context = NodeContext { unguarded: Some("no nf_tables"), ..context(Instant::now()) };
+        let context = NodeContext { unguarded: &nowhere, ..context(Instant::now()) };
         let vips = std::slice::from_ref(vip);
         patches(
             context,

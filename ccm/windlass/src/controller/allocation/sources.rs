@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use windlass_api::{PortProtocol, PortSources, RestrictedPort};
 use windlass_ccm::service::SourceRanges;
 
-use super::request::{sources, wants_address};
+use super::request::{MOST_PORTS, sources, wants_address};
 use super::settings::Settings;
 use windlass_ccm::store::Change;
 
@@ -37,10 +37,14 @@ pub(crate) fn of_service(service: &Service, ipv4: bool, settings: Settings) -> O
     (!ports.is_empty()).then_some(PortSources { ports, allowed, by_kube_proxy })
 }
 
-/// The Service's ports.
+/// The Service's ports: the first of them, of more than it may have. Nodes refuse what is for others.
 pub(crate) fn ports(service: &Service) -> BTreeSet<RestrictedPort> {
     let ports = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten();
-    ports.filter_map(port).collect()
+    let mut ports: BTreeSet<RestrictedPort> = ports.filter_map(port).collect();
+    if let Some(first) = ports.iter().nth(MOST_PORTS).copied() {
+        ports.split_off(&first);
+    }
+    ports
 }
 
 /// `None` for what cannot be a port, which no packet has either.

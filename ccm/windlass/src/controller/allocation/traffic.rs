@@ -74,7 +74,7 @@ impl ClusterState {
                 continue;
             };
             ports.extend(sources::ports(&service));
-            traffic.sources.extend(sources::of_service(&service, address.is_ipv4(), self.settings));
+            traffic.sources.extend(self.sources_at(address, &service));
             match policy(&service, self.settings) {
                 Some((policy, port)) => {
                     policies.push(policy);

@@ -196,14 +196,20 @@ impl Rig {
 
     /// Reason of the Service's condition.
     pub(super) fn reason(&self, name: &str) -> String {
+        let condition = self.condition(name);
+        condition.map(|one| format!("{} {}", text(&one["status"]), text(&one["reason"]))).unwrap_or_default()
+    }
+
+    /// Message of the Service's condition.
+    pub(super) fn message(&self, name: &str) -> String {
+        self.condition(name).map(|one| text(&one["message"])).unwrap_or_default()
+    }
+
+    fn condition(&self, name: &str) -> Option<Value> {
         let service = self.api.get(&key(name)).unwrap_or_default();
         let conditions = service.pointer("/status/conditions").and_then(Value::as_array).cloned();
-        conditions
-            .unwrap_or_default()
-            .iter()
-            .find(|one| one["type"] == windlass_api::CONDITION_ADDRESS_ALLOCATED)
-            .map(|one| format!("{} {}", text(&one["status"]), text(&one["reason"])))
-            .unwrap_or_default()
+        let mut conditions = conditions.unwrap_or_default().into_iter();
+        conditions.find(|one| one["type"] == windlass_api::CONDITION_ADDRESS_ALLOCATED)
     }
 
     /// Waits until nothing is written for longer than a controller ever waits.
