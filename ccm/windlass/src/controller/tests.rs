@@ -13,6 +13,7 @@ mod local;
 mod manual_edits;
 mod memories;
 mod named_pools;
+mod node_rules;
 mod race;
 mod reached;
 mod restarts;

@@ -9,9 +9,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec};
+use windlass_ccm::service::is_stable;
 
 use super::announcements::{Announcements, SelectedBy};
-use super::plan::{PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology};
+use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -43,6 +44,17 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     };
     let input = input_without_vips(&state.stores, topology, announcements);
     PlanInput { selected, vips, serving, now, settled, ..input }
+}
+
+/// What of a node matters to a plan, as far as one of the Announcements asks for it.
+pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
+    let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
+    let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    NodeTraits {
+        is_stable: is_stable(node),
+        is_unschedulable: announcements.look_at_unschedulable() && is_unschedulable(),
+        labels: labels.cloned().unwrap_or_default(),
+    }
 }
 
 /// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.

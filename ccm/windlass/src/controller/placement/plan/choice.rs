@@ -52,7 +52,7 @@ impl<'a> Planner<'a> {
         let (mut now, mut when_healthy) = (BTreeMap::new(), BTreeMap::new());
         for (router, count) in self.spread.siblings(vip) {
             let Some(router) = self.routers.get(router) else { continue };
-            if let Some(node) = router.first_healthy(&self.topology.nodes) {
+            if let Some(node) = router.first_healthy(self.topology) {
                 *now.entry(node).or_insert(0) += count;
             }
             if let Some(node) = router.first() {
@@ -66,7 +66,7 @@ impl<'a> Planner<'a> {
             if now.is_empty() {
                 return (0, 0);
             }
-            (at(&now, router.first_healthy(&self.topology.nodes)), at(&when_healthy, router.first()))
+            (at(&now, router.first_healthy(self.topology)), at(&when_healthy, router.first()))
         };
         let fitting = || feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let mut loads: BTreeMap<Option<&str>, usize> = BTreeMap::new();
@@ -128,7 +128,7 @@ impl<'a> Planner<'a> {
                 *siblings.entry(node.to_owned()).or_insert(0) += count;
             }
         }
-        let old = old.and_then(|old| self.routers.get(old)?.first_healthy(&self.topology.nodes));
+        let old = old.and_then(|old| self.routers.get(old)?.first_healthy(self.topology));
         let incumbent = old.map(str::to_owned);
         let preferences = Preferences { serving: Some(serving), incumbent: incumbent.as_deref() };
         match self.add(feasible, &NewRouter { siblings: &siblings, preferences }) {

@@ -229,7 +229,7 @@ impl Members<'_> {
             return Joining::No;
         }
         let others = router.nodes.iter().filter(|other| other.name != node);
-        let members = others.filter(|other| self.topology.nodes.contains_key(&other.name));
+        let members = others.filter(|other| self.topology.nodes.contains(&other.name));
         // Of one that is new in the list nobody can have told.
         let unknowing = members.filter(|other| old.is_none() || !self.knowing.contains(other.name.as_str()));
         unknowing.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No)
@@ -267,20 +267,21 @@ pub(super) fn refreshed(
     let preferences = Preferences { serving, incumbent: preferred(router) };
     let mut order = Vec::new();
     for old in &router.nodes {
-        let Some(&healthy) = topology.nodes.get(&old.name) else {
+        if !topology.nodes.contains(&old.name) {
             // Its Node was deleted. If it lives it hears of that sooner or later than the others. Of a router that was just made
             // nobody has told who is Active.
             if active.is_none_or(|active| active == old.name) && !candidates.is_empty() {
                 order.push((RankCandidate::as_was(old), Preference::leaving()));
             }
             continue;
-        };
+        }
         if let Some(now) = candidates.get(old.name.as_str()) {
             let (joining, former) = members.returning(router, old, now.source);
             let candidate = RankCandidate { former, ..RankCandidate::of(now, joining) };
             order.push((candidate, preferences.of(now).joining(joining)));
         } else if !segments.is_known(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
+            let healthy = segments.is_healthy(&old.name);
             let preference = preferences.of_node(&old.name, healthy, segments.weight(&old.name));
             let (joining, former) = members.returning(router, old, old.address);
             let candidate =

@@ -11,6 +11,7 @@ use super::choice::wanted_routers;
 use super::local::Serving;
 use super::ranking;
 use super::segment::Candidate;
+use super::topology::Topology;
 use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
 
 /// A router while the plan is made.
@@ -107,8 +108,9 @@ impl<'a> RouterDraft<'a> {
     }
 
     /// The first node of its ranking that is healthy now.
-    pub(super) fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
-        let is_healthy = |node: &&RankedNode| nodes.get(&node.name) == Some(&true);
+    pub(super) fn first_healthy(&self, topology: &Topology) -> Option<&str> {
+        let segments = topology.segments(self.announcement);
+        let is_healthy = |node: &&RankedNode| segments.is_healthy(&node.name);
         match self.policy() {
             ExternalTrafficPolicy::Cluster => {
                 let healthy = self.spec.nodes.iter().find(is_healthy);

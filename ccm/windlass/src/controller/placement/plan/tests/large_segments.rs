@@ -57,7 +57,7 @@ fn where_most_nodes_of_a_router_are_not_well_others_join_it_as_many_as_are_neede
         let after = cluster.plan();
         let nodes = &after.routers[&router].nodes;
         assert_eq!(nodes.len(), expected, "without {gone}");
-        let well = nodes.iter().filter(|node| cluster.nodes[&node.name].is_healthy).count();
+        let well = nodes.iter().filter(|node| cluster.nodes[&node.name].is_stable).count();
         assert_eq!(well, 4, "without {gone}");
     }
     for node in &members {
