@@ -12,13 +12,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
     AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, NodeCheck,
-    PreferredNodes, RankedNode, Transport, UnschedulableNodePolicy, VirtualRouterSpec, VrrpSettings,
+    NodeNetworkSpec, PreferredNodes, RankedNode, Transport, UnschedulableNodePolicy, VirtualRouterSpec,
+    VrrpSettings,
 };
 use windlass_ipam::{Labels, Requester, Selector};
 
 use super::plan::NodeTraits;
 use crate::controller::label_selector::selector;
 use crate::controller::wildcard;
+use crate::failures;
 pub(crate) use status::{AnnouncementFindings, status};
 
 /// What an Announcement says, as far as it can be read.
@@ -197,6 +199,12 @@ impl ParsedAnnouncement {
         node.is_stable && !(node.is_unschedulable && self.drains_unschedulable_nodes())
     }
 
+    /// Whether the node of this report says that something fails there on which addresses of it depend.
+    pub(crate) fn fails_on(&self, report: &NodeNetworkSpec) -> bool {
+        let key = self.vrrp.authentication.map(|one| one.key_id);
+        failures::that_matter(&report.failed_checks).any(|what| failures::concerns(what, &self.checks, key))
+    }
+
     /// Whether it depends on the labels of nodes.
     fn looks_at_labels(&self) -> bool {
         !self.nodes.is_empty() || !self.preferred.is_empty()
@@ -214,7 +222,10 @@ impl ParsedAnnouncement {
 
     /// Whether its nodes are, in every respect, what they are without any Announcement.
     pub(crate) fn has_default_nodes(&self) -> bool {
-        self.is_from_everywhere() && !self.drains_unschedulable_nodes()
+        self.is_from_everywhere()
+            && !self.drains_unschedulable_nodes()
+            && self.checks.is_empty()
+            && self.vrrp.authentication.is_none()
     }
 
     /// Whether every node announces on the interfaces that it does without any Announcement.

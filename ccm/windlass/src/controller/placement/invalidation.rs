@@ -11,6 +11,7 @@ use crate::controller::allocation::pools::PoolFindings;
 use crate::controller::placement::announcements::Announcements;
 use crate::controller::placement::plan_input::traits;
 use crate::controller::state::ClusterState;
+use crate::failures;
 
 impl ClusterState {
     pub(crate) fn invalidate_by_vip(&mut self, change: &Change<VirtualIP>) {
@@ -68,7 +69,10 @@ impl ClusterState {
         let [old, new] =
             [&change.old, &change.new].map(|network| network.as_ref().map(|network| &network.spec));
         let [was, is] = [old, new].map(|spec| {
-            spec.map(|spec| (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys, &spec.known_routers))
+            spec.map(|spec| {
+                let fails: Vec<&str> = failures::that_matter(&spec.failed_checks).collect();
+                (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys, &spec.known_routers, fails)
+            })
         });
         if was != is {
             self.topology_cache.topology_changed();

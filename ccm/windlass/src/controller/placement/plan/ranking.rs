@@ -131,7 +131,7 @@ impl Preferences<'_> {
 
 /// The ranking of a new router beside `others` of its segment and kind.
 ///
-/// First is who can serve it, of these who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these
+/// First is who can serve it, of these who says of nothing that it fails, of these who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these
 /// who is first in the fewest of the others; second, who in the fewest follows that first, so that a dead node's share spreads;
 /// then a fixed order of the VRID's own.
 pub(super) fn new(
@@ -147,7 +147,7 @@ pub(super) fn new(
     let firsts = at(others, 0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
     raise(&mut order, 0, |(one, preference)| {
-        (preference.class, siblings(one), *preference, count(&firsts, one))
+        (preference.class, one.fails, siblings(one), *preference, count(&firsts, one))
     });
     let first = order.first().map(|(one, _)| one.node.as_str());
     let same_first: Vec<&VirtualRouterSpec> =
@@ -379,7 +379,7 @@ struct RankCandidate<'a> {
 
 impl<'a> RankCandidate<'a> {
     fn of(candidate: &'a Candidate, joining: Joining) -> Self {
-        let Candidate { node, interface, source, healthy: _, weight: _ } = candidate;
+        let Candidate { node, interface, source, healthy: _, fails: _, weight: _ } = candidate;
         Self { node, interface, address: *source, joining: joining != Joining::No, former: None }
     }
 

@@ -1,6 +1,7 @@
 //! Virtual routers while a plan is made.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -209,11 +210,12 @@ impl<'a> FeasibleRouters<'a> {
     }
 }
 
-/// Those of the candidates that are well and that the Announcement prefers.
+/// Those of the candidates that are well and that the Announcement prefers; of these those on which nothing fails, or all.
 pub(super) fn first_choices<'b>(candidates: &'b [&'b Candidate]) -> impl Iterator<Item = &'b Candidate> {
     let healthy = candidates.iter().filter(|one| one.healthy);
-    let most = healthy.clone().map(|one| one.weight).max();
-    healthy.filter(move |one| Some(one.weight) == most).copied()
+    let choice = |one: &Candidate| (Reverse(one.weight), one.fails);
+    let best = healthy.clone().map(|one| choice(one)).min();
+    healthy.filter(move |one| Some(choice(one)) == best).copied()
 }
 
 /// Whether a router has its VRID where one of `segment` on these links, each a node and its interface, would be.

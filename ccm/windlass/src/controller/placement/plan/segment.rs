@@ -33,8 +33,18 @@ pub(crate) struct Candidate {
     pub(crate) source: IpAddr,
     /// Not being removed, excluded or drained.
     pub(crate) healthy: bool,
+    /// It says that something fails there on which the addresses depend: nothing is given to it.
+    pub(crate) fails: bool,
     /// How much the Announcement prefers the node.
     pub(crate) weight: i32,
+}
+
+/// What of a candidate is of its node.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    healthy: bool,
+    fails: bool,
+    weight: i32,
 }
 
 /// All segments of the nodes and interfaces that one Announcement leaves.
@@ -81,10 +91,14 @@ impl Segments {
             segments.is_any_reported = true;
             // New only if the Announcement allows the node.
             if segments.known.insert(name.clone()) {
-                let (healthy, weight) = (segments.is_healthy(&name), segments.weight(&name));
+                let standing = Standing {
+                    healthy: segments.is_healthy(&name),
+                    fails: announcement.fails_on(&network.spec),
+                    weight: segments.weight(&name),
+                };
                 let interfaces = network.spec.interfaces.iter();
                 for interface in interfaces.filter(|one| announcement.allows_interface(&one.name)) {
-                    segments.add(&name, interface, healthy, weight);
+                    segments.add(&name, interface, standing);
                 }
             }
         }
@@ -108,7 +122,8 @@ impl Segments {
         }
     }
 
-    fn add(&mut self, node: &str, interface: &InterfaceInfo, healthy: bool, weight: i32) {
+    fn add(&mut self, node: &str, interface: &InterfaceInfo, standing: Standing) {
+        let Standing { healthy, fails, weight } = standing;
         for address in &interface.addresses {
             let Ok(net) = address.parse::<IpNet>() else { continue };
             if net.prefix_len() > longest_prefix(&net) {
@@ -127,7 +142,7 @@ impl Segments {
                 continue;
             };
             let (node, interface) = (node.to_owned(), interface.name.clone());
-            let candidate = Candidate { node, interface, source, healthy, weight };
+            let candidate = Candidate { node, interface, source, healthy, fails, weight };
             self.subnets.entry(net.trunc()).or_default().push(candidate);
         }
     }

@@ -1,6 +1,7 @@
 //! Plans for small clusters, and properties over histories of clusters.
 
 mod announcements;
+mod failing;
 mod families;
 mod joining;
 mod large_segments;

@@ -25,6 +25,7 @@ enum Step {
     Unannounce { name: u8 },
     Active { router: usize, number: u8 },
     Key { number: u8 },
+    Fails { number: u8, fails: bool },
 }
 
 /// An Announcement.
@@ -116,6 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3u8).prop_map(|name| Step::Unannounce { name }),
         1 => (0..4usize, 1..13u8).prop_map(|(router, number)| Step::Active { router, number }),
         2 => (1..13u8).prop_map(|number| Step::Key { number }),
+        2 => (1..13u8, any::<bool>()).prop_map(|(number, fails)| Step::Fails { number, fails }),
     ]
 }
 
@@ -188,6 +190,12 @@ fn take(cluster: &mut Cluster, step: &Step) {
             let name = format!("n{number}");
             if cluster.networks.iter().any(|network| network.name_any() == name) {
                 cluster.give_key(&name, 7);
+            }
+        }
+        Step::Fails { number, fails } => {
+            let name = format!("n{number}");
+            if cluster.networks.iter().any(|network| network.name_any() == name) {
+                cluster.fails(&name, if fails { &["kube-proxy: it is not well"] } else { &[] });
             }
         }
         Step::Active { router, number } => {
