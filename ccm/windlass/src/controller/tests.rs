@@ -14,6 +14,7 @@ mod manual_edits;
 mod memories;
 mod named_pools;
 mod node_rules;
+mod pairs;
 mod race;
 mod reached;
 mod restarts;

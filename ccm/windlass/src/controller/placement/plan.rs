@@ -4,8 +4,8 @@
 //! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
 //!   family by itself.
 //! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router
-//!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, and stays for as long
-//!   as that router has candidates.
+//!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, of those one of the
+//!   same Service and the other family, and stays for as long as that router has candidates.
 //! - A virtual router is of the Announcement of most of its VIPs; the others leave it. See [`succession`].
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than two for each healthy
 //!   node, so that the share of a node that dies goes to two others, and where a healthy node is first in none while a
@@ -41,6 +41,7 @@ use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRoute
 
 use choice::RouterChoice;
 use ranking::Members;
+pub(crate) use ranking::first;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 pub(crate) use rebalancing::SETTLING;
 use router_draft::{FeasibleRouters, RouterDraft};

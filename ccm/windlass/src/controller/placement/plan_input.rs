@@ -1,6 +1,6 @@
 //! The planner's input, from the state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::service::is_stable;
 
 use super::announcements::{Announcements, SelectedBy};
-use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology};
+use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology, first};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -94,6 +94,17 @@ impl ClusterState {
         self.announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
     }
 
+    /// The nodes that are first for these VIPs. `None`: of one of them nobody has decided yet.
+    fn first_nodes(&self, addresses: &[IpAddr]) -> Option<BTreeSet<String>> {
+        let first_node = |address: &IpAddr| {
+            let vip = self.stores.vips.get(&virtual_ip_name(*address));
+            let router = vip.and_then(|vip| vip.spec.virtual_router.as_deref());
+            let router = router.or_else(|| self.loads.expected(*address))?;
+            first(&self.stores.routers.get(router)?.spec).map(str::to_owned)
+        };
+        addresses.iter().map(first_node).collect()
+    }
+
     /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write. Its
     /// Announcement is known. `None`: the planner decides when the object exists.
     pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
@@ -101,10 +112,13 @@ impl ClusterState {
         if !policy.is_cluster() {
             return None;
         }
-        let is_sibling = |other: &IpAddr| *other != address && other.is_ipv4() == address.is_ipv4();
-        if self.ledger.held_by(holder).iter().any(is_sibling) {
+        let held = self.ledger.held_by(holder).into_iter().filter(|other| *other != address);
+        let (siblings, others): (Vec<_>, Vec<_>) =
+            held.partition(|other| other.is_ipv4() == address.is_ipv4());
+        if !siblings.is_empty() {
             return None;
         }
+        let partners = self.first_nodes(&others)?;
         let Self { topology_cache, stores, loads, announcements, .. } = self;
         let announcement = announcements.get(vip.spec.announcement.as_deref())?;
         let topology = topology_cache.topology(stores, announcements);
@@ -113,7 +127,7 @@ impl ClusterState {
             let input = input_without_vips(stores, topology, Arc::clone(announcements));
             ReadyRouters::new(&input, segment, announcement.name.as_deref())
         });
-        let router = ready.next(|router| loads.of(router))?.to_owned();
+        let router = ready.next(&partners, |router| loads.of(router))?.to_owned();
         loads.expect(address, router.clone());
         Some(router)
     }

@@ -108,6 +108,16 @@ pub(super) struct Preferences<'a> {
     pub(super) incumbent: Option<&'a str>,
 }
 
+/// What the ranking of a new router is made by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewRouter<'a> {
+    /// How many VIPs of the Services that it is made for, of its family, are where each node is first.
+    pub(super) siblings: &'a BTreeMap<String, usize>,
+    /// The nodes that are first where those of the other family are.
+    pub(super) partners: &'a BTreeSet<String>,
+    pub(super) preferences: Preferences<'a>,
+}
+
 impl Preferences<'_> {
     fn of(&self, candidate: &Candidate) -> Preference {
         self.of_node(&candidate.node, candidate.healthy, candidate.weight)
@@ -132,22 +142,23 @@ impl Preferences<'_> {
 /// The ranking of a new router beside `others` of its segment and kind.
 ///
 /// First is who can serve it, of these who says of nothing that it fails, of these who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these
-/// who is first in the fewest of the others; second, who in the fewest follows that first, so that a dead node's share spreads;
-/// then a fixed order of the VRID's own.
+/// who is first in the fewest of the others, of these who has a VIP of the Service and the other family; second, who in the fewest follows
+/// that first, so that a dead node's share spreads; then a fixed order of the VRID's own.
 pub(super) fn new(
     vrid: u8,
     candidates: &[&Candidate],
     others: &[&VirtualRouterSpec],
-    siblings: &BTreeMap<String, usize>,
-    preferences: Preferences<'_>,
+    wanted: &NewRouter<'_>,
 ) -> Vec<RankedNode> {
+    let NewRouter { siblings, partners, preferences } = *wanted;
     let mut order: Vec<(&Candidate, Preference)> =
         candidates.iter().map(|one| (*one, preferences.of(one))).collect();
     order.sort_by_cached_key(|(one, preference)| (preference.class, weight(vrid, &one.node)));
     let firsts = at(others, 0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
     raise(&mut order, 0, |(one, preference)| {
-        (preference.class, one.fails, siblings(one), *preference, count(&firsts, one))
+        let is_apart = !partners.contains(&one.node);
+        (preference.class, one.fails, siblings(one), *preference, count(&firsts, one), is_apart)
     });
     let first = order.first().map(|(one, _)| one.node.as_str());
     let same_first: Vec<&VirtualRouterSpec> =
@@ -176,6 +187,11 @@ fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
         }
     };
     node.map(|node| node.name.as_str())
+}
+
+/// The node that is preferred while all are well.
+pub(crate) fn first(router: &VirtualRouterSpec) -> Option<&str> {
+    name_at(router, 0)
 }
 
 /// The node with the highest priority.

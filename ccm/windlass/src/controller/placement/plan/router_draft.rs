@@ -102,10 +102,7 @@ impl<'a> RouterDraft<'a> {
 
     /// The first node of its ranking.
     pub(super) fn first(&self) -> Option<&str> {
-        match self.policy() {
-            ExternalTrafficPolicy::Cluster => self.spec.nodes.first().map(|node| node.name.as_str()),
-            ExternalTrafficPolicy::Local => ranking::preferred(&self.spec),
-        }
+        ranking::first(&self.spec)
     }
 
     /// The first node of its ranking that is healthy now.

@@ -6,6 +6,7 @@ mod families;
 mod joining;
 mod large_segments;
 mod local;
+mod pairs;
 mod properties;
 mod rebalancing;
 mod renumbering;
@@ -294,6 +295,11 @@ impl Cluster {
 
     /// The router that a VIP of a new Service is made with.
     fn router_for_new_vip(&self, address: &str) -> Option<String> {
+        self.router_for_new_vip_beside(address, &BTreeSet::new())
+    }
+
+    /// The same where the Service has VIPs of the other family, for which these nodes are first.
+    fn router_for_new_vip_beside(&self, address: &str, partners: &BTreeSet<String>) -> Option<String> {
         let mut new = Self::default();
         new.vip(address);
         let vip = &new.input.vips[0];
@@ -304,7 +310,8 @@ impl Cluster {
         let segment = input.topology.segment(vip.spec.address, announcement)?;
         let offer = ReadyRouters::new(&input, segment, announcement.name.as_deref());
         let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());
-        offer.next(|router| carried.clone().filter(|carrier| *carrier == router).count()).map(str::to_owned)
+        let vips = |router: &str| carried.clone().filter(|carrier| *carrier == router).count();
+        offer.next(partners, vips).map(str::to_owned)
     }
 
     fn router(&mut self, address: &str) -> Option<String> {
