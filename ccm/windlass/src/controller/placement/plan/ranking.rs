@@ -27,6 +27,7 @@ use ipnet::IpNet;
 use windlass_api::{ExternalTrafficPolicy, RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
+use super::takeover::Rankings;
 use super::topology::Topology;
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 use crate::priorities::{self, MOST_FAIR, MOST_GOOD, UNFIT_PLACES};
@@ -141,9 +142,13 @@ impl Preferences<'_> {
 
 /// The ranking of a new router beside `others` of its segment and kind.
 ///
-/// First is who can serve it, of these who says of nothing that it fails, of these who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these
-/// who is first in the fewest of the others, of these who has a VIP of the Service and the other family; second, who in the fewest follows
-/// that first, so that a dead node's share spreads; then a fixed order of the VRID's own.
+/// First is who can serve it, of these who says of nothing that it fails, of these who has the fewest VIPs of the Service that it is made
+/// for (`siblings`, by node), of these who is first in the fewest of the others, of these who has a VIP of the Service and the other
+/// family.
+///
+/// Second is who takes over the fewest routers when that first dies, of these who does so the most evenly when another node dies with it;
+/// each further one is who takes over the fewest when all before it die, of these who has that place in the fewest. So what dead nodes had
+/// spreads over the others. Of equals a fixed order of the VRID's own decides.
 pub(super) fn new(
     vrid: u8,
     candidates: &[&Candidate],
@@ -154,19 +159,26 @@ pub(super) fn new(
     let mut order: Vec<(&Candidate, Preference)> =
         candidates.iter().map(|one| (*one, preferences.of(one))).collect();
     order.sort_by_cached_key(|(one, preference)| (preference.class, weight(vrid, &one.node)));
-    let firsts = at(others, 0);
+    let rankings = Rankings::new(others);
+    let firsts = rankings.at(0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
     raise(&mut order, 0, |(one, preference)| {
         let is_apart = !partners.contains(&one.node);
         (preference.class, one.fails, siblings(one), *preference, count(&firsts, one), is_apart)
     });
+    for place in 1..order.len().min(MOST_CANDIDATES) {
+        let before: Vec<&str> = order.iter().take(place).map(|(one, _)| one.node.as_str()).collect();
+        let taken_over = rankings.taken_over(&before);
+        let of_two = match before[..] {
+            [first] => rankings.taken_over_of_two(first, order.iter().map(|(one, _)| one.node.as_str())),
+            [..] => HashMap::new(),
+        };
+        let at_place = rankings.at(place);
+        raise(&mut order, place, |(one, preference)| {
+            (*preference, count(&taken_over, one), count(&of_two, one), count(&at_place, one))
+        });
+    }
     let first = order.first().map(|(one, _)| one.node.as_str());
-    let same_first: Vec<&VirtualRouterSpec> =
-        others.iter().copied().filter(|router| name_at(router, 0) == first).collect();
-    let (seconds, seconds_of_first) = (at(others, 1), at(&same_first, 1));
-    raise(&mut order, 1, |(one, preference)| {
-        (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
-    });
     let preferences = Preferences { incumbent: first, ..preferences };
     if preferences.serving.is_none() {
         order.truncate(MOST_CANDIDATES);
@@ -176,36 +188,26 @@ pub(super) fn new(
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
 
-/// The node at that place: of the list, or, where endpoints decide, by priority.
-fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
-    let node = match router.external_traffic_policy {
-        ExternalTrafficPolicy::Cluster => router.nodes.get(place),
-        ExternalTrafficPolicy::Local => {
-            let mut nodes: Vec<&RankedNode> = router.nodes.iter().collect();
-            nodes.sort_by_key(|node| Reverse(node.priority));
-            nodes.get(place).copied()
-        }
-    };
-    node.map(|node| node.name.as_str())
+/// The names of the nodes in their order: of the list, or, where endpoints decide, by priority.
+pub(super) fn names(router: &VirtualRouterSpec) -> Vec<&str> {
+    let mut nodes: Vec<&RankedNode> = router.nodes.iter().collect();
+    if !router.external_traffic_policy.is_cluster() {
+        nodes.sort_by_key(|node| Reverse(node.priority));
+    }
+    nodes.into_iter().map(|node| node.name.as_str()).collect()
 }
 
 /// The node that is preferred while all are well.
 pub(crate) fn first(router: &VirtualRouterSpec) -> Option<&str> {
-    name_at(router, 0)
+    match router.external_traffic_policy {
+        ExternalTrafficPolicy::Cluster => router.nodes.first().map(|node| node.name.as_str()),
+        ExternalTrafficPolicy::Local => preferred(router),
+    }
 }
 
 /// The node with the highest priority.
 pub(super) fn preferred(router: &VirtualRouterSpec) -> Option<&str> {
     router.nodes.iter().max_by_key(|node| node.priority).map(|node| node.name.as_str())
-}
-
-/// In how many routers each node has that place.
-fn at<'a>(routers: &[&'a VirtualRouterSpec], place: usize) -> HashMap<&'a str, usize> {
-    let mut counts = HashMap::new();
-    for name in routers.iter().filter_map(|router| name_at(router, place)) {
-        *counts.entry(name).or_default() += 1;
-    }
-    counts
 }
 
 fn count(counts: &HashMap<&str, usize>, one: &Candidate) -> usize {

@@ -12,6 +12,7 @@ mod rebalancing;
 mod renumbering;
 mod segments;
 mod spread;
+mod takeover;
 mod unplaced;
 mod vrids;
 

@@ -30,6 +30,7 @@ fn each_router_has_a_few_of_the_nodes_and_each_node_is_first_in_two() {
     assert_eq!(places.len(), 30);
     assert!(places.values().all(|of| of[0] == 2), "first: {places:?}");
     assert!(places.values().all(|of| (1..=3).contains(&of[1])), "second: {places:?}");
+    assert!(places.values().all(|of| (1..=3).contains(&of[2])), "third: {places:?}");
 }
 
 #[test]
