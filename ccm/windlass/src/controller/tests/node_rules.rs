@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use windlass_ccm::service::LABEL_EXCLUDE;
+
 use super::rig::{Rig, Running, custom, pool, text};
 
 /// A cluster whose two nodes have addresses each, of pool `p`, for which there is this Announcement.
@@ -56,6 +58,60 @@ async fn what_an_announcement_says_of_cordoned_nodes_may_change_while_one_is_cor
         rig.api.edit("announcements//a", &json!({ "spec": { "unschedulableNodes": policy } }));
         rig.settle().await;
         assert_eq!(preferred(&rig), expected, "{policy}");
+    }
+    controller.kill().await;
+}
+
+/// The nodes of each virtual router, in their order and with their priorities, by its name.
+fn lists(rig: &Rig) -> Vec<(String, Value)> {
+    let routers = rig.api.list("virtualrouters");
+    routers.into_iter().map(|one| (text(&one["metadata"]["name"]), one["spec"]["nodes"].clone())).collect()
+}
+
+fn tainted(key: &str, effect: &str) -> Value {
+    json!({ "spec": { "taints": [{ "key": key, "effect": effect }] } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_excluded_or_about_to_be_removed_gives_its_addresses_away_and_gets_them_back() {
+    let label = |value: Value| json!({ "metadata": { "labels": { LABEL_EXCLUDE: value } } });
+    let rows = [
+        (label(json!("")), label(Value::Null)),
+        (tainted("ToBeDeletedByClusterAutoscaler", "NoSchedule"), json!({ "spec": { "taints": null } })),
+    ];
+    let (rig, controller) = cluster(&json!({})).await;
+    let before = lists(&rig);
+    for (said, unsaid) in rows {
+        rig.api.edit("nodes//n1", &said);
+        rig.settle().await;
+        assert_eq!(preferred(&rig), set(["n2"]), "{said}");
+        rig.api.edit("nodes//n1", &unsaid);
+        rig.settle().await;
+        assert_eq!(lists(&rig), before, "{said}");
+    }
+    controller.kill().await;
+}
+
+/// Whether it serves, the nodes see: if it is dead, another one has its addresses long before anybody says so.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_ready_shut_down_or_out_of_service_keeps_its_place_in_every_list() {
+    let ready = |status: &str| json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
+    let rows = [
+        ready("False"),
+        ready("Unknown"),
+        tainted("node.kubernetes.io/not-ready", "NoExecute"),
+        tainted("node.kubernetes.io/unreachable", "NoExecute"),
+        tainted("node.cloudprovider.kubernetes.io/shutdown", "NoSchedule"),
+        tainted("node.kubernetes.io/out-of-service", "NoExecute"),
+        json!({ "spec": { "taints": null } }),
+        ready("True"),
+    ];
+    let (rig, controller) = cluster(&json!({})).await;
+    let before = lists(&rig);
+    for said in rows {
+        rig.api.edit("nodes//n1", &said);
+        rig.settle().await;
+        assert_eq!(lists(&rig), before, "{said}");
     }
     controller.kill().await;
 }
