@@ -74,7 +74,7 @@ proptest! {
     #[test]
     fn the_two_addresses_of_a_service_are_together_where_the_families_stay_even(
         nodes in 1..7u8,
-        families in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>()), 1..40),
+        families in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>()), 1..24),
     ) {
         let mut cluster = dual_stack(nodes);
         let is_dual_only = families.iter().all(|(_, is_dual, _)| *is_dual);
