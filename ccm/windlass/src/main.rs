@@ -5,6 +5,7 @@ mod bridges;
 mod cli;
 mod controller;
 mod convert;
+mod failures;
 mod http;
 mod priorities;
 mod probe;

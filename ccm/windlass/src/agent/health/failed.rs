@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_api::NodeCheck;
 
 use crate::agent::desired::Assignment;
-use crate::priorities;
+use crate::{failures, priorities};
 
 /// Checks of Services, and of Announcements, that are told one by one: a node without pods of hundreds of `Local` Services fails as
 /// many.
@@ -49,22 +49,19 @@ impl FailedChecks {
     /// One sentence for each, for people: of many the first are told, and how many more there are.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
         let kube_proxy = self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}"));
-        let of_announcements = self
-            .of_announcements
-            .iter()
-            .map(|(check, failed)| format!("the check {}: {}", check.action, failed.reason));
-        let endpoints =
-            self.endpoints.iter().map(|(port, why)| format!("the health check on node port {port}: {why}"));
+        let of_announcements =
+            self.of_announcements.iter().map(|(check, failed)| failures::of_check(check, &failed.reason));
+        let endpoints = self.endpoints.iter().map(|(port, why)| failures::of_node_port(*port, why));
         kube_proxy
             .chain(of_announcements.take(MOST_TOLD))
-            .chain(further(self.of_announcements.len(), "checks of Announcements"))
+            .chain(further(self.of_announcements.len(), failures::of_further_checks))
             .chain(endpoints.take(MOST_TOLD))
-            .chain(further(self.endpoints.len(), "health checks"))
+            .chain(further(self.endpoints.len(), failures::of_further_node_ports))
     }
 }
 
 /// How many are not told one by one.
-fn further(count: usize, what: &str) -> Option<String> {
+fn further(count: usize, said: fn(usize) -> String) -> Option<String> {
     let more = count.saturating_sub(MOST_TOLD);
-    (more > 0).then(|| format!("{more} further {what}"))
+    (more > 0).then(|| said(more))
 }
