@@ -9,6 +9,7 @@ mod http;
 mod priorities;
 mod probe;
 mod samples;
+mod wildcard;
 
 use std::process::ExitCode;
 

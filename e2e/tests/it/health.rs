@@ -120,6 +120,36 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
     })
 }
 
+#[test]
+fn a_node_one_of_whose_links_loses_its_carrier_gives_its_addresses_up_until_it_is_back() -> anyhow::Result<()>
+{
+    scenario("health-link", lab(), async |lab| {
+        for node in AGENTS {
+            let add = ["ip", "link", "add", "store0", "up", "type", "veth", "peer", "name", "far0"];
+            lab.exec(node, &add).await?;
+            lab.exec(node, &["ip", "link", "set", "far0", "up"]).await?;
+        }
+        lab.install_manifests().await?;
+        // Each of the two has 10 Gbit/s.
+        let links = json!({"interfaces": ["eth0", "store*"], "minimumMegabitsPerSecond": 20_000});
+        lab.announcement("linked", json!({"checks": [{"link": links}]})).await?;
+        let vip = served(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        lab.stop_api_server().await?;
+        lab.exec(&owner, &["ip", "link", "set", "far0", "down"]).await?;
+        let heir = lab.await_owner_other_than("c1", vip, &owner).await?;
+        ensure!(heir == other(&owner), "{heir} has the address");
+        await_answer(lab, vip).await?;
+        lab.start_api_server().await?;
+        let told = "the check link eth0,store*: 1 link has carrier, and 2 are to; not store0";
+        await_told(lab, &owner, Some(told)).await?;
+        lab.exec(&owner, &["ip", "link", "set", "far0", "up"]).await?;
+        await_told(lab, &owner, None).await?;
+        ensure!(lab.await_owner_other_than("c1", vip, &heir).await? == owner, "{owner} has not got {vip}");
+        await_answer(lab, vip).await
+    })
+}
+
 /// As [`served`], with an Announcement that has checked what runs on both nodes.
 async fn served_with_check(lab: &Lab) -> anyhow::Result<IpAddr> {
     for node in AGENTS {

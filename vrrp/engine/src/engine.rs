@@ -15,7 +15,7 @@ use crate::event_thread::{self, EventSender, EventThread};
 use crate::handle::SharedState;
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, HostAddresses, InterfaceInfo};
+use crate::interfaces::{self, Follower, HostAddresses, HostLink, InterfaceInfo};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -152,6 +152,12 @@ impl Engine {
     /// These interfaces, and what other addresses the machine has. Under the same conditions.
     pub fn host_addresses() -> io::Result<HostAddresses> {
         interfaces::scan()
+    }
+
+    /// The interfaces of these names, of whatever kind, and what their links can carry. Under the same conditions; a speed that
+    /// cannot be asked for is not known. A driver may take some milliseconds to answer.
+    pub fn host_links(is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HostLink>> {
+        interfaces::links(is_wanted)
     }
 
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.

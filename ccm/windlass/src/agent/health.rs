@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`check`] | judges one check over time (pure) |
 //! | [`request`] | asks |
+//! | [`links`] | judges the node's links (pure), and looks at them |
 //! | [`kube_proxy_monitor`], [`kube_proxy`] | kube-proxy, once a second: whether it keeps its rules up to date, and whether the Services with `externalTrafficPolicy: Local` have a pod here; remembers whether there is a kube-proxy |
 //! | [`node_check_monitor`], [`node_checks`], [`failed_memory`] | what Announcements have checked; when each is due and what became of it (pure); remembers what failed |
 //! | [`failed`] | what fails, and what that makes of priorities (pure) |
@@ -15,6 +16,7 @@ mod failed;
 mod failed_memory;
 mod kube_proxy;
 mod kube_proxy_monitor;
+mod links;
 mod node_check_monitor;
 mod node_checks;
 mod request;

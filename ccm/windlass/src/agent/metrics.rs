@@ -73,7 +73,9 @@ fn checks(failed: &FailedChecks) -> MetricFamily {
     let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
     // Several may ask the same, each with its own patience.
     let actions: BTreeSet<&CheckAction> = failed.of_announcements.keys().map(|check| &check.action).collect();
-    let actions = actions.into_iter().map(|action| ([action.to_string(), action.port().to_string()], 1));
+    let actions = actions.into_iter().map(|action| {
+        ([action.to_string(), action.port().map_or_else(String::new, |port| port.to_string())], 1)
+    });
     let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
     gauges(
         "windlass_agent_check_failed",

@@ -17,7 +17,7 @@ use windlass_api::{
 use windlass_ipam::{Labels, Requester, Selector};
 
 use crate::controller::label_selector::selector;
-use crate::controller::wildcard;
+use crate::wildcard;
 pub(crate) use status::{AnnouncementFindings, status};
 
 /// What an Announcement says, as far as it can be read.
