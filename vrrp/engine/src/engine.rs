@@ -173,6 +173,12 @@ impl Engine {
         self.stopped_by.get().copied()
     }
 
+    /// How late the latest timer was acted on since this was last asked: for one user, who asks again and again. A Backup has such
+    /// timers, too.
+    pub fn take_recent_lateness(&self) -> Duration {
+        self.lateness.take_recent()
+    }
+
     /// How late timers were acted on since the start.
     pub fn lateness(&self) -> Lateness {
         self.lateness.read()

@@ -204,7 +204,7 @@ async fn checks_are_made_as_long_as_a_router_has_them() {
     let (monitor, mut failed) = HealthMonitor::new(None, &folder.0, Instant::now());
     let (sender, desired) = watch::channel(None);
     let token = CancellationToken::new();
-    let running = tokio::spawn(monitor.run(desired, token.clone()));
+    let running = tokio::spawn(monitor.run(desired, || Duration::ZERO, token.clone()));
     let checks = [check.clone()].into();
     let assignments = vec![Assignment { checks, ..assignment(254, 0, &[]) }];
     sender.send_replace(Some(Arc::new(Desired { assignments, ..Desired::default() })));
