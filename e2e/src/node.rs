@@ -201,7 +201,7 @@ impl Node<'_> {
         })
     }
 
-    fn agents(&self) -> Vec<Pid> {
+    pub(crate) fn agents(&self) -> Vec<Pid> {
         let is_agent = |pid: &Pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let mut words = line.split(|byte| *byte == 0);

@@ -25,7 +25,7 @@ pub use announcement::{
     UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
-pub use node_check::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
+pub use node_check::{CheckAction, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{
     DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec, UnicastPeer,
 };

@@ -10,6 +10,7 @@ mod http;
 mod priorities;
 mod probe;
 mod samples;
+mod wildcard;
 
 use std::process::ExitCode;
 

@@ -22,6 +22,7 @@ use crate::options::ConnectionForwarding;
 use crate::tag::AddressTag;
 
 mod address;
+mod arrivals;
 mod bindings;
 mod foreign_addresses;
 mod guard_keeper;

@@ -69,6 +69,14 @@ impl Inner {
         }
     }
 
+    /// Takes note of who claims what this node answers for.
+    fn note_contested(&mut self, now: Instant) {
+        for (key, activity) in &mut self.activities {
+            activity.contested = self.duplicates.stations(&key.interface, now);
+            activity.contested.retain(|address, _| activity.claimed.contains(address));
+        }
+    }
+
     /// Lists stations that are believed to have an address that this node would claim.
     fn confirm_conflicts(&mut self, now: Instant) {
         for (key, activity) in &self.activities {
@@ -120,6 +128,8 @@ impl EngineState {
                 let mut inner = self.lock();
                 *inner.conflicts.entry(interface.clone()).or_default() += 1;
                 inner.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
+                drop(inner);
+                self.to_report.add(Changed::addresses([address]));
             }
             Event::AddressTaken { key, address, mac } => {
                 let mut inner = self.lock();
@@ -218,6 +228,7 @@ impl EngineState {
     ) -> T {
         let mut inner = self.lock();
         inner.confirm_conflicts(now);
+        inner.note_contested(now);
         read(&inner.activities)
     }
 

@@ -19,8 +19,8 @@ use windlass_ipam::{Labels, Requester, Selector};
 
 use super::plan::NodeTraits;
 use crate::controller::label_selector::selector;
-use crate::controller::wildcard;
 use crate::failures;
+use crate::wildcard;
 pub(crate) use status::{AnnouncementFindings, status};
 
 /// What an Announcement says, as far as it can be read.

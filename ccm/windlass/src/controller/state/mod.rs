@@ -197,6 +197,8 @@ struct VipSummary {
     unplaced: Option<String>,
     /// Why a node that could announce the address does not.
     blocked_by: Option<String>,
+    /// Who uses the address beside the node that announces it.
+    conflict: Option<String>,
     pool: String,
     may_move: bool,
 }
@@ -218,6 +220,7 @@ impl VipSummary {
             announced: vip.is_announced(),
             unplaced: why_unplaced(vip).map(str::to_owned),
             blocked_by: vip.announced().filter(is_blocking).map(|one| one.message.clone()),
+            conflict: vip.conflict().map(|one| one.message.clone()),
             pool: vip.spec.pool.clone(),
             may_move: vip.allows_move(),
         }

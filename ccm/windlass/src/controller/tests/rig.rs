@@ -137,6 +137,22 @@ impl Rig {
         self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": [condition] } }));
     }
 
+    /// An agent says that its node announces an address, and that another station uses it, too.
+    pub(super) fn contested(&self, name: &str, station: &str) {
+        self.contested_at(name, station, "n1");
+    }
+
+    /// Likewise, the agent of this node.
+    pub(super) fn contested_at(&self, name: &str, station: &str, node: &str) {
+        let condition = |type_: &str, message: String| {
+            json!({ "type": type_, "status": "True", "reason": "Active", "message": message,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z" })
+        };
+        let announced = condition("Announced", format!("Node {node} answers for it"));
+        let conditions = [announced, condition("AddressConflict", format!("{station} uses it, too"))];
+        self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": conditions } }));
+    }
+
     /// Starts a controller.
     pub(super) fn controller(&self) -> Running {
         let (client, number) = self.api.numbered_client();
