@@ -51,6 +51,7 @@ async fn each(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(FaultRow))
 
 /// What it cost, and whether that is what it may cost.
 async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<(FaultRow, anyhow::Result<()>)> {
+    scene.await_fit_nodes().await?;
     let answering = scene.lab.answering("c1", scene.vips())?;
     let target = scene.await_calm(&answering).await?;
     let vips = if kind == Kind::LocalRollout { scene.local_vips() } else { &target.vips };

@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use windlass_api::VirtualRouter;
+use windlass_api::{NodeNetwork, VirtualRouter};
 
 use crate::{Answering, ControllerOptions, EndpointState, Lab, SERVICE_PORT, await_that, shown};
 
@@ -186,6 +186,20 @@ impl<'a> Scene<'a> {
         let target = Target { node, vips, vrids: vrids.await? };
         self.target.set(Some(target));
         Ok(target)
+    }
+
+    /// Waits until no check of a node counts as failed any more, as one does for a minute. (That a node has no pod is no fault.)
+    pub(super) async fn await_fit_nodes(&self) -> anyhow::Result<()> {
+        let networks: Api<NodeNetwork> = Api::all(self.lab.client());
+        await_that("no check of a node fails", CALM, async || {
+            for node in NODES {
+                let failed = networks.get(node).await?.spec.failed_checks;
+                let others = failed.iter().find(|why| !why.starts_with("the health check on node port"));
+                ensure!(others.is_none(), "{node} says {others:?}");
+            }
+            Ok(Some(()))
+        })
+        .await
     }
 
     /// Whether the address and its virtual router are said to be at this node.
