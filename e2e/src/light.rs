@@ -126,6 +126,11 @@ impl Lab {
         Ok(LightServer { node: node.to_owned(), v4, v6 })
     }
 
+    /// Light only: starts a backend's server on a node again that has ended.
+    pub fn start_server_again(&self, backend: &str, node: &str) -> anyhow::Result<()> {
+        self.daemons.start_again(&self.sandbox, &format!("{backend}-{node}"), "netexec")
+    }
+
     /// Light only: writes the EndpointSlices of a Service, one of each family, for its ports as they are now.
     /// (kube-proxy uses those of the families that it has.)
     pub async fn write_endpoint_slices(&self, service: &Service) -> anyhow::Result<()> {
