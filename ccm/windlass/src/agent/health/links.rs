@@ -69,6 +69,6 @@ fn judge(check: &LinkCheck, links: &[HostLink]) -> Finding {
 /// Names as a list; of many the first, and how many more there are.
 fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(MOST_NAMED);
-    let named = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
-    if more == 0 { named } else { format!("{named} and {more} more") }
+    let listed = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    if more == 0 { listed } else { format!("{listed} and {more} more") }
 }

@@ -251,10 +251,10 @@ fn conditions_by(
     let contested = station.map(|mac| (ADDRESS, mac.to_owned())).into_iter().collect();
     let activities = [(active.key().unwrap(), RouterActivity { contested, ..activity(1) })].into();
     let assignments = std::slice::from_ref(active);
-    let none: [Arc<VirtualRouter>; 0] = [];
+    let routers: [Arc<VirtualRouter>; 0] = [];
     let vips = [vip(Some("n1"), shown.to_vec())];
     let active = ActiveRouter::among(assignments, &activities);
-    let patches = patches(node, &active, &[], &none, &vips, &Reported::default(), 100);
+    let patches = patches(node, &active, &[], &routers, &vips, &Reported::default(), 100);
     match &patches[..] {
         [] => shown.to_vec(),
         [patch] => serde_json::from_value(patch.body["status"]["conditions"].clone()).unwrap(),

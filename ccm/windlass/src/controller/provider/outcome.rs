@@ -173,12 +173,12 @@ pub(crate) fn ensure_result(
             ProviderError::Rejected { reason, message }
         });
     }
-    let (reason, message) = if !problems.is_empty() {
-        (reason, and_has(problems))
-    } else {
+    let (reason, message) = if problems.is_empty() {
         let (reason, message) = reason_and_message(plan, pool, &kept, has);
         let reason = if contested.is_empty() { reason } else { address_allocated::ADDRESS_CONFLICT };
         (reason, [vec![message], contested].concat().join("; "))
+    } else {
+        (reason, and_has(problems))
     };
     let addresses = kept.iter().map(|planned| planned.address);
     Ok(Ensured::Ready { status: status(addresses, foreign), works, reason, message })

@@ -23,7 +23,7 @@ fn what_another_node_had_before_is_new_once_for_each_takeover() {
     };
     let (peer, silent) = (HandedOverBy::Peer(PEER), HandedOverBy::SilentPeer(PEER));
     assert_eq!(new(&[(50, 1, HandedOverBy::Nobody), (51, 2, peer), (52, 3, silent)]), [vip(51), vip(52)]);
-    assert_eq!(new(&[(50, 1, HandedOverBy::Nobody), (51, 2, peer)]), [vip(0); 0], "they are known");
+    assert_eq!(new(&[(50, 1, HandedOverBy::Nobody), (51, 2, peer)]), Vec::<IpAddr>::new(), "they are known");
     assert_eq!(new(&[(51, 2, peer), (52, 4, silent)]), [vip(52)], "it was away");
     assert_eq!(new(&[(51, 5, HandedOverBy::ThisNode), (52, 6, peer)]), [vip(52)]);
 }
