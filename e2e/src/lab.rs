@@ -226,6 +226,11 @@ impl Lab {
     pub fn node(&self, name: &str) -> anyhow::Result<Node<'_>> {
         self.nodes().find(|node| node.host.name == name).with_context(|| {
             let there: Vec<&str> = self.nodes().map(|node| node.host.name.as_str()).collect();
+    /// The nodes that are of the cluster from the beginning.
+    pub(crate) fn first_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.nodes().filter(|node| !self.options.kubelets.late.iter().any(|late| late == node.name()))
+    }
+
             format!("the lab has no node {name:?} (it has {})", there.join(", "))
         })
     }

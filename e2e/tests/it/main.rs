@@ -33,6 +33,7 @@ mod odd_services;
 mod pool_rules;
 mod service_side;
 mod serving;
+mod one_node;
 mod setup;
 mod sources;
 mod splitting;
