@@ -29,6 +29,7 @@ mod moves;
 mod node_changes;
 mod nodes;
 mod nonsense;
+mod node_rules;
 mod odd_services;
 mod pool_rules;
 mod service_side;
