@@ -6,6 +6,7 @@ mod announcement_rules;
 mod announcements;
 mod api_faults;
 mod black_box;
+mod broken_input;
 mod captured_node;
 mod chaos;
 mod commands;
