@@ -12,7 +12,7 @@ use windlass_e2e::{EndpointState::Ready, Lab, Signal, await_that, scenario};
 
 use crate::{
     local::{await_served_by, served_locally, write},
-    setup::{LIMIT, await_answer, lab, other, router_of, served},
+    setup::{LIMIT, await_answer, lab, moves, other, router_of, served},
 };
 
 /// The nodes that have an agent.
@@ -99,10 +99,7 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
     scenario("health-check-alike", lab(), async |lab| {
         let vip = served_with_check(lab).await?;
         let owner = lab.await_owner("c1", vip).await?;
-        let moves = async || -> anyhow::Result<i64> {
-            Ok(router_of(lab, vip).await?.status.unwrap_or_default().transitions)
-        };
-        let before = moves().await?;
+        let before = moves(lab, vip).await?;
         for node in AGENTS {
             lab.signal_process(node, CHECKED, Signal::SIGKILL)?;
         }
@@ -116,7 +113,7 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
             await_told(lab, node, None).await?;
         }
         ensure!(lab.await_owner("c1", vip).await? == owner, "{owner} does not answer for {vip} any more");
-        ensure!(moves().await? == before, "{vip} has moved and come back");
+        ensure!(moves(lab, vip).await? == before, "{vip} has moved and come back");
         await_answer(lab, vip).await
     })
 }
@@ -205,7 +202,7 @@ async fn await_ranked(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
 }
 
 /// Waits until the node's `NodeNetwork` begins to tell so, or tells of nothing that fails.
-async fn await_told(lab: &Lab, node: &str, words: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn await_told(lab: &Lab, node: &str, words: Option<&str>) -> anyhow::Result<()> {
     let networks: Api<NodeNetwork> = Api::all(lab.client());
     // A check that failed counts for a minute.
     await_that(&format!("{node} tells of {words:?}"), 2 * LIMIT, async || {

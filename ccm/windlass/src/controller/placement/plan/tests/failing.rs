@@ -28,7 +28,8 @@ fn counts(of: &[(&str, usize)]) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_node_on_which_something_fails_is_first_in_no_new_router() {
-    let rows: [(&[&str], &[(&str, usize)]); 4] = [
+    type Preferences<'a> = &'a [(&'a str, usize)];
+    let rows: [(&[&str], Preferences<'_>); 4] = [
         (&[], &[("n1", 2), ("n2", 2), ("n3", 2)]),
         (&[KUBE_PROXY], &[("n2", 3), ("n3", 3)]),
         (&["something else"], &[("n2", 3), ("n3", 3)]),
