@@ -34,8 +34,8 @@ pub(crate) const MOST_OF_A_FAMILY: u8 = 8;
 /// Ranges of clients that one Service may name: what a `VirtualIP` holds of them.
 pub(crate) const MOST_SOURCES: usize = 1024;
 
-/// Ports that one Service may have.
-pub(crate) const MOST_PORTS: usize = 1024;
+/// Ports that one Service may have: what a `VirtualIP` holds of them.
+pub(crate) const MOST_PORTS: usize = 4096;
 
 /// Ports times ranges of one Service: each range at each port is an element in the kernel of every node.
 pub(crate) const MOST_ELEMENTS: usize = 16_384;

@@ -33,18 +33,14 @@ pub(crate) fn of_service(service: &Service, ipv4: bool, settings: Settings) -> O
         Err(_) => (Vec::new(), false),
     };
     let allowed = allowed.iter().map(ToString::to_string).collect();
-    let ports: Vec<RestrictedPort> = ports(service).into_iter().collect();
+    let ports: Vec<RestrictedPort> = ports(service).into_iter().take(MOST_PORTS).collect();
     (!ports.is_empty()).then_some(PortSources { ports, allowed, by_kube_proxy })
 }
 
-/// The Service's ports: the first of them, of more than it may have. Nodes refuse what is for others.
+/// The Service's ports.
 pub(crate) fn ports(service: &Service) -> BTreeSet<RestrictedPort> {
     let ports = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten();
-    let mut ports: BTreeSet<RestrictedPort> = ports.filter_map(port).collect();
-    if let Some(first) = ports.iter().nth(MOST_PORTS).copied() {
-        ports.split_off(&first);
-    }
-    ports
+    ports.filter_map(port).collect()
 }
 
 /// `None` for what cannot be a port, which no packet has either.

@@ -10,16 +10,13 @@ use serde_json::{Map, Value, json};
 use windlass_api::{ExternalTrafficPolicy, PortSources, RestrictedPort, ServiceRef, VirtualIPSpec};
 use windlass_ccm::store::Change;
 
-use super::request::wants_address;
+use super::request::{MOST_PORTS, wants_address};
 use super::settings::Settings;
 use super::sources;
 use crate::controller::state::ClusterState;
 
 #[cfg(test)]
 mod tests;
-
-/// A `VirtualIP` names so many ports; of an address with more none are, so that nothing is refused for that.
-const MOST_PORTS: usize = 4096;
 
 /// The fields of a `VirtualIP` about its traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +81,7 @@ impl ClusterState {
             }
         }
         let known = self.vip(address).map(|vip| &vip.spec);
-        traffic.ports = self.ports_of(address, ports, unknown_sources);
+        traffic.ports = self.ports_of(address, ports, unknown_sources, !traffic.sources.is_empty());
         if unknown_sources {
             let known = known.into_iter().flat_map(|known| &known.sources);
             let kept: Vec<PortSources> =
@@ -112,12 +109,14 @@ impl ClusterState {
     }
 
     /// The ports of an address of which the known owners have these. What an owner that is not known here has is in the
-    /// object, if anything is: without that, they are not known.
+    /// object, if anything is: without that, they are not known. Nor are more than an object names, so that nothing is refused for
+    /// that; but where not everybody may use each port, nobody may use those that the object does not name.
     fn ports_of(
         &self,
         address: IpAddr,
         mut ports: BTreeSet<RestrictedPort>,
         unknown_owner: bool,
+        is_restricted: bool,
     ) -> Vec<RestrictedPort> {
         if unknown_owner {
             match self.vip(address).map(|vip| &vip.spec.ports) {
@@ -125,7 +124,10 @@ impl ClusterState {
                 Some(_) | None => return Vec::new(),
             }
         }
-        if ports.len() > MOST_PORTS { Vec::new() } else { ports.into_iter().collect() }
+        if ports.len() > MOST_PORTS && !is_restricted {
+            return Vec::new();
+        }
+        ports.into_iter().take(MOST_PORTS).collect()
     }
 }
 

@@ -190,13 +190,13 @@ async fn a_service_with_more_ports_than_nodes_keep_is_told_and_harms_nobody() {
     let mut rig = one_pool();
     let controller = rig.controller();
     let ports: Vec<Value> =
-        (1..=1025).map(|port| json!({ "name": format!("p{port}"), "port": port })).collect();
+        (1..=4097).map(|port| json!({ "name": format!("p{port}"), "port": port })).collect();
     rig.create("many", &json!({ "spec": { "ports": ports } }));
     rig.create("web", &json!({}));
     rig.settle_keeping_writes().await;
     assert_eq!((rig.shown("many"), rig.reason("many").as_str()), (vec![], "False InvalidRequest"));
     assert!(
-        rig.message("many").contains("1025") && rig.message("many").contains("1024"),
+        rig.message("many").contains("4097") && rig.message("many").contains("4096"),
         "{}",
         rig.message("many")
     );
