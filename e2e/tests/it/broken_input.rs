@@ -46,12 +46,14 @@ fn broken_keys_a_full_disk_and_objects_edited_by_hand_move_nothing() -> anyhow::
     })
 }
 
+/// What is done to the folder of keys.
+type Fault<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+
 /// The Secret as it is mounted on each node is empty, holds what is no key, cannot be read, and is missing.
 async fn keys(lab: &Lab, vip: IpAddr, owner: &str) -> anyhow::Result<()> {
     let empty = |keys: &Path| fs::remove_file(keys.join("7"));
     let nonsense = |keys: &Path| fs::write(keys.join("7"), "secret");
     let unreadable = |keys: &Path| fs::remove_dir_all(keys).and_then(|()| fs::write(keys, "secret"));
-    type Fault<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
     let faults: [(Fault<'_>, &str); 3] = [
         (&empty, "it stays in use until the agent ends"),
         (&nonsense, "is no VRRP key"),
