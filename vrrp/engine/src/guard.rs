@@ -19,7 +19,7 @@
 //!     type ipv6_addr . inet_proto . inet_service . ipv6_addr
 //!     flags interval
 //!   }
-//!   set owned4 { type ipv4_addr . inet_proto; }   # VIPs, any node's, whose ports are known, with TCP, UDP and SCTP
+//!   set owned4 { type ipv4_addr . inet_proto; }   # VIPs of this node's virtual routers whose ports are known, with TCP, UDP and SCTP
 //!   set owned6 { type ipv6_addr . inet_proto; }
 //!   set ports4 { type ipv4_addr . inet_proto . inet_service; }         # and those ports
 //!   set ports6 { type ipv6_addr . inet_proto . inet_service; }

@@ -103,15 +103,15 @@ impl Restrictions {
         &self.ports
     }
 
-    /// Whether the ports of this address are known.
-    pub(crate) fn has_ports_of(&self, address: IpAddr) -> bool {
-        self.ports.contains_key(&address)
+    /// Whether the ports of another address than these are known.
+    pub(crate) fn has_ports_of_others_than(&self, addresses: &BTreeSet<IpAddr>) -> bool {
+        self.ports.keys().any(|address| !addresses.contains(address))
     }
 
-    /// The same, but as if the ports of these addresses were not known.
-    pub(crate) fn without_ports_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
+    /// The same, but as if the ports of no others than these addresses were known.
+    pub(crate) fn with_ports_only_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
         let mut left = self.clone();
-        left.ports.retain(|address, _| !addresses.contains(address));
+        left.ports.retain(|address, _| addresses.contains(address));
         left
     }
 

@@ -316,14 +316,15 @@ fn guarded(
     let accepting = requests.iter().filter(|request| request.plan.accept);
     let open: BTreeSet<IpAddr> = accepting.flat_map(BindingRequest::addresses).collect();
     let but_open = |address: &IpAddr| !open.contains(address);
-    // Their ports are the host's.
-    let restrictions = if open.iter().any(|address| restrictions.has_ports_of(*address)) {
-        Arc::new(restrictions.without_ports_of(&open))
+    let vips: BTreeSet<IpAddr> = closed().flat_map(BindingRequest::addresses).filter(but_open).collect();
+    // What this node announces never is nobody's VIP to it: an object may name any address, a node's own as well.
+    let restrictions = if restrictions.has_ports_of_others_than(&vips) {
+        Arc::new(restrictions.with_ports_only_of(&vips))
     } else {
         Arc::clone(restrictions)
     };
     Guarded {
-        vips: closed().flat_map(BindingRequest::addresses).filter(but_open).collect(),
+        vips,
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
         restrictions,
         moved: Arc::clone(moved),
