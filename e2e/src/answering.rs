@@ -66,6 +66,10 @@ pub struct Answers {
     pub last: BTreeMap<IpAddr, BTreeSet<String>>,
     /// When several did, the latest last.
     pub doubled: Vec<Doubled>,
+    /// How often another node alone answered than before, by address.
+    pub moves: BTreeMap<IpAddr, u32>,
+    /// Who was the last that alone answered, by address.
+    owners: BTreeMap<IpAddr, String>,
 }
 
 /// A running sampler. Dropping it ends it.
@@ -278,6 +282,9 @@ impl Answers {
             (Some(only), Some(before)) if before.node == *only => before.last = asked,
             (Some(only), _) => {
                 self.alone.insert(address, Alone { node: only.clone(), since: asked, last: asked });
+                let owner = self.owners.insert(address, only.clone());
+                *self.moves.entry(address).or_default() +=
+                    u32::from(owner.is_some_and(|owner| owner != *only));
             }
             (None, Some(before))
                 if nodes.is_empty() && asked.saturating_duration_since(before.last) <= PAUSE => {}

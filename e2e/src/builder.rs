@@ -29,7 +29,7 @@ impl ProxyMode {
 pub(crate) struct Kubelets {
     /// Nodes whose kubelets run without `--node-ip`.
     pub(crate) without_node_ip: Vec<String>,
-    /// Nodes whose kubelets are not started with the lab.
+    /// Nodes that are not of the cluster yet when the lab has started.
     pub(crate) late: Vec<String>,
     /// No kube-proxy is started with the lab.
     pub(crate) late_proxies: bool,
@@ -104,7 +104,7 @@ impl LabBuilder {
         self
     }
 
-    /// With kubelets: these nodes are not of the cluster until [`crate::Lab::join`].
+    /// These nodes are not of the cluster until [`crate::Lab::join`].
     #[must_use]
     pub fn late(mut self, nodes: &[&str]) -> Self {
         self.kubelets.late.extend(nodes.iter().map(|&node| node.to_owned()));

@@ -1,15 +1,18 @@
-//! Faults, each alone and many at once, and what a client of the LAN sees of them: whether the Services answer, and how many nodes
-//! say that they have an address.
+//! Faults, each alone and many at once, and what clients of the LAN see of them: whether the Services answer, what becomes of requests
+//! and connections, and how many nodes say that they have an address.
 //!
 //! `make soak` looks at what the cluster says of addresses; this looks at the LAN. n1, n2 and n3 have agents and are what faults
 //! befall; the only backend is on n4, so that what fails is an address and never the pod behind it; c1 is the client, c2 the
-//! stranger.
+//! stranger. Beside it is a Service with `externalTrafficPolicy: Local`, whose one pod is on n1, n2 or n3.
 //!
-//! Left out: a stepped clock. Namespaces share the machine's, and the engine counts by the monotonic one.
+//! Left out: a stepped clock. Namespaces share the machine's; what depends on it is in `docs/benchmarks.md`.
 
 mod alone;
 mod bound;
+mod clients;
+mod cluster_faults;
 mod faults;
+mod kind;
 mod scene;
 mod storms;
 
@@ -19,23 +22,25 @@ use serde::Serialize;
 
 use crate::{Lab, LabBuilder};
 
-pub use alone::alone;
+pub use alone::{alone, harmless};
+pub use scene::Scene;
 pub use storms::storms;
 
-/// What one fault cost a client; a row of `target/bench/chaos.json`.
+/// What one fault, or one storm of them, cost two clients, one by an IPv4 and one by an IPv6 address; a row of
+/// `target/bench/chaos.json`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FaultRow {
-    /// What was done to the node that had the address, for some seconds.
-    pub fault: &'static str,
-    /// That of the address: `IPv4` or `IPv6`.
-    pub family: &'static str,
+    /// What was done; alone, to the node that had the addresses, for some seconds.
+    pub fault: String,
     /// The longest time between two answers to a client that asks each 2 ms.
     pub outage_ms: u64,
     /// The most nodes that answered one question for an address.
     pub max_answering: usize,
-    /// The longest time in which more than one did.
+    /// The longest time in which more than one did, those that a partition excuses included.
     pub doubled_ms: u64,
-    /// Requests on connections of their own, 50 a second, and those without an answer.
+    /// The longest time until all was in order again.
+    pub calm_ms: u64,
+    /// Requests on connections of their own, 50 a second of each client, and those without an answer.
     pub requests: u64,
     /// See `requests`.
     pub failed: u64,
@@ -43,25 +48,6 @@ pub struct FaultRow {
     pub connections: u64,
     /// See `connections`.
     pub broken: u64,
-}
-
-/// What came of storms from one seed.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct StormRow {
-    /// What all of it followed from.
-    pub seed: u64,
-    /// How long the storms are to last, or, at the end, all has lasted.
-    pub seconds: u64,
-    /// Storms, each with a calm after it.
-    pub storms: u64,
-    /// Faults that were begun and ended.
-    pub faults: u64,
-    /// The most nodes that answered one question for an address.
-    pub max_answering: usize,
-    /// The longest time in which more than one did, those that a partition excuses included.
-    pub doubled_ms: u64,
-    /// The longest time that a calm took to come.
-    pub calm_ms: u64,
 }
 
 /// The lab it takes; `seconds` is how long storms are to last.

@@ -59,6 +59,17 @@ impl Lab {
         self.await_api_server().await
     }
 
+    /// Ends etcd as a power cut would (SIGKILL); its data stay, and the API server goes on without it.
+    pub async fn stop_etcd(&self) -> anyhow::Result<()> {
+        self.daemons.end(&self.sandbox, HOST, "etcd", Signal::SIGKILL).await
+    }
+
+    /// Starts etcd again, with its data, and waits until the API server is ready.
+    pub async fn start_etcd(&self) -> anyhow::Result<()> {
+        self.daemons.start_again(&self.sandbox, HOST, "etcd")?;
+        self.await_api_server().await
+    }
+
     async fn await_api_server(&self) -> anyhow::Result<()> {
         await_that("the API server is ready", READY, async || {
             for name in ["etcd", "kube-apiserver"] {

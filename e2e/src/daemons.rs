@@ -102,6 +102,11 @@ impl Daemons {
         Ok(sandbox.outer(self.get(host, name)?.pid))
     }
 
+    /// Id of a process as those of the lab see it.
+    pub(crate) fn inner(&self, host: &str, name: &str) -> anyhow::Result<i32> {
+        Ok(self.get(host, name)?.pid)
+    }
+
     fn get(&self, host: &str, name: &str) -> anyhow::Result<Daemon> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (host.to_owned(), name.to_owned());

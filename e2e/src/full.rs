@@ -67,16 +67,17 @@ impl Lab {
 
     /// Starts kubelet and kube-proxy on each node that is there from the beginning and waits until the Nodes are ready.
     pub(crate) async fn start_full_nodes(&self) -> anyhow::Result<()> {
-        let first =
-            || self.nodes().filter(|node| !self.options.kubelets.late.iter().any(|late| late == node.name()));
-        for node in first() {
+        for node in self.first_nodes() {
             self.start_kubelet(node, &[])?;
             if !self.options.kubelets.late_proxies {
                 self.start_kube_proxy(node.host)?;
             }
         }
-        try_join_all(first().map(async |node| self.await_node(node).await)).await?;
-        if self.options.kubelets.late_proxies { Ok(()) } else { self.await_kube_proxies(first()).await }
+        try_join_all(self.first_nodes().map(async |node| self.await_node(node).await)).await?;
+        if self.options.kubelets.late_proxies {
+            return Ok(());
+        }
+        self.await_kube_proxies(self.first_nodes()).await
     }
 
     /// Waits for the Node of a kubelet, tells it the addresses of its pods, and waits until it is ready.

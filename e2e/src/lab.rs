@@ -222,6 +222,11 @@ impl Lab {
         nodes.map(|host| Node { lab: self, host })
     }
 
+    /// The nodes that are of the cluster from the beginning.
+    pub(crate) fn first_nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.nodes().filter(|node| !self.options.kubelets.late.iter().any(|late| late == node.name()))
+    }
+
     /// A node, to look at and to inflict faults on.
     pub fn node(&self, name: &str) -> anyhow::Result<Node<'_>> {
         self.nodes().find(|node| node.host.name == name).with_context(|| {

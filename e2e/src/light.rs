@@ -22,7 +22,7 @@ use crate::{
     lab::Lab,
     node::Node,
     service::{BACKEND_HTTP, BACKEND_UDP},
-    topology::{Host, POD_RANGES, Role},
+    topology::{Host, POD_RANGES},
     wait::await_that,
 };
 
@@ -35,29 +35,42 @@ pub(crate) struct LightServer {
 }
 
 impl Lab {
-    /// Writes the Node objects and starts a kube-proxy on each, if there is to be one.
+    /// Makes the nodes that are there from the beginning.
     pub(crate) async fn start_light_nodes(&self) -> anyhow::Result<()> {
-        let api: Api<NodeObject> = Api::all(self.client.clone());
-        for host in self.hosts.iter().filter(|host| matches!(host.role, Role::Node(_))) {
-            let node = node_object(host, self.options.uninitialized)?;
-            api.create(&PostParams::default(), &node)
-                .await
-                .with_context(|| format!("writing Node {}", host.name))?;
-            let (v4, v6) = host.pod_addresses(1).context("a node without pod addresses")?;
-            let name = &host.name;
-            self.sandbox.script(&format!(
-                "ip -n {name} link add cni0 type bridge\n\
-                 ip -n {name} addr add {v4}/27 dev cni0\n\
-                 if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} addr add {v6}/64 dev cni0 nodad; fi\n\
-                 ip -n {name} link set cni0 up"
-            ))?;
-            self.start_kube_proxy(host)?;
+        for node in self.first_nodes() {
+            self.start_light_node(node.host).await?;
         }
+        self.await_light_proxies(self.first_nodes()).await
+    }
+
+    /// Writes the Node of a host and starts a kube-proxy on it, if there is to be one.
+    pub(crate) async fn start_light_node(&self, host: &Host) -> anyhow::Result<()> {
+        let api: Api<NodeObject> = Api::all(self.client.clone());
+        let node = node_object(host, self.options.uninitialized)?;
+        api.create(&PostParams::default(), &node)
+            .await
+            .with_context(|| format!("writing Node {}", host.name))?;
+        let (v4, v6) = host.pod_addresses(1).context("a node without pod addresses")?;
+        let name = &host.name;
+        self.sandbox.script(&format!(
+            "ip -n {name} link add cni0 type bridge\n\
+             ip -n {name} addr add {v4}/27 dev cni0\n\
+             if [ -e /proc/sys/net/ipv6 ]; then ip -n {name} addr add {v6}/64 dev cni0 nodad; fi\n\
+             ip -n {name} link set cni0 up"
+        ))?;
+        self.start_kube_proxy(host)
+    }
+
+    /// Waits for the kube-proxies of these nodes, if they are to be waited for.
+    pub(crate) async fn await_light_proxies(
+        &self,
+        nodes: impl Iterator<Item = Node<'_>>,
+    ) -> anyhow::Result<()> {
         // Without addresses of their Nodes they wait, for 30 s or until a cloud provider writes them.
         if self.options.uninitialized || self.options.proxy_mode.is_none() {
             return Ok(());
         }
-        self.await_kube_proxies(self.nodes()).await
+        self.await_kube_proxies(nodes).await
     }
 
     /// Starts kube-proxy on a node, if there is to be one.
@@ -124,6 +137,11 @@ impl Lab {
         let command = ["env", &mark, "unshare", "--uts", "sh", "-c", &server].map(str::to_owned).to_vec();
         self.daemons.start(&self.sandbox, pod, "netexec", command)?;
         Ok(LightServer { node: node.to_owned(), v4, v6 })
+    }
+
+    /// Light only: starts a backend's server on a node again that has ended.
+    pub fn start_server_again(&self, backend: &str, node: &str) -> anyhow::Result<()> {
+        self.daemons.start_again(&self.sandbox, &format!("{backend}-{node}"), "netexec")
     }
 
     /// Light only: writes the EndpointSlices of a Service, one of each family, for its ports as they are now.

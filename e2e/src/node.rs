@@ -84,6 +84,23 @@ impl Node<'_> {
         self.script(&script)
     }
 
+    /// Gives the node's interface `from` another name, and its addresses and routes back afterwards, as whoever manages the node's
+    /// network does: it has to be down meanwhile.
+    pub fn rename_interface(&self, from: &str, to: &str) -> anyhow::Result<()> {
+        self.script(&format!(
+            "of='ip -n {}'\n\
+             addresses=$($of -6 -o addr show dev {from} scope global | awk '{{print $4}}')\n\
+             routes=$($of -4 route show dev {from}; $of -6 route show dev {from} | grep -v ^fe80 || true)\n\
+             $of link set dev {from} down\n\
+             $of link set dev {from} name {to}\n\
+             $of link set dev {to} up\n\
+             for address in $addresses; do $of addr add $address dev {to} nodad; done\n\
+             echo \"$routes\" | sed 's/ linkdown//' | while read -r route; do\n\
+             [ -z \"$route\" ] || $of route replace $route dev {to}\ndone",
+            self.name()
+        ))
+    }
+
     /// Adds an address, as `192.0.2.200/32`, to the node's interface, or takes it away.
     pub fn bind(&self, address: &str, bound: bool) -> anyhow::Result<()> {
         let verb = if bound { "add" } else { "del" };
@@ -154,6 +171,11 @@ impl Node<'_> {
     /// Powers the node off: its cable is dead and each of its processes and containers is killed. It stays off.
     pub async fn power_off(&self) -> anyhow::Result<()> {
         self.pull_cable()?;
+        self.kill_all().await
+    }
+
+    /// Kills each of the node's processes and containers. Its kernel and its cable live.
+    pub async fn kill_all(&self) -> anyhow::Result<()> {
         let limit = std::time::Duration::from_secs(30);
         await_that(&format!("the processes of {} are dead", self.name()), limit, async || {
             let alive = self.processes();
@@ -201,7 +223,7 @@ impl Node<'_> {
         })
     }
 
-    fn agents(&self) -> Vec<Pid> {
+    pub(crate) fn agents(&self) -> Vec<Pid> {
         let is_agent = |pid: &Pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let mut words = line.split(|byte| *byte == 0);
@@ -240,6 +262,20 @@ impl Lab {
             table bridge partition {{ chain forward {{ type filter hook forward priority 0;
             iifname {{ {ports} }} oifname != {{ {ports} }} drop;
             iifname != {{ {ports} }} oifname {{ {ports} }} drop; }}; }}\nEND"
+        ))?;
+        Ok(())
+    }
+
+    /// The LAN's switch loses the multicast of VRRP, or no longer.
+    pub fn filter_multicast(&self, filtered: bool) -> anyhow::Result<()> {
+        let rules = "chain forward { type filter hook forward priority 0;
+            ether type ip ip daddr 224.0.0.18 drop; ether type ip6 ip6 daddr ff02::12 drop; };";
+        let table = if filtered { format!("table bridge multicast {{ {rules} }}") } else { String::new() };
+        self.sandbox.script(&format!(
+            "nsenter --net=/run/netns/lan nft -f - <<END
+            table bridge multicast
+            delete table bridge multicast
+            {table}\nEND"
         ))?;
         Ok(())
     }

@@ -34,6 +34,11 @@ impl Lab {
         let pid = self.daemons.outer(&self.sandbox, host, name)?;
         Ok(pid.with_context(|| format!("{name} on {host} has ended"))?.as_raw())
     }
+
+    /// The same as the lab's own processes see it.
+    pub fn inner_process_id(&self, host: &str, name: &str) -> anyhow::Result<i32> {
+        self.daemons.inner(host, name)
+    }
 }
 
 /// Processor seconds that a process took since its start, in steps of 10 ms: `utime` and `stime` of proc_pid_stat(5). `pid`

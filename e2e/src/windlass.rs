@@ -24,6 +24,18 @@ impl Default for ControllerOptions {
     }
 }
 
+impl ControllerOptions {
+    /// One whose lease is soon over once it is killed: most of the time somebody is to lead.
+    pub fn short_lease(name: &str, http_port: u16) -> Self {
+        let flags = [
+            "--leader-elect-lease-duration=5s",
+            "--leader-elect-renew-deadline=4s",
+            "--leader-elect-retry-period=500ms",
+        ];
+        Self { name: name.into(), http_port, flags: flags.map(str::to_owned).to_vec() }
+    }
+}
+
 impl Lab {
     /// Light only: starts a controller on host `cp`, as the service account `windlass-system/windlass-controller`.
     pub fn start_controller(&self, options: ControllerOptions) -> anyhow::Result<()> {

@@ -67,6 +67,9 @@ pub struct AnnouncementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::node_preferences")]
     pub preferred_nodes: Vec<PreferredNodes>,
+    /// What becomes of the addresses of a node that is unschedulable: `kubectl cordon` and `kubectl drain` make it so. Default: Serve.
+    #[serde(default)]
+    pub unschedulable_nodes: UnschedulableNodePolicy,
     /// Interfaces that announce, as `eth0` or `bond*`. On these, a subnet that does not hold the address will do as well.
     /// Default: those whose subnet holds the address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -101,6 +104,7 @@ impl Default for AnnouncementSpec {
             service_selectors: Vec::new(),
             node_selectors: Vec::new(),
             preferred_nodes: Vec::new(),
+            unschedulable_nodes: UnschedulableNodePolicy::default(),
             interfaces: Vec::new(),
             exclude_interfaces: default_excluded_interfaces(),
             checks: Vec::new(),
@@ -118,6 +122,18 @@ pub struct PreferredNodes {
     pub weight: i32,
     /// Labels of the nodes.
     pub selector: LabelSelector,
+}
+
+/// What becomes of the addresses of a node that is unschedulable (`spec.unschedulable` of the Node).
+#[derive(
+    JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
+pub enum UnschedulableNodePolicy {
+    /// It announces them as before: it still forwards to pods elsewhere.
+    #[default]
+    Serve,
+    /// They move to nodes that are schedulable, and come back when it is: it announces only what none of those can.
+    Yield,
 }
 
 /// What becomes of an address that is announced and that another station of the LAN claims (RFC 5227 §2.4).

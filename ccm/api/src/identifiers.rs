@@ -63,7 +63,8 @@ identifiers! {
     CONDITION_ANNOUNCEABLE = "Announceable";
     /// `True` while Services keep addresses that were given from it and that no pool holds any more.
     CONDITION_ADDRESSES_KEPT = "AddressesKept";
-    /// `True` while another station of the LAN has addresses of it.
+    /// `True` while another station of the LAN has addresses of it. On a [`VirtualIP`](crate::VirtualIP): while another station uses
+    /// the address beside the node that announces it; with the reason [`REASON_DEFENDED`].
     CONDITION_ADDRESS_CONFLICT = "AddressConflict";
     /// `True` while Services list addresses of it in `spec.externalIPs` that they may not have.
     CONDITION_FOREIGN_EXTERNAL_IPS = "ForeignExternalIPs";
@@ -97,6 +98,8 @@ pub mod address_allocated {
         /// `False`: no address is announced, or one that the status shows is not. `True`: all that are shown are, and a further one
         /// that it asks for is not.
         NOT_ANNOUNCED = "NotAnnounced";
+        /// `True`: a node announces each address that it has, and another station of the LAN uses one of them, too.
+        ADDRESS_CONFLICT = "AddressConflict";
         /// `True`: it keeps an address that no pool holds any more.
         ADDRESS_OUTSIDE_POOLS = "AddressOutsidePools";
         /// `True`: it keeps an address that the pool which it names had when it was given, and has no more.
@@ -246,6 +249,9 @@ pub mod pool_announceable {
 /// Reason of a pool's [`CONDITION_ADDRESSES_KEPT`].
 pub const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 
+/// Reason of a VirtualIP's [`CONDITION_ADDRESS_CONFLICT`].
+pub const REASON_DEFENDED: &str = "Defended";
+
 /// The event on a Node of whose report something is not believed.
 pub const EVENT_REPORT_DOUBTED: &str = "ReportDoubted";
 
@@ -260,6 +266,8 @@ pub mod event {
         ADDRESS_MOVED = "AddressMoved";
         /// Another station has an address that the Service shows, and it is not announced.
         ADDRESS_TAKEN = "AddressTaken";
+        /// Another station uses an address that the Service shows, beside the node that announces it.
+        ADDRESS_CONFLICT = "AddressConflict";
         /// An external IP of the Service lies in a pool that does not allow it.
         EXTERNAL_IP_REFUSED = "ExternalIPRefused";
         /// Another Service that may not have the Service's address lists it in `spec.externalIPs`.

@@ -21,11 +21,11 @@ mod virtual_router;
 
 pub use announcement::{
     AddressConflictPolicy, Announcement, AnnouncementSpec, AnnouncementStatus, Authentication,
-    DEFAULT_ADVERTISEMENT_INTERVAL_MS, DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport, VridRange,
-    VrrpSettings,
+    DEFAULT_ADVERTISEMENT_INTERVAL_MS, DEFAULT_EXCLUDED_INTERFACES, PreferredNodes, Transport,
+    UnschedulableNodePolicy, VridRange, VrrpSettings,
 };
 pub use identifiers::*;
-pub use node_check::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
+pub use node_check::{CheckAction, HttpGet, LinkCheck, NodeCheck, Scheme, TcpSocket};
 pub use node_network::{
     DuplicateAddress, ForeignRouter, InterfaceInfo, KnownRouter, NodeNetwork, NodeNetworkSpec, UnicastPeer,
 };

@@ -32,7 +32,7 @@ pub struct NodeCheck {
     pub failure_threshold: u32,
 }
 
-/// What is asked, and where: exactly one of the two.
+/// What is asked, and where: exactly one of them.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "camelCase")]
 pub enum CheckAction {
@@ -40,6 +40,8 @@ pub enum CheckAction {
     HttpGet(HttpGet),
     /// A TCP connection, which is to be accepted.
     TcpSocket(TcpSocket),
+    /// Links of the node, of which enough are to carry.
+    Link(LinkCheck),
 }
 
 /// An HTTP request.
@@ -80,33 +82,43 @@ pub struct TcpSocket {
 }
 
 impl CheckAction {
-    /// The address to ask at; `None`: the node itself.
-    pub const fn host(&self) -> Option<IpAddr> {
+    /// The port to ask at; `None`: it asks at none.
+    pub const fn port(&self) -> Option<u16> {
         match self {
-            Self::HttpGet(HttpGet { host, .. }) | Self::TcpSocket(TcpSocket { host, .. }) => *host,
-        }
-    }
-
-    /// The port to ask at.
-    pub const fn port(&self) -> u16 {
-        match self {
-            Self::HttpGet(HttpGet { port, .. }) | Self::TcpSocket(TcpSocket { port, .. }) => *port,
+            Self::HttpGet(HttpGet { port, .. }) | Self::TcpSocket(TcpSocket { port, .. }) => Some(*port),
+            Self::Link(_) => None,
         }
     }
 }
 
-/// As `httpGet http://192.0.2.1:80/healthz` or `tcpSocket localhost:22`.
+/// Links of a node. A name that no interface has is a link that is down.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkCheck {
+    /// Names of interfaces, in which `*` stands for any characters, as `bond0` or `ens*`.
+    pub interfaces: Vec<String>,
+    /// So many of them are to have carrier. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<u32>,
+    /// What those with carrier are to carry together, in Mbit/s. One whose speed is not known is fast enough. Default: any speed
+    /// will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minimum_megabits_per_second: Option<u32>,
+}
+
+/// As `httpGet http://192.0.2.1:80/healthz`, `tcpSocket localhost:22` or `link bond0,ens*`.
 impl fmt::Display for CheckAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = match self.host() {
-            Some(host) => SocketAddr::new(host, self.port()).to_string(),
-            None => format!("localhost:{}", self.port()),
+        let at = |host: Option<IpAddr>, port: u16| match host {
+            Some(host) => SocketAddr::new(host, port).to_string(),
+            None => format!("localhost:{port}"),
         };
         match self {
-            Self::HttpGet(HttpGet { path, scheme: Scheme::Http, .. }) => {
-                write!(f, "httpGet http://{at}{path}")
+            Self::HttpGet(HttpGet { host, port, path, scheme: Scheme::Http }) => {
+                write!(f, "httpGet http://{}{path}", at(*host, *port))
             }
-            Self::TcpSocket(_) => write!(f, "tcpSocket {at}"),
+            Self::TcpSocket(TcpSocket { host, port }) => write!(f, "tcpSocket {}", at(*host, *port)),
+            Self::Link(LinkCheck { interfaces, .. }) => write!(f, "link {}", interfaces.join(",")),
         }
     }
 }
@@ -140,11 +152,17 @@ mod tests {
             "httpGet": { "port": 8080, "path": "/", "scheme": "HTTP" },
             "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 3,
         });
+        let links = json!({
+            "link": { "interfaces": ["bond0", "ens*"], "minimum": 2, "minimumMegabitsPerSecond": 20_000 },
+            "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 3,
+        });
         let own = json!({
             "tcpSocket": { "host": "192.0.2.1", "port": 22 },
             "periodSeconds": 10, "timeoutSeconds": 2, "failureThreshold": 1,
         });
-        for (written, expected) in [(least, &filled), (filled.clone(), &filled), (own.clone(), &own)] {
+        for (written, expected) in
+            [(least, &filled), (filled.clone(), &filled), (own.clone(), &own), (links.clone(), &links)]
+        {
             let check: NodeCheck = serde_json::from_value(written.clone()).expect("a check");
             assert_eq!(json!(check), *expected, "{written}");
         }
@@ -165,6 +183,7 @@ mod tests {
             (json!({ "httpGet": { "port": 80, "host": "2001:db8::1" } }), "httpGet http://[2001:db8::1]:80/"),
             (json!({ "tcpSocket": { "port": 22 } }), "tcpSocket localhost:22"),
             (json!({ "tcpSocket": { "port": 22, "host": "192.0.2.1" } }), "tcpSocket 192.0.2.1:22"),
+            (json!({ "link": { "interfaces": ["bond0", "ens*"] } }), "link bond0,ens*"),
         ];
         for (check, told) in rows {
             let check: NodeCheck = serde_json::from_value(check).expect("a check");

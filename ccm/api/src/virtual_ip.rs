@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ANNOUNCED, ExternalTrafficPolicy};
+use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, ExternalTrafficPolicy};
 
 /// One address, the Services that own it and the virtual router that carries it.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -64,6 +64,10 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128))]
     pub sources: Vec<PortSources>,
+    /// All ports of its Services: nodes refuse what is for others. Absent: they are not known, and nothing is refused for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4096))]
+    pub ports: Vec<RestrictedPort>,
     /// `Local` if its Services have that, whose traffic only nodes with an endpoint of theirs serve.
     #[serde(default, skip_serializing_if = "ExternalTrafficPolicy::is_cluster")]
     pub external_traffic_policy: ExternalTrafficPolicy,
@@ -198,7 +202,7 @@ pub struct VirtualIPStatus {
     /// Node that announces the address now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_node: Option<String>,
-    /// `Announced`.
+    /// `Announced`, and `AddressConflict` while another station uses the address, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::conditions")]
     pub conditions: Vec<Condition>,
@@ -207,7 +211,17 @@ pub struct VirtualIPStatus {
 impl VirtualIP {
     /// The condition [`CONDITION_ANNOUNCED`]: what the agents, or the planner, say of whether some node answers for the address.
     pub fn announced(&self) -> Option<&Condition> {
-        self.status.as_ref()?.conditions.iter().find(|one| one.type_ == CONDITION_ANNOUNCED)
+        self.condition(CONDITION_ANNOUNCED)
+    }
+
+    /// The condition [`CONDITION_ADDRESS_CONFLICT`], while some node answers for the address and another station uses it, too.
+    pub fn conflict(&self) -> Option<&Condition> {
+        let condition = self.condition(CONDITION_ADDRESS_CONFLICT)?;
+        (condition.status == "True" && self.is_announced()).then_some(condition)
+    }
+
+    fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.as_ref()?.conditions.iter().find(|one| one.type_ == type_)
     }
 
     /// Whether some node answers for the address. Of one in quarantine, or in no virtual router, that may still be said for a

@@ -5,10 +5,12 @@ mod bridges;
 mod cli;
 mod controller;
 mod convert;
+mod failures;
 mod http;
 mod priorities;
 mod probe;
 mod samples;
+mod wildcard;
 
 use std::process::ExitCode;
 

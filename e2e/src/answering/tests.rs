@@ -44,6 +44,18 @@ fn who_alone_answers_does_so_in_spite_of_a_lost_answer_but_not_of_anothers_or_of
 }
 
 #[test]
+fn an_address_moves_when_another_alone_answers_than_the_last_that_did() {
+    for (questions, expected) in [
+        (&[(0, &["n1"][..]), (10, &["n1"])][..], 0),
+        (&[(0, &["n1"]), (10, &["n1", "n2"]), (20, &["n2"])], 1),
+        (&[(0, &["n1"]), (10, &[]), (500, &["n1"])], 0),
+        (&[(0, &["n1"]), (10, &[]), (500, &["n2"]), (900, &["n1"])], 2),
+    ] {
+        assert_eq!(noted(questions).moves[&VIP.into()], expected, "{questions:?}");
+    }
+}
+
+#[test]
 fn only_an_answer_to_this_host_counts() {
     let own = Mac([2, 0, 0, 0, 0, 101]);
     let asker = Asker {

@@ -7,7 +7,7 @@ use clap::Parser;
 use serde::Serialize;
 use windlass_e2e::{
     Lab,
-    chaos::{self, FaultRow, StormRow},
+    chaos::{self, FaultRow, Scene},
     command,
     soak::new_seed,
     write_rows,
@@ -27,10 +27,15 @@ struct Arguments {
     no_table: bool,
 }
 
-#[derive(Default, Serialize)]
-struct Rows {
-    alone: Vec<FaultRow>,
-    storms: Vec<StormRow>,
+/// `target/bench/chaos.json`.
+#[derive(Serialize)]
+struct Report {
+    /// How long the storms of each seed last at least.
+    seconds: u64,
+    /// What the storms followed from.
+    seeds: Vec<u64>,
+    /// Each fault alone, then each storm.
+    rows: Vec<FaultRow>,
 }
 
 fn main() -> ExitCode {
@@ -45,45 +50,50 @@ fn run() -> anyhow::Result<()> {
     if seconds == 0 {
         seeds.clear();
     }
-    let (mut rows, mut failures) = (Rows::default(), Vec::new());
+    let (mut report, mut failures) = (Report { seconds, seeds, rows: Vec::new() }, Vec::new());
+    println!(
+        "  {:>8} {:>9} {:>10} {:>8} {:>8} {:>6} {:>6} {:>6}  fault",
+        "outage", "answering", "doubled", "calm", "requests", "failed", "kept", "broken"
+    );
     if !no_table {
-        println!(
-            "  {:38} {:6} {:>8} {:>9} {:>10} {:>8} {:>6} {:>11} {:>6}",
-            "fault",
-            "family",
-            "outage",
-            "answering",
-            "doubled",
-            "requests",
-            "failed",
-            "connections",
-            "broken"
-        );
         let outcome = Lab::run("chaos-alone", chaos::lab(0).interactive(), async |lab| {
-            chaos::alone(lab, |row| {
-                print(&row);
-                rows.alone.push(row);
-            })
-            .await
+            chaos::alone(&Scene::set(lab).await?, |row| report.note(row)).await
         });
-        write_rows("chaos", &rows)?;
+        write_rows("chaos", &report)?;
         note(outcome, &mut failures)?;
     }
-    for seed in seeds {
+    for seed in report.seeds.clone() {
         println!("chaos: SECONDS={seconds} SEED={seed}");
-        let mut row = StormRow { seed, seconds, ..StormRow::default() };
         let name = format!("chaos-{seed}");
         let outcome = Lab::run(&name, chaos::lab(seconds).interactive(), async |lab| {
-            chaos::storms(lab, &mut row).await
+            chaos::storms(&Scene::set(lab).await?, seed, seconds, |row| report.note(row)).await
         });
-        println!("chaos: {}", serde_json::to_string(&row)?);
-        rows.storms.push(row);
-        write_rows("chaos", &rows)?;
+        write_rows("chaos", &report)?;
         note(outcome, &mut failures)?;
     }
-    println!("chaos: wrote {}", write_rows("chaos", &rows)?.display());
+    println!("chaos: wrote {}", write_rows("chaos", &report)?.display());
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
+}
+
+impl Report {
+    fn note(&mut self, row: FaultRow) {
+        let FaultRow {
+            fault,
+            outage_ms,
+            max_answering,
+            doubled_ms,
+            calm_ms,
+            requests,
+            failed,
+            connections,
+            broken,
+        } = &row;
+        println!(
+            "  {outage_ms:5} ms {max_answering:9} {doubled_ms:7} ms {calm_ms:5} ms {requests:8} {failed:6} {connections:6} {broken:6}  {fault}"
+        );
+        self.rows.push(row);
+    }
 }
 
 /// Goes on after a failure, to tell all of them at the end; an interruption ends it.
@@ -94,21 +104,4 @@ fn note(outcome: anyhow::Result<()>, failures: &mut Vec<String>) -> anyhow::Resu
         Ok(()) => {}
     }
     Ok(())
-}
-
-fn print(row: &FaultRow) {
-    let FaultRow {
-        fault,
-        family,
-        outage_ms,
-        max_answering,
-        doubled_ms,
-        requests,
-        failed,
-        connections,
-        broken,
-    } = row;
-    println!(
-        "  {fault:38} {family:6} {outage_ms:5} ms {max_answering:9} {doubled_ms:7} ms {requests:8} {failed:6} {connections:11} {broken:6}"
-    );
 }

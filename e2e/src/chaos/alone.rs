@@ -10,14 +10,13 @@ use anyhow::{Context as _, ensure};
 use super::{
     FaultRow,
     bound::{self, Deaf},
-    faults::{Fault, Kind},
-    milliseconds,
-    scene::{Scene, Target},
+    clients::Clients,
+    kind::{Fault, Kind},
+    scene::Scene,
 };
-use crate::{Doubled, Lab, LoadOptions, Protocol, SERVICE_PORT};
+use crate::Answers;
 
-const LOAD: LoadOptions = LoadOptions { connections: 20, requests_per_second: 50 };
-/// How long the client asks before a fault.
+/// How long the clients ask before a fault.
 const BEFORE: Duration = Duration::from_secs(1);
 /// And after the calm that follows it.
 const AFTER: Duration = Duration::from_secs(1);
@@ -25,64 +24,81 @@ const AFTER: Duration = Duration::from_secs(1);
 /// Inflicts each fault on the node that has the clients' addresses, and hands each row to `tell`.
 ///
 /// # Errors
-/// What was not in order after a fault, or two nodes that answered for an address for too long.
-pub async fn alone(lab: &Lab, mut tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
-    let scene = Scene::set(lab).await?;
-    for kind in Kind::ALL {
-        one(&scene, kind).await.with_context(|| kind.name())?.into_iter().for_each(&mut tell);
+/// What was not in order after a fault, two nodes that answered for an address for too long, or what a client lost by a fault that
+/// is to cost nothing.
+pub async fn alone(scene: &Scene<'_>, tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
+    each(scene, &Kind::ALL, tell).await
+}
+
+/// The same of a few faults that are to cost no client anything.
+///
+/// # Errors
+/// As [`alone`].
+pub async fn harmless(scene: &Scene<'_>, tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
+    each(scene, &Kind::HARMLESS, tell).await
+}
+
+async fn each(scene: &Scene<'_>, kinds: &[Kind], mut tell: impl FnMut(FaultRow)) -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for kind in kinds {
+        let (row, verdict) = one(scene, *kind).await.with_context(|| kind.name())?;
+        tell(row);
+        wrong.extend(verdict.err().map(|error| format!("{}: {error:#}", kind.name())));
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// What it cost, and whether that is what it may cost.
+async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<(FaultRow, anyhow::Result<()>)> {
+    scene.await_fit_nodes().await?;
+    let answering = scene.lab.answering("c1", scene.vips())?;
+    let target = scene.await_calm(&answering).await?;
+    let vips = if kind == Kind::LocalRollout { scene.local_vips() } else { &target.vips };
+    let fault = Fault { kind, node: target.node };
+    let clients = Clients::start(scene.lab, vips).await?;
+    tokio::time::sleep(BEFORE).await;
+    let before = answering.seen()?;
+    let begin = Instant::now();
+    fault.begin(scene).await?;
+    tokio::time::sleep(kind.length()).await;
+    let toggled = moves(&before, &answering.seen()?, vips);
+    fault.end(scene).await?;
+    let end = Instant::now();
+    scene.await_calm(&answering).await?;
+    let calm = end.elapsed();
+    tokio::time::sleep(AFTER).await;
+    let answers = answering.seen()?;
+    let row = clients.stop(kind.name().to_owned(), &answers, calm)?;
+    let deaf = Deaf { begin, end: Some(end) };
+    let deaf = if kind.deafens() && !kind.is_harmless() { vec![deaf] } else { vec![] };
+    let verdict = judge(kind, &row, &answers, &deaf, toggled);
+    Ok((row, verdict))
+}
+
+fn judge(
+    kind: Kind,
+    row: &FaultRow,
+    answers: &Answers,
+    deaf: &[Deaf],
+    toggled: Option<u32>,
+) -> anyhow::Result<()> {
+    let unexplained = bound::unexplained(&answers.doubled, deaf);
+    ensure!(unexplained.is_empty(), "two nodes answered: {unexplained:?}");
+    if kind.is_harmless() {
+        ensure!(row.failed == 0 && row.broken == 0, "it is to cost no client anything: {row:?}");
+    }
+    if kind == Kind::CheckToggles {
+        // Once at its beginning, and once a minute at most.
+        let most = 1 + u32::try_from(kind.length().as_secs() / 60)?;
+        let toggled = toggled.unwrap_or(0);
+        ensure!((1..=most).contains(&toggled), "an address moved {toggled} times, not 1 to {most} times");
     }
     Ok(())
 }
 
-/// A row of each family.
-async fn one(scene: &Scene<'_>, kind: Kind) -> anyhow::Result<Vec<FaultRow>> {
-    let lab = scene.lab;
-    let answering = lab.answering("c1", &scene.vips)?;
-    let Target { node, vips, vrids: _ } = scene.await_calm(&answering).await?;
-    let fault = Fault { kind, node };
-    let mut clients = Vec::new();
-    for vip in vips {
-        let client = lab.load("c1", vip, SERVICE_PORT, LOAD).await?;
-        let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(2))?;
-        clients.push((vip, client, probe));
-    }
-    tokio::time::sleep(BEFORE).await;
-    let begin = Instant::now();
-    fault.begin(scene).await?;
-    tokio::time::sleep(kind.length()).await;
-    fault.end(scene).await?;
-    let deaf = Deaf { begin, end: Some(Instant::now()) };
-    scene.await_calm(&answering).await?;
-    tokio::time::sleep(AFTER).await;
-    let mut rows = Vec::new();
-    for (vip, client, probe) in clients {
-        let (probed, asked) = (probe.stop()?, client.stop()?);
-        rows.push(FaultRow {
-            fault: kind.name(),
-            family: family(vip),
-            outage_ms: milliseconds(probed.longest_gap),
-            requests: asked.requests,
-            failed: asked.failed,
-            connections: asked.connections,
-            broken: asked.broken,
-            ..FaultRow::default()
-        });
-    }
-    let answers = answering.stop()?;
-    let deaf = if kind.deafens() { vec![deaf] } else { vec![] };
-    let unexplained = bound::unexplained(&answers.doubled, &deaf);
-    ensure!(unexplained.is_empty(), "two nodes answered: {unexplained:?}");
-    for row in &mut rows {
-        let is_its = |vip: &IpAddr| family(*vip) == row.family;
-        let most = answers.most.iter().filter(|(vip, _)| is_its(vip));
-        let doubled = answers.doubled.iter().filter(|doubled| is_its(&doubled.address));
-        let (most, doubled) = (most.map(|(_, most)| *most).max(), doubled.map(Doubled::length).max());
-        row.max_answering = most.unwrap_or(0);
-        row.doubled_ms = milliseconds(doubled.unwrap_or_default());
-    }
-    Ok(rows)
-}
-
-fn family(vip: IpAddr) -> &'static str {
-    if vip.is_ipv4() { "IPv4" } else { "IPv6" }
+/// How often that of these addresses moved which moved most.
+fn moves(before: &Answers, after: &Answers, vips: &[IpAddr]) -> Option<u32> {
+    let of = |answers: &Answers, vip| answers.moves.get(vip).copied().unwrap_or(0);
+    vips.iter().map(|vip| of(after, vip).saturating_sub(of(before, vip))).max()
 }

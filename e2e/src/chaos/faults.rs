@@ -8,192 +8,24 @@ use std::{
 use anyhow::ensure;
 use nix::sys::signal::Signal;
 
-use super::scene::{CONTROLLER, Scene, state_folder};
+use super::{
+    cluster_faults as cluster,
+    kind::{Fault, Kind},
+    scene::{CONTROLLER, LOCAL, Scene, state_folder},
+};
 use crate::{Direction, Keepalived};
 
 /// Processes that leave others little of a processor, on the whole machine: four for each of two.
 const BUSY: usize = 8;
 const LOOP: &str = "while :; do :; done";
+/// Lets a process stand still for four fifths of the time.
+const SLOW: &str = "while :; do kill -STOP $0; sleep 0.4; kill -CONT $0; sleep 0.1; done";
 /// The stranger.
 const STRANGER: &str = "c2";
-
-/// What is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    CablePulled,
-    CableFlapping,
-    LossIncoming,
-    LossOutgoing,
-    /// The node is cut off from all others.
-    Alone,
-    /// The node is cut off with the client and the backend; the other nodes and the API server are together.
-    WithClient,
-    AgentKilled,
-    AgentStopped,
-    AgentFrozen,
-    /// Its threads, real-time ones too, share a processor with one of a higher real-time priority that never pauses.
-    AgentStarved,
-    ProcessorsBusy,
-    ApiServerStopped,
-    ApiServerFrozen,
-    ControllerKilled,
-    DiskFull,
-    Readdressed,
-    StrangerHasAddress,
-    StrangerHasVrid,
-    KubeProxyKilled,
-}
-
-impl Kind {
-    pub(super) const ALL: [Self; 19] = [
-        Self::CablePulled,
-        Self::CableFlapping,
-        Self::LossIncoming,
-        Self::LossOutgoing,
-        Self::Alone,
-        Self::WithClient,
-        Self::AgentKilled,
-        Self::AgentStopped,
-        Self::AgentFrozen,
-        Self::AgentStarved,
-        Self::ProcessorsBusy,
-        Self::ApiServerStopped,
-        Self::ApiServerFrozen,
-        Self::ControllerKilled,
-        Self::DiskFull,
-        Self::Readdressed,
-        Self::StrangerHasAddress,
-        Self::StrangerHasVrid,
-        Self::KubeProxyKilled,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::CablePulled => "cable pulled",
-            Self::CableFlapping => "cable flapping",
-            Self::LossIncoming => "one-way loss, what it is sent",
-            Self::LossOutgoing => "one-way loss, what it sends",
-            Self::Alone => "partition, client on the other side",
-            Self::WithClient => "partition, client on its side",
-            Self::AgentKilled => "agent killed (SIGKILL)",
-            Self::AgentStopped => "agent stopped (SIGTERM)",
-            Self::AgentFrozen => "agent frozen (SIGSTOP)",
-            Self::AgentStarved => "agent without a processor",
-            Self::ProcessorsBusy => "all processors busy",
-            Self::ApiServerStopped => "API server stopped",
-            Self::ApiServerFrozen => "API server frozen",
-            Self::ControllerKilled => "controller killed",
-            Self::DiskFull => "disk of the state full, agent killed",
-            Self::Readdressed => "node re-addressed",
-            Self::StrangerHasAddress => "a stranger takes the address",
-            Self::StrangerHasVrid => "a stranger takes the VRID",
-            Self::KubeProxyKilled => "kube-proxy killed",
-        }
-    }
-
-    /// Two faults of one place are never at once.
-    fn place(self) -> &'static str {
-        match self {
-            Self::CablePulled | Self::CableFlapping => "cable",
-            Self::LossIncoming => "incoming",
-            Self::LossOutgoing => "outgoing",
-            Self::Alone | Self::WithClient => "LAN",
-            Self::AgentKilled
-            | Self::AgentStopped
-            | Self::AgentFrozen
-            | Self::AgentStarved
-            | Self::DiskFull => "agent",
-            Self::ProcessorsBusy => "processors",
-            Self::ApiServerStopped | Self::ApiServerFrozen => "API server",
-            Self::ControllerKilled => "controller",
-            Self::Readdressed => "address",
-            Self::StrangerHasAddress => "stranger's address",
-            Self::StrangerHasVrid => "stranger's VRID",
-            Self::KubeProxyKilled => "kube-proxy",
-        }
-    }
-
-    /// Whether there is one such place, not one on each node.
-    fn is_of_all(self) -> bool {
-        match self {
-            Self::Alone
-            | Self::WithClient
-            | Self::AgentStarved
-            | Self::ProcessorsBusy
-            | Self::ApiServerStopped
-            | Self::ApiServerFrozen
-            | Self::ControllerKilled
-            | Self::StrangerHasAddress
-            | Self::StrangerHasVrid => true,
-            Self::CablePulled
-            | Self::CableFlapping
-            | Self::LossIncoming
-            | Self::LossOutgoing
-            | Self::AgentKilled
-            | Self::AgentStopped
-            | Self::AgentFrozen
-            | Self::DiskFull
-            | Self::Readdressed
-            | Self::KubeProxyKilled => false,
-        }
-    }
-
-    /// Whether nodes that live may not hear each other meanwhile, so that two may have an address.
-    pub(super) fn deafens(self) -> bool {
-        matches!(
-            self,
-            Self::CablePulled
-                | Self::CableFlapping
-                | Self::LossIncoming
-                | Self::LossOutgoing
-                | Self::Alone
-                | Self::WithClient
-        )
-    }
-
-    /// Whether the nodes have to be told of another VRID or another address of one of them.
-    fn changes_routers(self) -> bool {
-        matches!(self, Self::Readdressed | Self::StrangerHasVrid)
-    }
-
-    /// Whether both may be in one storm. A node that is cut off while a virtual router changes may go on with what it knew when it
-    /// is back, beside the node that was told, until the API server tells it, too: seeds 404 and 505 showed it, before these two
-    /// were kept apart.
-    pub(super) fn is_in_storm_with(self, other: Self) -> bool {
-        !(self.changes_routers() && other.deafens() || self.deafens() && other.changes_routers())
-    }
-
-    /// How long it has to last until all has come of it.
-    pub(super) fn length(self) -> Duration {
-        Duration::from_secs(match self {
-            // The node gives up on it after 15 s.
-            Self::KubeProxyKilled => 20,
-            Self::AgentStarved => 2,
-            _ => 3,
-        })
-    }
-}
-
-/// A fault, on a node where there is one of its place on each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) kind: Kind,
-    pub(super) node: &'static str,
-}
+/// What a node's interface is called, and what when it is renamed.
+const INTERFACE: [&str; 2] = ["eth0", "lan0"];
 
 impl Fault {
-    /// Whether both may be at once.
-    pub(super) fn goes_with(self, other: Self) -> bool {
-        for (one, two) in [(self.kind, other.kind), (other.kind, self.kind)] {
-            // (An API server needs minutes to start without a processor.)
-            if one == Kind::ProcessorsBusy && two == Kind::ApiServerStopped {
-                return false;
-            }
-        }
-        let is_apart = self.node != other.node && !self.kind.is_of_all() && !other.kind.is_of_all();
-        self.kind.place() != other.kind.place() || is_apart
-    }
-
     pub(super) async fn begin(self, scene: &Scene<'_>) -> anyhow::Result<()> {
         let lab = scene.lab;
         let node = lab.node(self.node)?;
@@ -212,6 +44,7 @@ impl Fault {
             Kind::LossOutgoing => node.lose(Direction::Outgoing, 100),
             Kind::Alone => lab.partition(&[self.node]),
             Kind::WithClient => lab.partition(&["c1", "n4", self.node]),
+            Kind::MulticastFiltered => lab.filter_multicast(true),
             Kind::AgentKilled => lab.stop_agent(self.node, Signal::SIGKILL).await,
             Kind::AgentStopped => lab.stop_agent(self.node, Signal::SIGTERM).await,
             Kind::AgentFrozen => node.freeze_agent(),
@@ -221,25 +54,29 @@ impl Fault {
                 let greedy = ["taskset", "--cpu-list", "0", "chrt", "--fifo", "50", "sh", "-c", LOOP];
                 lab.start_process(self.node, "greedy", &greedy)
             }
+            Kind::HostKilled => node.kill_all().await,
+            Kind::NodePoweredOff => node.power_off().await,
             Kind::ProcessorsBusy => (0..BUSY).try_for_each(|number| {
                 lab.start_process("cp", &busy(number), &["nice", "--adjustment=-20", "sh", "-c", LOOP])
             }),
             Kind::ApiServerStopped => lab.stop_api_server().await,
             Kind::ApiServerFrozen => lab.signal_process("cp", "kube-apiserver", Signal::SIGSTOP),
-            Kind::ControllerKilled => {
-                // (It may just have ended by itself.)
-                if lab.controller_runs(CONTROLLER)? {
-                    lab.stop_controller(CONTROLLER, Signal::SIGKILL).await?;
-                }
-                Ok(())
+            Kind::ApiServerSlow => {
+                let id = lab.inner_process_id("cp", "kube-apiserver")?.to_string();
+                lab.start_process("cp", "slow", &["sh", "-c", SLOW, &id])
             }
+            Kind::EtcdStopped => lab.stop_etcd().await,
+            Kind::EtcdFrozen => lab.signal_process("cp", "etcd", Signal::SIGSTOP),
+            Kind::ControllerKilled => cluster::end_controller(lab, CONTROLLER.0, Signal::SIGKILL).await,
+            Kind::TwoControllers => cluster::begin_two_controllers(lab),
             Kind::DiskFull => {
                 let folder = state_folder(self.node);
                 lab.sandbox.script(&format!("cat /dev/zero >{folder}/filler 2>/dev/null || true"))?;
                 lab.stop_agent(self.node, Signal::SIGKILL).await?;
-                lab.start_agent(self.node)
+                scene.start_agent(self.node)
             }
             Kind::Readdressed => node.readdress(node.address(), other_address(node.address())),
+            Kind::InterfaceRenamed => node.rename_interface(INTERFACE[0], INTERFACE[1]),
             Kind::StrangerHasAddress => {
                 for vip in scene.target()?.vips {
                     let (length, nodad) = if vip.is_ipv4() { (32, "") } else { (128, "nodad") };
@@ -257,6 +94,12 @@ impl Fault {
                 lab.start_keepalived_of(STRANGER, &routers)
             }
             Kind::KubeProxyKilled => node.kill("kube-proxy").await,
+            Kind::NodeExcluded => cluster::exclude(lab, self.node, true).await,
+            Kind::NodeTainted => cluster::taint(lab, self.node, true).await,
+            Kind::LocalRollout => cluster::begin_rollout(scene).await,
+            Kind::AnnouncementChanged => cluster::announce_by(lab, "Unicast").await,
+            Kind::KeysChanged => cluster::change_key(scene).await,
+            Kind::CheckToggles => cluster::begin_checks(lab, self.node).await,
         }
     }
 
@@ -269,11 +112,22 @@ impl Fault {
             Kind::LossIncoming => node.lose_nothing(Direction::Incoming),
             Kind::LossOutgoing => node.lose_nothing(Direction::Outgoing),
             Kind::Alone | Kind::WithClient => lab.heal(),
-            Kind::AgentKilled | Kind::AgentStopped => lab.start_agent(self.node),
+            Kind::MulticastFiltered => lab.filter_multicast(false),
+            Kind::AgentKilled | Kind::AgentStopped => scene.start_agent(self.node),
             Kind::AgentFrozen => node.thaw_agent(),
             Kind::AgentStarved => {
                 lab.end_process(self.node, "greedy", Signal::SIGKILL).await?;
                 pin(lab.process_id(self.node, "agent")?, "0-1").await
+            }
+            Kind::HostKilled => {
+                node.start_again("kube-proxy")?;
+                lab.start_server_again(LOCAL, self.node)?;
+                scene.start_agent(self.node)
+            }
+            Kind::NodePoweredOff => {
+                node.power_on().await?;
+                lab.start_server_again(LOCAL, self.node)?;
+                scene.start_agent(self.node)
             }
             Kind::ProcessorsBusy => {
                 for number in 0..BUSY {
@@ -283,11 +137,19 @@ impl Fault {
             }
             Kind::ApiServerStopped => lab.start_api_server().await,
             Kind::ApiServerFrozen => lab.signal_process("cp", "kube-apiserver", Signal::SIGCONT),
+            Kind::ApiServerSlow => {
+                lab.end_process("cp", "slow", Signal::SIGKILL).await?;
+                lab.signal_process("cp", "kube-apiserver", Signal::SIGCONT)
+            }
+            Kind::EtcdStopped => lab.start_etcd().await,
+            Kind::EtcdFrozen => lab.signal_process("cp", "etcd", Signal::SIGCONT),
             Kind::ControllerKilled => scene.revive_controller(),
+            Kind::TwoControllers => cluster::end_two_controllers(scene).await,
             Kind::DiskFull => {
                 lab.sandbox.script(&format!("rm -f {}/filler", state_folder(self.node))).map(drop)
             }
             Kind::Readdressed => node.readdress(other_address(node.address()), node.address()),
+            Kind::InterfaceRenamed => node.rename_interface(INTERFACE[1], INTERFACE[0]),
             Kind::StrangerHasAddress => {
                 for vip in scene.target()?.vips {
                     let length = if vip.is_ipv4() { 32 } else { 128 };
@@ -297,6 +159,12 @@ impl Fault {
             }
             Kind::StrangerHasVrid => lab.stop_keepalived(STRANGER).await,
             Kind::KubeProxyKilled => node.start_again("kube-proxy"),
+            Kind::NodeExcluded => cluster::exclude(lab, self.node, false).await,
+            Kind::NodeTainted => cluster::taint(lab, self.node, false).await,
+            Kind::LocalRollout => cluster::end_rollout(scene).await,
+            Kind::AnnouncementChanged => cluster::announce_by(lab, "Multicast").await,
+            Kind::KeysChanged => cluster::change_key(scene).await,
+            Kind::CheckToggles => cluster::end_checks(lab).await,
         }
     }
 }

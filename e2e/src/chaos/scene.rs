@@ -3,33 +3,48 @@
 use std::{
     cell::Cell,
     collections::BTreeSet,
+    fs,
     net::IpAddr,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, ResourceExt as _};
-use windlass_api::VirtualRouter;
+use serde_json::json;
+use windlass_api::{NodeNetwork, VirtualRouter};
 
-use crate::{Answering, ControllerOptions, Lab, SERVICE_PORT, await_that, shown};
+use crate::{Answering, ControllerOptions, EndpointState, Lab, SERVICE_PORT, await_that, shown};
 
 /// The nodes with agents.
 pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
-pub(super) const CONTROLLER: &str = "controller";
+/// Name and port of the controller.
+pub(super) const CONTROLLER: (&str, u16) = ("controller", 10258);
+/// The Announcement of all addresses.
+pub(super) const ANNOUNCEMENT: &str = "lan";
 const BACKEND: &str = "web";
-const SERVICES: [&str; 3] = ["web", "two", "three"];
+/// The last has `externalTrafficPolicy: Local`, and the pods behind it are on [`NODES`].
+const SERVICES: [&str; 4] = ["web", "two", "three", LOCAL];
+pub(super) const LOCAL: &str = "local";
 /// How long something may take that takes a second when all is well.
-const LIMIT: Duration = Duration::from_mins(1);
+pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// How long everything may take to be in order again: the lease of a controller that was killed has to run out, too.
 const CALM: Duration = Duration::from_mins(2);
 /// How long one node alone has to answer for an address, without a question that stays open.
 const SETTLED: Duration = Duration::from_millis(500);
 
-pub(super) struct Scene<'a> {
+/// What faults befall.
+pub struct Scene<'a> {
     pub(super) lab: &'a Lab,
     /// Of each of the Services one of each family, IPv4 first.
-    pub(super) vips: Vec<IpAddr>,
+    vips: Vec<IpAddr>,
+    /// The Service whose traffic is local.
+    pub(super) local: Service,
+    /// Where the pod behind it is.
+    pub(super) pod_on: Cell<&'static str>,
+    /// Number of the key that signs, 0 before the first.
+    pub(super) key: Cell<u8>,
     /// As of the last calm.
     target: Cell<Option<Target>>,
 }
@@ -44,27 +59,39 @@ pub(super) struct Target {
 }
 
 impl<'a> Scene<'a> {
-    /// Windlass, and Services with an address each.
-    pub(super) async fn set(lab: &'a Lab) -> anyhow::Result<Self> {
+    /// Windlass, and Services with an address of each family.
+    ///
+    /// # Errors
+    /// What did not come about.
+    pub async fn set(lab: &'a Lab) -> anyhow::Result<Self> {
+        lab.install_manifests().await?;
+        start_controller(lab, CONTROLLER)?;
+        fs::create_dir_all(keys(lab)).context("making the folder of the keys")?;
         for node in NODES {
             // Small enough to be filled in no time.
             let folder = state_folder(node);
             lab.sandbox
                 .script(&format!("mkdir -p {folder} && mount -t tmpfs -o size=256k state {folder}"))
                 .context("making a small disk for the agent's state")?;
+            start_agent(lab, node)?;
         }
-        lab.deploy_windlass(&NODES).await?;
+        lab.announcement(ANNOUNCEMENT, json!({})).await?;
         lab.pool("default", &["192.0.2.200-192.0.2.250", "2001:db8::200-2001:db8::250"]).await?;
         lab.backend(BACKEND, &["n4"]).await?;
-        let mut vips = Vec::new();
+        lab.backend(LOCAL, &NODES).await?;
+        let (mut vips, mut last) = (Vec::new(), None);
         for name in SERVICES {
-            lab.same_backend(name, BACKEND)?;
-            lab.load_balancer(name, |service| {
+            let is_local = name == LOCAL;
+            if !is_local {
+                lab.same_backend(name, BACKEND)?;
+            }
+            let service = lab.load_balancer(name, |service| {
                 let spec = service.spec.get_or_insert_default();
                 spec.ip_family_policy = Some("RequireDualStack".into());
                 spec.ip_families = Some(vec!["IPv4".into(), "IPv6".into()]);
-            })
-            .await?;
+                spec.external_traffic_policy = is_local.then(|| "Local".into());
+            });
+            last = Some(service.await?);
             let both = await_that(&format!("{name} has an address of each family"), LIMIT, async || {
                 let shown = addresses_of(lab, name).await?;
                 ensure!(shown.len() == 2, "{name} shows {shown:?}");
@@ -73,7 +100,34 @@ impl<'a> Scene<'a> {
             .await?;
             vips.extend(both);
         }
-        Ok(Self { lab, vips, target: Cell::new(None) })
+        let local = last.context("there are Services")?;
+        lab.write_endpoints(&local, |node| (node == NODES[0]).then_some(EndpointState::Ready)).await?;
+        let pod_on = Cell::new(NODES[0]);
+        Ok(Self { lab, vips, local, pod_on, key: Cell::new(0), target: Cell::new(None) })
+    }
+
+    /// All addresses.
+    pub(super) fn vips(&self) -> &[IpAddr] {
+        &self.vips
+    }
+
+    /// Those of the Service whose traffic is local, IPv4 first.
+    pub(super) fn local_vips(&self) -> &[IpAddr] {
+        &self.vips[self.vips.len() - 2..]
+    }
+
+    /// Those of the others.
+    fn other_vips(&self) -> &[IpAddr] {
+        &self.vips[..self.vips.len() - 2]
+    }
+
+    pub(super) fn start_agent(&self, node: &str) -> anyhow::Result<()> {
+        start_agent(self.lab, node)
+    }
+
+    /// Where the agents find the key of this number.
+    pub(super) fn key_file(&self, number: u8) -> PathBuf {
+        keys(self.lab).join(number.to_string())
     }
 
     /// What faults are aimed at.
@@ -83,10 +137,7 @@ impl<'a> Scene<'a> {
 
     /// Starts the controller where it has ended, as a kubelet would: one that could not renew its lease ends, as it has to.
     pub(super) fn revive_controller(&self) -> anyhow::Result<()> {
-        if !self.lab.controller_runs(CONTROLLER)? {
-            self.lab.start_controller(ControllerOptions::default())?;
-        }
-        Ok(())
+        if self.lab.controller_runs(CONTROLLER.0)? { Ok(()) } else { start_controller(self.lab, CONTROLLER) }
     }
 
     /// Waits until one node alone answers for each address, as the cluster says, and all Services answer; what faults are aimed at
@@ -122,8 +173,9 @@ impl<'a> Scene<'a> {
             Ok(Some(owners))
         })
         .await?;
-        let pairs = owners.iter().flat_map(|(first, node)| {
-            let others = owners.iter().filter(move |(other, its)| its == node && other.is_ipv6());
+        let others = owners.iter().filter(|(vip, _)| self.other_vips().contains(vip));
+        let pairs = others.clone().flat_map(|(first, node)| {
+            let others = others.clone().filter(move |(other, its)| its == node && other.is_ipv6());
             others.filter(|_| first.is_ipv4()).map(move |(other, _)| (*node, [*first, *other]))
         });
         let (node, vips) =
@@ -134,6 +186,20 @@ impl<'a> Scene<'a> {
         let target = Target { node, vips, vrids: vrids.await? };
         self.target.set(Some(target));
         Ok(target)
+    }
+
+    /// Waits until no check of a node counts as failed any more, as one does for a minute. (That a node has no pod is no fault.)
+    pub(super) async fn await_fit_nodes(&self) -> anyhow::Result<()> {
+        let networks: Api<NodeNetwork> = Api::all(self.lab.client());
+        await_that("no check of a node fails", CALM, async || {
+            for node in NODES {
+                let failed = networks.get(node).await?.spec.failed_checks;
+                let others = failed.iter().find(|why| !why.starts_with("the health check on node port"));
+                ensure!(others.is_none(), "{node} says {others:?}");
+            }
+            Ok(Some(()))
+        })
+        .await
     }
 
     /// Whether the address and its virtual router are said to be at this node.
@@ -157,6 +223,20 @@ impl<'a> Scene<'a> {
     async fn vrid_of(&self, vip: IpAddr) -> anyhow::Result<u8> {
         Ok(self.router_of(vip).await?.spec.vrid)
     }
+}
+
+/// Starts a controller, by its name and port.
+pub(super) fn start_controller(lab: &Lab, (name, http_port): (&str, u16)) -> anyhow::Result<()> {
+    lab.start_controller(ControllerOptions::short_lease(name, http_port))
+}
+
+fn start_agent(lab: &Lab, node: &str) -> anyhow::Result<()> {
+    lab.start_agent_with(node, &["--vrrp-keys-dir", &keys(lab).display().to_string()])
+}
+
+/// The folder of the keys of all agents.
+fn keys(lab: &Lab) -> PathBuf {
+    lab.folder().join("keys")
 }
 
 /// What a Service shows.

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 use super::{
-    StormRow,
+    FaultRow,
     bound::{self, Deaf},
-    faults::{Fault, Kind},
-    milliseconds,
+    clients::Clients,
+    kind::{Fault, Kind},
     scene::{NODES, Scene},
 };
 use crate::{
-    Answering, Lab,
+    Answering,
     soak::{Random, journal::Journal},
 };
 
@@ -25,6 +25,7 @@ const PAUSE_MS: u64 = 1200;
 
 struct Storms<'a> {
     scene: &'a Scene<'a>,
+    /// Of this storm.
     answering: Answering,
     journal: Journal,
     random: Random,
@@ -36,17 +37,22 @@ struct Storms<'a> {
     deaf: Vec<Deaf>,
 }
 
-/// Runs storms as `row` says, and writes into it what came of it, also where it fails.
+/// Runs storms that follow from `seed`, each with a calm after it, for so many `seconds` at least, and hands the row of each to
+/// `tell`, also that of one that failed.
 ///
 /// # Errors
 /// What was not in order at a calm, or two nodes that answered for an address for too long.
-pub async fn storms(lab: &Lab, row: &mut StormRow) -> anyhow::Result<()> {
-    let (begin, seed, length) = (Instant::now(), row.seed, Duration::from_secs(row.seconds));
-    let scene = Scene::set(lab).await?;
+pub async fn storms(
+    scene: &Scene<'_>,
+    seed: u64,
+    seconds: u64,
+    mut tell: impl FnMut(FaultRow),
+) -> anyhow::Result<()> {
+    let lab = scene.lab;
     let mut storms = Storms {
-        scene: &scene,
-        answering: lab.answering("c1", &scene.vips)?,
-        journal: Journal::new("chaos", &lab.folder().join("operations.log"))?,
+        scene,
+        answering: lab.answering("c1", scene.vips())?,
+        journal: Journal::new("chaos", &lab.folder().join(format!("operations-{seed}.log")))?,
         random: Random(seed),
         broken: Vec::new(),
         kinds: Vec::new(),
@@ -54,26 +60,43 @@ pub async fn storms(lab: &Lab, row: &mut StormRow) -> anyhow::Result<()> {
     };
     scene.await_calm(&storms.answering).await?;
     let first = Instant::now();
-    let mut outcome = Ok(());
-    while outcome.is_ok() && first.elapsed() < length {
-        outcome = storms.storm_and_calm(row).await.with_context(|| format!("in storm {}", row.storms));
+    let (mut count, mut outcome) = (0, Ok(()));
+    while outcome.is_ok() && first.elapsed() < Duration::from_secs(seconds) {
+        count += 1;
+        let storm = format!("storm {count} of seed {seed}");
+        let row;
+        (row, outcome) = storms.measured(&storm).await.with_context(|| storm.clone())?;
+        outcome = outcome.context(storm);
+        tell(row);
     }
-    row.seconds = begin.elapsed().as_secs();
-    row.faults = storms.journal.operations();
-    println!("chaos: seed {seed}: {} storms, {} faults: {}", row.storms, row.faults, storms.journal.kinds());
+    let Storms { journal, .. } = &storms;
+    println!("chaos: seed {seed}: {count} storms, {} faults: {}", journal.operations(), journal.kinds());
     if let Err(error) = &outcome {
-        storms.journal.tell(&format!("{error:#}"));
+        journal.tell(&format!("{error:#}"));
     }
-    let answers = storms.answering.stop()?;
-    row.max_answering = answers.most.values().copied().max().unwrap_or(0);
-    row.doubled_ms = milliseconds(answers.longest_doubled());
-    outcome.with_context(|| format!("seed {seed}; what was done is in {}", storms.journal.path().display()))
+    outcome.with_context(|| format!("what was done is in {}", journal.path().display()))
 }
 
 impl Storms<'_> {
-    async fn storm_and_calm(&mut self, row: &mut StormRow) -> anyhow::Result<()> {
-        row.storms += 1;
+    /// A storm and the calm after it, with what clients saw.
+    async fn measured(&mut self, storm: &str) -> anyhow::Result<(FaultRow, anyhow::Result<()>)> {
+        let lab = self.scene.lab;
+        self.journal.note(storm);
         self.kinds.clear();
+        self.answering = lab.answering("c1", self.scene.vips())?;
+        let clients = Clients::start(lab, &self.scene.target()?.vips).await?;
+        let outcome = self.storm_and_calm().await;
+        let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
+        let fault = format!("{storm}: {}", kinds.join(", "));
+        let (calm, outcome) = match outcome {
+            Ok(calm) => (calm, Ok(())),
+            Err(error) => (Duration::ZERO, Err(error)),
+        };
+        Ok((clients.stop(fault, &self.answering.seen()?, calm)?, outcome))
+    }
+
+    /// How long the calm took to come.
+    async fn storm_and_calm(&mut self) -> anyhow::Result<Duration> {
         let end = Instant::now() + Duration::from_secs(STORM + self.random.below(STORM));
         while Instant::now() < end {
             self.step().await?;
@@ -86,8 +109,9 @@ impl Storms<'_> {
         self.journal.note("calm");
         let begin = Instant::now();
         self.scene.await_calm(&self.answering).await?;
-        row.calm_ms = row.calm_ms.max(milliseconds(begin.elapsed()));
-        self.judge()
+        let calm = begin.elapsed();
+        self.judge()?;
+        Ok(calm)
     }
 
     /// Breaks something, or mends what is broken.

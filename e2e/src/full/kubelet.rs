@@ -28,11 +28,15 @@ impl Lab {
         self.start_on_node(name, "kubelet", command)
     }
 
-    /// With kubelets: lets a late node join the cluster, its kubelet with further flags, and waits until it is ready. Its
+    /// Lets a late node join the cluster, its kubelet with further flags, and waits until it is ready. With kubelets, its
     /// kube-proxy is started by [`Self::start_kube_proxies`].
     pub async fn join(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
-        ensure!(!self.options.light, "a light lab has no kubelets");
         let node = self.node(node)?;
+        if self.options.light {
+            ensure!(flags.is_empty(), "a light lab has no kubelets");
+            self.start_light_node(node.host).await?;
+            return self.await_light_proxies(std::iter::once(node)).await;
+        }
         self.start_kubelet(node, flags)?;
         self.await_node(node).await
     }

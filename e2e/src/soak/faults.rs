@@ -10,17 +10,9 @@ use crate::{ControllerOptions, Lab, await_that};
 pub(super) const CONTROLLERS: [(&str, u16); 2] = [("controller", 10258), ("second", 10268)];
 pub(super) const AGENTS: [&str; 2] = ["n1", "n2"];
 
-/// A lease that is soon over when its holder was killed: most of the time somebody is to lead.
-const LEASE: [&str; 3] = [
-    "--leader-elect-lease-duration=5s",
-    "--leader-elect-renew-deadline=4s",
-    "--leader-elect-retry-period=500ms",
-];
-
 /// Starts a controller, by its name and port.
 pub(super) fn start(lab: &Lab, (name, http_port): (&str, u16)) -> anyhow::Result<()> {
-    let flags = LEASE.map(str::to_owned).to_vec();
-    lab.start_controller(ControllerOptions { name: name.into(), http_port, flags })
+    lab.start_controller(ControllerOptions::short_lease(name, http_port))
 }
 
 pub(super) struct Faults<'a> {

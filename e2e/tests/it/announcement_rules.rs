@@ -56,6 +56,13 @@ fn accepted() -> Vec<Value> {
                 "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 1,
             },
         ] }),
+        json!({ "checks": [
+            { "link": { "interfaces": ["bond0"] } },
+            {
+                "link": { "interfaces": vec!["en*s?"; 16], "minimum": 256, "minimumMegabitsPerSecond": 100_000_000 },
+                "failureThreshold": 1,
+            },
+        ] }),
         json!({ "checks": vec![json!({ "httpGet": {
             "host": "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "port": 80, "path": format!("/{}", "a".repeat(255)),
         } }); 8] }),
@@ -214,8 +221,21 @@ fn refused() -> Vec<(Value, String)> {
         json!({}),
         json!({ "periodSeconds": 1 }),
         json!({ "httpGet": { "port": 80 }, "tcpSocket": { "port": 80 } }),
+        json!({ "tcpSocket": { "port": 80 }, "link": { "interfaces": ["eth0"] } }),
     ] {
-        row(check(action), "a check asks one thing: give it either httpGet or tcpSocket");
+        row(check(action), "a check asks one thing: give it exactly one of httpGet, tcpSocket and link");
+    }
+    let link = |interfaces: Value| check(json!({ "link": { "interfaces": interfaces } }));
+    row(check(json!({ "link": {} })), "spec.checks[1].link.interfaces: Required value");
+    row(link(json!([])), "should have at least 1 items");
+    row(link(json!(vec!["eth0"; 17])), "must have at most 16 items");
+    for name in ["a b", "a/b", ".."] {
+        row(link(json!([name])), &format!("interface \"{name}\" cannot exist"));
+    }
+    for (name, highest) in [("minimum", 256), ("minimumMegabitsPerSecond", 100_000_000)] {
+        let with = |value: u32| check(json!({ "link": { "interfaces": ["eth0"], name: value } }));
+        row(with(0), &least(&format!("checks[1].link.{name}"), 1));
+        row(with(highest + 1), &most(&format!("checks[1].link.{name}"), highest));
     }
     for kind in ["httpGet", "tcpSocket"] {
         let field = |name: &str| format!("checks[1].{kind}.{name}");
@@ -318,12 +338,12 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
         let announcements: Api<DynamicObject> =
             Api::all_with(lab.client(), &ApiResource::erase::<Announcement>(&()));
         let defaults = json!({
-            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
                 "unicastFallback": true, "virtualMAC": false },
         });
         let own = json!({
-            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": [],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "excludeInterfaces": [],
             "vrrp": { "advertisementIntervalMilliseconds": 1000, "preemptDelaySeconds": 0, "transport": "Unicast",
                 "unicastFallback": true, "virtualMAC": false },
         });
@@ -335,7 +355,7 @@ fn what_is_left_out_of_an_announcement_is_shown_as_its_default() -> anyhow::Resu
                 },
                 { "tcpSocket": { "port": 22 }, "periodSeconds": 5, "timeoutSeconds": 1, "failureThreshold": 3 },
             ],
-            "priority": 100, "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
+            "priority": 100, "unschedulableNodes": "Serve", "addressConflict": "Defend", "excludeInterfaces": ["docker*", "podman*", "virbr*"],
             "vrrp": { "advertisementIntervalMilliseconds": 100, "preemptDelaySeconds": 0, "transport": "Multicast",
                 "unicastFallback": true, "virtualMAC": false },
         });

@@ -93,6 +93,29 @@ fn an_address_that_a_stranger_takes_is_yielded_and_announced_again_once_the_stra
     })
 }
 
+#[test]
+fn an_address_that_a_stranger_takes_is_defended_and_told_on_its_virtual_ip_and_its_service()
+-> anyhow::Result<()> {
+    scenario("announcements-defend", lab().client("c2"), async |lab| {
+        lab.install_manifests().await?;
+        let vip = crate::setup::served(lab).await?;
+        let stranger = lab.host("c2")?.mac();
+        lab.exec("c2", &["ip", "address", "add", &format!("{vip}/24"), "dev", "eth0"]).await?;
+        lab.within("c2", || UdpSocket::bind((vip, 0))?.send_to(b"", "192.0.2.199:9"))??;
+        await_event(lab, "web", "AddressConflict", &[&vip.to_string(), &stranger.to_string()]).await?;
+        await_verdict(lab, "default", "web", "True AddressConflict", &[&stranger.to_string()]).await?;
+        let object = lab.virtual_ip(vip).await?.context("no VirtualIP")?;
+        let conflict = object.conflict().context("it tells of no conflict")?;
+        ensure!(conflict.message.contains(&stranger.to_string()), "{conflict:?}");
+        let stations = lab.neighbours("c1", vip).await?;
+        ensure!(
+            stations.len() == 2 && stations.contains(&stranger),
+            "not both answer for {vip}: {stations:?}"
+        );
+        Ok(())
+    })
+}
+
 /// Windlass on three nodes whose agents have a key, and two Services of each of the pools `default` and `other`.
 async fn served(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
     lab.install_manifests().await?;

@@ -14,7 +14,7 @@ use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
 use crate::setup::{LIMIT, await_answer, served};
 
 /// Who has rights in this namespace and nowhere else.
-async fn tenant(lab: &Lab, namespace: &str) -> anyhow::Result<Client> {
+pub(crate) async fn tenant(lab: &Lab, namespace: &str) -> anyhow::Result<Client> {
     lab.kubectl(&["create", "namespace", namespace]).await?;
     lab.kubectl(&["label", "namespace", namespace, &format!("tenant={namespace}")]).await?;
     lab.kubectl(&["-n", namespace, "create", "serviceaccount", "tenant"]).await?;

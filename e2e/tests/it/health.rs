@@ -1,6 +1,7 @@
 //! A node that cannot serve gives its addresses up by itself: without the controller, and where it can without the API server.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use anyhow::ensure;
 use kube::api::{Patch, PatchParams};
@@ -11,7 +12,7 @@ use windlass_e2e::{EndpointState::Ready, Lab, Signal, await_that, scenario};
 
 use crate::{
     local::{await_served_by, served_locally, write},
-    setup::{LIMIT, await_answer, lab, other, router_of, served},
+    setup::{LIMIT, await_answer, lab, moves, other, router_of, served},
 };
 
 /// The nodes that have an agent.
@@ -98,10 +99,7 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
     scenario("health-check-alike", lab(), async |lab| {
         let vip = served_with_check(lab).await?;
         let owner = lab.await_owner("c1", vip).await?;
-        let moves = async || -> anyhow::Result<i64> {
-            Ok(router_of(lab, vip).await?.status.unwrap_or_default().transitions)
-        };
-        let before = moves().await?;
+        let before = moves(lab, vip).await?;
         for node in AGENTS {
             lab.signal_process(node, CHECKED, Signal::SIGKILL)?;
         }
@@ -115,7 +113,61 @@ fn a_check_that_fails_on_all_nodes_alike_moves_nothing() -> anyhow::Result<()> {
             await_told(lab, node, None).await?;
         }
         ensure!(lab.await_owner("c1", vip).await? == owner, "{owner} does not answer for {vip} any more");
-        ensure!(moves().await? == before, "{vip} has moved and come back");
+        ensure!(moves(lab, vip).await? == before, "{vip} has moved and come back");
+        await_answer(lab, vip).await
+    })
+}
+
+#[test]
+fn a_node_one_of_whose_links_loses_its_carrier_gives_its_addresses_up_until_it_is_back() -> anyhow::Result<()>
+{
+    scenario("health-link", lab(), async |lab| {
+        for node in AGENTS {
+            let add = ["ip", "link", "add", "store0", "up", "type", "veth", "peer", "name", "far0"];
+            lab.exec(node, &add).await?;
+            lab.exec(node, &["ip", "link", "set", "far0", "up"]).await?;
+        }
+        lab.install_manifests().await?;
+        // Each of the two has 10 Gbit/s.
+        let links = json!({"interfaces": ["eth0", "store*"], "minimumMegabitsPerSecond": 20_000});
+        lab.announcement("linked", json!({"checks": [{"link": links}]})).await?;
+        let vip = served(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        lab.stop_api_server().await?;
+        lab.exec(&owner, &["ip", "link", "set", "far0", "down"]).await?;
+        let heir = lab.await_owner_other_than("c1", vip, &owner).await?;
+        ensure!(heir == other(&owner), "{heir} has the address");
+        await_answer(lab, vip).await?;
+        lab.start_api_server().await?;
+        let told = "the check link eth0,store*: 1 link has carrier, and 2 are to; not store0";
+        await_told(lab, &owner, Some(told)).await?;
+        lab.exec(&owner, &["ip", "link", "set", "far0", "up"]).await?;
+        await_told(lab, &owner, None).await?;
+        ensure!(lab.await_owner_other_than("c1", vip, &heir).await? == owner, "{owner} has not got {vip}");
+        await_answer(lab, vip).await
+    })
+}
+
+#[test]
+fn a_node_that_is_late_again_and_again_gives_its_addresses_up_before_others_take_them() -> anyhow::Result<()>
+{
+    scenario("health-late", lab(), async |lab| {
+        // Of 400 ms another takes over when an advert is 800 ms late.
+        lab.install_manifests().await?;
+        lab.announcement("slow", json!({"vrrp": {"advertisementIntervalMilliseconds": 400}})).await?;
+        let vip = served(lab).await?;
+        let owner = lab.await_owner("c1", vip).await?;
+        let _held_up =
+            lab.node(&owner)?.hold_up_agent(Duration::from_millis(600), Duration::from_millis(150))?;
+        await_told(lab, &owner, Some("the engine, for adverts each 400 ms: it was ")).await?;
+        let heir = other(&owner);
+        await_that(&format!("{heir} has {vip}"), LIMIT, async || {
+            Ok((lab.await_owner("c1", vip).await? == heir).then_some(()))
+        })
+        .await?;
+        // It has them for good: the other goes on to be late.
+        await_told(lab, &owner, Some("the engine, ")).await?;
+        ensure!(lab.await_owner("c1", vip).await? == heir, "{owner} has taken {vip} back");
         await_answer(lab, vip).await
     })
 }
@@ -150,7 +202,7 @@ async fn await_ranked(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
 }
 
 /// Waits until the node's `NodeNetwork` begins to tell so, or tells of nothing that fails.
-async fn await_told(lab: &Lab, node: &str, words: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn await_told(lab: &Lab, node: &str, words: Option<&str>) -> anyhow::Result<()> {
     let networks: Api<NodeNetwork> = Api::all(lab.client());
     // A check that failed counts for a minute.
     await_that(&format!("{node} tells of {words:?}"), 2 * LIMIT, async || {

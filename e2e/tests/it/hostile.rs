@@ -410,7 +410,7 @@ async fn await_claim(lab: &Lab, address: IpAddr, service: &str) -> anyhow::Resul
 }
 
 /// Waits until one line of the agent's log says all of `words`.
-async fn await_log(lab: &Lab, node: &str, words: &[&str]) -> anyhow::Result<()> {
+pub(crate) async fn await_log(lab: &Lab, node: &str, words: &[&str]) -> anyhow::Result<()> {
     await_that(&format!("the agent of {node} says {words:?}"), LIMIT, async || {
         let said = log(lab, node)?;
         let told = said.lines().any(|line| words.iter().all(|word| line.contains(word)));

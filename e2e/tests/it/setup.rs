@@ -124,6 +124,11 @@ pub(crate) async fn router_of(lab: &Lab, vip: IpAddr) -> anyhow::Result<VirtualR
     Ok(routers.get(&name.with_context(|| format!("{vip} is on no virtual router"))?).await?)
 }
 
+/// How often the address' virtual router has had another Active.
+pub(crate) async fn moves(lab: &Lab, vip: IpAddr) -> anyhow::Result<i64> {
+    Ok(router_of(lab, vip).await?.status.context("its virtual router has no status")?.transitions)
+}
+
 /// The other of the two nodes that have an agent.
 pub(crate) fn other(node: &str) -> &'static str {
     if node == "n1" { "n2" } else { "n1" }

@@ -32,6 +32,7 @@ mod deadlines;
 mod fault_reports;
 mod heard_adverts;
 mod heard_peers;
+mod heartbeat;
 mod holding_plan;
 mod instance;
 mod link;
@@ -46,6 +47,7 @@ mod tests;
 
 use context::{Context, LinkId, RouterId};
 use deadlines::Deadlines;
+use heartbeat::Heartbeat;
 use link::Link;
 use poller::Poller;
 
@@ -67,6 +69,7 @@ pub(crate) struct Core {
     shared: Arc<SharedState>,
     inbox: Arc<Inbox>,
     lateness: Arc<LatenessMeter>,
+    heartbeat: Heartbeat,
     /// Whether the process may put addresses on interfaces.
     net_admin: bool,
     buffer: ReceiveBuffer,
@@ -96,6 +99,7 @@ impl Core {
             shared,
             inbox,
             lateness,
+            heartbeat: Heartbeat::default(),
             net_admin,
             buffer: ReceiveBuffer::new(),
             wake_helpers: false,
@@ -115,7 +119,11 @@ impl Core {
     fn round(&mut self) -> bool {
         let deadline = self.deadlines.first().map(|(due, _)| due);
         let emptied = self.links.values().filter_map(Link::emptied_until);
-        let now = self.poller.wait(deadline.into_iter().chain(self.retry).chain(emptied).min());
+        let others = self.retry.into_iter().chain(self.heartbeat.due());
+        let now = self.poller.wait(deadline.into_iter().chain(others).chain(emptied).min());
+        if let Some(late) = self.heartbeat.act(now) {
+            self.lateness.note(late);
+        }
         let woken = self.receive(now);
         self.act_on_deadlines(now);
         self.settle_routers(now);
@@ -229,6 +237,8 @@ impl Core {
         for (RouterKey { interface, family, vrid }, overlap) in overlaps {
             overlaps_by_link.entry(interface).or_default().insert((family, vrid), overlap);
         }
+        let shortest = desired.iter().map(|config| config.interval.duration()).min();
+        self.heartbeat.follow(shortest, clock::now());
         let mut by_link: BTreeMap<String, BTreeMap<RouterId, RouterConfig>> = BTreeMap::new();
         for config in desired {
             let id = (config.family(), config.vrid);

@@ -15,7 +15,7 @@ use crate::event_thread::{self, EventSender, EventThread};
 use crate::handle::SharedState;
 use crate::hold;
 use crate::inbox::Inbox;
-use crate::interfaces::{self, Follower, HostAddresses, InterfaceInfo};
+use crate::interfaces::{self, Follower, HostAddresses, HostLink, InterfaceInfo};
 use crate::lateness::{Lateness, LatenessMeter};
 use crate::links::Links;
 use crate::neighbour;
@@ -115,8 +115,8 @@ impl Engine {
         self.links.want_for_routers(groups);
     }
 
-    /// Declares who may send to which ports of VIPs, of this node's virtual routers and of others': the packets of others are
-    /// dropped, as are those of this node itself, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
+    /// Declares which ports VIPs have and who may send to which of them, of this node's virtual routers and of others': the packets of others are
+    /// dropped, and what is for no port of a VIP is refused, from this node itself as well, before any NAT rule sees them. Needs [`Options::guard`]. Returns at once;
     /// the last call wins. What is in force, [`Engine::guard_status`] tells: a caller that must not let anybody else in
     /// names a restricted VIP to [`Engine::apply`] once its restrictions are.
     pub fn restrict(&self, restrictions: Arc<Restrictions>) {
@@ -154,6 +154,12 @@ impl Engine {
         interfaces::scan()
     }
 
+    /// The interfaces of these names, of whatever kind, and what their links can carry. Under the same conditions; a speed that
+    /// cannot be asked for is not known. A driver may take some milliseconds to answer.
+    pub fn host_links(is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HostLink>> {
+        interfaces::links(is_wanted)
+    }
+
     /// Listens for VRRP routers on these interfaces, also where no router of ours runs. The last call wins.
     pub fn listen(&self, interfaces: &[String]) {
         let interfaces: BTreeSet<String> = interfaces.iter().cloned().collect();
@@ -165,6 +171,12 @@ impl Engine {
     /// The thread that panicked, if one did; [`Event::Stopped`] tells of it.
     pub fn stopped_by(&self) -> Option<&'static str> {
         self.stopped_by.get().copied()
+    }
+
+    /// How late the latest timer was acted on since this was last asked: for one user, who asks again and again. A Backup has such
+    /// timers, too.
+    pub fn take_recent_lateness(&self) -> Duration {
+        self.lateness.take_recent()
     }
 
     /// How late timers were acted on since the start.

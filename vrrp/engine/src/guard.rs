@@ -19,6 +19,10 @@
 //!     type ipv6_addr . inet_proto . inet_service . ipv6_addr
 //!     flags interval
 //!   }
+//!   set owned4 { type ipv4_addr . inet_proto; }   # VIPs of this node's virtual routers whose ports are known, with TCP, UDP and SCTP
+//!   set owned6 { type ipv6_addr . inet_proto; }
+//!   set ports4 { type ipv4_addr . inet_proto . inet_service; }         # and those ports
+//!   set ports6 { type ipv6_addr . inet_proto . inet_service; }
 //!   set moved4 { type ipv4_addr . mark; }  # VIPs that another node handed over, with the mark that sends packets to it
 //!   set moved6 { type ipv6_addr . mark; }
 //!   map window4 { type ipv4_addr : mark; } # those of them of which unknown connections are taken for that node's
@@ -67,6 +71,16 @@
 //!     type filter hook output priority -115; policy accept;
 //!     ip daddr . meta l4proto . th dport @restricted4 ip daddr . meta l4proto . th dport . ip saddr != @sources4 counter drop
 //!     ip6 daddr . meta l4proto . th dport @restricted6 ip6 daddr . meta l4proto . th dport . ip6 saddr != @sources6 counter drop
+//!   }
+//!   chain ports {
+//!     type filter hook prerouting priority -115; policy accept;
+//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
+//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
+//!   }
+//!   chain ports-local {
+//!     type filter hook output priority -115; policy accept;
+//!     ip daddr . meta l4proto @owned4 ip daddr . meta l4proto . th dport != @ports4 goto refuse
+//!     ip6 daddr . meta l4proto @owned6 ip6 daddr . meta l4proto . th dport != @ports6 goto refuse
 //!   }
 //!   chain echo {
 //!     type nat hook prerouting priority dstnat - 5; policy accept;
@@ -137,7 +151,10 @@
 //! Who may send to a port is decided before any translation, for every packet and not for a connection's first alone: who is
 //! taken off the list is kept out at once, and who stays on it notices nothing of a change.
 //!
-//! TCP is refused after kube-proxy's filter chains (priority 0 in both modes), not in prerouting: what kube-proxy drops on
+//! What is for a port that no owner of the VIP has is refused there as well: kube-proxy would give it to whoever names the VIP
+//! in `spec.externalIPs`. Of VIPs whose ports are not known, and of all that is no port, nothing is decided there.
+//!
+//! Other TCP is refused after kube-proxy's filter chains (priority 0 in both modes), not in prerouting: what kube-proxy drops on
 //! purpose, as for source ranges or for an `externalTrafficPolicy: Local` Service whose endpoints are on other nodes,
 //! stays dropped, and a client that tries again finds the node that has become Active. So TCP to a VIP that is on no
 //! interface is refused only where the node forwards (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`), as every
@@ -164,6 +181,7 @@ mod connections;
 mod expression;
 mod message;
 mod netfilter;
+mod ports;
 mod ruleset;
 mod set;
 #[cfg(test)]
@@ -237,7 +255,7 @@ pub struct Guarded {
     pub vips: BTreeSet<IpAddr>,
     /// Those that this node is Active for: the node's own packets to them are guarded too.
     pub held: BTreeSet<IpAddr>,
-    /// Who may send to which ports of which addresses.
+    /// Which ports addresses have, and who may send to them.
     pub restrictions: Arc<Restrictions>,
     /// VIPs that another node handed over to this one, or that this one handed over a moment ago.
     pub moved: Arc<BTreeMap<IpAddr, Moved>>,

@@ -22,6 +22,7 @@ use crate::options::ConnectionForwarding;
 use crate::tag::AddressTag;
 
 mod address;
+mod arrivals;
 mod bindings;
 mod foreign_addresses;
 mod guard_keeper;
@@ -30,6 +31,7 @@ mod messages;
 mod moves;
 mod netlink;
 mod pause;
+mod refusals;
 mod report;
 mod request;
 mod vmac;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::netlink::{NetlinkError, RouteSocket};
+use crate::netlink::{EthtoolSocket, NetlinkError, RouteSocket};
 
 mod follower;
 mod table;
@@ -68,6 +68,26 @@ pub struct HostAddresses {
     pub sources: Vec<IpAddr>,
 }
 
+/// What the link of an interface can carry.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct HostLink {
+    /// Name of the interface.
+    pub name: String,
+    /// Whether it is up and the kernel counts it as able to carry packets: a bond, if one of its ports is.
+    pub carrier: bool,
+    /// Its speed in Mbit/s, a bond's that of its ports together; `None` if it is not known, or there is no carrier.
+    pub megabits_per_second: Option<u32>,
+}
+
+impl HostLink {
+    /// A link.
+    #[must_use]
+    pub fn new(name: &str, carrier: bool, megabits_per_second: Option<u32>) -> Self {
+        Self { name: name.to_owned(), carrier, megabits_per_second }
+    }
+}
+
 /// Somewhere in the world (a.root-servers.net), to ask for the way there. Nothing is sent.
 const ROUTE_LOOKUP_DESTINATIONS: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(198, 41, 0, 4)),
@@ -85,6 +105,19 @@ pub(crate) fn scan() -> io::Result<HostAddresses> {
         sources.extend(route.source_towards(destination)?);
     }
     Ok(HostAddresses { interfaces, addresses: table.addresses(), sources })
+}
+
+/// The interfaces of these names but for those that the engine makes.
+pub(crate) fn links(is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<HostLink>> {
+    let links = RouteSocket::open()?.links()?.entries;
+    // A kernel without it is no reason not to tell the rest.
+    let mut ethtool = EthtoolSocket::open().ok();
+    let wanted = links.iter().filter(|link| is_wanted(&link.name) && !table::is_own(link));
+    let info = wanted.map(|link| {
+        let speed = ethtool.as_mut().filter(|_| link.running).map(|ethtool| ethtool.speed(link.index));
+        HostLink::new(&link.name, link.running, speed.and_then(Result::ok).flatten())
+    });
+    Ok(info.collect())
 }
 
 impl From<NetlinkError> for io::Error {

@@ -10,7 +10,8 @@ mod tests;
 const BOUNDS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 
-/// How late timers were acted on: what the machine's scheduling costs. Adverts and takeovers are late by as much.
+/// How late timers were acted on, those of virtual routers and one that runs four times in the shortest interval of adverts: what the
+/// machine's scheduling costs. Adverts and takeovers are late by as much.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Lateness {
@@ -30,6 +31,8 @@ pub(crate) struct LatenessMeter {
     counts: [AtomicU64; BOUNDS.len() + 1],
     sum: AtomicU64,
     max: AtomicU64,
+    /// The latest since it was last taken.
+    recent: AtomicU64,
 }
 
 impl LatenessMeter {
@@ -40,6 +43,12 @@ impl LatenessMeter {
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(nanos, Ordering::Relaxed);
         self.max.fetch_max(nanos, Ordering::Relaxed);
+        self.recent.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    /// The latest since this was last asked.
+    pub(crate) fn take_recent(&self) -> Duration {
+        Duration::from_nanos(self.recent.swap(0, Ordering::Relaxed))
     }
 
     pub(crate) fn read(&self) -> Lateness {

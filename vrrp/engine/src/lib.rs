@@ -82,7 +82,7 @@ mod lab;
 pub use config::{AddressConflictPolicy, ConfigError, Hold, RouterConfig, RouterKey, Transport};
 pub use engine::Engine;
 pub use event::Event;
-pub use interfaces::{HostAddresses, InterfaceInfo, Unusable};
+pub use interfaces::{HostAddresses, HostLink, InterfaceInfo, Unusable};
 pub use lateness::Lateness;
 pub use options::{ConnectionForwarding, InvalidMarkMask, MarkMask, Options, Pacing, StartError};
 pub use restriction::{GuardStatus, Protocol, ProtocolPort, Restrictions};

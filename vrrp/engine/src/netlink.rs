@@ -3,10 +3,13 @@
 //! [`RouteSocket`] asks and orders (each order is acknowledged), [`Monitor`] hears of changes. Interfaces and addresses come as
 //! [`Link`] and [`Address`], read attribute by attribute: an attribute that this code does not know hides nothing.
 //!
-//! Both work in the network namespace of the thread that opened them, whichever thread uses them.
+//! [`EthtoolSocket`] asks how fast an interface is.
+//!
+//! All work in the network namespace of the thread that opened them, whichever thread uses them.
 
 mod change;
 mod error;
+mod ethtool;
 mod monitor;
 mod route;
 mod socket;
@@ -15,5 +18,6 @@ pub(crate) mod tests;
 
 pub(crate) use change::{Address, Change, Link};
 pub(crate) use error::{NetlinkError, Refusal};
+pub(crate) use ethtool::EthtoolSocket;
 pub(crate) use monitor::{Monitor, Notification};
 pub(crate) use route::RouteSocket;

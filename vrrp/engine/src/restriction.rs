@@ -1,6 +1,6 @@
-//! Who may send to which ports of a VIP.
+//! Which ports a VIP has, and who may send to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -53,46 +53,115 @@ pub struct ProtocolPort {
     pub port: u16,
 }
 
-/// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to.
+/// The restricted ports of VIPs, and who may send to them; whatever is not named here everybody may send to, but for VIPs whose
+/// ports are known: to other ports of those nobody may.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Restrictions(BTreeMap<IpAddr, BTreeMap<ProtocolPort, Vec<IpNet>>>);
+pub struct Restrictions {
+    sources: BTreeMap<IpAddr, BTreeMap<ProtocolPort, Arc<[IpNet]>>>,
+    ports: BTreeMap<IpAddr, BTreeSet<ProtocolPort>>,
+}
 
 impl Restrictions {
-    /// Lets only these sources send to this port; none at all where there are none. Ranges of another family than the
-    /// address are passed over. Of a port that was restricted before, only what both say is left.
+    /// Lets only these sources send to these ports; none at all where there are none. Ranges of another family than the
+    /// address are passed over. Of a port that was restricted before, only what both say is left. Ports that are restricted
+    /// together have their ranges together in memory.
     pub fn restrict(
         &mut self,
         address: IpAddr,
-        port: ProtocolPort,
+        ports: impl IntoIterator<Item = ProtocolPort>,
         sources: impl IntoIterator<Item = IpNet>,
     ) {
         let of_family = |range: &IpNet| range.addr().is_ipv4() == address.is_ipv4();
         let sources: Vec<IpNet> = sources.into_iter().filter(of_family).collect();
-        let sources = IpNet::aggregate(&sources);
-        let ports = self.0.entry(address).or_default();
-        let sources = match ports.get(&port) {
-            None => sources,
-            Some(before) => common(before, &sources),
-        };
-        ports.insert(port, sources);
+        let sources: Arc<[IpNet]> = IpNet::aggregate(&sources).into();
+        for port in ports {
+            let restricted = self.sources.entry(address).or_default();
+            let sources = match restricted.get(&port) {
+                None => Arc::clone(&sources),
+                Some(before) => common(before, &sources).into(),
+            };
+            restricted.insert(port, sources);
+        }
+    }
+
+    /// Lets nobody send to TCP, UDP and SCTP ports of this address but those that are said here, in one call or several. An
+    /// address whose ports are not known, as without any, is as if it had not been named.
+    pub fn only_ports(&mut self, address: IpAddr, ports: impl IntoIterator<Item = ProtocolPort>) {
+        let mut ports = ports.into_iter().peekable();
+        if ports.peek().is_some() {
+            self.ports.entry(address).or_default().extend(ports);
+        }
     }
 
     /// The restricted ports of an address.
-    pub fn of(&self, address: IpAddr) -> Option<&BTreeMap<ProtocolPort, Vec<IpNet>>> {
-        self.0.get(&address)
+    pub fn of(&self, address: IpAddr) -> Option<&BTreeMap<ProtocolPort, Arc<[IpNet]>>> {
+        self.sources.get(&address)
+    }
+
+    /// The ports of each address whose ports are known.
+    pub(crate) fn ports(&self) -> &BTreeMap<IpAddr, BTreeSet<ProtocolPort>> {
+        &self.ports
+    }
+
+    /// Whether the ports of another address than these are known.
+    pub(crate) fn has_ports_of_others_than(&self, addresses: &BTreeSet<IpAddr>) -> bool {
+        self.ports.keys().any(|address| !addresses.contains(address))
+    }
+
+    /// The same, but as if the ports of no others than these addresses were known.
+    pub(crate) fn with_ports_only_of(&self, addresses: &BTreeSet<IpAddr>) -> Self {
+        let mut left = self.clone();
+        left.ports.retain(|address, _| addresses.contains(address));
+        left
+    }
+
+    /// Whether both say the same of who may send to restricted ports.
+    pub(crate) fn has_sources_of(&self, other: &Self) -> bool {
+        self.sources == other.sources
     }
 
     /// Whether nothing is restricted.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sources.is_empty() && self.ports.is_empty()
     }
 
     /// Every restricted port, and who may send to it.
-    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &[IpNet])> {
-        self.0.iter().flat_map(|(address, ports)| {
-            ports.iter().map(|(port, sources)| (*address, *port, sources.as_slice()))
-        })
+    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, ProtocolPort, &Arc<[IpNet]>)> {
+        self.sources
+            .iter()
+            .flat_map(|(address, ports)| ports.iter().map(|(port, sources)| (*address, *port, sources)))
     }
+
+    /// The addresses of which the two do not say the same.
+    pub(crate) fn differing(&self, other: &Self) -> BTreeSet<IpAddr> {
+        let addresses = [self, other].into_iter().flat_map(|one| one.sources.keys().chain(one.ports.keys()));
+        let differs = |address: &IpAddr| {
+            self.sources.get(address) != other.sources.get(address)
+                || self.ports.get(address) != other.ports.get(address)
+        };
+        addresses.copied().filter(differs).collect()
+    }
+
+    /// The same, but of these addresses what `other` says.
+    pub(crate) fn as_other_of<'a>(
+        &self,
+        other: &Self,
+        addresses: impl IntoIterator<Item = &'a IpAddr>,
+    ) -> Self {
+        let mut mixed = self.clone();
+        for address in addresses {
+            replace(&mut mixed.sources, *address, other.sources.get(address));
+            replace(&mut mixed.ports, *address, other.ports.get(address));
+        }
+        mixed
+    }
+}
+
+fn replace<T: Clone>(map: &mut BTreeMap<IpAddr, T>, address: IpAddr, by: Option<&T>) {
+    match by {
+        Some(value) => map.insert(address, value.clone()),
+        None => map.remove(&address),
+    };
 }
 
 /// What is in ranges of both: of two ranges one holds the other, or they have nothing in common.
@@ -109,6 +178,17 @@ fn common(some: &[IpNet], others: &[IpNet]) -> Vec<IpNet> {
 pub struct GuardStatus {
     /// The restrictions that this node's kernel enforces.
     pub enforced: Arc<Restrictions>,
-    /// Why those are not the last that were wanted, and what helps; `None`: they are, or will be in a moment.
+    /// Why those are not the last that were wanted, and what helps; `None`: they are, or will be in a moment, but for
+    /// [`Self::refused`].
     pub error: Option<String>,
+    /// Addresses of which the kernel refuses what is wanted, and why: there it enforces what it did before. All others are as
+    /// wanted.
+    pub refused: BTreeMap<IpAddr, String>,
+}
+
+impl GuardStatus {
+    /// What is in the way of enforcing what is wanted of this address.
+    pub fn obstacle(&self, address: IpAddr) -> Option<&str> {
+        self.error.as_deref().or_else(|| self.refused.get(&address).map(String::as_str))
+    }
 }

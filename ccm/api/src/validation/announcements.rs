@@ -39,7 +39,7 @@ pub(crate) fn excluded_interface_patterns(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Linux: IFNAMSIZ is 16 with the closing zero; no `/`, no blank, not `.` or `..`.
-fn interface_pattern() -> Value {
+pub(super) fn interface_pattern() -> Value {
     json!({
         "type": "string",
         "minLength": 1,

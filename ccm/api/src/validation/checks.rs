@@ -3,6 +3,7 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use super::announcements::interface_pattern;
 use crate::node_check::{
     DEFAULT_FAILURE_THRESHOLD, DEFAULT_PATH, DEFAULT_PERIOD_SECONDS, DEFAULT_TIMEOUT_SECONDS,
 };
@@ -21,6 +22,7 @@ pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
             "properties": {
                 "httpGet": http_get(),
                 "tcpSocket": tcp_socket(),
+                "link": link(),
                 "periodSeconds": number(
                     "From one question to the next, in seconds, 1 to 600. Default: 1.",
                     600,
@@ -38,8 +40,8 @@ pub(crate) fn checks(_: &mut SchemaGenerator) -> Schema {
                 ),
             },
             "x-kubernetes-validations": [{
-                "rule": "has(self.httpGet) != has(self.tcpSocket)",
-                "message": "a check asks one thing: give it either httpGet or tcpSocket",
+                "rule": "[has(self.httpGet), has(self.tcpSocket), has(self.link)].filter(one, one).size() == 1",
+                "message": "a check asks one thing: give it exactly one of httpGet, tcpSocket and link",
             }],
         },
     })
@@ -85,6 +87,35 @@ fn tcp_socket() -> Value {
         "required": ["port"],
         "properties": { "host": host(), "port": port() },
     })
+}
+
+fn link() -> Value {
+    json!({
+        "description": "Links of the node, of which enough are to carry. A name that no interface has is a link that is down.",
+        "type": "object",
+        "required": ["interfaces"],
+        "properties": {
+            "interfaces": {
+                "description": "Names of interfaces, in which * stands for any characters, as bond0 or ens*.",
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 16,
+                "x-kubernetes-list-type": "atomic",
+                "items": interface_pattern(),
+            },
+            "minimum": count("So many of them are to have carrier. Default: all.", 256),
+            "minimumMegabitsPerSecond": count(
+                "What those with carrier are to carry together, in Mbit/s. One whose speed is not known is fast enough. Default: \
+                    any speed will do.",
+                100_000_000,
+            ),
+        },
+    })
+}
+
+/// A number from 1 on, without a default.
+fn count(description: &str, most: u32) -> Value {
+    json!({ "description": description, "type": "integer", "format": "int32", "minimum": 1, "maximum": most })
 }
 
 /// An address: a check must not depend on who knows names.

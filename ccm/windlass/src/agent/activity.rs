@@ -43,6 +43,8 @@ pub(crate) struct RouterActivity {
     pub(crate) claimed: BTreeSet<IpAddr>,
     /// What it would answer for if nobody else did.
     pub(crate) taken: BTreeMap<IpAddr, ConflictingStation>,
+    /// What it answers for although another station claims it, and that station's link-layer address.
+    pub(crate) contested: BTreeMap<IpAddr, String>,
     /// The peers that do not hear its multicast, while it is Active.
     pub(crate) deaf: BTreeSet<IpAddr>,
 }

@@ -1,12 +1,12 @@
 //! Which virtual IPs this node may announce: one whose Service lets in some clients only, not before its agent keeps the
 //! others out. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use windlass_api::{PortProtocol, PortSources, VirtualIP};
+use windlass_api::{PortProtocol, PortSources, RestrictedPort, VirtualIP};
 use windlass_engine::{GuardStatus, Protocol, ProtocolPort, Restrictions};
 
 use super::desired::{Assignment, Desired};
@@ -18,7 +18,7 @@ mod tests;
 /// such nodes stay as they are, as priorities of a ranking are 16 apart.
 const UNGUARDED_DIVISOR: u8 = 16;
 
-/// A virtual IP that not everybody may use. Kept on disk, so its fields are part of the state file's format.
+/// A virtual IP that not everybody may use, or not every Service. Kept on disk, so its fields are part of the state file's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Restricted {
@@ -26,18 +26,25 @@ pub(crate) struct Restricted {
     pub(crate) address: IpAddr,
     /// As its object has it.
     pub(crate) sources: Vec<PortSources>,
+    /// The ports of its owners, as its object has them; left out where they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ports: Vec<RestrictedPort>,
 }
 
 impl Restricted {
-    /// `None`: everybody may use it. One in quarantine as well, until its object goes.
+    /// `None`: everybody may use it, and its ports are not known. One in quarantine as well, until its object goes.
     pub(crate) fn of(vip: &VirtualIP) -> Option<Self> {
         let spec = &vip.spec;
-        let is_restricted = !spec.sources.is_empty();
-        is_restricted.then(|| Self { address: spec.address, sources: spec.sources.clone() })
+        let is_restricted = !spec.sources.is_empty() || !spec.ports.is_empty();
+        is_restricted.then(|| Self {
+            address: spec.address,
+            sources: spec.sources.clone(),
+            ports: spec.ports.clone(),
+        })
     }
 }
 
-/// The virtual IPs that not everybody may use, by address.
+/// The virtual IPs that not everybody or not every Service may use, by address.
 pub(crate) fn restricted<V: AsRef<VirtualIP>>(vips: &[V]) -> Vec<Restricted> {
     let mut all: Vec<Restricted> = vips.iter().filter_map(|vip| Restricted::of(vip.as_ref())).collect();
     all.sort_by_key(|one| one.address);
@@ -47,21 +54,23 @@ pub(crate) fn restricted<V: AsRef<VirtualIP>>(vips: &[V]) -> Vec<Restricted> {
 /// As the engine wants them. What is no range lets nobody in.
 pub(crate) fn restrictions(restricted: &[Restricted]) -> Restrictions {
     let mut restrictions = Restrictions::default();
-    for Restricted { address, sources } in restricted {
+    for Restricted { address, sources, ports } in restricted {
+        restrictions.only_ports(*address, ports.iter().copied().map(port_of));
         for PortSources { ports, allowed, by_kube_proxy: _ } in sources {
             let allowed: Vec<IpNet> = allowed.iter().filter_map(|range| range.parse().ok()).collect();
-            for port in ports {
-                let protocol = match port.protocol {
-                    PortProtocol::Tcp => Protocol::Tcp,
-                    PortProtocol::Udp => Protocol::Udp,
-                    PortProtocol::Sctp => Protocol::Sctp,
-                };
-                let port = ProtocolPort { protocol, port: port.port };
-                restrictions.restrict(*address, port, allowed.iter().copied());
-            }
+            restrictions.restrict(*address, ports.iter().copied().map(port_of), allowed);
         }
     }
     restrictions
+}
+
+fn port_of(RestrictedPort { protocol, port }: RestrictedPort) -> ProtocolPort {
+    let protocol = match protocol {
+        PortProtocol::Tcp => Protocol::Tcp,
+        PortProtocol::Udp => Protocol::Udp,
+        PortProtocol::Sctp => Protocol::Sctp,
+    };
+    ProtocolPort { protocol, port }
 }
 
 /// Whether nobody but our guard keeps out who is not allowed.
@@ -103,11 +112,32 @@ pub(crate) fn admit(
     if restricted.is_empty() || !assignment.addresses.iter().any(unguarded) {
         return assignment;
     }
+    // That the kernel refuses a single address is no reason to leave others to another node.
     if status.error.is_some() {
         assignment.priority = (assignment.priority / UNGUARDED_DIVISOR).max(1);
-        assignment.addresses.retain(|address| !unguarded(address));
-    } else {
-        assignment.addresses.retain(|address| !unguarded(address) || is_announced(address));
     }
+    let is_on_its_way = |address: &IpAddr| status.obstacle(*address).is_none() && is_announced(address);
+    assignment.addresses.retain(|address| !unguarded(address) || is_on_its_way(address));
     assignment
+}
+
+/// Why this node cannot keep out who may not use an address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Unguarded {
+    /// Of any address.
+    pub(crate) all: Option<String>,
+    /// Of single ones.
+    pub(crate) some: BTreeMap<IpAddr, String>,
+}
+
+impl Unguarded {
+    /// What is in the way.
+    pub(crate) fn of(status: &GuardStatus) -> Self {
+        Self { all: status.error.clone(), some: status.refused.clone() }
+    }
+
+    /// Why it cannot for this address; `None`: it can.
+    pub(crate) fn why(&self, address: IpAddr) -> Option<&str> {
+        self.all.as_deref().or_else(|| self.some.get(&address).map(String::as_str))
+    }
 }

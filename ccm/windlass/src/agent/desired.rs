@@ -33,7 +33,7 @@ pub(crate) struct Problem {
 pub(crate) struct Desired {
     /// By interface, family and VRID; every one has at least one address and a valid [`Assignment::config`].
     pub(crate) assignments: Vec<Assignment>,
-    /// The virtual IPs of the cluster that not everybody may use.
+    /// The virtual IPs of the cluster that not everybody or not every Service may use.
     pub(crate) restricted: Vec<Restricted>,
     /// Virtual IPs of this node's virtual routers that are not announced here.
     pub(crate) refused: Vec<Refused>,

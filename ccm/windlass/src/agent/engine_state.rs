@@ -11,6 +11,7 @@ use windlass_engine::{Event, RouterKey, RouterStatus, State};
 
 use super::activity::{ActivePeriod, RouterActivity};
 use super::addresses::Answered;
+use super::admission::Unguarded;
 use super::changes::{ChangeQueue, Changed};
 use super::duplicates::Duplicates;
 use super::network::{ForeignRouters, mac};
@@ -32,7 +33,7 @@ struct Inner {
     conflicts: BTreeMap<String, u64>,
     /// The peers between which and this node multicast does not pass, by virtual router.
     without_multicast: BTreeMap<RouterKey, BTreeSet<IpAddr>>,
-    unguarded: Option<String>,
+    unguarded: Arc<Unguarded>,
     answered: Arc<Answered>,
 }
 
@@ -65,6 +66,14 @@ impl Inner {
             self.without_multicast.remove(key);
         } else {
             self.without_multicast.insert(key.clone(), peers.clone());
+        }
+    }
+
+    /// Takes note of who claims what this node answers for.
+    fn note_contested(&mut self, now: Instant) {
+        for (key, activity) in &mut self.activities {
+            activity.contested = self.duplicates.stations(&key.interface, now);
+            activity.contested.retain(|address, _| activity.claimed.contains(address));
         }
     }
 
@@ -119,6 +128,8 @@ impl EngineState {
                 let mut inner = self.lock();
                 *inner.conflicts.entry(interface.clone()).or_default() += 1;
                 inner.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
+                drop(inner);
+                self.to_report.add(Changed::addresses([address]));
             }
             Event::AddressTaken { key, address, mac } => {
                 let mut inner = self.lock();
@@ -179,19 +190,19 @@ impl EngineState {
         }
     }
 
-    /// Why this node cannot keep out who may not use an address; `None`: it can.
-    pub(crate) fn set_unguarded(&self, why: Option<&str>) {
+    /// Where this node cannot keep out who may not use an address, and why.
+    pub(crate) fn set_unguarded(&self, unguarded: Unguarded) {
         let mut inner = self.lock();
-        if inner.unguarded.as_deref() != why {
-            inner.unguarded = why.map(str::to_owned);
+        if *inner.unguarded != unguarded {
+            inner.unguarded = Arc::new(unguarded);
             drop(inner);
             self.to_report.add(Changed::all());
         }
     }
 
-    /// Why this node cannot keep out who may not use an address.
-    pub(crate) fn unguarded(&self) -> Option<String> {
-        self.lock().unguarded.clone()
+    /// Where this node cannot keep out who may not use an address, and why.
+    pub(crate) fn unguarded(&self) -> Arc<Unguarded> {
+        Arc::clone(&self.lock().unguarded)
     }
 
     /// What the kernel of this node answers for by itself; says whether that is news.
@@ -217,6 +228,7 @@ impl EngineState {
     ) -> T {
         let mut inner = self.lock();
         inner.confirm_conflicts(now);
+        inner.note_contested(now);
         read(&inner.activities)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey};
 use windlass_vrrp::Priority;
 
-use super::admission::{admit, admitted, restrictions};
+use super::admission::{Unguarded, admit, admitted, restrictions};
 use super::desired::{Assignment, Desired};
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
@@ -91,7 +91,7 @@ impl EngineUpdates {
     /// What is in force may have changed.
     pub(super) fn refresh(&mut self, desired: Option<&Desired>) {
         let status = self.status();
-        self.engine_state.set_unguarded(status.error.as_deref());
+        self.engine_state.set_unguarded(Unguarded::of(&status));
         let Some(desired) = desired else { return };
         let announced = self.given.iter().flat_map(|one| &one.addresses).copied().collect();
         let new = admitted(desired, &self.wanted, &status, &announced);
@@ -105,7 +105,7 @@ impl EngineUpdates {
     /// These virtual routers are to have other addresses; all else is as it was.
     fn update_routers(&mut self, desired: &Desired, routers: &BTreeSet<String>) {
         let status = self.status();
-        self.engine_state.set_unguarded(status.error.as_deref());
+        self.engine_state.set_unguarded(Unguarded::of(&status));
         let mut changed = false;
         for at in 0..self.given.len() {
             let old = &self.given[at];

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`check`] | judges one check over time (pure) |
 //! | [`request`] | asks |
+//! | [`links`] | judges the node's links (pure), and looks at them |
 //! | [`kube_proxy_monitor`], [`kube_proxy`] | kube-proxy, once a second: whether it keeps its rules up to date, and whether the Services with `externalTrafficPolicy: Local` have a pod here; remembers whether there is a kube-proxy |
 //! | [`node_check_monitor`], [`node_checks`], [`failed_memory`] | what Announcements have checked; when each is due and what became of it (pure); remembers what failed |
+//! | [`lateness`] | whether the engine is too late, again and again, for its adverts (pure), once a second |
 //! | [`failed`] | what fails, and what that makes of priorities (pure) |
 //!
 //! A node that fails takes part with a priority below all that pass, and serves if all fail ([`priorities`](crate::priorities)).
@@ -15,6 +17,8 @@ mod failed;
 mod failed_memory;
 mod kube_proxy;
 mod kube_proxy_monitor;
+mod lateness;
+mod links;
 mod node_check_monitor;
 mod node_checks;
 mod request;
@@ -23,7 +27,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +36,7 @@ pub(crate) use self::failed::FailedChecks;
 #[cfg(test)]
 pub(crate) use self::failed::FailedNodeCheck;
 use self::kube_proxy_monitor::KubeProxyMonitor;
+use self::lateness::LatenessMonitor;
 use self::node_check_monitor::NodeCheckMonitor;
 use super::desired::Desired;
 
@@ -44,6 +49,7 @@ const PARALLEL: usize = 16;
 /// Asks, judges and tells.
 pub(crate) struct HealthMonitor {
     kube_proxy: KubeProxyMonitor,
+    lateness: LatenessMonitor,
     node_checks: NodeCheckMonitor,
 }
 
@@ -58,14 +64,24 @@ impl HealthMonitor {
         let (sender, receiver) = watch::channel(FailedChecks::default());
         let sender = Arc::new(sender);
         let kube_proxy = KubeProxyMonitor::new(kube_proxy, folder, Arc::clone(&sender), now);
+        let lateness = LatenessMonitor::new(Arc::clone(&sender));
         let node_checks = NodeCheckMonitor::new(folder, sender, now);
-        (Self { kube_proxy, node_checks }, receiver)
+        (Self { kube_proxy, lateness, node_checks }, receiver)
     }
 
-    /// Asks until `token` is cancelled.
-    pub(crate) async fn run(self, desired: watch::Receiver<Option<Arc<Desired>>>, token: CancellationToken) {
-        let Self { kube_proxy, node_checks } = self;
-        tokio::join!(kube_proxy.run(desired.clone(), token.clone()), node_checks.run(desired, token));
+    /// Asks until `token` is cancelled. `take_lateness` tells how late the engine was since it was last asked.
+    pub(crate) async fn run(
+        self,
+        desired: watch::Receiver<Option<Arc<Desired>>>,
+        take_lateness: impl FnMut() -> Duration,
+        token: CancellationToken,
+    ) {
+        let Self { kube_proxy, lateness, node_checks } = self;
+        tokio::join!(
+            kube_proxy.run(desired.clone(), token.clone()),
+            lateness.run(desired.clone(), take_lateness, token.clone()),
+            node_checks.run(desired, token),
+        );
     }
 }
 

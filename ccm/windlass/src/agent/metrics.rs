@@ -71,16 +71,19 @@ pub(crate) fn register(
 
 fn checks(failed: &FailedChecks) -> MetricFamily {
     let kube_proxy = (["kube-proxy".to_owned(), String::new()], i64::from(failed.kube_proxy.is_some()));
+    let lateness = (["lateness".to_owned(), String::new()], i64::from(!failed.late.is_empty()));
     // Several may ask the same, each with its own patience.
     let actions: BTreeSet<&CheckAction> = failed.of_announcements.keys().map(|check| &check.action).collect();
-    let actions = actions.into_iter().map(|action| ([action.to_string(), action.port().to_string()], 1));
+    let actions = actions.into_iter().map(|action| {
+        ([action.to_string(), action.port().map_or_else(String::new, |port| port.to_string())], 1)
+    });
     let endpoints = failed.endpoints.keys().map(|port| (["endpoints".to_owned(), port.to_string()], 1));
     gauges(
         "windlass_agent_check_failed",
-        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, of an Announcement, or of a health check's \
-         node port",
+        "1 while a check of this node fails, which ranks below all that pass: kube-proxy, the engine's lateness, of an \
+         Announcement, or of a health check's node port",
         ["check", "port"],
-        [kube_proxy].into_iter().chain(actions).chain(endpoints),
+        [kube_proxy, lateness].into_iter().chain(actions).chain(endpoints),
     )
 }
 

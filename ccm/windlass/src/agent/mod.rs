@@ -223,7 +223,10 @@ pub(crate) async fn run(
     };
     tasks.spawn(publisher.run(token.clone()));
     tasks.spawn(settling::run(Arc::clone(&engine), reporter.desired.clone(), ready, token.clone()));
-    tasks.spawn(monitor.run(reporter.desired.clone(), token.clone()));
+    let watched = Arc::downgrade(&engine);
+    let take_lateness =
+        move || watched.upgrade().map_or(Duration::ZERO, |engine| engine.take_recent_lateness());
+    tasks.spawn(monitor.run(reporter.desired.clone(), take_lateness, token.clone()));
     tasks.spawn(endpoints.serve(client.clone(), registry, health, token.clone()));
 
     let mut decider = Decider {

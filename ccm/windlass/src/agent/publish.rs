@@ -24,6 +24,7 @@ use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::keys::{Keys, SECRET};
 use super::{FIELD_MANAGER, addresses, network};
+use crate::failures;
 
 /// How often the interfaces are looked at: the kernel's list is cheap to read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -141,10 +142,11 @@ impl Publisher {
     fn missing_keys(&self) -> impl Iterator<Item = String> + use<> {
         let missing = self.desired.borrow().as_ref().map(|desired| desired.missing_keys.clone());
         missing.into_iter().flatten().map(|id| {
-            format!(
-                "VRRP key {id}: this node does not have it and takes no part in the virtual routers that sign with it; add an entry \
-                 {id} to Secret {SECRET}"
-            )
+            let why = format!(
+                "this node does not have it and takes no part in the virtual routers that sign with it; add an entry {id} to \
+                 Secret {SECRET}"
+            );
+            failures::of_key(id, &why)
         })
     }
 

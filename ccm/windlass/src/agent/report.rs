@@ -16,6 +16,7 @@ use windlass_api::{VirtualIP, VirtualRouter};
 use windlass_ccm::apiserver::call_within;
 use windlass_ccm::lenient::Lenient;
 
+use super::admission::Unguarded;
 use super::backoff::backoff;
 use super::changes::Changed;
 use super::desired::{Assignment, Desired};
@@ -132,22 +133,26 @@ impl Reporter {
 
     /// After the engine has resigned: says what nobody else will. One try, short: the process is asked to end.
     pub(crate) async fn report_shutdown(&self, was_active: &[Assignment]) {
-        let todo =
-            shutdown_patches(self.context(None), was_active, &self.routers.state(), &self.vips.state());
+        let todo = shutdown_patches(
+            self.context(&Unguarded::default()),
+            was_active,
+            &self.routers.state(),
+            &self.vips.state(),
+        );
         let batch = futures::stream::iter(todo).map(|patch| async move { self.send(&patch).await });
         let _ =
             tokio::time::timeout(SHUTDOWN_REPORT_LIMIT, batch.buffer_unordered(AT_ONCE).collect::<Vec<_>>())
                 .await;
     }
 
-    fn context<'a>(&'a self, unguarded: Option<&'a str>) -> NodeContext<'a> {
+    fn context<'a>(&'a self, unguarded: &'a Unguarded) -> NodeContext<'a> {
         NodeContext { node: &self.node, now: Instant::now(), wall: Timestamp::now(), unguarded }
     }
 
     /// The patches of the next objects that are to be looked at.
     fn todo(&self, pending: &mut Changed, reported: &Mutex<Reported>) -> Vec<StatusPatch> {
         let unguarded = self.engine_state.unguarded();
-        let context = self.context(unguarded.as_deref());
+        let context = self.context(&unguarded);
         pending.add(self.engine_state.to_report.take());
         // That another station has an address is believed, and told, only after a while.
         pending.add(Changed::addresses(&self.engine_state.taken()));

@@ -16,7 +16,7 @@ mod tests;
 /// Format of the file. A file of another version is set aside, not guessed at. What has only IPv4 routers reads the same
 /// for agents that know no other.
 const VERSION: u32 = 1;
-/// No state is this large (10,000 addresses take 200 KiB); a larger file is not ours.
+/// No state is this large (10,000 addresses take 1.2 MiB); a larger file is not ours.
 const SIZE_LIMIT: u64 = 64 << 20;
 
 #[derive(Deserialize)]

@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_api::{
-    CONDITION_ANNOUNCED, CONDITION_MULTICAST_HEARD, RankedNode, VirtualIP, VirtualRouter, announced,
-    multicast_heard,
+    AddressConflictPolicy, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, CONDITION_MULTICAST_HEARD,
+    REASON_DEFENDED, RankedNode, VirtualIP, VirtualRouter, announced, multicast_heard,
 };
 use windlass_ccm::conditions::{DesiredCondition, find};
 use windlass_engine::RouterKey;
 
 use super::activity::{ActivePeriod, RouterActivity};
-use super::admission::needs_guard;
+use super::admission::{Unguarded, needs_guard};
 use super::desired::{Assignment, Refused, is_wanted};
+use super::duplicates::FORGET_AFTER;
 use super::engine_state::MULTICAST_REMEDY;
 use super::network::mac;
 
@@ -147,7 +148,7 @@ pub(crate) struct NodeContext<'a> {
     /// The same by the wall clock.
     pub(crate) wall: Timestamp,
     /// Why this node cannot keep out who may not use an address, if it cannot.
-    pub(crate) unguarded: Option<&'a str>,
+    pub(crate) unguarded: &'a Unguarded,
 }
 
 /// The patches, `limit` at most, that make the cluster know what this node is Active for; none where it knows already.
@@ -261,7 +262,7 @@ fn vip_patch(
     // Neither while it is being asked whether somebody has it.
     let finding = if active.activity.claimed.contains(&address) {
         Finding::Announced(active)
-    } else if let Some(why) = context.unguarded.filter(|_| needs_guard(&vip.spec.sources)) {
+    } else if let Some(why) = context.unguarded.why(address).filter(|_| needs_guard(&vip.spec.sources)) {
         Finding::Unguarded { why }
     } else {
         let station = active.activity.station(address, context.now)?;
@@ -272,7 +273,9 @@ fn vip_patch(
     let known = vip.announced();
     let is_true = known.is_some_and(|condition| condition.status == "True");
     let is_known = match finding {
-        Finding::Announced(_) => mine && is_true,
+        Finding::Announced(active) => {
+            mine && is_true && matches!(conflict(context, active, vip), Conflict::AsShown)
+        }
         Finding::Taken { .. } | Finding::Unguarded { .. } => known.is_some_and(|known| {
             !is_true
                 && known.reason == finding.reason()
@@ -285,6 +288,49 @@ fn vip_patch(
         return None;
     }
     Some(announced_patch(context, vip, finding, Some(active)))
+}
+
+/// What becomes of the condition that another station uses an address beside the node that announces it.
+enum Conflict {
+    AsShown,
+    Told(DesiredCondition<'static>),
+    Over,
+}
+
+fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Conflict {
+    let address = vip.spec.address;
+    let shown = vip.status.as_ref().and_then(|status| find(&status.conditions, CONDITION_ADDRESS_CONFLICT));
+    match (active.assignment.address_conflict, active.activity.contested.get(&address)) {
+        (AddressConflictPolicy::Defend, Some(station)) => {
+            let desired = DesiredCondition {
+                type_: CONDITION_ADDRESS_CONFLICT,
+                holds: true,
+                reason: REASON_DEFENDED,
+                // Of no node: what is told stays the same when the address moves.
+                message: format!(
+                    "Another station, {station}, uses {address} beside the node that announces it: clients reach the one or \
+                     the other until the address is taken off that station"
+                ),
+                generation: vip.metadata.generation,
+            };
+            if shown.is_some_and(|shown| desired.is_same(shown)) {
+                Conflict::AsShown
+            } else {
+                Conflict::Told(desired)
+            }
+        }
+        // Who began to announce it has yet to hear what the one before it heard.
+        (AddressConflictPolicy::Defend, None)
+            if context.wall.duration_since(active.period.since).unsigned_abs() < FORGET_AFTER =>
+        {
+            Conflict::AsShown
+        }
+        // What becomes of one that is yielded, the condition Announced tells.
+        (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) if shown.is_some() => {
+            Conflict::Over
+        }
+        (AddressConflictPolicy::Defend | AddressConflictPolicy::Yield, _) => Conflict::AsShown,
+    }
 }
 
 /// The Active says why it does not announce an address. Where there is none, because this is the only address, each node may
@@ -420,13 +466,13 @@ fn announced_patch(
     finding: Finding<'_>,
     active: Option<&ActiveRouter<'_>>,
 ) -> StatusPatch {
-    let (node, holds) = match finding {
-        Finding::Announced(_) => (Some(context.node), true),
+    let (node, holds, conflict) = match finding {
+        Finding::Announced(active) => (Some(context.node), true, conflict(context, active, vip)),
         Finding::Taken { .. }
         | Finding::Unguarded { .. }
         | Finding::Refused { .. }
         | Finding::Stopped
-        | Finding::Quarantined => (None, false),
+        | Finding::Quarantined => (None, false, Conflict::Over),
     };
     let desired = DesiredCondition {
         type_: CONDITION_ANNOUNCED,
@@ -437,6 +483,11 @@ fn announced_patch(
     };
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
     desired.set_in(&mut conditions, context.wall);
+    match conflict {
+        Conflict::AsShown => {}
+        Conflict::Told(conflict) => conflict.set_in(&mut conditions, context.wall),
+        Conflict::Over => conditions.retain(|one| one.type_ != CONDITION_ADDRESS_CONFLICT),
+    }
     let patch = json!({ "activeNode": node, "conditions": conditions });
     status_patch(Kind::VirtualIP, vip, active, &patch)
 }

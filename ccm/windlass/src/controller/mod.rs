@@ -20,7 +20,6 @@ mod placement;
 mod provider;
 mod state;
 mod stores;
-mod wildcard;
 
 use std::sync::Arc;
 

@@ -13,6 +13,8 @@ mod local;
 mod manual_edits;
 mod memories;
 mod named_pools;
+mod node_rules;
+mod pairs;
 mod race;
 mod reached;
 mod restarts;

@@ -78,6 +78,7 @@ fn unreadable() -> Vec<(&'static str, &'static str, Value)> {
             "check-host",
             announcement("checks", json!([{"tcpSocket": {"port": 22, "host": "garbage"}}])),
         ),
+        ("Announcement", "check-link", announcement("checks", json!([{"link": {"interfaces": "eth0"}}]))),
         ("Announcement", "check-port", announcement("checks", json!([{"tcpSocket": {"port": 65_558}}]))),
         ("Announcement", "conflict", announcement("addressConflict", json!("Flee"))),
         ("Announcement", "vrids", announcement("vrrp", json!({"vridRange": {"first": 257, "last": 511}}))),

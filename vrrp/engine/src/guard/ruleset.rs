@@ -75,7 +75,7 @@ const LOOKUPS: usize = 50;
 impl Set {
     /// Rule matches up to and including "the packet's destination is in the set", with its port where the set has ports. That a
     /// VIP is held holds only as long as the process lives that says so.
-    fn has_destination(self) -> Vec<Expression> {
+    pub(super) fn has_destination(self) -> Vec<Expression> {
         let [family, _, destination] = self.packet();
         let mut matches = vec![Meta(PacketFamily), family, destination];
         let mark = match self.family {
@@ -87,10 +87,11 @@ impl Set {
             Kind::Held => {
                 matches.extend([In(self.name()), Meta(PacketFamily), In(AWAKE)]);
             }
-            Kind::Restricted | Kind::Sources => {
+            Kind::Restricted | Kind::Sources | Kind::Ports => {
                 matches.extend(self.port());
                 matches.push(In(self.name()));
             }
+            Kind::Owned => matches.extend(self.has_protocol()),
             Kind::Moved => matches.extend([mark, In(self.name())]),
             Kind::Window => matches.push(Map(self.name())),
             // No rule asks for it.
@@ -106,7 +107,7 @@ impl Set {
     }
 
     /// The packet is of the set's family; its source, after destination and port; its destination.
-    fn packet(self) -> [Expression; 3] {
+    pub(super) fn packet(self) -> [Expression; 3] {
         const fn address(offset: u32, length: u32) -> Expression {
             Payload { base: Base::Network, offset, length }
         }
@@ -117,7 +118,7 @@ impl Set {
     }
 
     /// The packet's protocol and destination port, after its destination.
-    fn port(self) -> [Expression; 2] {
+    pub(super) fn port(self) -> [Expression; 2] {
         let word = match self.family {
             Family::V4 => 1,
             Family::V6 => 4,
@@ -310,6 +311,8 @@ fn chains(forwards: bool) -> Vec<Chain> {
         chain("untaken", untaken),
         base("sources", filter(PREROUTING, BEFORE_ALL_NAT), both(Kind::Restricted, Set::only_from_sources)),
         base("sources-local", filter(OUTPUT, BEFORE_ALL_NAT), both(Kind::Restricted, Set::only_from_sources)),
+        base("ports", filter(PREROUTING, BEFORE_ALL_NAT), both(Kind::Owned, Set::only_own_ports)),
+        base("ports-local", filter(OUTPUT, BEFORE_ALL_NAT), both(Kind::Owned, Set::only_own_ports)),
         base("echo", nat(PREROUTING), both(Kind::Vips, Set::echo)),
         base("echo-local", nat(OUTPUT), both(Kind::Held, Set::echo)),
         base("prerouting", filter(PREROUTING, AFTER_NAT), to(Kind::Vips, "untaken")),

@@ -9,7 +9,8 @@ use windlass_vrrp::Family;
 
 use super::attributes::{self, Attributes};
 use super::expression::value;
-use super::{Guarded, UnknownConnections};
+use super::{Guarded, UnknownConnections, ports};
+use crate::restriction::Restrictions;
 
 /// Kinds of data as `nft` numbers them, for it to show the elements by.
 const IPV4_ADDRESS: u32 = 7;
@@ -50,6 +51,8 @@ pub(super) enum Kind {
     Held,
     Restricted,
     Sources,
+    Owned,
+    Ports,
     Moved,
     Window,
     Left,
@@ -74,11 +77,13 @@ pub(super) struct Element {
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Vips,
         Self::Held,
         Self::Restricted,
         Self::Sources,
+        Self::Owned,
+        Self::Ports,
         Self::Moved,
         Self::Window,
         Self::Left,
@@ -102,6 +107,8 @@ impl Set {
             Kind::Held => ["held4", "held6"],
             Kind::Restricted => ["restricted4", "restricted6"],
             Kind::Sources => ["sources4", "sources6"],
+            Kind::Owned => ["owned4", "owned6"],
+            Kind::Ports => ["ports4", "ports6"],
             Kind::Moved => ["moved4", "moved6"],
             Kind::Window => ["window4", "window6"],
             Kind::Left => ["left4", "left6"],
@@ -127,7 +134,8 @@ impl Set {
         match self.kind {
             Kind::Vips | Kind::Held | Kind::Window | Kind::Left => vec![address],
             Kind::Moved => vec![address, Part { kind: MARK, length: 4 }],
-            Kind::Restricted => vec![address, protocol, port],
+            Kind::Owned => vec![address, protocol],
+            Kind::Restricted | Kind::Ports => vec![address, protocol, port],
             Kind::Sources => vec![address, protocol, port, address],
             Kind::Strays => vec![address, port, address, port],
         }
@@ -140,7 +148,13 @@ impl Set {
         let length = parts.iter().map(|part| part.length.next_multiple_of(4)).sum();
         let attributes = attributes.number(4, kind).number(5, length);
         match self.kind {
-            Kind::Vips | Kind::Held | Kind::Restricted | Kind::Moved | Kind::Left => attributes.number(3, 0),
+            Kind::Vips
+            | Kind::Held
+            | Kind::Restricted
+            | Kind::Owned
+            | Kind::Ports
+            | Kind::Moved
+            | Kind::Left => attributes.number(3, 0),
             Kind::Window => attributes.number(3, MAP).number(6, MARK).number(7, 4),
             Kind::Sources => {
                 let lengths = parts.iter().fold(Attributes::new(), |list, part| {
@@ -161,7 +175,7 @@ impl Set {
             // 28 bytes each.
             Kind::Vips | Kind::Held | Kind::Left => 2000,
             // 40 bytes each.
-            Kind::Moved | Kind::Window => 1500,
+            Kind::Owned | Kind::Ports | Kind::Moved | Kind::Window => 1500,
             // 100 bytes each.
             Kind::Restricted | Kind::Sources | Kind::Strays => 500,
         }
@@ -173,7 +187,8 @@ impl Set {
             Kind::Vips => old.vips == new.vips,
             Kind::Held => old.held == new.held,
             Kind::Moved | Kind::Window | Kind::Left => Arc::ptr_eq(&old.moved, &new.moved),
-            Kind::Restricted | Kind::Sources => Arc::ptr_eq(&old.restrictions, &new.restrictions),
+            Kind::Restricted | Kind::Sources => old.restrictions.has_sources_of(&new.restrictions),
+            Kind::Owned | Kind::Ports => Arc::ptr_eq(&old.restrictions, &new.restrictions),
             Kind::Strays => true,
         }
     }
@@ -184,6 +199,8 @@ impl Set {
         match self.kind {
             Kind::Vips => self.addresses(one.vips.difference(&other.vips)),
             Kind::Held => self.addresses(one.held.difference(&other.held)),
+            Kind::Owned => ports::owned(self.family, &one.restrictions, &other.restrictions),
+            Kind::Ports => ports::ports(self.family, &one.restrictions, &other.restrictions),
             Kind::Restricted | Kind::Sources | Kind::Moved | Kind::Window | Kind::Left | Kind::Strays => {
                 let mut members = self.members(one);
                 let others = self.members(other);
@@ -237,13 +254,15 @@ impl Set {
                     sources.iter().map(move |range| Element::from_range(&port, *range))
                 })
                 .collect(),
+            Kind::Owned => ports::owned(self.family, &guarded.restrictions, &Restrictions::default()),
+            Kind::Ports => ports::ports(self.family, &guarded.restrictions, &Restrictions::default()),
             Kind::Strays => BTreeSet::new(),
         }
     }
 }
 
 impl Element {
-    fn of(key: Vec<u8>) -> Self {
+    pub(super) fn of(key: Vec<u8>) -> Self {
         Self { key, end: Vec::new(), data: Vec::new() }
     }
 
@@ -276,7 +295,7 @@ impl Element {
     }
 }
 
-fn octets(address: IpAddr) -> Vec<u8> {
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use windlass_vrrp::Time;
 
+use super::refusals::put_in_force;
 use super::request::BindingRequest;
 use crate::guard::{Checked, Guard, GuardError, Guarded, Moved};
 use crate::handle::Plan;
@@ -36,6 +37,10 @@ pub(super) struct GuardKeeper {
     pause: Duration,
     /// What was said to be wrong: each thing is said once.
     reported_error: Option<String>,
+    /// Addresses of which the kernel refuses what is wanted, and why.
+    refused: BTreeMap<IpAddr, String>,
+    /// When that is tried again.
+    retry: Time,
 }
 
 impl GuardKeeper {
@@ -50,6 +55,8 @@ impl GuardKeeper {
             quick_checks: 0,
             pause: CHECK_INTERVAL,
             reported_error: None,
+            refused: BTreeMap::new(),
+            retry: now,
         }
     }
 
@@ -143,7 +150,7 @@ impl GuardKeeper {
     /// Which restrictions are in force, and what is in the way of others.
     pub(super) fn status(&self) -> GuardStatus {
         let enforced = self.guard.as_ref().map(Guard::restrictions).unwrap_or_default();
-        GuardStatus { enforced, error: self.reported_error.clone() }
+        GuardStatus { enforced, error: self.reported_error.clone(), refused: self.refused.clone() }
     }
 
     /// Removes the table.
@@ -189,7 +196,13 @@ impl GuardKeeper {
             guard
         } else {
             self.due = now + CHECK_INTERVAL;
-            Guard::install(&self.table, wanted)?
+            match Guard::install(&self.table, wanted) {
+                Err(GuardError::Kernel { .. }) if !wanted.restrictions.is_empty() => {
+                    let unrestricted = Guarded { restrictions: Arc::default(), ..wanted.clone() };
+                    Guard::install(&self.table, &unrestricted)?
+                }
+                installed => installed?,
+            }
         };
         let guard = self.guard.insert(guard);
         if self.due <= now {
@@ -212,7 +225,40 @@ impl GuardKeeper {
             }
             self.due = now + self.pause;
         }
-        guard.update(wanted)
+        let installed = guard.restrictions();
+        // What was refused is not tried again each second.
+        let restrictions = if now < self.retry && !self.refused.is_empty() {
+            Arc::new(wanted.restrictions.as_other_of(&installed, self.refused.keys()))
+        } else {
+            Arc::clone(&wanted.restrictions)
+        };
+        match guard.update(&Guarded { restrictions: Arc::clone(&restrictions), ..wanted.clone() }) {
+            Ok(()) => {
+                let still_wanted = wanted.restrictions.differing(&restrictions);
+                self.refused.retain(|address, _| still_wanted.contains(address));
+                Ok(())
+            }
+            Err(GuardError::Kernel { .. }) if *installed != *restrictions => {
+                let refused = put_in_force(&installed, &restrictions, |next| {
+                    guard.update(&Guarded { restrictions: Arc::new(next.clone()), ..wanted.clone() })
+                })?;
+                self.note_refused(refused, now);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn note_refused(&mut self, refused: BTreeMap<IpAddr, GuardError>, now: Time) {
+        self.retry = now + RETRY;
+        let refused: BTreeMap<IpAddr, String> =
+            refused.into_iter().map(|(address, error)| (address, error.to_string())).collect();
+        for (address, error) in &refused {
+            if self.refused.get(address) != Some(error) {
+                tracing::warn!(%address, error, "who may use this VIP cannot be enforced; trying again");
+            }
+        }
+        self.refused = refused;
     }
 }
 
@@ -270,10 +316,17 @@ fn guarded(
     let accepting = requests.iter().filter(|request| request.plan.accept);
     let open: BTreeSet<IpAddr> = accepting.flat_map(BindingRequest::addresses).collect();
     let but_open = |address: &IpAddr| !open.contains(address);
+    let vips: BTreeSet<IpAddr> = closed().flat_map(BindingRequest::addresses).filter(but_open).collect();
+    // What this node announces never is nobody's VIP to it: an object may name any address, a node's own as well.
+    let restrictions = if restrictions.has_ports_of_others_than(&vips) {
+        Arc::new(restrictions.with_ports_only_of(&vips))
+    } else {
+        Arc::clone(restrictions)
+    };
     Guarded {
-        vips: closed().flat_map(BindingRequest::addresses).filter(but_open).collect(),
+        vips,
         held: closed().flat_map(BindingRequest::held).filter(but_open).collect(),
-        restrictions: Arc::clone(restrictions),
+        restrictions,
         moved: Arc::clone(moved),
     }
 }

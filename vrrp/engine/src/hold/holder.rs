@@ -10,9 +10,10 @@ use windlass_vrrp::Time;
 
 use super::Settings;
 use super::address::Addresses;
+use super::arrivals::Arrivals;
 use super::bindings::Binding;
 use super::guard_keeper::GuardKeeper;
-use super::moves::Moves;
+use super::moves::{self, Moves};
 use super::netlink::{KernelChanges, NetlinkSockets};
 use super::report::{HoldState, Report};
 use super::request::BindingRequest;
@@ -48,6 +49,8 @@ pub(super) struct Holder<'a> {
     devices: Devices,
     guard_keeper: Option<GuardKeeper>,
     moves: Option<Moves>,
+    /// Whether connections are forwarded or not.
+    arrivals: Arrivals,
     /// What was handed over, as the guard was told last.
     moved: Arc<BTreeMap<IpAddr, Moved>>,
     report: Report<'a>,
@@ -78,6 +81,7 @@ impl<'a> Holder<'a> {
             devices,
             guard_keeper,
             moves,
+            arrivals: Arrivals::default(),
             moved: Arc::default(),
             report,
         }
@@ -117,6 +121,9 @@ impl<'a> Holder<'a> {
     /// Guards what is to be bound, and leads connections that peers hand over to them. Whether somebody waits for that.
     pub(super) fn prepare(&mut self, requests: &[BindingRequest], restrictions: &Arc<Restrictions>) -> bool {
         let now = clock::now();
+        if self.net_admin {
+            self.arrivals.follow(moves::served(requests));
+        }
         if let (Some(moves), Some(guard_keeper)) = (&mut self.moves, &mut self.guard_keeper) {
             let counted = if moves.wants_count(now) { guard_keeper.forwarded() } else { None };
             self.moved = moves.follow(requests, counted, now);
@@ -189,11 +196,11 @@ impl<'a> Holder<'a> {
     /// Has the kernel forget closed connections to VIPs that came here, at once or, if they are many, until then. As long as it knows
     /// one, packets of another from the same port, which began on another node, are dropped and sent again.
     fn forget_closed(&mut self, until: Time) {
-        let Some(moves) = &mut self.moves else { return };
-        while !moves.new_vips().is_empty() {
-            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(moves.new_vips());
+        let arrivals = &mut self.arrivals;
+        while !arrivals.new_vips().is_empty() {
+            let forget = |guard_keeper: &mut GuardKeeper| guard_keeper.forget_closed(arrivals.new_vips());
             if self.guard_keeper.as_mut().is_none_or(forget) {
-                moves.closed_forgotten();
+                arrivals.closed_forgotten();
             }
             if clock::now() >= until {
                 return;
@@ -226,7 +233,8 @@ impl<'a> Holder<'a> {
         let guard_keeper = self.guard_keeper.as_ref().map(GuardKeeper::due);
         let own = self.addresses.due(now).into_iter().chain(self.devices.due(now));
         let moves = self.moves.as_ref().and_then(|moves| moves.due(now));
-        let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).min();
+        let forgets = (!self.arrivals.new_vips().is_empty()).then_some(now);
+        let due = own.chain(self.report.due()).chain(guard_keeper).chain(moves).chain(forgets).min();
         due.map(|due| due.since(now).max(self.addresses.gathering_time()))
     }
 

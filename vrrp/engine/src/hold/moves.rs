@@ -22,7 +22,8 @@ mod plan;
 mod questions;
 
 use messages::Owner;
-use plan::{MovePlan, NextHop, ServedVip};
+pub(super) use plan::ServedVip;
+use plan::{MovePlan, NextHop};
 use questions::Questions;
 
 /// Time between two looks at whether rules and nodes are still there.
@@ -48,8 +49,6 @@ pub(super) struct Moves {
     marked: BTreeSet<(IpAddr, u32)>,
     /// What it marked connections with that are to be forgotten.
     over: BTreeSet<(IpAddr, u32)>,
-    /// VIPs that were handed over and of which the kernel may know closed connections.
-    new: BTreeSet<IpAddr>,
     /// The peer that was heard last in each virtual router.
     heard_from: BTreeMap<RouterKey, IpAddr>,
     /// To nodes that fell silent.
@@ -71,7 +70,6 @@ impl Moves {
             moved: Arc::default(),
             marked: BTreeSet::new(),
             over: BTreeSet::new(),
-            new: BTreeSet::new(),
             heard_from: BTreeMap::new(),
             questions: Questions::default(),
             next_look: Time::default(),
@@ -123,7 +121,6 @@ impl Moves {
         if moved != *self.moved {
             self.moved = Arc::new(moved);
         }
-        self.new.extend(self.plan.take_new());
         let marked = self.plan.marked();
         if marked != self.marked {
             let before = std::mem::replace(&mut self.marked, marked);
@@ -136,17 +133,6 @@ impl Moves {
     /// Connections to VIPs that are no longer forwarded, by their marks: to be forgotten when the guard marks none any more.
     pub(super) fn over(&self) -> &BTreeSet<(IpAddr, u32)> {
         &self.over
-    }
-
-    /// VIPs that came here: closed connections to them are to be forgotten. Until then a packet of another from the same port is
-    /// dropped, and comes again.
-    pub(super) fn new_vips(&self) -> &BTreeSet<IpAddr> {
-        &self.new
-    }
-
-    /// They are forgotten.
-    pub(super) fn closed_forgotten(&mut self) {
-        self.new.clear();
     }
 
     /// They are forgotten.
@@ -206,7 +192,7 @@ impl Moves {
 
     /// When there is something to do without a cause.
     pub(super) fn due(&self, now: Time) -> Option<Time> {
-        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty() || !self.new.is_empty();
+        let has_more = self.plan.hops().next().is_some() || !self.over.is_empty();
         let looks = has_more.then(|| self.next_look.max(now));
         let looks = self.questions.due(now).into_iter().chain(looks);
         looks.chain(self.strays_due).chain(self.plan.due(now)).min()
@@ -377,7 +363,7 @@ fn missed(requests: &[BindingRequest]) -> impl Iterator<Item = NextHop> {
 }
 
 /// The VIPs that this node serves and that NAT rules take: what is bound to an interface may be a socket's.
-fn served(requests: &[BindingRequest]) -> impl Iterator<Item = ServedVip> {
+pub(super) fn served(requests: &[BindingRequest]) -> impl Iterator<Item = ServedVip> {
     requests.iter().filter(|request| request.serves && request.plan.hold == Hold::Respond).flat_map(
         |request| {
             let interface = request.plan.link.as_ref().map(|link| link.index);

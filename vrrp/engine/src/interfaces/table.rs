@@ -206,7 +206,7 @@ fn same(one: &V4, other: &V4) -> bool {
 }
 
 /// Made by the engine.
-fn is_own(link: &Link) -> bool {
+pub(super) fn is_own(link: &Link) -> bool {
     let alias = link.alias.as_deref().unwrap_or_default();
     link.kind.as_deref() == Some("macvlan") && alias.starts_with(OWN_ALIAS)
 }

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use netlink_sys::protocols::NETLINK_ROUTE;
+
 use super::change::Change;
 use super::error::NetlinkError;
 use super::socket::{Body, Socket, frames};
@@ -37,7 +39,7 @@ impl Monitor {
     pub(crate) fn with_buffer(bytes: usize) -> Result<Self, NetlinkError> {
         let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
         let open = NetlinkError::io("open a netlink socket for notices of interfaces and addresses");
-        let socket = Socket::open(&groups, bytes).map_err(open)?;
+        let socket = Socket::open(NETLINK_ROUTE, &groups, bytes).map_err(open)?;
         socket
             .options()
             .set_non_blocking(true)

@@ -17,6 +17,7 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
@@ -31,7 +32,7 @@ const RECEIVE_BUFFER: usize = 1 << 20;
 /// they must fit into a receive buffer of net.core.rmem_default (212,992 bytes).
 const BATCH: usize = 128;
 /// The kernel answers before it returns from `send`: a longer silence is a fault.
-const ANSWER_TIMEOUT: TimeVal = TimeVal::new(5, 0);
+pub(super) const ANSWER_TIMEOUT: TimeVal = TimeVal::new(5, 0);
 /// Tries of a dump that changes interrupt.
 const MAX_DUMP_ATTEMPTS: usize = 4;
 /// Attribute of an extended acknowledgement: the kernel's words.
@@ -71,7 +72,7 @@ impl RouteSocket {
     /// Opens it in the network namespace of the calling thread.
     pub(crate) fn open() -> Result<Self, NetlinkError> {
         let open = || NetlinkError::io("open a netlink socket for requests");
-        let socket = Socket::open(&[], RECEIVE_BUFFER).map_err(open())?;
+        let socket = Socket::open(NETLINK_ROUTE, &[], RECEIVE_BUFFER).map_err(open())?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &ANSWER_TIMEOUT)
             .map_err(|errno| open()(errno.into()))?;
         // Since Linux 4.3 and 4.12. Without them answers are longer and have no words.
@@ -342,7 +343,7 @@ fn changes(kind: u16, payload: &[u8]) -> Result<Option<Change>, NetlinkError> {
     Change::parse(kind, payload).map_err(|error| NetlinkError::Malformed(error.to_string()))
 }
 
-fn receive(socket: &mut Socket) -> Result<&[u8], NetlinkError> {
+pub(super) fn receive(socket: &mut Socket) -> Result<&[u8], NetlinkError> {
     socket.receive().map_err(|source| match source.raw_os_error() {
         Some(libc::ENOBUFS) => NetlinkError::AnswersLost,
         _ if source.kind() == io::ErrorKind::WouldBlock => NetlinkError::AnswersLost,

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer};
-use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
@@ -15,7 +14,7 @@ use super::NetlinkError;
 /// Longest datagram: the kernel fills at most 32 KiB when it dumps, and its notices are far shorter.
 const LONGEST: usize = 64 * 1024;
 
-/// A `NETLINK_ROUTE` socket connected to the kernel: what other processes send to it is refused. Never cloned:
+/// A netlink socket connected to the kernel: what other processes send to it is refused. Never cloned:
 /// `netlink_sys::Socket` would close the descriptor twice.
 pub(super) struct Socket {
     inner: netlink_sys::Socket,
@@ -23,9 +22,9 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens it, with a receive buffer of about this many bytes.
-    pub(super) fn open(groups: &[u32], buffer: usize) -> io::Result<Self> {
-        let mut inner = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+    /// Opens one of this protocol (`NETLINK_…`), with a receive buffer of about this many bytes.
+    pub(super) fn open(protocol: isize, groups: &[u32], buffer: usize) -> io::Result<Self> {
+        let mut inner = netlink_sys::Socket::new(protocol)?;
         receive_buffer::enlarge(&inner, buffer)?;
         inner.bind_auto()?;
         inner.connect(&netlink_sys::SocketAddr::new(0, 0))?;

@@ -1,6 +1,7 @@
 //! What the guard does to packets, and that it stays.
 
 mod keep;
+mod ports;
 pub(crate) mod proxy;
 pub(crate) mod scene;
 mod sources;

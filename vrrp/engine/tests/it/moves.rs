@@ -49,17 +49,18 @@ impl Scene {
         Self { lan }
     }
 
-    fn node(&self, n: usize, settings: ConnectionForwarding) -> Node {
+    fn node(&self, n: usize, settings: impl Into<Option<ConnectionForwarding>>) -> Node {
         let node = self.lan.hosts[n].engine_with(|options| {
             options.guard = true;
-            options.connection_forwarding = Some(settings);
+            options.connection_forwarding = settings.into();
         });
         node.engine.apply(self.routers(n, |_| ()));
         node
     }
 
     /// Both nodes, the first of which is Active for both families.
-    fn nodes(&self, settings: ConnectionForwarding) -> [Node; 2] {
+    fn nodes(&self, settings: impl Into<Option<ConnectionForwarding>>) -> [Node; 2] {
+        let settings = settings.into();
         let first = self.node(0, settings);
         await_active(&first, State::Active);
         let second = self.node(1, settings);

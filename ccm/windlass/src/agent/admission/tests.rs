@@ -40,7 +40,8 @@ fn desired(sources: Option<PortSources>) -> Desired {
         checks: [].into(),
         address_conflict: windlass_api::AddressConflictPolicy::Defend,
     };
-    let restricted = sources.map(|sources| Restricted { address: address(A), sources: vec![sources] });
+    let restricted =
+        sources.map(|sources| Restricted { address: address(A), sources: vec![sources], ports: vec![] });
     Desired {
         assignments: vec![assignment],
         restricted: restricted.into_iter().collect(),
@@ -112,10 +113,46 @@ fn sources_of_every_service_of_an_address_hold_each_for_its_ports() {
             .unwrap()
     };
     let sources = vec![tcp(80, &["10.0.0.0/8"]), tcp(443, &["nonsense", "10.0.0.0/33"]), tcp(22, &[])];
-    let found = restrictions(&[Restricted { address: address(A), sources }]);
+    let found = restrictions(&[Restricted { address: address(A), sources, ports: vec![] }]);
     let doors = found.of(address(A)).unwrap();
     let at = |port| &doors[&ProtocolPort { protocol: Protocol::Tcp, port }];
-    assert_eq!(at(80), &["10.0.0.0/8".parse::<IpNet>().unwrap()]);
+    assert_eq!(at(80)[..], ["10.0.0.0/8".parse::<IpNet>().unwrap()]);
     assert!(at(443).is_empty() && at(22).is_empty(), "what is no range lets nobody in");
     assert_eq!(doors.len(), 3);
+}
+
+#[test]
+fn an_address_of_which_the_kernel_refuses_the_sources_goes_and_no_other_notices() {
+    let of = |text| Restricted {
+        address: address(text),
+        sources: vec![web(&["10.0.0.0/8"], false)],
+        ports: vec![],
+    };
+    let mut wanted = desired(None);
+    wanted.restricted = vec![of(A), of(B)];
+    let mut status = GuardStatus::default();
+    status.refused = [(address(A), "cannot add elements: no memory".to_owned())].into();
+    status.enforced = Arc::new(restrictions(&[of(B)]));
+    for announced in [BTreeSet::new(), [address(A), address(B)].into()] {
+        let found = admitted(&wanted, &restrictions(&wanted.restricted), &status, &announced);
+        assert_eq!(found[0].addresses, [address(B)].into(), "{announced:?}");
+        assert_eq!(found[0].priority, wanted.assignments[0].priority, "B is no worse off here");
+    }
+    let unguarded = Unguarded::of(&status);
+    assert!(unguarded.why(address(A)).unwrap().contains("no memory"));
+    assert_eq!(unguarded.why(address(B)), None);
+}
+
+/// Most of the traffic would be lost to keep a foreign Service from some that nobody asked for.
+#[test]
+fn an_address_whose_ports_cannot_be_guarded_is_announced_all_the_same() {
+    let mut wanted = desired(None);
+    let ports = vec![RestrictedPort { protocol: PortProtocol::Tcp, port: 80 }];
+    wanted.restricted = vec![Restricted { address: address(A), sources: vec![], ports }];
+    assert_ne!(restrictions(&wanted.restricted), Restrictions::default());
+    for error in [None, Some("no nf_tables")] {
+        let status = status(&desired(None), error);
+        let found = admitted(&wanted, &restrictions(&wanted.restricted), &status, &BTreeSet::new());
+        assert_eq!(found, wanted.assignments, "{error:?}");
+    }
 }

@@ -49,6 +49,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
         virtual_router: router.map(str::to_owned),
         announcement: None,
         sources: Vec::new(),
+        ports: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         quarantine: None,

@@ -96,6 +96,27 @@ fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outliv
 }
 
 #[test]
+fn who_claims_what_this_node_answers_for_is_known_until_it_was_silent_for_ten_minutes() {
+    let now = Instant::now();
+    let conflict = |interface: &str, last: u8| Event::AddressConflict {
+        interface: interface.into(),
+        address: address(last),
+        mac: [2, 0, 0, 0, 0, last],
+    };
+    let engine_state = told(&[entered(State::Active), claimed(&[1, 2])], now);
+    engine_state.to_report.take();
+    for heard in [conflict("eth0", 1), conflict("eth1", 2), conflict("eth0", 3)] {
+        engine_state.record(&heard, now, WALL);
+    }
+    assert_eq!(engine_state.to_report.take(), Changed::addresses(&[address(1), address(2), address(3)]));
+    let contested = |at: Instant| engine_state.activities(at)[&key(64)].contested.clone();
+    assert_eq!(contested(now), [(address(1), "02:00:00:00:00:01".into())].into());
+    engine_state.record(&conflict("eth0", 1), now + Duration::from_mins(1), WALL);
+    assert_eq!(contested(now + Duration::from_secs(659)).len(), 1);
+    assert_eq!(contested(now + Duration::from_mins(11)).len(), 0);
+}
+
+#[test]
 fn between_whom_multicast_does_not_pass_is_known_and_of_an_active_who_does_not_hear_it() {
     let now = Instant::now();
     let without = |last: &[u8]| Event::WithoutMulticast {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_api::NodeCheck;
 
 use crate::agent::desired::Assignment;
-use crate::priorities;
+use crate::{failures, priorities};
 
 /// Checks of Services, and of Announcements, that are told one by one: a node without pods of hundreds of `Local` Services fails as
 /// many.
@@ -18,11 +18,13 @@ pub(crate) struct FailedChecks {
     pub(crate) kube_proxy: Option<String>,
     /// Of a Service, by its health check's node port.
     pub(crate) endpoints: BTreeMap<u16, String>,
+    /// The engine's lateness, by the interval of adverts in milliseconds: it concerns the virtual routers that have it.
+    pub(crate) late: BTreeMap<u32, FailedNodeCheck>,
     /// Of an Announcement: it concerns the virtual routers that have it.
     pub(crate) of_announcements: BTreeMap<NodeCheck, FailedNodeCheck>,
 }
 
-/// A check of an Announcement that fails.
+/// A check that fails, perhaps not on this node alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FailedNodeCheck {
     pub(crate) reason: String,
@@ -35,6 +37,7 @@ impl FailedChecks {
     pub(crate) fn priority(&self, assignment: &Assignment, is_active: bool) -> u8 {
         let counts = |failed: &FailedNodeCheck| !(is_active && failed.spares_active);
         let fails = self.kube_proxy.is_some()
+            || self.late.get(&assignment.interval_milliseconds).is_some_and(counts)
             || assignment.health_check_node_ports.iter().any(|port| self.endpoints.contains_key(port))
             || assignment.checks.iter().any(|check| self.of_announcements.get(check).is_some_and(counts));
         let unfit = priorities::unfit(assignment.before.into());
@@ -43,28 +46,29 @@ impl FailedChecks {
 
     /// Whether a priority depends on whether this node is Active.
     pub(crate) fn spares_active(&self) -> bool {
-        self.of_announcements.values().any(|failed| failed.spares_active)
+        self.late.values().chain(self.of_announcements.values()).any(|failed| failed.spares_active)
     }
 
     /// One sentence for each, for people: of many the first are told, and how many more there are.
     pub(crate) fn sentences(&self) -> impl Iterator<Item = String> {
         let kube_proxy = self.kube_proxy.iter().map(|why| format!("kube-proxy: {why}"));
-        let of_announcements = self
-            .of_announcements
-            .iter()
-            .map(|(check, failed)| format!("the check {}: {}", check.action, failed.reason));
-        let endpoints =
-            self.endpoints.iter().map(|(port, why)| format!("the health check on node port {port}: {why}"));
+        let late = self.late.iter().map(|(interval, failed)| {
+            format!("the engine, for adverts each {interval} ms: {}", failed.reason)
+        });
+        let of_announcements =
+            self.of_announcements.iter().map(|(check, failed)| failures::of_check(check, &failed.reason));
+        let endpoints = self.endpoints.iter().map(|(port, why)| failures::of_node_port(*port, why));
         kube_proxy
+            .chain(late.take(MOST_TOLD))
             .chain(of_announcements.take(MOST_TOLD))
-            .chain(further(self.of_announcements.len(), "checks of Announcements"))
+            .chain(further(self.of_announcements.len(), failures::of_further_checks))
             .chain(endpoints.take(MOST_TOLD))
-            .chain(further(self.endpoints.len(), "health checks"))
+            .chain(further(self.endpoints.len(), failures::of_further_node_ports))
     }
 }
 
 /// How many are not told one by one.
-fn further(count: usize, what: &str) -> Option<String> {
+fn further(count: usize, said: fn(usize) -> String) -> Option<String> {
     let more = count.saturating_sub(MOST_TOLD);
-    (more > 0).then(|| format!("{more} further {what}"))
+    (more > 0).then(|| said(more))
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use windlass_api::{CheckAction, HttpGet, NodeCheck, Scheme, TcpSocket};
 
 use super::check::Finding;
+use super::links;
 
 /// Where this node itself is asked first.
 pub(super) const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
@@ -44,18 +45,20 @@ pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, O
 /// What a check finds. This node itself is asked where somebody answers: on the loopback interface or at one of its `own` addresses.
 pub(super) async fn node_check(check: &NodeCheck, own: &BTreeSet<IpAddr>) -> Finding {
     let within = Within::from_now(Duration::from_secs(check.timeout_seconds.into()));
-    let question = match &check.action {
+    let (question, host, port) = match &check.action {
         // As Kubernetes' probes have it.
-        CheckAction::HttpGet(HttpGet { path, scheme: Scheme::Http, .. }) => {
-            Question::Http { path, is_well: |status| status.is_success() || status.is_redirection() }
+        CheckAction::HttpGet(HttpGet { host, port, path, scheme: Scheme::Http }) => {
+            let is_well = |status: &StatusCode| status.is_success() || status.is_redirection();
+            (Question::Http { path, is_well }, host, *port)
         }
-        CheckAction::TcpSocket(TcpSocket { .. }) => Question::Tcp,
+        CheckAction::TcpSocket(TcpSocket { host, port }) => (Question::Tcp, host, *port),
+        CheckAction::Link(check) => return links::look(check.clone()).await,
     };
-    let addresses: Vec<IpAddr> = match check.action.host() {
-        Some(host) => vec![host],
+    let addresses: Vec<IpAddr> = match host {
+        Some(host) => vec![*host],
         None => LOOPBACK.into_iter().chain(own.iter().copied()).collect(),
     };
-    first_answer(question, &addresses, check.action.port(), || within).await.0
+    first_answer(question, &addresses, port, || within).await.0
 }
 
 async fn first_answer(

@@ -229,6 +229,14 @@ fn a_node_that_fails_ranks_below_all_that_pass_and_all_that_fail_rank_as_before(
     assert_eq!(endpoints.priority(&assignment(254, 0, &[30001]), false), 254, "another Service");
     assert_eq!(announcement.priority(&assignment(254, 0, &[]), false), 254, "another Announcement");
     assert_eq!(FailedChecks::default().priority(&ranking[0], false), 254);
+    let late = |interval: u32, spares_active: bool| {
+        let failed = FailedNodeCheck { reason: "130 ms".to_owned(), spares_active };
+        FailedChecks { late: [(interval, failed)].into(), ..FailedChecks::default() }
+    };
+    let as_both = |failed: FailedChecks| [false, true].map(|active| failed.priority(&ranking[0], active));
+    assert_eq!(as_both(late(100, false)), [30, 30]);
+    assert_eq!(as_both(late(100, true)), [30, 254]);
+    assert_eq!(as_both(late(30, false)), [254, 254], "adverts of another interval");
     assert_eq!(kube_proxy.priority(&assignment(25, 3, &[]), false), 25, "never higher");
     assert_eq!(failing(22, true).priority(&ranking[0], true), 254, "the Active is spared");
     assert_eq!(failing(22, true).priority(&ranking[0], false), 30, "and nobody else");

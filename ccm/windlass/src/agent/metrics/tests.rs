@@ -40,6 +40,7 @@ fn a_check_that_fails_is_told_once_by_what_it_asks() {
         (serde_json::from_value(check).unwrap(), failed)
     };
     let failed = FailedChecks {
+        late: [(100, of(3).1)].into(),
         endpoints: [(30000, "503".to_owned())].into(),
         of_announcements: [of(1), of(2)].into(),
         ..FailedChecks::default()
@@ -52,6 +53,7 @@ fn a_check_that_fails_is_told_once_by_what_it_asks() {
             r#"windlass_agent_check_failed{check="endpoints",port="30000"} 1"#,
             r#"windlass_agent_check_failed{check="httpGet http://localhost:8080/healthz",port="8080"} 1"#,
             r#"windlass_agent_check_failed{check="kube-proxy",port=""} 0"#,
+            r#"windlass_agent_check_failed{check="lateness",port=""} 1"#,
         ]
     );
 }

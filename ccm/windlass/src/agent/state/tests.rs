@@ -51,7 +51,8 @@ fn state(assignments: &[Assignment]) -> Desired {
 fn restricted(allowed: &str) -> Desired {
     let sources = serde_json::json!([{ "ports": [{ "protocol": "TCP", "port": 80 }], "allowed": [allowed] }]);
     let address = "192.0.2.200".parse().unwrap();
-    let restricted = Restricted { address, sources: serde_json::from_value(sources).unwrap() };
+    let restricted =
+        Restricted { address, sources: serde_json::from_value(sources).unwrap(), ports: Vec::new() };
     Desired { restricted: vec![restricted], ..state(&[assignment(64)]) }
 }
 
@@ -113,6 +114,11 @@ fn what_was_stored_is_loaded_and_replaced_whole() {
     assert!(text.contains(&format!(r#","checks":[{check}],"addressConflict":"Yield"}}"#)), "{text}");
     file.store(&restricted("10.0.0.0/8")).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), restricted("10.0.0.0/8"));
+    let port = windlass_api::RestrictedPort { protocol: windlass_api::PortProtocol::Sctp, port: 80 };
+    let owned = Restricted { address: "192.0.2.200".parse().unwrap(), sources: vec![], ports: vec![port] };
+    let owning = Desired { restricted: vec![owned], ..state(&[assignment(64)]) };
+    file.store(&owning).unwrap();
+    assert_eq!(file.load().unwrap().unwrap(), owning);
     file.store(&state(&[])).unwrap();
     assert_eq!(file.load().unwrap().unwrap(), state(&[]));
     let left: Vec<_> = fs::read_dir(&file.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();

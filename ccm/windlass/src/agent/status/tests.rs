@@ -7,7 +7,7 @@ use windlass_api::{
     VirtualIPStatus, VirtualRouterSpec, VirtualRouterStatus,
 };
 
-use super::super::activity::CONFIRM_AFTER;
+use super::super::activity::{CONFIRM_AFTER, ConflictingStation};
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn assignment(peers: &[&str]) -> Assignment {
         virtual_mac: false,
         key_id: None,
         checks: [].into(),
-        address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        address_conflict: AddressConflictPolicy::Defend,
     }
 }
 
@@ -45,8 +45,10 @@ fn activity(number: u64) -> RouterActivity {
     RouterActivity { period: Some(period), claimed: [ADDRESS].into(), ..RouterActivity::default() }
 }
 
+static GUARDED: Unguarded = Unguarded { all: None, some: BTreeMap::new() };
+
 fn context(now: Instant) -> NodeContext<'static> {
-    NodeContext { node: "n1", now, wall: NOW, unguarded: None }
+    NodeContext { node: "n1", now, wall: NOW, unguarded: &GUARDED }
 }
 
 fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
@@ -63,7 +65,7 @@ fn router(active: Option<&str>, transitions: i64) -> Arc<VirtualRouter> {
         virtual_mac: false,
         authentication: None,
         checks: vec![],
-        address_conflict: windlass_api::AddressConflictPolicy::Defend,
+        address_conflict: AddressConflictPolicy::Defend,
     };
     let mut router = VirtualRouter::new("a", spec);
     router.metadata.uid = Some("uid-a".into());
@@ -98,6 +100,7 @@ fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
         virtual_router: Some("a".into()),
         announcement: None,
         sources: Vec::new(),
+        ports: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         quarantine: None,
@@ -204,10 +207,11 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
         Arc::new(vip)
     };
     let withheld = RouterActivity { claimed: [].into(), ..activity(1) };
+    let nowhere = Unguarded { all: Some("no nf_tables".into()), ..Unguarded::default() };
     let told = |vip: &Arc<VirtualIP>, activity: &RouterActivity| {
         let assignments = [assignment(&["192.0.2.12"])];
         let activities = [(assignments[0].key().unwrap(), activity.clone())].into();
-        let context = NodeContext { unguarded: Some("no nf_tables"), ..context(Instant::now()) };
+        let context = NodeContext { unguarded: &nowhere, ..context(Instant::now()) };
         let vips = std::slice::from_ref(vip);
         patches(
             context,
@@ -235,6 +239,69 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
     let [patch] = &told(&restricted(false, vec![]), &activity(1))[..] else { panic!("one word") };
     assert_eq!(patch.body["status"]["conditions"][0]["reason"], "Active");
     assert_eq!(told(&restricted(true, vec![]), &withheld), []);
+}
+
+/// What becomes of the shown conditions of an address in service.
+fn conditions_by(
+    node: NodeContext<'_>,
+    active: &Assignment,
+    station: Option<&str>,
+    shown: &[Condition],
+) -> Vec<Condition> {
+    let contested = station.map(|mac| (ADDRESS, mac.to_owned())).into_iter().collect();
+    let activities = [(active.key().unwrap(), RouterActivity { contested, ..activity(1) })].into();
+    let assignments = std::slice::from_ref(active);
+    let routers: [Arc<VirtualRouter>; 0] = [];
+    let vips = [vip(Some("n1"), shown.to_vec())];
+    let active = ActiveRouter::among(assignments, &activities);
+    let patches = patches(node, &active, &[], &routers, &vips, &Reported::default(), 100);
+    match &patches[..] {
+        [] => shown.to_vec(),
+        [patch] => serde_json::from_value(patch.body["status"]["conditions"].clone()).unwrap(),
+        more => panic!("{more:?}"),
+    }
+}
+
+#[test]
+fn a_station_beside_the_active_is_told_on_the_address_until_it_was_silent_for_long_enough() {
+    let (defends, now) = (assignment(&["192.0.2.12"]), Instant::now());
+    let yields = Assignment { address_conflict: AddressConflictPolicy::Yield, ..defends.clone() };
+    let announced = [condition("Announced", "True")];
+    assert_eq!(conditions_by(context(now), &defends, None, &announced), announced);
+    assert_eq!(conditions_by(context(now), &yields, Some("02:99"), &announced), announced, "Announced tells");
+    let told = conditions_by(context(now), &defends, Some("02:99"), &announced);
+    let [still, conflict] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(still.status, "True");
+    let written = (conflict.type_.as_str(), conflict.status.as_str(), conflict.reason.as_str());
+    assert_eq!(written, ("AddressConflict", "True", "Defended"));
+    assert!(conflict.message.contains("station, 02:99, uses 192.0.2.200"), "{conflict:?}");
+    // A node that became Active a moment ago has not heard it yet.
+    let began = Timestamp::constant(1_690_000_000, 0);
+    let soon = NodeContext { wall: began + Duration::from_secs(599), ..context(now) };
+    for (what, node, active, station, is_told) in [
+        ("it goes on", context(now), &defends, Some("02:99"), true),
+        ("another node has taken over", soon, &defends, None, true),
+        ("it is silent", context(now), &defends, None, false),
+        ("it is to be yielded from now on", soon, &yields, Some("02:99"), false),
+    ] {
+        let expected = if is_told { &told[..] } else { &told[..1] };
+        assert_eq!(conditions_by(node, active, station, &told), expected, "{what}");
+    }
+    let other = conditions_by(context(now), &defends, Some("02:aa"), &told);
+    assert!(
+        other[1].message.contains("02:aa") && other[1].last_transition_time == told[1].last_transition_time
+    );
+}
+
+#[test]
+fn of_an_address_that_is_not_announced_no_conflict_is_told() {
+    let shown = vec![condition("Announced", "True"), condition("AddressConflict", "True")];
+    let station = ConflictingStation { mac: [2; 6], found: Instant::now() };
+    let taken = RouterActivity { claimed: [].into(), taken: [(ADDRESS, station)].into(), ..activity(1) };
+    let later = Instant::now() + CONFIRM_AFTER;
+    let got = patches_of(&taken, later, &[], &[vip(Some("n1"), shown)], &Reported::default());
+    let conditions = got[0].body["status"]["conditions"].as_array().unwrap();
+    assert_eq!((conditions.len(), &conditions[0]["reason"]), (1, &json!("AddressTaken")));
 }
 
 #[test]

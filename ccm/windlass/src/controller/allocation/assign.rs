@@ -35,7 +35,9 @@ impl ClusterState {
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let namespace = self.stores.namespaces.get(namespace);
         let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
-        request::request(service, labels.unwrap_or(&none), self.settings)
+        let request = request::request(service, labels.unwrap_or(&none), self.settings)?;
+        self.check_room_for_sources(service)?;
+        Ok(request)
     }
 
     /// Allocates what `owner` requests, promised until the objects exist, or lets it wait for what is missing. Also returns the

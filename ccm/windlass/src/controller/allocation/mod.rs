@@ -14,6 +14,7 @@ pub(crate) mod pools;
 pub(crate) mod rebuild;
 pub(crate) mod request;
 pub(crate) mod settings;
+pub(crate) mod source_budget;
 pub(crate) mod sources;
 pub(crate) mod traffic;
 pub(crate) mod waiting;

@@ -54,6 +54,12 @@ impl PoolMetrics {
                 state.as_deref().map(foreign_external_ips).unwrap_or_default(),
             ),
             gauges(
+                "windlass_pool_contested_external_ips",
+                "Those of them on a port of an address' owner: kube-proxy decides which of both Services is served",
+                ["pool"],
+                state.as_deref().map(contested_external_ips).unwrap_or_default(),
+            ),
+            gauges(
                 "windlass_node_report_doubts",
                 "Findings in the report of the node that are not believed; none: all of it is",
                 ["node"],
@@ -109,9 +115,17 @@ fn doubts(state: &ClusterState) -> Vec<([String; 1], i64)> {
 }
 
 fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    of_pools(state, |pool| state.refused_external_ips.count(pool))
+}
+
+fn contested_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    of_pools(state, |pool| state.refused_external_ips.contested(pool))
+}
+
+fn of_pools(state: &ClusterState, count: impl Fn(&str) -> usize) -> Vec<([String; 1], i64)> {
     let pools = state.reviewed();
     let names = pools.iter().map(|reviewed| &reviewed.pool.name);
-    names.map(|pool| ([pool.clone()], shown(state.refused_external_ips.count(pool) as u128))).collect()
+    names.map(|pool| ([pool.clone()], shown(count(pool) as u128))).collect()
 }
 
 #[cfg(test)]

@@ -34,6 +34,12 @@ pub(crate) const MOST_OF_A_FAMILY: u8 = 8;
 /// Ranges of clients that one Service may name: what a `VirtualIP` holds of them.
 pub(crate) const MOST_SOURCES: usize = 1024;
 
+/// Ports that one Service may have: what a `VirtualIP` holds of them.
+pub(crate) const MOST_PORTS: usize = 4096;
+
+/// Ports times ranges of one Service: each range at each port is an element in the kernel of every node.
+pub(crate) const MOST_ELEMENTS: usize = 16_384;
+
 /// The Service as an owner; `None` if it has no UID yet, which only an object never sent to an API server lacks.
 pub(crate) fn owner(service: &Service) -> Option<ServiceRef> {
     let metadata = &service.metadata;
@@ -120,9 +126,17 @@ pub(crate) fn named_pool(service: &Service, settings: Settings) -> Option<String
 /// # Errors
 /// What is wrong with its ranges. They let nobody in then.
 pub(crate) fn sources(service: &Service) -> Result<Option<SourceRanges>, RequestError> {
+    let ports = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).map(Vec::len).sum::<usize>();
     match SourceRanges::of(service)? {
         Some(ranges) if ranges.ranges().len() > MOST_SOURCES => {
             Err(RequestError::TooManySources { place: ranges.place(), number: ranges.ranges().len() })
+        }
+        Some(ranges) if ranges.ranges().len() * ports > MOST_ELEMENTS => {
+            Err(RequestError::TooManySourcesOfPorts {
+                place: ranges.place(),
+                number: ranges.ranges().len(),
+                ports,
+            })
         }
         ranges => Ok(ranges),
     }

@@ -1,4 +1,4 @@
-//! The source ranges of an address' ports, as its Services name them (service-contract S-37).
+//! The ports of an address, and their source ranges, as its Services name them (service-contract S-37).
 //!
 //! A Service whose ranges cannot be read lets nobody in until they are corrected: nobody knows whom it meant.
 
@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use windlass_api::{PortProtocol, PortSources, RestrictedPort};
 use windlass_ccm::service::SourceRanges;
 
-use super::request::{sources, wants_address};
+use super::request::{MOST_PORTS, sources, wants_address};
 use super::settings::Settings;
 use windlass_ccm::store::Change;
 
@@ -32,11 +32,15 @@ pub(crate) fn of_service(service: &Service, ipv4: bool, settings: Settings) -> O
         }
         Err(_) => (Vec::new(), false),
     };
-    let ports = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten();
-    let ports: BTreeSet<RestrictedPort> = ports.filter_map(port).collect();
     let allowed = allowed.iter().map(ToString::to_string).collect();
-    let ports: Vec<RestrictedPort> = ports.into_iter().collect();
+    let ports: Vec<RestrictedPort> = ports(service).into_iter().take(MOST_PORTS).collect();
     (!ports.is_empty()).then_some(PortSources { ports, allowed, by_kube_proxy })
+}
+
+/// The Service's ports.
+pub(crate) fn ports(service: &Service) -> BTreeSet<RestrictedPort> {
+    let ports = service.spec.iter().filter_map(|spec| spec.ports.as_ref()).flatten();
+    ports.filter_map(port).collect()
 }
 
 /// `None` for what cannot be a port, which no packet has either.
@@ -51,15 +55,11 @@ fn port(port: &ServicePort) -> Option<RestrictedPort> {
     Some(RestrictedPort { protocol, port: number })
 }
 
-/// Whether the change of a Service may change who may send to it: agents are to hear of that soon.
+/// Whether the change of a Service may change its ports or who may send to them: agents are to hear of that soon.
 pub(crate) fn may_differ(change: &Change<Service>) -> bool {
-    // Ports matter where there are ranges only.
-    let source_ranges = |service: &Service| match SourceRanges::of(service) {
-        Ok(None) => None,
-        ranges => Some((ranges, service.spec.as_ref().and_then(|spec| spec.ports.clone()))),
-    };
+    let of = |service: &Service| (SourceRanges::of(service), ports(service));
     match (&change.old, &change.new) {
-        (Some(old), Some(new)) => source_ranges(old) != source_ranges(new),
+        (Some(old), Some(new)) => of(old) != of(new),
         (None, _) | (_, None) => false,
     }
 }

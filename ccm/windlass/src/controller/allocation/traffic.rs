@@ -1,15 +1,16 @@
-//! What a `VirtualIP` says of the traffic to its address: who may send it, and which nodes serve it.
+//! What a `VirtualIP` says of the traffic to its address: for which ports it is, who may send it, and which nodes serve it.
 //!
 //! It follows from the Services that own the address. What an owner that is not known here may have said stays as it is.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Map, Value, json};
-use windlass_api::{ExternalTrafficPolicy, PortSources, ServiceRef, VirtualIPSpec};
+use windlass_api::{ExternalTrafficPolicy, PortSources, RestrictedPort, ServiceRef, VirtualIPSpec};
 use windlass_ccm::store::Change;
 
-use super::request::wants_address;
+use super::request::{MOST_PORTS, wants_address};
 use super::settings::Settings;
 use super::sources;
 use crate::controller::state::ClusterState;
@@ -21,6 +22,7 @@ mod tests;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VipTraffic {
     sources: Vec<PortSources>,
+    ports: Vec<RestrictedPort>,
     external_traffic_policy: ExternalTrafficPolicy,
     health_check_node_ports: Vec<u16>,
 }
@@ -28,26 +30,30 @@ pub(crate) struct VipTraffic {
 impl VipTraffic {
     /// Puts it into an object that is about to be created.
     pub(crate) fn set(self, spec: &mut VirtualIPSpec) {
-        let Self { sources, external_traffic_policy, health_check_node_ports } = self;
+        let Self { sources, ports, external_traffic_policy, health_check_node_ports } = self;
         spec.sources = sources;
+        spec.ports = ports;
         spec.external_traffic_policy = external_traffic_policy;
         spec.health_check_node_ports = health_check_node_ports;
     }
 
     /// Adds to a merge patch of the spec what is another in `known`; `None`: an object that says nothing of all this.
     pub(crate) fn patch(&self, known: Option<&VirtualIPSpec>, patch: &mut Map<String, Value>) {
-        let Self { sources, external_traffic_policy: policy, health_check_node_ports: ports } = self;
+        let Self { sources, ports, external_traffic_policy: policy, health_check_node_ports } = self;
         let mut put = |field: &str, is_absent: bool, value: Value| {
             patch.insert(field.to_owned(), if is_absent { Value::Null } else { value });
         };
         if known.map_or(&[][..], |known| &known.sources) != sources {
             put("sources", sources.is_empty(), json!(sources));
         }
+        if known.map_or(&[][..], |known| &known.ports) != ports {
+            put("ports", ports.is_empty(), json!(ports));
+        }
         if known.map_or(ExternalTrafficPolicy::Cluster, |known| known.external_traffic_policy) != *policy {
             put("externalTrafficPolicy", policy.is_cluster(), json!(policy));
         }
-        if known.map_or(&[][..], |known| &known.health_check_node_ports) != ports {
-            put("healthCheckNodePorts", ports.is_empty(), json!(ports));
+        if known.map_or(&[][..], |known| &known.health_check_node_ports) != health_check_node_ports {
+            put("healthCheckNodePorts", health_check_node_ports.is_empty(), json!(health_check_node_ports));
         }
     }
 }
@@ -58,12 +64,14 @@ impl ClusterState {
     pub(crate) fn traffic_of(&self, address: IpAddr, owners: &[ServiceRef]) -> VipTraffic {
         let mut traffic = VipTraffic::default();
         let (mut policies, mut unknown_sources, mut unknown_policy) = (Vec::new(), false, false);
+        let mut ports = BTreeSet::new();
         for owner in owners {
             let Some(service) = self.stores.live(owner) else {
                 (unknown_sources, unknown_policy) = (true, true);
                 continue;
             };
-            traffic.sources.extend(sources::of_service(&service, address.is_ipv4(), self.settings));
+            ports.extend(sources::ports(&service));
+            traffic.sources.extend(self.sources_at(address, &service));
             match policy(&service, self.settings) {
                 Some((policy, port)) => {
                     policies.push(policy);
@@ -73,6 +81,7 @@ impl ClusterState {
             }
         }
         let known = self.vip(address).map(|vip| &vip.spec);
+        traffic.ports = self.ports_of(address, ports, unknown_sources, !traffic.sources.is_empty());
         if unknown_sources {
             let known = known.into_iter().flat_map(|known| &known.sources);
             let kept: Vec<PortSources> =
@@ -97,6 +106,28 @@ impl ClusterState {
         traffic.health_check_node_ports.sort_unstable();
         traffic.health_check_node_ports.dedup();
         traffic
+    }
+
+    /// The ports of an address of which the known owners have these. What an owner that is not known here has is in the
+    /// object, if anything is: without that, they are not known. Nor are more than an object names, so that nothing is refused for
+    /// that; but where not everybody may use each port, nobody may use those that the object does not name.
+    fn ports_of(
+        &self,
+        address: IpAddr,
+        mut ports: BTreeSet<RestrictedPort>,
+        unknown_owner: bool,
+        is_restricted: bool,
+    ) -> Vec<RestrictedPort> {
+        if unknown_owner {
+            match self.vip(address).map(|vip| &vip.spec.ports) {
+                Some(known) if !known.is_empty() => ports.extend(known),
+                Some(_) | None => return Vec::new(),
+            }
+        }
+        if ports.len() > MOST_PORTS && !is_restricted {
+            return Vec::new();
+        }
+        ports.into_iter().take(MOST_PORTS).collect()
     }
 }
 

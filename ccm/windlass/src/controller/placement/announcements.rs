@@ -12,12 +12,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 use windlass_api::{
     AddressConflictPolicy, Announcement, AnnouncementSpec, Authentication, ExternalTrafficPolicy, NodeCheck,
-    PreferredNodes, RankedNode, Transport, VirtualRouterSpec, VrrpSettings,
+    NodeNetworkSpec, PreferredNodes, RankedNode, Transport, UnschedulableNodePolicy, VirtualRouterSpec,
+    VrrpSettings,
 };
 use windlass_ipam::{Labels, Requester, Selector};
 
+use super::plan::NodeTraits;
 use crate::controller::label_selector::selector;
-use crate::controller::wildcard;
+use crate::failures;
+use crate::wildcard;
 pub(crate) use status::{AnnouncementFindings, status};
 
 /// What an Announcement says, as far as it can be read.
@@ -28,6 +31,7 @@ pub(crate) struct ParsedAnnouncement {
     selection: Selection,
     nodes: Vec<Selector>,
     preferred: Vec<(i32, Selector)>,
+    unschedulable_nodes: UnschedulableNodePolicy,
     interfaces: Vec<String>,
     excluded: Vec<String>,
     /// What each node asks by itself.
@@ -115,6 +119,7 @@ impl ParsedAnnouncement {
             selection,
             nodes,
             preferred,
+            unschedulable_nodes: spec.unschedulable_nodes,
             interfaces: interfaces.clone(),
             excluded: exclude_interfaces.clone(),
             checks: spec.checks.clone(),
@@ -181,6 +186,25 @@ impl ParsedAnnouncement {
         weights.fold(0, i32::saturating_add)
     }
 
+    /// Whether it moves addresses away from nodes that are unschedulable.
+    fn drains_unschedulable_nodes(&self) -> bool {
+        match self.unschedulable_nodes {
+            UnschedulableNodePolicy::Serve => false,
+            UnschedulableNodePolicy::Yield => true,
+        }
+    }
+
+    /// Whether a node is to have addresses: it is not being removed, excluded or drained.
+    pub(crate) fn is_healthy(&self, node: &NodeTraits) -> bool {
+        node.is_stable && !(node.is_unschedulable && self.drains_unschedulable_nodes())
+    }
+
+    /// Whether the node of this report says that something fails there on which addresses of it depend.
+    pub(crate) fn fails_on(&self, report: &NodeNetworkSpec) -> bool {
+        let key = self.vrrp.authentication.map(|one| one.key_id);
+        failures::that_matter(&report.failed_checks).any(|what| failures::concerns(what, &self.checks, key))
+    }
+
     /// Whether it depends on the labels of nodes.
     fn looks_at_labels(&self) -> bool {
         !self.nodes.is_empty() || !self.preferred.is_empty()
@@ -194,6 +218,14 @@ impl ParsedAnnouncement {
     /// The interfaces that it names, for people.
     pub(crate) fn interfaces(&self) -> String {
         self.interfaces.join(", ")
+    }
+
+    /// Whether its nodes are, in every respect, what they are without any Announcement.
+    pub(crate) fn has_default_nodes(&self) -> bool {
+        self.is_from_everywhere()
+            && !self.drains_unschedulable_nodes()
+            && self.checks.is_empty()
+            && self.vrrp.authentication.is_none()
     }
 
     /// Whether every node announces on the interfaces that it does without any Announcement.
@@ -309,5 +341,10 @@ impl Announcements {
     /// Whether one of them depends on the labels of nodes.
     pub(crate) fn look_at_labels(&self) -> bool {
         self.ordered.iter().any(ParsedAnnouncement::looks_at_labels)
+    }
+
+    /// Whether one of them depends on which nodes are unschedulable.
+    pub(crate) fn look_at_unschedulable(&self) -> bool {
+        self.ordered.iter().any(ParsedAnnouncement::drains_unschedulable_nodes)
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use windlass_api::{Announcement, NodeNetwork, QuarantineReason, VirtualIP, VirtualRouter};
-use windlass_ccm::service::is_stable;
 use windlass_ccm::store::Change;
 
 use crate::controller::allocation::pools::PoolFindings;
 use crate::controller::placement::announcements::Announcements;
+use crate::controller::placement::plan_input::traits;
 use crate::controller::state::ClusterState;
+use crate::failures;
 
 impl ClusterState {
     pub(crate) fn invalidate_by_vip(&mut self, change: &Change<VirtualIP>) {
@@ -68,7 +69,10 @@ impl ClusterState {
         let [old, new] =
             [&change.old, &change.new].map(|network| network.as_ref().map(|network| &network.spec));
         let [was, is] = [old, new].map(|spec| {
-            spec.map(|spec| (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys, &spec.known_routers))
+            spec.map(|spec| {
+                let fails: Vec<&str> = failures::that_matter(&spec.failed_checks).collect();
+                (&spec.interfaces, &spec.foreign_routers, &spec.vrrp_keys, &spec.known_routers, fails)
+            })
         });
         if was != is {
             self.topology_cache.topology_changed();
@@ -88,9 +92,7 @@ impl ClusterState {
             self.topology_cache.topology_changed();
             self.findings = None;
         }
-        let looks_at_labels = self.announcements.look_at_labels();
-        let labels = |node: &Node| node.metadata.labels.clone().filter(|_| looks_at_labels);
-        let traits = |node: &Arc<Node>| (is_stable(node), labels(node));
+        let traits = |node: &Arc<Node>| traits(node, &self.announcements);
         if change.old.as_ref().map(traits) != change.new.as_ref().map(traits) {
             self.topology_cache.topology_changed();
         }

@@ -4,11 +4,11 @@
 //! - A segment is a subnet that nodes have an interface in; its candidates are those nodes. VRIDs are counted for each
 //!   family by itself.
 //! - A VIP goes to a segment that holds its address (or is on an interface that its Announcement names), there to a virtual router
-//!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, and stays for as long
-//!   as that router has candidates.
+//!   of its Announcement whose first node has the fewest VIPs of the same Service, of those the fewest VIPs, of those one of the
+//!   same Service and the other family, and stays for as long as that router has candidates.
 //! - A virtual router is of the Announcement of most of its VIPs; the others leave it. See [`succession`].
 //! - A segment gets another router while every one it has carries a VIP and there are fewer of them than two for each healthy
-//!   node, so that the share of a node that dies goes to two others, and where a healthy node is first in none while a
+//!   node, so that the share of a node that dies goes to two others, see [`takeover`], and where a healthy node is first in none while a
 //!   Service has VIPs on all the others.
 //! - A router's ranking is decided when it is made; see [`ranking`]. A router without VIPs is removed.
 //! - A router whose VRID a stranger uses on its links, or that cannot change to what its Announcement says while it runs, is
@@ -26,6 +26,7 @@ mod router_draft;
 mod segment;
 mod spread;
 mod succession;
+mod takeover;
 mod topology;
 mod unplaced;
 
@@ -41,6 +42,7 @@ use windlass_api::{ExternalTrafficPolicy, VirtualIP, VirtualRouter, VirtualRoute
 
 use choice::RouterChoice;
 use ranking::Members;
+pub(crate) use ranking::first;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
 pub(crate) use rebalancing::SETTLING;
 use router_draft::{FeasibleRouters, RouterDraft};

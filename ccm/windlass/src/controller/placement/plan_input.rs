@@ -1,6 +1,6 @@
 //! The planner's input, from the state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec};
+use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
+use windlass_ccm::service::is_stable;
 
 use super::announcements::{Announcements, SelectedBy};
-use super::plan::{PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology};
+use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology, first};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -43,6 +44,17 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
     };
     let input = input_without_vips(&state.stores, topology, announcements);
     PlanInput { selected, vips, serving, now, settled, ..input }
+}
+
+/// What of a node matters to a plan, as far as one of the Announcements asks for it.
+pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
+    let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
+    let is_unschedulable = || node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    NodeTraits {
+        is_stable: is_stable(node),
+        is_unschedulable: announcements.look_at_unschedulable() && is_unschedulable(),
+        labels: labels.cloned().unwrap_or_default(),
+    }
 }
 
 /// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.
@@ -82,6 +94,17 @@ impl ClusterState {
         self.announcements.select(pool, requester.as_ref(), vip.announcement.as_deref())
     }
 
+    /// The nodes that are first for these VIPs. `None`: of one of them nobody has decided yet.
+    fn first_nodes(&self, addresses: &[IpAddr]) -> Option<BTreeSet<String>> {
+        let first_node = |address: &IpAddr| {
+            let vip = self.stores.vips.get(&virtual_ip_name(*address));
+            let router = vip.and_then(|vip| vip.spec.virtual_router.as_deref());
+            let router = router.or_else(|| self.loads.expected(*address))?;
+            first(&self.stores.routers.get(router)?.spec).map(str::to_owned)
+        };
+        addresses.iter().map(first_node).collect()
+    }
+
     /// The virtual router that `vip`, which is about to be created for `holder`, can name at once, which saves a second write. Its
     /// Announcement is known. `None`: the planner decides when the object exists.
     pub(crate) fn router_for_new_vip(&mut self, holder: &ServiceRef, vip: &VirtualIP) -> Option<String> {
@@ -89,10 +112,13 @@ impl ClusterState {
         if !policy.is_cluster() {
             return None;
         }
-        let is_sibling = |other: &IpAddr| *other != address && other.is_ipv4() == address.is_ipv4();
-        if self.ledger.held_by(holder).iter().any(is_sibling) {
+        let held = self.ledger.held_by(holder).into_iter().filter(|other| *other != address);
+        let (siblings, others): (Vec<_>, Vec<_>) =
+            held.partition(|other| other.is_ipv4() == address.is_ipv4());
+        if !siblings.is_empty() {
             return None;
         }
+        let partners = self.first_nodes(&others)?;
         let Self { topology_cache, stores, loads, announcements, .. } = self;
         let announcement = announcements.get(vip.spec.announcement.as_deref())?;
         let topology = topology_cache.topology(stores, announcements);
@@ -101,7 +127,7 @@ impl ClusterState {
             let input = input_without_vips(stores, topology, Arc::clone(announcements));
             ReadyRouters::new(&input, segment, announcement.name.as_deref())
         });
-        let router = ready.next(|router| loads.of(router))?.to_owned();
+        let router = ready.next(&partners, |router| loads.of(router))?.to_owned();
         loads.expect(address, router.clone());
         Some(router)
     }

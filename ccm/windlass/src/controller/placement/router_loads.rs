@@ -44,6 +44,11 @@ impl RouterLoads {
         self.expected.insert(address, router);
     }
 
+    /// The router that is to carry a VIP that is being made.
+    pub(crate) fn expected(&self, address: IpAddr) -> Option<&str> {
+        self.expected.get(&address).map(String::as_str)
+    }
+
     /// The VIP exists, or is expected elsewhere.
     fn no_longer_expected(&mut self, address: IpAddr) {
         if let Some(router) = self.expected.remove(&address) {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use windlass_ccm::service::is_stable;
 
 use super::announcements::Announcements;
-use super::plan::{NodeTraits, PlacementClass, ReadyRouters, Topology};
+use super::plan::{PlacementClass, ReadyRouters, Topology};
+use super::plan_input::traits;
 use crate::controller::allocation::pools::{Announceability, ReviewedPool, announceability};
 use crate::controller::stores::Stores;
 
@@ -25,7 +25,7 @@ pub(crate) struct TopologyCache {
 pub(crate) type AnnounceabilityByPool = BTreeMap<String, Announceability>;
 
 impl TopologyCache {
-    /// A node came, went, became stable or unstable, its labels or its network are others, or an Announcement is.
+    /// A node came, went, its traits or its network are others, or an Announcement is.
     pub(crate) fn topology_changed(&mut self) {
         self.topology = None;
         self.ready_routers.clear();
@@ -40,14 +40,7 @@ impl TopologyCache {
     /// Nodes and their segments.
     pub(crate) fn topology(&mut self, stores: &Stores, announcements: &Announcements) -> Arc<Topology> {
         let topology = self.topology.get_or_insert_with(|| {
-            let labels = |node: &Node| {
-                let labels = node.metadata.labels.as_ref().filter(|_| announcements.look_at_labels());
-                labels.cloned().unwrap_or_default()
-            };
-            let traits = |node: &Arc<Node>| {
-                let traits = NodeTraits { is_healthy: is_stable(node), labels: labels(node) };
-                (node.name_any(), traits)
-            };
+            let traits = |node: &Arc<Node>| (node.name_any(), traits(node, announcements));
             let nodes = stores.nodes.list().iter().map(traits).collect();
             Arc::new(Topology::new(&nodes, stores.reports().iter().cloned().collect(), announcements))
         });

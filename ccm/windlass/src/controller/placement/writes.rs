@@ -9,7 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter, VirtualRouterSpec};
+use windlass_api::{
+    CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, VirtualIP, VirtualIPPoolStatus, VirtualRouter,
+    VirtualRouterSpec,
+};
 use windlass_ccm::conditions::DesiredCondition;
 
 use super::announcements::{self, AnnouncementFindings, SelectedBy};
@@ -356,6 +359,8 @@ fn not_announced(vip: &VirtualIP, why: &Unplaced, now: Timestamp) -> Option<Vec<
     }
     let mut conditions = vip.status.as_ref().map_or_else(Vec::new, |status| status.conditions.clone());
     desired.set_in(&mut conditions, now);
+    // It is about an address that a node announces.
+    conditions.retain(|one| one.type_ != CONDITION_ADDRESS_CONFLICT);
     Some(conditions)
 }
 

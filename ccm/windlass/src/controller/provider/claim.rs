@@ -156,6 +156,7 @@ fn new_claim(holder: &ServiceRef, planned: &PlannedAddress) -> VirtualIPSpec {
         virtual_router: None,
         announcement: None,
         sources: Vec::new(),
+        ports: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         quarantine: None,

@@ -51,13 +51,13 @@ enum EnsureStep {
     QuarantineTaken { address: IpAddr, object: ObservedVip, node: String, why: String },
     /// The request cannot be met: the addresses that no status shows yet are released.
     Release { addresses: Vec<IpAddr>, error: ProviderError },
-    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`: messages of
-    /// events about addresses in use that another station has.
+    /// All addresses are claimed. `unused`: others that the Service holds and its status does not show any more. `taken`: events,
+    /// and their messages, about addresses in use that another station has or uses, too.
     Finish {
         result: Result<Ensured, ProviderError>,
         unused: Vec<IpAddr>,
         moved: Option<String>,
-        taken: Vec<String>,
+        taken: Vec<(&'static str, String)>,
     },
 }
 
@@ -324,8 +324,8 @@ impl Provider {
                 if let Some(message) = moved {
                     self.send_event(service, EventType::Normal, event::ADDRESS_MOVED, message);
                 }
-                for message in taken {
-                    self.send_event(service, EventType::Warning, event::ADDRESS_TAKEN, message);
+                for (reason, message) in taken {
+                    self.send_event(service, EventType::Warning, reason, message);
                 }
                 result.map(Some)
             }

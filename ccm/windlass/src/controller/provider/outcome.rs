@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Service};
-use windlass_api::{CONDITION_ADDRESS_ALLOCATED, VirtualIP, address_allocated, announced};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use windlass_api::{CONDITION_ADDRESS_ALLOCATED, VirtualIP, address_allocated, announced, event};
 use windlass_ccm::{Ensured, ProviderError};
 use windlass_ipam::{Families, Family, Plan, PlannedAddress};
 
@@ -16,6 +17,11 @@ use crate::controller::placement::plan::why_unplaced;
 pub(crate) enum Announcement {
     /// Some node announces it.
     Announced,
+    /// Some node announces it, and another station of the LAN uses it, too.
+    Contested {
+        /// Which.
+        message: String,
+    },
     /// It is about to be announced.
     Pending {
         /// For what.
@@ -44,6 +50,20 @@ pub(crate) enum Announcement {
     },
 }
 
+impl Announcement {
+    /// Whether some node announces it.
+    const fn is_announced(&self) -> bool {
+        match self {
+            Self::Announced | Self::Contested { .. } => true,
+            Self::Pending { .. }
+            | Self::Blocked { .. }
+            | Self::Taken { .. }
+            | Self::ShownPending { .. }
+            | Self::ShownBlocked { .. } => false,
+        }
+    }
+}
+
 /// Whether an address is announced. `used`: the Service's status has it, or had it.
 pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool) -> Announcement {
     let pending = |message| {
@@ -53,6 +73,9 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
         if used { Announcement::ShownBlocked { message } } else { Announcement::Blocked { message } }
     };
     let Some(vip) = vip else { return pending(format!("waiting for the VirtualIP of {address}")) };
+    if let Some(conflict) = vip.conflict() {
+        return Announcement::Contested { message: conflict.message.clone() };
+    }
     if vip.is_announced() {
         return Announcement::Announced;
     }
@@ -74,15 +97,18 @@ pub(crate) fn announcement(address: IpAddr, vip: Option<&VirtualIP>, used: bool)
     }
 }
 
-/// What is to be told of an address in use of the Service that another station has; `None`: there is no such station, or the
-/// Service's condition tells of it already.
-pub(crate) fn newly_taken(service: &Service, vip: &VirtualIP) -> Option<String> {
-    let condition = vip.announced().filter(|_| !vip.is_announced() && vip.spec.quarantine.is_none())?;
-    let conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_told = conditions
-        .filter(|known| known.type_ == CONDITION_ADDRESS_ALLOCATED)
-        .any(|known| known.message.contains(&condition.message));
-    (condition.reason == announced::ADDRESS_TAKEN && !is_told).then(|| condition.message.clone())
+/// The event, and its message, about an address in use of the Service that another station has or uses, too; `None`: there is no
+/// such station, or the Service's condition tells of it already.
+pub(crate) fn newly_taken(service: &Service, vip: &VirtualIP) -> Option<(&'static str, String)> {
+    let is_taken = |one: &&Condition| {
+        !vip.is_announced() && vip.spec.quarantine.is_none() && one.reason == announced::ADDRESS_TAKEN
+    };
+    let taken = vip.announced().filter(is_taken).map(|one| (event::ADDRESS_TAKEN, &one.message));
+    let (event, message) = taken.or_else(|| Some((event::ADDRESS_CONFLICT, &vip.conflict()?.message)))?;
+    let mut conditions = service.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let tells =
+        |known: &Condition| known.type_ == CONDITION_ADDRESS_ALLOCATED && known.message.contains(message);
+    (!conditions.any(tells)).then(|| (event, message.clone()))
 }
 
 /// The result for a Service with this plan, which names `pool` if it names one, and whose status shows these addresses of
@@ -98,11 +124,15 @@ pub(crate) fn ensure_result(
 ) -> Result<Ensured, ProviderError> {
     let reason = address_allocated::NOT_ANNOUNCED;
     let mut kept: Vec<&PlannedAddress> = Vec::new();
-    let (mut pending, mut shown_pending, mut shown_blocked, mut blocked) =
-        (None, Vec::new(), Vec::new(), Vec::new());
+    let (mut pending, mut shown_pending, mut shown_blocked, mut blocked, mut contested) =
+        (None, Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for planned in &plan.addresses {
         match announcement(planned.address) {
             Announcement::Announced => kept.push(planned),
+            Announcement::Contested { message } => {
+                kept.push(planned);
+                contested.push(message);
+            }
             Announcement::Pending { message } => pending = pending.or(Some(message)),
             Announcement::Blocked { message } | Announcement::Taken { message } => blocked.push(message),
             Announcement::ShownPending { message } => {
@@ -120,11 +150,14 @@ pub(crate) fn ensure_result(
     if !shown_pending.is_empty() && shown_blocked.is_empty() && kept.iter().all(is_old) {
         pending = pending.or_else(|| Some([&shown_pending[..], &blocked].concat().join("; ")));
     }
-    let works_meanwhile =
-        !shown.is_empty() && shown.iter().all(|one| announcement(*one) == Announcement::Announced);
+    let works_meanwhile = !shown.is_empty() && shown.iter().all(|one| announcement(*one).is_announced());
     // The condition records the addresses also while others are pending.
     let has = condition::held_addresses(pool, &kept);
-    let and_has = |message: String| if kept.is_empty() { message } else { format!("{has}; {message}") };
+    let and_has = |message: String| {
+        let known =
+            if kept.is_empty() { Vec::new() } else { [vec![has.clone()], contested.clone()].concat() };
+        [known, vec![message]].concat().join("; ")
+    };
     if let Some(message) = pending {
         return Ok(Ensured::Pending { works: works_meanwhile, reason, message: and_has(message) });
     }
@@ -141,7 +174,9 @@ pub(crate) fn ensure_result(
         });
     }
     let (reason, message) = if problems.is_empty() {
-        reason_and_message(plan, pool, &kept, has)
+        let (reason, message) = reason_and_message(plan, pool, &kept, has);
+        let reason = if contested.is_empty() { reason } else { address_allocated::ADDRESS_CONFLICT };
+        (reason, [vec![message], contested].concat().join("; "))
     } else {
         (reason, and_has(problems))
     };

@@ -21,6 +21,7 @@ use crate::controller::allocation::external::RefusedExternalIps;
 use crate::controller::allocation::ledger::Ledger;
 use crate::controller::allocation::pools::{PoolFindings, PoolReviewer, ReviewedPool};
 use crate::controller::allocation::settings::Settings;
+use crate::controller::allocation::source_budget::SourceElements;
 use crate::controller::allocation::waiting::{Trigger, Waiting};
 use crate::controller::nodes::reports::{Doubt, ToldDoubts};
 use crate::controller::nodes::taken_addresses::TakenAddresses;
@@ -42,6 +43,8 @@ pub(crate) struct ClusterState {
     pub(crate) ledger: Ledger,
     /// VIPs of each virtual router.
     pub(crate) loads: RouterLoads,
+    /// What the restricted ports of all VIPs are to the nodes.
+    pub(crate) source_elements: SourceElements,
     /// The segments of the nodes, and what was worked out from them.
     pub(crate) topology_cache: TopologyCache,
     /// The Announcements, as far as they can be read.
@@ -152,9 +155,15 @@ impl ClusterState {
     }
 
     fn on_vip_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {
+        let mut keys = self.on_source_elements_change(change);
         if !self.ready {
             return Vec::new();
         }
+        keys.extend(self.on_claim_change(change));
+        keys
+    }
+
+    fn on_claim_change(&mut self, change: &Change<VirtualIP>) -> Vec<ServiceKey> {
         match (&change.old, &change.new) {
             (old, Some(new)) => {
                 let mut keys = self.observe_vip(new, None);
@@ -188,6 +197,8 @@ struct VipSummary {
     unplaced: Option<String>,
     /// Why a node that could announce the address does not.
     blocked_by: Option<String>,
+    /// Who uses the address beside the node that announces it.
+    conflict: Option<String>,
     pool: String,
     may_move: bool,
 }
@@ -209,6 +220,7 @@ impl VipSummary {
             announced: vip.is_announced(),
             unplaced: why_unplaced(vip).map(str::to_owned),
             blocked_by: vip.announced().filter(is_blocking).map(|one| one.message.clone()),
+            conflict: vip.conflict().map(|one| one.message.clone()),
             pool: vip.spec.pool.clone(),
             may_move: vip.allows_move(),
         }

@@ -13,14 +13,13 @@ use windlass_api::{
     Announcement, NodeNetwork, VIRTUAL_IP_ANNOTATIONS, VirtualIP, VirtualIPPool, VirtualRouter,
 };
 use windlass_ccm::ServiceKey;
-use windlass_ccm::service::is_stable;
 use windlass_ccm::store::Change;
 
 use super::ClusterState;
 use crate::controller::allocation::pools::UnusableAddresses;
 use crate::controller::allocation::traffic;
 use crate::controller::placement::endpoints;
-use crate::controller::placement::plan_input::ready_since;
+use crate::controller::placement::plan_input::{ready_since, traits};
 use crate::controller::state::wakeup::Urgency;
 use crate::controller::stores::{ObjectStore, Stores, kept, service_key};
 
@@ -221,16 +220,12 @@ impl WatchedKind for Node {
     }
 
     /// Kubelets write again and again how their nodes are: hundreds of them would keep the planner busy for nothing. It
-    /// looks at whether they are stable, the pools at their addresses and those of their pods, Announcements at their labels.
+    /// looks at their traits, the pools at their addresses and those of their pods.
     fn urgency(state: &ClusterState, change: &Change<Self>) -> Urgency {
         let unusable = |node: &Self| UnusableAddresses::new(&[node], &[], &[]);
-        let labels = |node: &Self| state.announcements.look_at_labels().then(|| node.metadata.labels.clone());
+        let traits = |node: &Self| traits(node, &state.announcements);
         match (&change.old, &change.new) {
-            (Some(old), Some(new))
-                if is_stable(old) == is_stable(new)
-                    && labels(old) == labels(new)
-                    && unusable(old) == unusable(new) =>
-            {
+            (Some(old), Some(new)) if traits(old) == traits(new) && unusable(old) == unusable(new) => {
                 // Who is ready again may be given more, minutes later.
                 if ready_since(old) == ready_since(new) { Urgency::Never } else { Urgency::Soon }
             }

@@ -115,12 +115,7 @@ async fn an_address_in_service_that_another_station_takes_is_told_of_once_each_t
     let controller = rig.controller();
     rig.create("a", &json!({}));
     rig.settle().await;
-    let told = |rig: &Rig| -> Vec<String> {
-        let events = rig.api.list("events").into_iter().filter(|event| event["reason"] == "AddressTaken");
-        events
-            .map(|event| format!("{} {} {}", text(&event["type"]), event["count"], text(&event["message"])))
-            .collect()
-    };
+    let told = |rig: &Rig| told(rig, "AddressTaken");
     assert_eq!(told(&rig), Vec::<String>::new());
     rig.take(ADDRESS);
     rig.settle().await;
@@ -134,6 +129,48 @@ async fn an_address_in_service_that_another_station_takes_is_told_of_once_each_t
     rig.take(ADDRESS);
     rig.settle().await;
     assert_eq!(told(&rig).len(), 2, "{:?}", told(&rig));
+}
+
+/// The events of this reason.
+fn told(rig: &Rig, reason: &str) -> Vec<String> {
+    let events = rig.api.list("events").into_iter().filter(|event| event["reason"] == reason);
+    events
+        .map(|event| format!("{} {} {}", text(&event["type"]), event["count"], text(&event["message"])))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_another_station_uses_an_address_in_service_too_is_told_once_each_time_and_breaks_nothing() {
+    let mut rig = Rig::new(&one_pool());
+    let controller = rig.controller();
+    rig.create("a", &json!({}));
+    rig.settle().await;
+    rig.stop_agent();
+    rig.api.take_writes();
+    for (times, station) in [(1, "02:00:00:00:00:99"), (2, "02:00:00:00:00:aa")] {
+        rig.contested(ADDRESS, station);
+        rig.settle_keeping_writes().await;
+        let is = (rig.shown("a").concat(), rig.reason("a"));
+        assert_eq!(is, (ADDRESS.into(), "True AddressConflict".into()), "{}", rig.objects());
+        let events = told(&rig, "AddressConflict");
+        assert_eq!(events.len(), times, "{events:?}");
+        assert_eq!(
+            events.iter().filter(|event| event.starts_with("Warning 1 ") && event.contains(station)).count(),
+            1
+        );
+        // Another node announces it: the conflict is the same.
+        rig.contested_at(ADDRESS, station, "n2");
+        rig.settle_keeping_writes().await;
+        assert_eq!(written(&rig).len(), 1, "{:#?}", written(&rig));
+        rig.announced(ADDRESS, "True", "Active", "Node n1 answers for it");
+        rig.settle_keeping_writes().await;
+        assert_eq!(rig.reason("a"), "True Allocated");
+        rig.api.take_writes();
+    }
+    rig.contested(ADDRESS, "02:00:00:00:00:99");
+    rig.settle().await;
+    controller.kill().await;
+    rig.check_that_a_restart_writes_nothing("it is contested").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -137,6 +137,22 @@ impl Rig {
         self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": [condition] } }));
     }
 
+    /// An agent says that its node announces an address, and that another station uses it, too.
+    pub(super) fn contested(&self, name: &str, station: &str) {
+        self.contested_at(name, station, "n1");
+    }
+
+    /// Likewise, the agent of this node.
+    pub(super) fn contested_at(&self, name: &str, station: &str, node: &str) {
+        let condition = |type_: &str, message: String| {
+            json!({ "type": type_, "status": "True", "reason": "Active", "message": message,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z" })
+        };
+        let announced = condition("Announced", format!("Node {node} answers for it"));
+        let conditions = [announced, condition("AddressConflict", format!("{station} uses it, too"))];
+        self.api.edit(&format!("virtualips//{name}"), &json!({ "status": { "conditions": conditions } }));
+    }
+
     /// Starts a controller.
     pub(super) fn controller(&self) -> Running {
         let (client, number) = self.api.numbered_client();
@@ -196,14 +212,20 @@ impl Rig {
 
     /// Reason of the Service's condition.
     pub(super) fn reason(&self, name: &str) -> String {
+        let condition = self.condition(name);
+        condition.map(|one| format!("{} {}", text(&one["status"]), text(&one["reason"]))).unwrap_or_default()
+    }
+
+    /// Message of the Service's condition.
+    pub(super) fn message(&self, name: &str) -> String {
+        self.condition(name).map(|one| text(&one["message"])).unwrap_or_default()
+    }
+
+    fn condition(&self, name: &str) -> Option<Value> {
         let service = self.api.get(&key(name)).unwrap_or_default();
         let conditions = service.pointer("/status/conditions").and_then(Value::as_array).cloned();
-        conditions
-            .unwrap_or_default()
-            .iter()
-            .find(|one| one["type"] == windlass_api::CONDITION_ADDRESS_ALLOCATED)
-            .map(|one| format!("{} {}", text(&one["status"]), text(&one["reason"])))
-            .unwrap_or_default()
+        let mut conditions = conditions.unwrap_or_default().into_iter();
+        conditions.find(|one| one["type"] == windlass_api::CONDITION_ADDRESS_ALLOCATED)
     }
 
     /// Waits until nothing is written for longer than a controller ever waits.

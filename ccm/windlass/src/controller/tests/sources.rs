@@ -127,3 +127,79 @@ async fn services_that_share_an_address_each_restrict_their_own_ports() {
     assert_eq!(sources(&rig, "192.0.2.16"), "80: 10.0.0.0/8");
     controller.kill().await;
 }
+
+/// Sixteen ports, open to so many ranges, which no two Services have in common.
+fn wide(service: u32, ranges: u32) -> Value {
+    let ports: Vec<Value> =
+        (80..96).map(|port| json!({ "name": format!("p{port}"), "port": port })).collect();
+    let ranges: Vec<String> = (0..ranges)
+        .map(|n| format!("{}/32", std::net::Ipv4Addr::from(0x0a00_0000 + service * 0x1_0000 + n * 2)))
+        .collect();
+    json!({
+        "metadata": { "annotations": { ANNOTATION_SOURCE_RANGES: ranges.join(",") } },
+        "spec": { "ports": ports },
+    })
+}
+
+/// Each node has all of them in memory and in its kernel.
+#[tokio::test(start_paused = true)]
+async fn ranges_beyond_what_nodes_keep_are_refused_to_the_service_that_names_them_and_to_no_other() {
+    let mut rig = Rig::new(&[pool("p", &["192.0.2.16/28"], &json!({}))]);
+    let controller = rig.controller();
+    for service in 0..8 {
+        rig.create(&format!("wide-{service}"), &wide(service, 1000));
+    }
+    rig.settle().await;
+    for service in 0..8 {
+        assert_eq!(rig.reason(&format!("wide-{service}")), "True Allocated");
+    }
+    rig.create("late", &wide(8, 1000));
+    rig.create("too-wide", &wide(9, 1025));
+    rig.create("small", &wide(10, 10));
+    rig.settle_keeping_writes().await;
+    assert_eq!((rig.shown("late"), rig.reason("late").as_str()), (vec![], "False InvalidRequest"));
+    assert!(rig.message("late").contains("the nodes keep"), "{}", rig.message("late"));
+    assert_eq!((rig.shown("too-wide"), rig.reason("too-wide").as_str()), (vec![], "False InvalidRequest"));
+    assert_eq!(rig.reason("small"), "True Allocated");
+    // What was accepted stays as it is: an edit that grows beyond closes that Service alone.
+    rig.edit("small", &wide(10, 1000));
+    rig.settle_keeping_writes().await;
+    let small = rig.shown("small");
+    assert_eq!(small.len(), 1, "an address never changes by itself");
+    assert_eq!(rig.reason("small"), "False InvalidRequest");
+    assert!(sources(&rig, &small[0]).ends_with(": "), "nobody is let in");
+    for service in 0..8 {
+        assert_eq!(rig.reason(&format!("wide-{service}")), "True Allocated");
+        assert!(!sources(&rig, &rig.shown(&format!("wide-{service}"))[0]).ends_with(": "));
+    }
+    // Somebody makes room.
+    for name in ["wide-0", "wide-1"] {
+        rig.edit(name, &wide(0, 1));
+    }
+    rig.settle_keeping_writes().await;
+    for name in ["late", "small"] {
+        assert_eq!(rig.reason(name), "True Allocated", "{name}");
+    }
+    assert!(!sources(&rig, &small[0]).ends_with(": "));
+    controller.kill().await;
+    rig.check_that_a_restart_writes_nothing("at the limit").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_with_more_ports_than_nodes_keep_is_told_and_harms_nobody() {
+    let mut rig = one_pool();
+    let controller = rig.controller();
+    let ports: Vec<Value> =
+        (1..=4097).map(|port| json!({ "name": format!("p{port}"), "port": port })).collect();
+    rig.create("many", &json!({ "spec": { "ports": ports } }));
+    rig.create("web", &json!({}));
+    rig.settle_keeping_writes().await;
+    assert_eq!((rig.shown("many"), rig.reason("many").as_str()), (vec![], "False InvalidRequest"));
+    assert!(
+        rig.message("many").contains("4097") && rig.message("many").contains("4096"),
+        "{}",
+        rig.message("many")
+    );
+    assert_eq!(rig.reason("web"), "True Allocated");
+    controller.kill().await;
+}

@@ -66,10 +66,23 @@ async fn external_ips_that_a_pool_does_not_allow_reserve_nothing_and_are_told_to
     assert!(says("ns/bystander", "evil/same") && says("ns/bystander", "port TCP 80 too"), "{victims:?}");
     assert!(says("other/next", "evil/all"), "{victims:?}");
     let shown = conditions(&rig, "p");
-    let expected = "ForeignExternalIPs=True: refused, though kube-proxy takes traffic to them within the cluster: \
-                    192.0.2.1 by Service evil/all, 192.0.2.1 by Service evil/same, ";
+    let expected = "ForeignExternalIPs=True: refused, though kube-proxy takes traffic to them within the cluster: 1 of them \
+                    on a port of an address' owner, where kube-proxy decides which of both gets that traffic: \
+                    192.0.2.1 by Service evil/same on its owner's port TCP 80, 192.0.2.1 by Service evil/all, ";
     assert!(shown[0].starts_with("Ready=True"), "{shown:?}");
     assert!(shown.iter().any(|said| said.starts_with(expected) && said.contains("and 36 more")), "{shown:?}");
+
+    // Who takes a port of the victim later is told as well.
+    rig.edit(
+        "evil/all",
+        &json!({ "spec": { "ports": [{ "name": "p", "port": 80, "protocol": "TCP", "targetPort": 8080 }] } }),
+    );
+    rig.settle().await;
+    let victims = told(&rig, "ForeignExternalIP");
+    let retold = victims.iter().any(|(whom, said)| {
+        whom == "ns/bystander" && said.contains("Service evil/all lists") && said.contains("port TCP 80 too")
+    });
+    assert!(retold, "{victims:?}");
 
     rig.delete("evil/all");
     rig.edit("evil/same", &json!({ "spec": { "externalIPs": null } }));

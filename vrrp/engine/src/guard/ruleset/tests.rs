@@ -137,7 +137,7 @@ fn a_change_of_who_may_send_costs_the_elements_that_differ() {
         let mut restrictions = Restrictions::default();
         let port = ProtocolPort { protocol: Protocol::Tcp, port: 80 };
         let ranges: Vec<_> = ranges.iter().map(|range| range.parse().unwrap()).collect();
-        restrictions.restrict("192.0.2.1".parse().unwrap(), port, ranges);
+        restrictions.restrict("192.0.2.1".parse().unwrap(), [port], ranges);
         Guarded { restrictions: Arc::new(restrictions), ..Guarded::default() }
     };
     let count = |old: &Guarded, new: &Guarded| -> Vec<(String, usize)> {

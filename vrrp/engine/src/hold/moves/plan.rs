@@ -29,12 +29,12 @@ pub(super) struct NextHop {
 
 /// A VIP that this node serves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ServedVip {
-    pub(super) vip: IpAddr,
-    pub(super) interface: u32,
+pub(in crate::hold) struct ServedVip {
+    pub(in crate::hold) vip: IpAddr,
+    pub(in crate::hold) interface: u32,
     /// The number of the takeover since which it does.
-    pub(super) takeover: u64,
-    pub(super) by: HandedOverBy,
+    pub(in crate::hold) takeover: u64,
+    pub(in crate::hold) by: HandedOverBy,
 }
 
 /// What is known of a VIP that was handed over.
@@ -72,8 +72,6 @@ pub(super) struct MovePlan {
     counted: (u64, Time),
     /// Packets forwarded since the start.
     forwarded: u64,
-    /// VIPs that were handed over since [`Self::take_new`].
-    new: BTreeSet<IpAddr>,
 }
 
 impl MovePlan {
@@ -87,7 +85,6 @@ impl MovePlan {
             last_numbers: [0; 2],
             counted: (0, Time::default()),
             forwarded: 0,
-            new: BTreeSet::new(),
         }
     }
 
@@ -121,7 +118,6 @@ impl MovePlan {
                         slot.doubted = true;
                     }
                     self.vips.insert(vip, MovedVip { hop, takeover, since: now });
-                    self.new.insert(vip);
                 }
             }
         }
@@ -139,11 +135,6 @@ impl MovePlan {
             self.forwarded += packets.checked_sub(before).unwrap_or(packets);
             self.counted = (packets, now);
         }
-    }
-
-    /// VIPs that were handed over since this was asked last.
-    pub(super) fn take_new(&mut self) -> BTreeSet<IpAddr> {
-        std::mem::take(&mut self.new)
     }
 
     /// The VIPs that this node serves and of which others may have connections, and for how long it has had them.

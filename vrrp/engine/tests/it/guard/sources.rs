@@ -60,7 +60,7 @@ fn only(ports: &[(ProtocolPort, &[&str])]) -> Guarded {
     let mut restrictions = Restrictions::default();
     for vip in vips() {
         for (port, ranges) in ports {
-            restrictions.restrict(vip, *port, ranges.iter().map(|range| range.parse::<IpNet>().unwrap()));
+            restrictions.restrict(vip, [*port], ranges.iter().map(|range| range.parse::<IpNet>().unwrap()));
         }
     }
     Guarded { restrictions: Arc::new(restrictions), ..both_held() }
@@ -283,7 +283,7 @@ fn ten_thousand_restricted_ports_are_changed_one_by_one() {
                 let first = "10.0.0.0/8".parse::<IpNet>().unwrap();
                 let vip = Ipv4Addr::from(0xc612_0000 + n).into();
                 let extra = more.filter(|_| n == 7).map(|range| range.parse::<IpNet>().unwrap());
-                all.restrict(vip, port, [first].into_iter().chain(extra));
+                all.restrict(vip, [port], [first].into_iter().chain(extra));
             }
         }
         Guarded { restrictions: Arc::new(all), ..Guarded::default() }

@@ -168,6 +168,31 @@ fn what_fails_where_the_active_is_moves_the_addresses_once_and_back_when_it_is_w
 }
 
 #[test]
+fn a_check_that_changes_its_mind_all_the_time_moves_the_addresses_once_a_minute_at_most() {
+    // Failures in a row that count, seconds for which it fails, then passes, and how often that moves them away within ten minutes.
+    let rows = [(1, 1, 1, 0), (1, 2, 1, 1), (3, 3, 1, 0), (3, 4, 1, 1), (1, 2, 14, 1), (1, 2, 70, 9)];
+    for (threshold, failing, passing, moves) in rows {
+        let (begin, check) = (Instant::now(), check_of(1, threshold));
+        let mut nodes = Nodes::new(&check, &[0, 300], begin);
+        let mut left_at = Vec::new();
+        for second in 0..600 {
+            let flapping = if second % (failing + passing) < failing { silent() } else { passed() };
+            for (node, offset, finding) in [(0, 0, flapping), (1, 300, passed())] {
+                nodes.checks[node].note(&check, finding, at(begin, second * 1000 + offset));
+            }
+            let best = usize::from(nodes.priority(1) > nodes.priority(0));
+            if nodes.active == 0 && best == 1 {
+                left_at.push(second);
+            }
+            nodes.active = best;
+        }
+        let what = format!("{failing} s of {} s, threshold {threshold}: {left_at:?}", failing + passing);
+        assert!(left_at.windows(2).all(|pair| pair[1] - pair[0] >= 60), "{what}");
+        assert_eq!(left_at.len(), moves, "{what}");
+    }
+}
+
+#[test]
 fn an_agent_that_is_restarted_knows_what_failed_and_one_that_is_started_knows_of_nothing() {
     let folder = Folder::new("failed");
     let (begin, check) = (Instant::now(), check(80));
@@ -204,7 +229,7 @@ async fn checks_are_made_as_long_as_a_router_has_them() {
     let (monitor, mut failed) = HealthMonitor::new(None, &folder.0, Instant::now());
     let (sender, desired) = watch::channel(None);
     let token = CancellationToken::new();
-    let running = tokio::spawn(monitor.run(desired, token.clone()));
+    let running = tokio::spawn(monitor.run(desired, || Duration::ZERO, token.clone()));
     let checks = [check.clone()].into();
     let assignments = vec![Assignment { checks, ..assignment(254, 0, &[]) }];
     sender.send_replace(Some(Arc::new(Desired { assignments, ..Desired::default() })));

@@ -8,7 +8,7 @@ use kube::Resource as _;
 use windlass_api::{ServiceRef, event};
 use windlass_ccm::events::EventType;
 use windlass_ipam::{
-    Acquisition, Families, Family, PlannedAddress, PoolRefusal, QuarantineCause, Request, Terms,
+    Acquisition, Families, Family, PlannedAddress, PoolRefusal, Port, QuarantineCause, Request,
 };
 
 use super::decide::{ExternalIpDecision, ExternalIpUser, Holder, decide};
@@ -132,7 +132,8 @@ impl ClusterState {
                     }
                     refused.add(address, pool, why);
                     for Holder { owner, terms } in &holders {
-                        refused.belongs_to(owner, told_to_owner(&user, address, terms));
+                        let port = user.terms.ports.intersection(&terms.ports).next().copied();
+                        refused.belongs_to(owner, address, port, told_to_owner(&user, address, port));
                     }
                     continue;
                 }
@@ -185,14 +186,16 @@ impl ClusterState {
     }
 }
 
-/// What a Service on `theirs` terms is told of one that lists its address.
-fn told_to_owner(user: &ExternalIpUser, address: IpAddr, theirs: &Terms) -> String {
-    let ExternalIpUser { owner, terms, .. } = user;
-    let ports = match terms.ports.intersection(&theirs.ports).next() {
+/// What a Service is told of one that lists its address, and perhaps has this port of it.
+fn told_to_owner(user: &ExternalIpUser, address: IpAddr, port: Option<Port>) -> String {
+    let ExternalIpUser { owner, .. } = user;
+    let ports = match port {
         Some(port) => {
             format!("and listens on port {port} too: kube-proxy decides which of both gets that traffic")
         }
-        None => "and takes what is sent to its own ports there".to_owned(),
+        None => {
+            "and takes what is sent to its own ports there on nodes whose agent does not guard".to_owned()
+        }
     };
     format!(
         "Service {owner} lists this Service's address {address} in spec.externalIPs, which is refused, {ports}. Have the \

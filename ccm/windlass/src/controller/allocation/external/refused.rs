@@ -1,9 +1,11 @@
 //! The external IPs that are refused: what was told of them, and what their pools show. Pure.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use windlass_api::ServiceRef;
+use windlass_ipam::Port;
 
 /// Addresses that one message names before it says how many more there are, and messages about one Service.
 const NAMED: usize = 5;
@@ -16,7 +18,17 @@ pub(super) struct Refused {
     /// What cannot be said of single addresses.
     general: Option<String>,
     /// Other Services whose address is among them, and what is said to them.
-    owners: BTreeMap<ServiceRef, String>,
+    owners: BTreeMap<ServiceRef, Told>,
+    /// Those of the addresses of which another Service has a port that this one has, and such a port.
+    contested: BTreeMap<IpAddr, Port>,
+}
+
+/// What is said to an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    message: String,
+    /// It is about a port of its own.
+    contested: bool,
 }
 
 impl Refused {
@@ -30,9 +42,27 @@ impl Refused {
         self.general = what;
     }
 
-    /// `owner` has one of the addresses.
-    pub(super) fn belongs_to(&mut self, owner: &ServiceRef, message: String) {
-        self.owners.entry(owner.clone()).or_insert(message);
+    /// `owner` has one of the addresses, and perhaps a port of this Service, which matters more than that it has none.
+    pub(super) fn belongs_to(
+        &mut self,
+        owner: &ServiceRef,
+        address: IpAddr,
+        port: Option<Port>,
+        message: String,
+    ) {
+        let told = Told { message, contested: port.is_some() };
+        if let Some(port) = port {
+            self.contested.entry(address).or_insert(port);
+        }
+        match self.owners.entry(owner.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(told);
+            }
+            Entry::Occupied(mut known) if told.contested && !known.get().contested => {
+                known.insert(told);
+            }
+            Entry::Occupied(_) => {}
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -75,8 +105,8 @@ pub(crate) struct RefusedExternalIps {
     by_service: BTreeMap<ServiceRef, Refused>,
     /// By pool.
     uses: BTreeMap<String, BTreeSet<(IpAddr, ServiceRef)>>,
-    /// The Services that list an address of a Service.
-    users_by_owner: BTreeMap<ServiceRef, BTreeSet<ServiceRef>>,
+    /// The Services that list an address of a Service, by whether they have a port of it: those are not buried by others.
+    users_by_owner: BTreeMap<(ServiceRef, bool), BTreeSet<ServiceRef>>,
     begun: bool,
 }
 
@@ -103,8 +133,14 @@ impl RefusedExternalIps {
                 uses.remove(&(address, user.clone()));
             }
         }
-        for owner in known.owners.keys().filter(|owner| !refused.owners.contains_key(owner)) {
-            if let Some(users) = self.users_by_owner.get_mut(owner) {
+        let is_so = |of: &Refused, owner: &ServiceRef, contested| {
+            of.owners.get(owner).is_some_and(|told| told.contested == contested)
+        };
+        for (owner, Told { contested, .. }) in &known.owners {
+            if is_so(&refused, owner, *contested) {
+                continue;
+            }
+            if let Some(users) = self.users_by_owner.get_mut(&(owner.clone(), *contested)) {
                 users.remove(user);
             }
         }
@@ -112,8 +148,8 @@ impl RefusedExternalIps {
             self.uses.entry(pool.to_owned()).or_default().insert((address, user.clone()));
         }
         let mut to_owners = Vec::new();
-        for (owner, message) in &refused.owners {
-            let users = self.users_by_owner.entry(owner.clone()).or_default();
+        for (owner, Told { message, contested }) in &refused.owners {
+            let users = self.users_by_owner.entry((owner.clone(), *contested)).or_default();
             if users.insert(user.clone()) && users.len() <= NAMED {
                 to_owners.push((owner.clone(), message.clone()));
             }
@@ -137,10 +173,26 @@ impl RefusedExternalIps {
         self.uses.get(pool).map_or(0, BTreeSet::len)
     }
 
-    /// The first few of them.
+    /// How many of them are about an address of which an owner has a port that the Service has as well.
+    pub(crate) fn contested(&self, pool: &str) -> usize {
+        self.uses.get(pool).into_iter().flatten().filter(|one| self.contested_port(one).is_some()).count()
+    }
+
+    /// The first few of them, first those on a port of an owner.
     pub(crate) fn some(&self, pool: &str) -> Vec<String> {
-        let uses = self.uses.get(pool).into_iter().flatten().take(NAMED);
-        uses.map(|(address, user)| format!("{address} by Service {user}")).collect()
+        let uses = || self.uses.get(pool).into_iter().flatten();
+        let contested = uses().filter_map(|one| Some((one, self.contested_port(one)?)));
+        let contested = contested
+            .map(|((address, user), port)| format!("{address} by Service {user} on its owner's port {port}"));
+        let others = uses().filter(|one| self.contested_port(one).is_none());
+        contested
+            .chain(others.map(|(address, user)| format!("{address} by Service {user}")))
+            .take(NAMED)
+            .collect()
+    }
+
+    fn contested_port(&self, (address, user): &(IpAddr, ServiceRef)) -> Option<Port> {
+        self.by_service.get(user)?.contested.get(address).copied()
     }
 }
 

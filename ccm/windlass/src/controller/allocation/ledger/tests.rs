@@ -27,6 +27,7 @@ fn vip(address: &str, owners: &[&str], uid: &str, version: u64) -> VirtualIP {
         virtual_router: None,
         announcement: None,
         sources: Vec::new(),
+        ports: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         quarantine: None,

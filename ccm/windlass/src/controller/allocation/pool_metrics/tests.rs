@@ -64,6 +64,7 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
         r#"windlass_pool_addresses{pool="p",family="ipv6",state="quarantined"} 0"#,
         r#"windlass_pool_addresses{pool="p",family="ipv6",state="total"} 1"#,
         r#"windlass_pool_conflicts{pool="p"} 1"#,
+        r#"windlass_pool_contested_external_ips{pool="p"} 0"#,
         r#"windlass_pool_foreign_external_ips{pool="p"} 0"#,
         "windlass_services_waiting 0",
     ];

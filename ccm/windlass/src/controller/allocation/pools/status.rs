@@ -27,6 +27,8 @@ pub(crate) struct PoolFindings {
     conflicts: BTreeSet<String>,
     /// How many addresses of it Services list in `spec.externalIPs` that they may not have, and the first of them.
     foreign_external_ips: usize,
+    /// How many of them are on a port of an owner.
+    contested_external_ips: usize,
     some_foreign_external_ips: Vec<String>,
 }
 
@@ -79,6 +81,7 @@ impl PoolFindings {
         for pool in refused.pools() {
             let one = findings.entry(pool.to_owned()).or_default();
             one.foreign_external_ips = refused.count(pool);
+            one.contested_external_ips = refused.contested(pool);
             one.some_foreign_external_ips = refused.some(pool);
         }
         findings
@@ -146,9 +149,15 @@ pub(crate) fn status(
     });
     set(CONDITION_ADDRESS_CONFLICT, conflict);
     let foreign = (findings.foreign_external_ips > 0).then(|| {
+        let contested = match findings.contested_external_ips {
+            0 => String::new(),
+            count => format!(
+                "{count} of them on a port of an address' owner, where kube-proxy decides which of both gets that traffic: "
+            ),
+        };
         let message = format!(
-            "refused, though kube-proxy takes traffic to them within the cluster: {}. Have the entries of spec.externalIPs \
-             removed, or forbid the field by the admission plugin DenyServiceExternalIPs",
+            "refused, though kube-proxy takes traffic to them within the cluster: {contested}{}. Have the entries of \
+             spec.externalIPs removed, or forbid the field by the admission plugin DenyServiceExternalIPs",
             list(&findings.some_foreign_external_ips, findings.foreign_external_ips)
         );
         (true, event::EXTERNAL_IP_REFUSED, message)

@@ -7,7 +7,8 @@ use windlass_ccm::service::{RangesPlace, SourceRangesError};
 use windlass_ipam::Family;
 
 use super::sharing::{LONGEST_KEY, MOST_NAMESPACES};
-use super::{MOST_OF_A_FAMILY, MOST_SOURCES};
+use super::{MOST_ELEMENTS, MOST_OF_A_FAMILY, MOST_PORTS, MOST_SOURCES};
+use crate::controller::allocation::source_budget::MOST_OF_CLUSTER;
 
 /// Why a Service cannot be served as it asks; each says what to change. Annotations are named by their full names,
 /// fields by their paths.
@@ -19,6 +20,21 @@ pub(crate) enum RequestError {
     /// More ranges than a `VirtualIP` holds.
     #[error("{place}: {number} ranges are named: name at most {MOST_SOURCES}")]
     TooManySources { place: RangesPlace, number: usize },
+    /// More ranges at each of many ports than a node keeps of one Service.
+    #[error(
+        "{place}: {number} ranges at each of {ports} ports are more than the {MOST_ELEMENTS} that nodes keep of one Service: name \
+         fewer, or wider, ranges"
+    )]
+    TooManySourcesOfPorts { place: RangesPlace, number: usize, ports: usize },
+    /// More of them than a node keeps of all Services.
+    #[error(
+        "the source ranges of the Service, at each of its ports, are {number}, the nodes keep {others} of others and {MOST_OF_CLUSTER} \
+         at most; until there is room nobody is let in: name fewer, or wider, ranges"
+    )]
+    NoRoomForSources { number: usize, others: usize },
+    /// More ports than nodes keep.
+    #[error("spec.ports: there are {number}: have at most {MOST_PORTS}, the rest by another Service")]
+    TooManyPorts { number: usize },
     /// An annotation without end.
     #[error("{annotation}: {text}")]
     TooLong { annotation: &'static str, text: String },

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use kube::ResourceExt as _;
 use windlass_ipam::{Port, Protocol, Sharing, Terms, TrafficPolicy};
 
-use super::RequestError;
 use super::annotations::Annotations;
 use super::error::shortened;
+use super::{MOST_PORTS, RequestError};
 
 /// Longest sharing key, in bytes.
 pub(super) const LONGEST_KEY: usize = 253;
@@ -34,6 +34,9 @@ pub(super) fn terms(service: &Service, annotations: Annotations<'_>) -> Result<T
             Ok(number) if number > 0 => ports.insert(Port { protocol, number }),
             Ok(_) | Err(_) => return Err(RequestError::Port { value: port.port }),
         };
+    }
+    if ports.len() > MOST_PORTS {
+        return Err(RequestError::TooManyPorts { number: ports.len() });
     }
     let sharing = sharing(&namespace, annotations)?;
     let traffic = traffic(&namespace, &service.name_any(), spec);

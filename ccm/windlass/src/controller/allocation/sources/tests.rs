@@ -105,13 +105,13 @@ fn every_port_is_named_once_with_its_protocol() {
 }
 
 #[test]
-fn agents_are_to_hear_soon_of_what_changes_who_may_send() {
+fn agents_are_to_hear_soon_of_ports_and_of_what_changes_who_may_send() {
     let none = json!({});
     let other_port = json!({ "spec": { "ports": [{ "port": 81 }] } });
     let label = json!({ "metadata": { "labels": { "a": "b" } } });
     let four = || service(&["10.0.0.0/8"], None, &none);
     let table = [
-        (service(&[], None, &none), service(&[], None, &other_port), false),
+        (service(&[], None, &none), service(&[], None, &other_port), true),
         (four(), service(&["10.0.0.0/8"], None, &label), false),
         (four(), service(&["10.0.0.0/8"], None, &other_port), true),
         (four(), service(&[], None, &none), true),

@@ -111,6 +111,52 @@ fn a_patch_holds_what_differs_and_makes_the_object_so() {
     );
 }
 
+/// What it is, the Services, the owners, what the object said, and what it is to say.
+type Row<'a> = (&'a str, Vec<Service>, &'a [&'a str], Option<VipTraffic>, &'a [RestrictedPort]);
+
+#[test]
+fn the_ports_of_an_address_are_those_of_all_its_services_as_far_as_they_are_known() {
+    let port = |protocol, port| RestrictedPort { protocol, port };
+    let [http, https] = [80, 443].map(|number| port(windlass_api::PortProtocol::Tcp, number));
+    let dns = port(windlass_api::PortProtocol::Udp, 53);
+    let with_ports = |name: &str, ports: Value| service(name, &json!({ "spec": { "ports": ports } }));
+    let web = || with_ports("web", json!([{ "port": 80 }, { "port": 443, "protocol": "TCP" }]));
+    let api = || {
+        with_ports(
+            "api",
+            json!([{ "port": 53, "protocol": "UDP" }, { "port": 0 }, { "port": 1, "protocol": "X" }]),
+        )
+    };
+    let external = service(
+        "web",
+        &json!({ "spec": { "type": "ClusterIP", "externalIPs": [ADDRESS], "ports": [{ "port": 80 }] } }),
+    );
+    let many: Vec<Value> = (1..=4097).map(|port| json!({ "port": port })).collect();
+    let said = |ports: &[RestrictedPort]| Some(VipTraffic { ports: ports.to_vec(), ..local(&[]) });
+    let rows: [Row<'_>; 9] = [
+        ("one", vec![web()], &["web"], None, &[http, https]),
+        ("of two that share", vec![web(), api()], &["web", "api"], None, &[http, https, dns]),
+        ("an external IP", vec![external], &["web"], None, &[http]),
+        ("one that has gone", vec![web()], &["web"], said(&[http, dns]), &[http, https]),
+        ("a Service that is not known", vec![], &["web"], said(&[http]), &[http]),
+        ("beside one that is not known", vec![api()], &["web", "api"], said(&[http]), &[http, dns]),
+        ("of an older object beside one that is not known", vec![api()], &["web", "api"], said(&[]), &[]),
+        ("of no object beside one that is not known", vec![api()], &["web", "api"], None, &[]),
+        ("more than an object may say", vec![with_ports("web", json!(&many))], &["web"], said(&[http]), &[]),
+    ];
+    for (what, services, names, known, expected) in rows {
+        let state = state(services, known);
+        let found = state.traffic_of(ADDRESS.parse().expect("an address"), &owners(names));
+        assert_eq!(found.ports, expected, "{what}");
+    }
+    // Those that are left out are refused: they would be open to everybody.
+    let ranges = json!({ "spec": { "ports": many, "loadBalancerSourceRanges": ["10.0.0.0/8"] } });
+    let state = state(vec![service("web", &ranges)], None);
+    let found = state.traffic_of(ADDRESS.parse().expect("an address"), &owners(&["web"]));
+    assert_eq!((found.ports.len(), found.sources[0].ports.len()), (4096, 4096));
+    assert_eq!(found.sources[0].allowed, ["10.0.0.0/8"; 1]);
+}
+
 #[test]
 fn agents_are_to_hear_soon_of_another_policy_or_port() {
     let none = json!({});

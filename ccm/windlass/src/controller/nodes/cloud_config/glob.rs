@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::controller::wildcard;
+use crate::wildcard;
 
 /// A name in which `*` stands for any characters, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

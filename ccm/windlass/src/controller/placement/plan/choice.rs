@@ -1,11 +1,11 @@
 //! Which router of those that fit takes a VIP, and when one is made for it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_api::{VirtualIP, VirtualRouterSpec};
 
-use super::ranking::{self, Preferences};
+use super::ranking::{self, NewRouter, Preferences};
 use super::router_draft::{FeasibleRouters, RouterDraft, first_choices, router_name};
 use super::{Planner, local};
 use crate::controller::placement::announcements::ParsedAnnouncement;
@@ -38,13 +38,6 @@ pub(super) enum RouterChoice {
     NoVrid,
 }
 
-/// What the ranking of a new router is made by.
-struct NewRouter<'a> {
-    /// How many VIPs of the Services that it is made for are where each node is first.
-    siblings: &'a BTreeMap<String, usize>,
-    preferences: Preferences<'a>,
-}
-
 impl<'a> Planner<'a> {
     /// The router for a VIP that every node serves.
     pub(super) fn choose(&mut self, vip: &'a VirtualIP, feasible: &mut FeasibleRouters<'a>) -> RouterChoice {
@@ -52,7 +45,7 @@ impl<'a> Planner<'a> {
         let (mut now, mut when_healthy) = (BTreeMap::new(), BTreeMap::new());
         for (router, count) in self.spread.siblings(vip) {
             let Some(router) = self.routers.get(router) else { continue };
-            if let Some(node) = router.first_healthy(&self.topology.nodes) {
+            if let Some(node) = router.first_healthy(self.topology) {
                 *now.entry(node).or_insert(0) += count;
             }
             if let Some(node) = router.first() {
@@ -66,8 +59,9 @@ impl<'a> Planner<'a> {
             if now.is_empty() {
                 return (0, 0);
             }
-            (at(&now, router.first_healthy(&self.topology.nodes)), at(&when_healthy, router.first()))
+            (at(&now, router.first_healthy(self.topology)), at(&when_healthy, router.first()))
         };
+        let partners = self.partners(vip);
         let fitting = || feasible.routers.iter().filter_map(|name| Some((name, self.routers.get(name)?)));
         let mut loads: BTreeMap<Option<&str>, usize> = BTreeMap::new();
         for (_, router) in fitting() {
@@ -76,7 +70,11 @@ impl<'a> Planner<'a> {
         let is_spread = self.is_spread(feasible);
         // One that carries nothing is as good as a new one.
         let least = fitting().filter(|(_, router)| is_spread || router.vips == 0);
-        let key = |router: &RouterDraft<'_>| (loads.get(&router.first()).copied().unwrap_or(0), router.vips);
+        let key = |router: &RouterDraft<'_>| {
+            let first = router.first();
+            let is_apart = !first.is_some_and(|first| partners.contains(first));
+            (loads.get(&first).copied().unwrap_or(0), is_apart, router.vips)
+        };
         let least = least.map(|(name, router)| (siblings(router), key(router), name)).min();
         let or_any = || fitting().map(|(name, router)| (siblings(router), key(router), name)).min();
         if let Some(((siblings, _), _, name)) = least
@@ -88,12 +86,19 @@ impl<'a> Planner<'a> {
         let least = least.or_else(or_any);
         let least = least.map(|(_, _, name)| name.clone());
         let siblings = now.into_iter().map(|(node, count)| (node.to_owned(), count)).collect();
-        let wanted = NewRouter { siblings: &siblings, preferences: Preferences::default() };
+        let preferences = Preferences::default();
+        let wanted = NewRouter { siblings: &siblings, partners: &partners, preferences };
         match (self.add(feasible, &wanted), least) {
             (Some(made), _) => RouterChoice::Made(made),
             (None, Some(name)) => RouterChoice::Router(name),
             (None, None) => RouterChoice::NoVrid,
         }
+    }
+
+    /// The nodes that are first for the VIPs of the same Services and the other family.
+    fn partners(&self, vip: &'a VirtualIP) -> BTreeSet<String> {
+        let routers = self.spread.partners(vip).filter_map(|router| self.routers.get(router));
+        routers.filter_map(RouterDraft::first).map(str::to_owned).collect()
     }
 
     /// Whether the VIPs are spread over as many routers as they are to be.
@@ -128,10 +133,11 @@ impl<'a> Planner<'a> {
                 *siblings.entry(node.to_owned()).or_insert(0) += count;
             }
         }
-        let old = old.and_then(|old| self.routers.get(old)?.first_healthy(&self.topology.nodes));
+        let old = old.and_then(|old| self.routers.get(old)?.first_healthy(self.topology));
         let incumbent = old.map(str::to_owned);
         let preferences = Preferences { serving: Some(serving), incumbent: incumbent.as_deref() };
-        match self.add(feasible, &NewRouter { siblings: &siblings, preferences }) {
+        let partners = self.partners(vip);
+        match self.add(feasible, &NewRouter { siblings: &siblings, partners: &partners, preferences }) {
             Some(made) => RouterChoice::Made(made),
             None => RouterChoice::NoVrid,
         }
@@ -145,9 +151,8 @@ impl<'a> Planner<'a> {
         };
         let others: Vec<&VirtualRouterSpec> =
             self.routers.values().filter(is_beside).map(|router| &*router.spec).collect();
-        let NewRouter { siblings, preferences } = wanted;
         let announcement: &'a ParsedAnnouncement = feasible.announcement;
-        let nodes = ranking::new(vrid, &feasible.candidates, &others, siblings, *preferences);
+        let nodes = ranking::new(vrid, &feasible.candidates, &others, wanted);
         let spec = announcement.router(vrid, feasible.segment.to_string(), nodes, feasible.policy);
         let name = router_name(feasible.segment, vrid);
         self.routers.insert(name.clone(), RouterDraft::new(Cow::Owned(spec), announcement, None));

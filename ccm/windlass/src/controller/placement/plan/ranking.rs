@@ -27,6 +27,7 @@ use ipnet::IpNet;
 use windlass_api::{ExternalTrafficPolicy, RankedNode, VirtualRouterSpec};
 
 use super::segment::{Candidate, Segments};
+use super::takeover::Rankings;
 use super::topology::Topology;
 use crate::controller::placement::endpoints::{EndpointState, NodeEndpoints, ServingNodes};
 use crate::priorities::{self, MOST_FAIR, MOST_GOOD, UNFIT_PLACES};
@@ -108,6 +109,16 @@ pub(super) struct Preferences<'a> {
     pub(super) incumbent: Option<&'a str>,
 }
 
+/// What the ranking of a new router is made by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewRouter<'a> {
+    /// How many VIPs of the Services that it is made for, of its family, are where each node is first.
+    pub(super) siblings: &'a BTreeMap<String, usize>,
+    /// The nodes that are first where those of the other family are.
+    pub(super) partners: &'a BTreeSet<String>,
+    pub(super) preferences: Preferences<'a>,
+}
+
 impl Preferences<'_> {
     fn of(&self, candidate: &Candidate) -> Preference {
         self.of_node(&candidate.node, candidate.healthy, candidate.weight)
@@ -131,31 +142,43 @@ impl Preferences<'_> {
 
 /// The ranking of a new router beside `others` of its segment and kind.
 ///
-/// First is who can serve it, of these who has the fewest VIPs of the Service that it is made for (`siblings`, by node), of these
-/// who is first in the fewest of the others; second, who in the fewest follows that first, so that a dead node's share spreads;
-/// then a fixed order of the VRID's own.
+/// First is who can serve it, of these who says of nothing that it fails, of these who has the fewest VIPs of the Service that it is made
+/// for (`siblings`, by node), of these who is first in the fewest of the others, of these who has a VIP of the Service and the other
+/// family.
+///
+/// Second is who takes over the fewest routers when that first dies, of these who does so the most evenly when another node dies with it;
+/// each further one is who takes over the fewest when all before it die, of these who has that place in the fewest. So what dead nodes had
+/// spreads over the others. Of equals a fixed order of the VRID's own decides.
 pub(super) fn new(
     vrid: u8,
     candidates: &[&Candidate],
     others: &[&VirtualRouterSpec],
-    siblings: &BTreeMap<String, usize>,
-    preferences: Preferences<'_>,
+    wanted: &NewRouter<'_>,
 ) -> Vec<RankedNode> {
+    let NewRouter { siblings, partners, preferences } = *wanted;
     let mut order: Vec<(&Candidate, Preference)> =
         candidates.iter().map(|one| (*one, preferences.of(one))).collect();
     order.sort_by_cached_key(|(one, preference)| (preference.class, weight(vrid, &one.node)));
-    let firsts = at(others, 0);
+    let rankings = Rankings::new(others);
+    let firsts = rankings.at(0);
     let siblings = |one: &Candidate| siblings.get(&one.node).copied().unwrap_or(0);
     raise(&mut order, 0, |(one, preference)| {
-        (preference.class, siblings(one), *preference, count(&firsts, one))
+        let is_apart = !partners.contains(&one.node);
+        (preference.class, one.fails, siblings(one), *preference, count(&firsts, one), is_apart)
     });
+    for place in 1..order.len().min(MOST_CANDIDATES) {
+        let before: Vec<&str> = order.iter().take(place).map(|(one, _)| one.node.as_str()).collect();
+        let taken_over = rankings.taken_over(&before);
+        let of_two = match before[..] {
+            [first] => rankings.taken_over_of_two(first, order.iter().map(|(one, _)| one.node.as_str())),
+            [..] => HashMap::new(),
+        };
+        let at_place = rankings.at(place);
+        raise(&mut order, place, |(one, preference)| {
+            (*preference, count(&taken_over, one), count(&of_two, one), count(&at_place, one))
+        });
+    }
     let first = order.first().map(|(one, _)| one.node.as_str());
-    let same_first: Vec<&VirtualRouterSpec> =
-        others.iter().copied().filter(|router| name_at(router, 0) == first).collect();
-    let (seconds, seconds_of_first) = (at(others, 1), at(&same_first, 1));
-    raise(&mut order, 1, |(one, preference)| {
-        (*preference, count(&seconds_of_first, one) * 1000 + count(&seconds, one))
-    });
     let preferences = Preferences { incumbent: first, ..preferences };
     if preferences.serving.is_none() {
         order.truncate(MOST_CANDIDATES);
@@ -165,31 +188,26 @@ pub(super) fn new(
     ranked.into_iter().map(RankCandidate::ranked).collect()
 }
 
-/// The node at that place: of the list, or, where endpoints decide, by priority.
-fn name_at(router: &VirtualRouterSpec, place: usize) -> Option<&str> {
-    let node = match router.external_traffic_policy {
-        ExternalTrafficPolicy::Cluster => router.nodes.get(place),
-        ExternalTrafficPolicy::Local => {
-            let mut nodes: Vec<&RankedNode> = router.nodes.iter().collect();
-            nodes.sort_by_key(|node| Reverse(node.priority));
-            nodes.get(place).copied()
-        }
-    };
-    node.map(|node| node.name.as_str())
+/// The names of the nodes in their order: of the list, or, where endpoints decide, by priority.
+pub(super) fn names(router: &VirtualRouterSpec) -> Vec<&str> {
+    let mut nodes: Vec<&RankedNode> = router.nodes.iter().collect();
+    if !router.external_traffic_policy.is_cluster() {
+        nodes.sort_by_key(|node| Reverse(node.priority));
+    }
+    nodes.into_iter().map(|node| node.name.as_str()).collect()
+}
+
+/// The node that is preferred while all are well.
+pub(crate) fn first(router: &VirtualRouterSpec) -> Option<&str> {
+    match router.external_traffic_policy {
+        ExternalTrafficPolicy::Cluster => router.nodes.first().map(|node| node.name.as_str()),
+        ExternalTrafficPolicy::Local => preferred(router),
+    }
 }
 
 /// The node with the highest priority.
 pub(super) fn preferred(router: &VirtualRouterSpec) -> Option<&str> {
     router.nodes.iter().max_by_key(|node| node.priority).map(|node| node.name.as_str())
-}
-
-/// In how many routers each node has that place.
-fn at<'a>(routers: &[&'a VirtualRouterSpec], place: usize) -> HashMap<&'a str, usize> {
-    let mut counts = HashMap::new();
-    for name in routers.iter().filter_map(|router| name_at(router, place)) {
-        *counts.entry(name).or_default() += 1;
-    }
-    counts
 }
 
 fn count(counts: &HashMap<&str, usize>, one: &Candidate) -> usize {
@@ -229,7 +247,7 @@ impl Members<'_> {
             return Joining::No;
         }
         let others = router.nodes.iter().filter(|other| other.name != node);
-        let members = others.filter(|other| self.topology.nodes.contains_key(&other.name));
+        let members = others.filter(|other| self.topology.nodes.contains(&other.name));
         // Of one that is new in the list nobody can have told.
         let unknowing = members.filter(|other| old.is_none() || !self.knowing.contains(other.name.as_str()));
         unknowing.map(|other| self.unknowing(other)).max().unwrap_or(Joining::No)
@@ -267,20 +285,21 @@ pub(super) fn refreshed(
     let preferences = Preferences { serving, incumbent: preferred(router) };
     let mut order = Vec::new();
     for old in &router.nodes {
-        let Some(&healthy) = topology.nodes.get(&old.name) else {
+        if !topology.nodes.contains(&old.name) {
             // Its Node was deleted. If it lives it hears of that sooner or later than the others. Of a router that was just made
             // nobody has told who is Active.
             if active.is_none_or(|active| active == old.name) && !candidates.is_empty() {
                 order.push((RankCandidate::as_was(old), Preference::leaving()));
             }
             continue;
-        };
+        }
         if let Some(now) = candidates.get(old.name.as_str()) {
             let (joining, former) = members.returning(router, old, now.source);
             let candidate = RankCandidate { former, ..RankCandidate::of(now, joining) };
             order.push((candidate, preferences.of(now).joining(joining)));
         } else if !segments.is_known(&old.name) {
             // Its agent's report is missing: that is no reason to believe it moved.
+            let healthy = segments.is_healthy(&old.name);
             let preference = preferences.of_node(&old.name, healthy, segments.weight(&old.name));
             let (joining, former) = members.returning(router, old, old.address);
             let candidate =
@@ -378,7 +397,7 @@ struct RankCandidate<'a> {
 
 impl<'a> RankCandidate<'a> {
     fn of(candidate: &'a Candidate, joining: Joining) -> Self {
-        let Candidate { node, interface, source, healthy: _, weight: _ } = candidate;
+        let Candidate { node, interface, source, healthy: _, fails: _, weight: _ } = candidate;
         Self { node, interface, address: *source, joining: joining != Joining::No, former: None }
     }
 

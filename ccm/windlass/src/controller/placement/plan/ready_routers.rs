@@ -1,6 +1,6 @@
 //! The virtual router that a VIP can name from the moment it is made, so that it is not written a second time to name it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use windlass_api::ExternalTrafficPolicy;
@@ -53,17 +53,19 @@ impl ReadyRouters {
         Self { routers, complete }
     }
 
-    /// The virtual router that the plan would give to another VIP; `vips` says how many each carries. `None` where one would
-    /// have to be made, or would change by it: that is the planner's work.
-    pub(crate) fn next(&self, vips: impl Fn(&str) -> usize) -> Option<&str> {
-        let of_node = self.routers.values().flat_map(|names| {
+    /// The virtual router that the plan would give to another VIP, of a Service whose VIPs of the other family have these `partners` as
+    /// first nodes; `vips` says how many each carries. `None` where one would have to be made, or would change by it: that is the
+    /// planner's work.
+    pub(crate) fn next(&self, partners: &BTreeSet<String>, vips: impl Fn(&str) -> usize) -> Option<&str> {
+        let of_node = self.routers.iter().flat_map(|(first, names)| {
+            let is_apart = !first.as_ref().is_some_and(|first| partners.contains(first));
             let each: Vec<_> = names.iter().map(|name| (vips(name), name)).collect();
             let load: usize = each.iter().map(|(vips, _)| vips).sum();
-            each.into_iter().map(move |(vips, name)| ((load, vips), name))
+            each.into_iter().map(move |(vips, name)| ((load, is_apart, vips), name))
         });
         let all: Vec<_> = of_node.collect();
         // One that carries nothing is about to be removed, or taken for the next.
-        let is_settled = self.complete && all.iter().all(|((_, vips), _)| *vips > 0);
+        let is_settled = self.complete && all.iter().all(|((_, _, vips), _)| *vips > 0);
         all.into_iter().min().filter(|_| is_settled).map(|(_, name)| name.as_str())
     }
 }

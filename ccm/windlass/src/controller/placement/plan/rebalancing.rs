@@ -1,9 +1,9 @@
 //! Giving a node that has little its share: one that joined is first nowhere.
 //!
 //! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. Where it is in
-//! none of those rankings it joins one first. One at a
-//! time, and only while all is calm: every candidate has been well for [`SETTLING`] and is known to the others, and every router's
-//! first node has been Active for [`PAUSE`].
+//! none of those rankings it joins one first. One at a time, and only while all is calm: every candidate has been well for
+//! [`SETTLING`], says of nothing that it fails and is known to the others, and every router's first node has been Active for
+//! [`PAUSE`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -105,6 +105,9 @@ impl Planner<'_> {
     fn calm_since(&self, candidates: &[&Candidate], routers: &[String]) -> Option<Timestamp> {
         let mut calm = Timestamp::MIN;
         for candidate in candidates.iter().filter(|one| one.healthy) {
+            if candidate.fails {
+                return None;
+            }
             calm = calm.max(*self.input.settled.get(&candidate.node)?);
         }
         let known: HashMap<&str, &VirtualRouter> = self

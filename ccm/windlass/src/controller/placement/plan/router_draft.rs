@@ -1,6 +1,7 @@
 //! Virtual routers while a plan is made.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use super::choice::wanted_routers;
 use super::local::Serving;
 use super::ranking;
 use super::segment::Candidate;
+use super::topology::Topology;
 use crate::controller::placement::announcements::{ParsedAnnouncement, RouterSettings};
 
 /// A router while the plan is made.
@@ -100,15 +102,13 @@ impl<'a> RouterDraft<'a> {
 
     /// The first node of its ranking.
     pub(super) fn first(&self) -> Option<&str> {
-        match self.policy() {
-            ExternalTrafficPolicy::Cluster => self.spec.nodes.first().map(|node| node.name.as_str()),
-            ExternalTrafficPolicy::Local => ranking::preferred(&self.spec),
-        }
+        ranking::first(&self.spec)
     }
 
     /// The first node of its ranking that is healthy now.
-    pub(super) fn first_healthy(&self, nodes: &BTreeMap<String, bool>) -> Option<&str> {
-        let is_healthy = |node: &&RankedNode| nodes.get(&node.name) == Some(&true);
+    pub(super) fn first_healthy(&self, topology: &Topology) -> Option<&str> {
+        let segments = topology.segments(self.announcement);
+        let is_healthy = |node: &&RankedNode| segments.is_healthy(&node.name);
         match self.policy() {
             ExternalTrafficPolicy::Cluster => {
                 let healthy = self.spec.nodes.iter().find(is_healthy);
@@ -207,11 +207,12 @@ impl<'a> FeasibleRouters<'a> {
     }
 }
 
-/// Those of the candidates that are well and that the Announcement prefers.
+/// Those of the candidates that are well and that the Announcement prefers; of these those on which nothing fails, or all.
 pub(super) fn first_choices<'b>(candidates: &'b [&'b Candidate]) -> impl Iterator<Item = &'b Candidate> {
     let healthy = candidates.iter().filter(|one| one.healthy);
-    let most = healthy.clone().map(|one| one.weight).max();
-    healthy.filter(move |one| Some(one.weight) == most).copied()
+    let choice = |one: &Candidate| (Reverse(one.weight), one.fails);
+    let best = healthy.clone().map(|one| choice(one)).min();
+    healthy.filter(move |one| Some(choice(one)) == best).copied()
 }
 
 /// Whether a router has its VRID where one of `segment` on these links, each a node and its interface, would be.

@@ -31,10 +31,20 @@ pub(crate) struct Candidate {
     pub(crate) interface: String,
     /// Where its adverts come from: its primary address there, in IPv6 the interface's link-local one.
     pub(crate) source: IpAddr,
-    /// In the stable node set.
+    /// Not being removed, excluded or drained.
     pub(crate) healthy: bool,
+    /// It says that something fails there on which the addresses depend: nothing is given to it.
+    pub(crate) fails: bool,
     /// How much the Announcement prefers the node.
     pub(crate) weight: i32,
+}
+
+/// What of a candidate is of its node.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    healthy: bool,
+    fails: bool,
+    weight: i32,
 }
 
 /// All segments of the nodes and interfaces that one Announcement leaves.
@@ -52,6 +62,8 @@ pub(crate) struct Segments {
     host_routes: Vec<(IpNet, String)>,
     /// Nodes of which it is known whether they are candidates, and where.
     known: BTreeSet<String>,
+    /// Nodes that are to have addresses.
+    healthy: BTreeSet<String>,
     /// How much the Announcement prefers each node that it prefers.
     weights: BTreeMap<String, i32>,
     is_any_reported: bool,
@@ -67,18 +79,26 @@ impl Segments {
         let mut segments = Self::default();
         let left_out = nodes.iter().filter(|(_, node)| !announcement.allows_node(&node.labels));
         segments.known.extend(left_out.map(|(name, _)| name.clone()));
+        let healthy = nodes.iter().filter(|(_, node)| announcement.is_healthy(node));
+        segments.healthy = healthy.map(|(name, _)| name.clone()).collect();
         let weights = nodes.iter().map(|(name, node)| (name.clone(), announcement.weight(&node.labels)));
         segments.weights = weights.filter(|(_, weight)| *weight != 0).collect();
         for network in networks {
             let name = network.name_any();
-            let Some(node) = nodes.get(&name) else { continue };
+            if !nodes.contains_key(&name) {
+                continue;
+            }
             segments.is_any_reported = true;
             // New only if the Announcement allows the node.
             if segments.known.insert(name.clone()) {
-                let weight = segments.weight(&name);
+                let standing = Standing {
+                    healthy: segments.is_healthy(&name),
+                    fails: announcement.fails_on(&network.spec),
+                    weight: segments.weight(&name),
+                };
                 let interfaces = network.spec.interfaces.iter();
                 for interface in interfaces.filter(|one| announcement.allows_interface(&one.name)) {
-                    segments.add(&name, interface, node.is_healthy, weight);
+                    segments.add(&name, interface, standing);
                 }
             }
         }
@@ -102,7 +122,8 @@ impl Segments {
         }
     }
 
-    fn add(&mut self, node: &str, interface: &InterfaceInfo, healthy: bool, weight: i32) {
+    fn add(&mut self, node: &str, interface: &InterfaceInfo, standing: Standing) {
+        let Standing { healthy, fails, weight } = standing;
         for address in &interface.addresses {
             let Ok(net) = address.parse::<IpNet>() else { continue };
             if net.prefix_len() > longest_prefix(&net) {
@@ -121,7 +142,7 @@ impl Segments {
                 continue;
             };
             let (node, interface) = (node.to_owned(), interface.name.clone());
-            let candidate = Candidate { node, interface, source, healthy, weight };
+            let candidate = Candidate { node, interface, source, healthy, fails, weight };
             self.subnets.entry(net.trunc()).or_default().push(candidate);
         }
     }
@@ -129,6 +150,11 @@ impl Segments {
     /// Whether it is known if the node is a candidate: one whose agent has not said what its network is may be.
     pub(crate) fn is_known(&self, node: &str) -> bool {
         self.known.contains(node)
+    }
+
+    /// Whether a node is to have addresses: it exists, and is not being removed, excluded or drained.
+    pub(crate) fn is_healthy(&self, node: &str) -> bool {
+        self.healthy.contains(node)
     }
 
     /// How much the Announcement prefers a node.

@@ -1,10 +1,11 @@
-//! Keeping the VIPs of one Service on different nodes, so that DNS can spread its load over them.
+//! Keeping the VIPs of one Service and family on different nodes, so that DNS can spread its load over them, and those of its two families
+//! together, so that it does not depend on two nodes where one will do.
 
 use std::collections::{BTreeMap, HashMap};
 
 use windlass_api::{ServiceRef, VirtualIP};
 
-/// The virtual routers that carry each Service's VIPs. The families are apart: a client uses either.
+/// The virtual routers that carry each Service's VIPs, by whether these are IPv6.
 #[derive(Debug, Default)]
 pub(super) struct Spread<'a> {
     routers: HashMap<(&'a ServiceRef, bool), Vec<String>>,
@@ -29,5 +30,12 @@ impl<'a> Spread<'a> {
             }
         }
         siblings
+    }
+
+    /// The virtual routers that carry VIPs of the same Services and the other family.
+    pub(super) fn partners(&self, vip: &'a VirtualIP) -> impl Iterator<Item = &str> {
+        let is_ipv6 = vip.spec.address.is_ipv6();
+        let routers = vip.spec.owners.iter().filter_map(move |owner| self.routers.get(&(owner, !is_ipv6)));
+        routers.flatten().map(String::as_str)
     }
 }

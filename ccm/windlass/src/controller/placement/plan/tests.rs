@@ -1,16 +1,20 @@
 //! Plans for small clusters, and properties over histories of clusters.
 
 mod announcements;
+mod failing;
 mod families;
 mod joining;
 mod large_segments;
 mod local;
+mod pairs;
 mod properties;
 mod rebalancing;
 mod renumbering;
 mod segments;
 mod spread;
+mod takeover;
 mod unplaced;
+mod vrids;
 
 use serde_json::json;
 use windlass_api::{
@@ -84,7 +88,13 @@ impl Cluster {
     }
 
     fn node(&mut self, name: &str, healthy: bool) {
-        self.nodes.entry(name.into()).or_default().is_healthy = healthy;
+        self.nodes.entry(name.into()).or_default().is_stable = healthy;
+    }
+
+    fn cordon(&mut self, name: &str, is_unschedulable: bool) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.is_unschedulable = is_unschedulable;
+        }
     }
 
     fn label(&mut self, node: &str, label: &str, value: &str) {
@@ -160,6 +170,7 @@ impl Cluster {
             virtual_router: None,
             announcement: None,
             sources: Vec::new(),
+            ports: Vec::new(),
             external_traffic_policy: ExternalTrafficPolicy::Cluster,
             health_check_node_ports: Vec::new(),
             quarantine: None,
@@ -285,6 +296,11 @@ impl Cluster {
 
     /// The router that a VIP of a new Service is made with.
     fn router_for_new_vip(&self, address: &str) -> Option<String> {
+        self.router_for_new_vip_beside(address, &BTreeSet::new())
+    }
+
+    /// The same where the Service has VIPs of the other family, for which these nodes are first.
+    fn router_for_new_vip_beside(&self, address: &str, partners: &BTreeSet<String>) -> Option<String> {
         let mut new = Self::default();
         new.vip(address);
         let vip = &new.input.vips[0];
@@ -295,7 +311,8 @@ impl Cluster {
         let segment = input.topology.segment(vip.spec.address, announcement)?;
         let offer = ReadyRouters::new(&input, segment, announcement.name.as_deref());
         let carried = self.input.vips.iter().filter_map(|vip| vip.spec.virtual_router.as_deref());
-        offer.next(|router| carried.clone().filter(|carrier| *carrier == router).count()).map(str::to_owned)
+        let vips = |router: &str| carried.clone().filter(|carrier| *carrier == router).count();
+        offer.next(partners, vips).map(str::to_owned)
     }
 
     fn router(&mut self, address: &str) -> Option<String> {
@@ -513,55 +530,6 @@ fn when_the_whole_segment_is_renumbered_its_vips_move_with_it() {
     cluster.network("n2", "eth0", &["192.0.2.2/23"]);
     let router = cluster.router("192.0.2.100");
     assert_eq!(router.as_deref(), Some("v4-192.0.2.0-23-65"), "64 is still in use on the same links");
-}
-
-#[test]
-fn vrids_heard_from_strangers_and_those_on_the_same_link_are_not_taken() {
-    let mut cluster = Cluster::new(&[]);
-    for node in ["n1", "n2"] {
-        cluster.node(node, true);
-    }
-    // Two subnets on one link, and strangers with 64 on it and 65 on another.
-    cluster.networks(
-        "n1",
-        &[("eth0", &["192.0.2.1/24", "198.51.100.1/24"]), ("eth1", &["203.0.113.1/24"])],
-        &[("eth0", 64), ("eth1", 65)],
-    );
-    cluster.networks("n2", &[("eth0", &["192.0.2.2/24", "198.51.100.2/24"])], &[("eth0", 66)]);
-    cluster.vip("192.0.2.100");
-    cluster.vip("198.51.100.100");
-    cluster.vip("203.0.113.100");
-    let plan = cluster.plan();
-    assert_eq!(plan.routers_by_vip["192.0.2.100"], "v4-192.0.2.0-24-65");
-    assert_eq!(plan.routers_by_vip["198.51.100.100"], "v4-198.51.100.0-24-67");
-    assert_eq!(plan.routers_by_vip["203.0.113.100"], "v4-203.0.113.0-24-64");
-}
-
-#[test]
-fn vrids_wrap_around_and_run_out() {
-    let mut cluster = Cluster::of(2);
-    let heard: Vec<_> = (64..=255).map(|vrid| ("eth0", vrid)).collect();
-    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
-    cluster.vip("192.0.2.100");
-    assert_eq!(cluster.router("192.0.2.100").as_deref(), Some("v4-192.0.2.0-24-1"));
-    let heard: Vec<_> = (2..=255).map(|vrid| ("eth0", vrid)).collect();
-    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
-    cluster.vip("192.0.2.101");
-    assert_eq!(
-        cluster.router("192.0.2.101").as_deref(),
-        Some("v4-192.0.2.0-24-1"),
-        "the router there is takes it"
-    );
-    cluster.input.vips.clear();
-    cluster.input.routers.clear();
-    let heard: Vec<_> = (1..=255).map(|vrid| ("eth0", vrid)).collect();
-    cluster.networks("n1", &[("eth0", &["192.0.2.1/24"])], &heard);
-    cluster.vip("192.0.2.100");
-    let why = cluster.plan().unplaced["192.0.2.100"].to_string();
-    assert_eq!(
-        why,
-        "all 255 VRIDs are in use on segment 192.0.2.0/24: free one, or use addresses of another segment"
-    );
 }
 
 #[test]

@@ -15,19 +15,22 @@ use crate::controller::placement::announcements::{Announcements, ParsedAnnouncem
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeTraits {
     /// In the stable node set (service-contract S-24): the others rank below.
-    pub(crate) is_healthy: bool,
+    pub(crate) is_stable: bool,
+    /// Cordoned or drained, if an Announcement asks for that.
+    pub(crate) is_unschedulable: bool,
+    /// If an Announcement asks for them.
     pub(crate) labels: Labels,
 }
 
 /// The nodes, as far as it matters to a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
-    /// Nodes by name, and whether they are in the stable node set.
-    pub(super) nodes: BTreeMap<String, bool>,
+    /// Names of the nodes.
+    pub(super) nodes: BTreeSet<String>,
     pub(super) networks: Vec<Arc<NodeNetwork>>,
     /// Those of nodes that announce without an Announcement.
     everywhere: Segments,
-    /// Those of Announcements that leave some nodes or interfaces out, or prefer some, by name.
+    /// Those of Announcements that leave some nodes or interfaces out, prefer some, or judge nodes otherwise, by name.
     by_announcement: BTreeMap<String, Segments>,
 }
 
@@ -39,10 +42,10 @@ impl Topology {
         announcements: &Announcements,
     ) -> Self {
         let segments = |of: &ParsedAnnouncement| Segments::new(&networks, nodes, of);
-        let special = announcements.iter().filter(|one| !one.is_from_everywhere());
+        let special = announcements.iter().filter(|one| !one.has_default_nodes());
         let by_announcement = special.filter_map(|one| Some((one.name.clone()?, segments(one)))).collect();
         let everywhere = segments(announcements.get_or_none(None));
-        let nodes = nodes.iter().map(|(name, node)| (name.clone(), node.is_healthy)).collect();
+        let nodes = nodes.keys().cloned().collect();
         Self { nodes, networks, everywhere, by_announcement }
     }
 

@@ -18,6 +18,7 @@ fn vip(last: u8, router: Option<&str>) -> VirtualIP {
         virtual_router: router.map(str::to_owned),
         announcement: None,
         sources: Vec::new(),
+        ports: Vec::new(),
         external_traffic_policy: ExternalTrafficPolicy::Cluster,
         health_check_node_ports: Vec::new(),
         quarantine: None,

@@ -230,11 +230,14 @@ fn since_when_nobody_announces_an_address_is_when_that_became_so() {
     let mut lost = vip("203.0.113.1", "p");
     lost["status"] = json!({ "conditions": [{ "type": "Announced", "status": "True", "reason": "R", "message": "m",
                                               "lastTransitionTime": "2026-01-01T00:00:00Z" }] });
-    let lost: VirtualIP = serde_json::from_value(lost).expect("a VirtualIP");
+    let mut lost: VirtualIP = serde_json::from_value(lost).expect("a VirtualIP");
+    let conditions = &mut lost.status.get_or_insert_default().conditions;
+    conditions.push(Condition { type_: CONDITION_ADDRESS_CONFLICT.into(), ..conditions[0].clone() });
     let why = |pool: &str| Unplaced::Segment { address: lost.spec.address, pool: pool.to_owned() };
     let at = |second: i64| Timestamp::from_second(second).expect("a time");
     let said = not_announced(&lost, &why("p"), at(1_800_000_000)).expect("news");
     assert_eq!(said[0].last_transition_time.0, at(1_800_000_000));
+    assert_eq!(said.len(), 1, "nobody uses it beside a node");
     let mut again = lost.clone();
     again.status.get_or_insert_default().conditions = said;
     assert_eq!(not_announced(&again, &why("p"), at(1_900_000_000)), None);

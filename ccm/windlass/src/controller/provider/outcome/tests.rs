@@ -21,6 +21,14 @@ fn vip(router: Option<&str>, status: &str, reason: &str) -> VirtualIP {
     .expect("a VirtualIP")
 }
 
+/// One that a node announces, and that another station uses, too.
+fn contested() -> VirtualIP {
+    let mut vip = vip(Some("r"), "True", "Active");
+    let conditions = &mut vip.status.as_mut().expect("a status").conditions;
+    conditions.push(Condition { type_: "AddressConflict".into(), ..conditions[0].clone() });
+    vip
+}
+
 fn plan() -> Plan {
     let planned = |address: &str| PlannedAddress {
         address: address.parse().expect("an address"),
@@ -49,6 +57,11 @@ fn what_is_said_of_an_address_that_is_shown_or_not() {
             .expect("a quarantine");
     let rows = [
         ("announced", Some(vip(on, "True", "Active")), works()),
+        (
+            "announced beside another station",
+            Some(contested()),
+            [told(), told()].map(|message| Announcement::Contested { message }),
+        ),
         ("without its object", None, on_its_way(format!("waiting for the VirtualIP of {V4}"))),
         ("of which nobody has spoken", Some(silent), on_its_way(waits())),
         ("released, and back", Some(vip(on, "False", "Quarantined")), on_its_way(waits())),
@@ -106,13 +119,26 @@ fn the_condition_holds_if_and_only_if_an_address_is_shown_and_every_one_that_is_
     let blocked = Announcement::Blocked { message: "no".into() };
     let silent = Announcement::ShownPending { message: "gone".into() };
     let mute = Announcement::ShownBlocked { message: "ill".into() };
+    let shared = Announcement::Contested { message: "two".into() };
     let both = format!("{V4},{V6}");
     let (v4, v6) = (format!("{V4} from pool \"p\""), format!("{V6} from pool \"p\""));
     let waits_for_v6 = |works: bool| format!("{works} NotAnnounced pending: {v4}; wait");
-    let rows: [Row<'_>; 12] = [
+    let rows: [Row<'_>; 14] = [
         (&[], [&works, &works], format!("true Allocated {both}"), format!("true Allocated {both}")),
         (&[], [&works, &waits], waits_for_v6(false), waits_for_v6(false)),
         (&[V4], [&works, &waits], waits_for_v6(true), waits_for_v6(true)),
+        (
+            &[V4],
+            [&shared, &works],
+            format!("true AddressConflict {both}"),
+            format!("true AddressConflict {both}"),
+        ),
+        (
+            &[V4],
+            [&shared, &blocked],
+            format!("true NotAnnounced {V4}"),
+            format!("true NotAnnounced failed: {v4}; two; no"),
+        ),
         (
             &[],
             [&works, &blocked],
@@ -191,10 +217,12 @@ fn what_our_condition_tells_of_addresses_and_pools_is_read_again_and_nothing_els
                                 "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
         serde_json::from_value(json!({ "status": { "conditions": [condition] } })).expect("a Service")
     };
-    let all: [&dyn Fn(IpAddr) -> Announcement; 3] =
-        [&|_| Announcement::Announced, &|_| Announcement::ShownPending { message: "gone".into() }, &|_| {
-            Announcement::ShownBlocked { message: "ill".into() }
-        }];
+    let all: [&dyn Fn(IpAddr) -> Announcement; 4] = [
+        &|_| Announcement::Announced,
+        &|_| Announcement::Contested { message: "two".into() },
+        &|_| Announcement::ShownPending { message: "gone".into() },
+        &|_| Announcement::ShownBlocked { message: "ill".into() },
+    ];
     let shown = [V4, V6].map(|address| address.parse().expect("an address")).into();
     for far in all {
         for (pool, its, elsewhere) in

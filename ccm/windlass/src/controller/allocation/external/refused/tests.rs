@@ -46,7 +46,7 @@ fn an_owner_is_told_of_the_first_services_that_list_its_address_and_not_of_a_flo
     let (mut all, victim) = (RefusedExternalIps::default(), service("victim"));
     let mut lists = |user: &str| {
         let mut refused = refused("x", 1..2);
-        refused.belongs_to(&victim, format!("{user} lists it"));
+        refused.belongs_to(&victim, IpAddr::from([192, 0, 2, 1]), None, format!("{user} lists it"));
         all.replace(&service(user), refused).to_owners
     };
     assert_eq!(lists("a"), [(victim.clone(), "a lists it".to_owned())]);
@@ -57,5 +57,35 @@ fn an_owner_is_told_of_the_first_services_that_list_its_address_and_not_of_a_flo
         all.replace(&service(&format!("b{n}")), Refused::default());
     }
     all.replace(&service("a"), Refused::default());
+    assert!(all.users_by_owner.is_empty() && all.uses.is_empty() && all.by_service.is_empty());
+}
+
+/// Else it would list the address on another port first, or have five Services that do.
+#[test]
+fn who_takes_a_port_of_an_owner_is_told_though_it_or_many_others_listed_the_address_before() {
+    let (mut all, victim) = (RefusedExternalIps::default(), service("victim"));
+    let web = Port { protocol: windlass_ipam::Protocol::Tcp, number: 80 };
+    let mut lists = |user: &str, port: Option<Port>| {
+        let mut refused = refused("x", 1..3);
+        refused.belongs_to(&victim, IpAddr::from([192, 0, 2, 1]), None, format!("{user} lists it"));
+        refused.belongs_to(&victim, IpAddr::from([192, 0, 2, 2]), port, format!("{user} on {port:?}"));
+        let told = all.replace(&service(user), refused).to_owners;
+        (told.into_iter().map(|(_, message)| message).collect::<Vec<_>>(), all.contested("p"), all.some("p"))
+    };
+    for n in 0..20 {
+        let (_, contested, _) = lists(&format!("a{n:02}"), None);
+        assert_eq!(contested, 0);
+    }
+    let (told, contested, some) = lists("a19", Some(web));
+    assert_eq!((told, contested), (vec![format!("a19 on {:?}", Some(web))], 1));
+    assert_eq!(some[0], "192.0.2.2 by Service ns/a19 on its owner's port TCP 80");
+    assert_eq!(some.len(), 5);
+    assert_eq!(lists("a19", Some(web)).0, Vec::<String>::new(), "told once");
+    let told: usize = (0..100).map(|n| lists(&format!("b{n}"), Some(web)).0.len()).sum();
+    assert_eq!(told, 4);
+    assert_eq!(lists("a19", None).1, 100);
+    for user in (0..20).map(|n| format!("a{n:02}")).chain((0..100).map(|n| format!("b{n}"))) {
+        all.replace(&service(&user), Refused::default());
+    }
     assert!(all.users_by_owner.is_empty() && all.uses.is_empty() && all.by_service.is_empty());
 }

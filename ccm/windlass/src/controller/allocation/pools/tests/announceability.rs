@@ -19,7 +19,7 @@ fn topology(nodes: Nodes<'_>, announcements: &Announcements) -> Topology {
             }] },
         })))
     };
-    let traits = NodeTraits { is_healthy: true, ..NodeTraits::default() };
+    let traits = NodeTraits { is_stable: true, ..NodeTraits::default() };
     let names = nodes.iter().map(|(name, ..)| ((*name).to_owned(), traits.clone())).collect();
     Topology::new(&names, nodes.iter().map(network).collect(), announcements)
 }

@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::json;
 use windlass_api::{
-    AddressConflictPolicy, Authentication, PreferredNodes, Transport, VridRange, VrrpSettings,
+    AddressConflictPolicy, Authentication, PreferredNodes, Transport, UnschedulableNodePolicy, VridRange,
+    VrrpSettings,
 };
 
 use super::*;
@@ -257,6 +258,38 @@ fn preferred_nodes_come_first_while_they_are_well_and_share_the_vips() {
     cluster.node("n4", false);
     let counts = count(&cluster.plan());
     assert!(counts.keys().all(|node| ["n1", "n3"].contains(&node.as_str())), "{counts:?}");
+}
+
+#[test]
+fn a_cordoned_node_yields_the_addresses_of_announcements_that_say_so_and_no_others() {
+    let mut cluster = cluster_of_two_pools(3, 6);
+    let unschedulable_nodes = UnschedulableNodePolicy::Yield;
+    cluster.announce("a", AnnouncementSpec { pools: vec!["p".into()], unschedulable_nodes, ..spec() });
+    let before = cluster.plan();
+    let of = |plan: &PlacementPlan<'_>, pool: &str, node: &str| {
+        let of_pool = |vip: &str| vip.starts_with(if pool == "p" { "192.0.2.1" } else { "192.0.2.2" });
+        preferred_nodes(plan).iter().filter(|(vip, on)| of_pool(vip) && *on == node).count()
+    };
+    assert_eq!(["p", "q"].map(|pool| of(&before, pool, "n1")), [2, 2]);
+    cluster.cordon("n1", true);
+    let cordoned = cluster.plan();
+    assert_eq!(["p", "q"].map(|pool| of(&cordoned, pool, "n1")), [0, 2]);
+    for router in cordoned.routers.values() {
+        let n1 = router.nodes.iter().find(|node| node.name == "n1").expect("n1");
+        let is_fair = n1.priority == priorities::fair(0);
+        assert_eq!(is_fair, router.announcement.as_deref() == Some("a"), "{router:?}");
+    }
+    // It gets nothing new of that Announcement, and what it had when it is schedulable again.
+    cluster.vip_of("p", "192.0.2.150");
+    assert_eq!(of(&cluster.plan(), "p", "n1"), 0);
+    cluster.remove_vip("192.0.2.150");
+    cluster.cordon("n1", false);
+    assert_eq!(cluster.plan(), before);
+    // If it is so with all of them, everything is where it was.
+    for node in ["n1", "n2", "n3"] {
+        cluster.cordon(node, true);
+    }
+    assert_eq!(preferred_nodes(&cluster.plan()), preferred_nodes(&before));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
-use windlass_api::{Authentication, PreferredNodes, Transport, VridRange, VrrpSettings};
+use windlass_api::{
+    Authentication, PreferredNodes, Transport, UnschedulableNodePolicy, VridRange, VrrpSettings,
+};
 
 use super::*;
 
@@ -12,6 +14,7 @@ enum Step {
     RemoveVip { last: u8, family: Family },
     Quarantine { last: u8, family: Family },
     Node { number: u8, healthy: bool },
+    Cordon { number: u8, is_unschedulable: bool },
     RemoveNode(u8),
     Network { number: u8, subnet: u8 },
     Stranger { number: u8, vrid: u8 },
@@ -22,6 +25,7 @@ enum Step {
     Unannounce { name: u8 },
     Active { router: usize, number: u8 },
     Key { number: u8 },
+    Fails { number: u8, fails: bool },
 }
 
 /// An Announcement.
@@ -32,6 +36,7 @@ struct Announced {
     /// Of one of two racks of nodes.
     rack: Option<u8>,
     preferred: Option<u8>,
+    unschedulable_nodes: UnschedulableNodePolicy,
     transport: Transport,
     signs: bool,
     vrids: Option<(u8, u8)>,
@@ -43,7 +48,7 @@ impl Announced {
             match_labels: Some([("rack".to_owned(), rack.to_string())].into()),
             ..LabelSelector::default()
         };
-        let Self { pool, rack, preferred, transport, signs, vrids } = self;
+        let Self { pool, rack, preferred, unschedulable_nodes, transport, signs, vrids } = self;
         AnnouncementSpec {
             pools: pool.map(pool_name).map(str::to_owned).into_iter().collect(),
             node_selectors: rack.map(of_rack).into_iter().collect(),
@@ -51,6 +56,7 @@ impl Announced {
                 .map(|rack| PreferredNodes { weight: 10, selector: of_rack(rack) })
                 .into_iter()
                 .collect(),
+            unschedulable_nodes,
             vrrp: VrrpSettings {
                 transport,
                 authentication: signs.then_some(Authentication { key_id: 7 }),
@@ -99,6 +105,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => vip().prop_map(|(last, family)| Step::RemoveVip { last, family }),
         1 => vip().prop_map(|(last, family)| Step::Quarantine { last, family }),
         2 => (1..13u8, any::<bool>()).prop_map(|(number, healthy)| Step::Node { number, healthy }),
+        2 => (1..13u8, any::<bool>())
+            .prop_map(|(number, is_unschedulable)| Step::Cordon { number, is_unschedulable }),
         1 => (1..13u8).prop_map(Step::RemoveNode),
         3 => (1..13u8, 0..2u8).prop_map(|(number, subnet)| Step::Network { number, subnet }),
         1 => (1..13u8, 62..68u8).prop_map(|(number, vrid)| Step::Stranger { number, vrid }),
@@ -109,18 +117,22 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3u8).prop_map(|name| Step::Unannounce { name }),
         1 => (0..4usize, 1..13u8).prop_map(|(router, number)| Step::Active { router, number }),
         2 => (1..13u8).prop_map(|number| Step::Key { number }),
+        2 => (1..13u8, any::<bool>()).prop_map(|(number, fails)| Step::Fails { number, fails }),
     ]
 }
 
 fn announced() -> impl Strategy<Value = Announced> {
     let rack = || prop::option::of(0..2u8);
+    let policy = prop_oneof![Just(UnschedulableNodePolicy::Serve), Just(UnschedulableNodePolicy::Yield)];
     let transport = prop_oneof![3 => Just(Transport::Multicast), 1 => Just(Transport::Unicast)];
     let vrids = prop::option::weighted(0.2, prop_oneof![Just((1, 40)), Just((60, 66)), Just((90, 90))]);
-    (prop::option::of(any::<bool>()), rack(), rack(), transport, prop::bool::weighted(0.2), vrids).prop_map(
-        |(pool, rack, preferred, transport, signs, vrids)| Announced {
+    let pool = prop::option::of(any::<bool>());
+    (pool, rack(), rack(), policy, transport, prop::bool::weighted(0.2), vrids).prop_map(
+        |(pool, rack, preferred, unschedulable_nodes, transport, signs, vrids)| Announced {
             pool,
             rack,
             preferred,
+            unschedulable_nodes,
             transport,
             signs,
             vrids,
@@ -148,6 +160,7 @@ fn take(cluster: &mut Cluster, step: &Step) {
         Step::RemoveVip { last, family } => cluster.remove_vip(&family.vip(last)),
         Step::Quarantine { last, family } => cluster.quarantine(&family.vip(last)),
         Step::Node { number, healthy } => cluster.node(&format!("n{number}"), healthy),
+        Step::Cordon { number, is_unschedulable } => cluster.cordon(&format!("n{number}"), is_unschedulable),
         Step::RemoveNode(number) => drop(cluster.nodes.remove(&format!("n{number}"))),
         Step::Network { number, subnet: at } => {
             let [v4, v6] = subnets(at, number);
@@ -177,6 +190,12 @@ fn take(cluster: &mut Cluster, step: &Step) {
             let name = format!("n{number}");
             if cluster.networks.iter().any(|network| network.name_any() == name) {
                 cluster.give_key(&name, 7);
+            }
+        }
+        Step::Fails { number, fails } => {
+            let name = format!("n{number}");
+            if cluster.networks.iter().any(|network| network.name_any() == name) {
+                cluster.fails(&name, if fails { &["kube-proxy: it is not well"] } else { &[] });
             }
         }
         Step::Active { router, number } => {
@@ -257,7 +276,7 @@ proptest! {
                 };
                 let worst = |healthy| {
                     let of_kind = router.nodes.iter().filter(|node| is_left(node));
-                    let of_kind = of_kind.filter(|n| cluster.nodes[&n.name].is_healthy == healthy);
+                    let of_kind = of_kind.filter(|n| announcement.is_healthy(&cluster.nodes[&n.name]) == healthy);
                     (of_kind.clone().map(|n| n.priority).min(), of_kind.map(|n| n.priority).max())
                 };
                 let bounds = (worst(true), worst(false));

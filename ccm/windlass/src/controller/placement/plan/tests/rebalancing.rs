@@ -195,7 +195,54 @@ fn nothing_is_moved_while_something_moves_or_a_node_is_not_well() {
     assert_eq!(cluster.rebalance(531).0.len(), 1);
 }
 
+#[test]
+fn a_node_that_joined_is_given_nothing_while_something_fails_on_it_or_on_another_one() {
+    for node in ["n4", "n1"] {
+        let mut cluster = joined();
+        cluster.rebalance(10);
+        cluster.fails(node, &["kube-proxy: it is not well"]);
+        assert_eq!(cluster.rebalance(400), (vec![], None), "{node}");
+        // That it has no pod of some Service is no failure.
+        cluster.fails(node, &["the health check on node port 30000: 503"]);
+        assert_eq!(cluster.rebalance(500).0.len(), 1, "{node}");
+        assert_eq!(cluster.loads()["n4"], 5, "{node}");
+    }
+}
+
 proptest! {
+    /// Whatever fails, and wherever: a router comes to prefer only nodes on which nothing does.
+    #[test]
+    fn no_address_is_moved_to_a_node_on_which_something_fails(
+        before in 1..5u8,
+        joining in 1..4u8,
+        vips in 1..60u8,
+        failing in prop::collection::vec(prop::collection::btree_set(1..9u8, 0..4), 1..8),
+    ) {
+        let mut cluster = Cluster::of(before);
+        for last in 0..vips {
+            cluster.vip(&format!("192.0.2.{}", 100 + last));
+        }
+        cluster.plan();
+        for number in before + 1..=before + joining {
+            cluster.node(&format!("n{number}"), true);
+            cluster.network(&format!("n{number}"), "eth0", &[&format!("192.0.2.{number}/24")]);
+        }
+        cluster.settle(0);
+        cluster.elect(0);
+        cluster.rebalance(0);
+        for (round, failing) in (1..).zip(failing) {
+            cluster.elect(round * 100);
+            let mut some_fail = false;
+            for number in 1..=before + joining {
+                let fails = failing.contains(&number);
+                some_fail |= fails;
+                cluster.fails(&format!("n{number}"), if fails { &["kube-proxy: it is not well"] } else { &[] });
+            }
+            let (moved, _) = cluster.rebalance(round * 100 + 50);
+            prop_assert!(moved.is_empty() || !some_fail, "{:?} moved while {:?} fail", moved, failing);
+        }
+    }
+
     /// However VIPs came and went, and nodes: it ends, no step makes it worse or brings VIPs of one Service together, and nobody has
     /// much more than a router too many.
     #[test]

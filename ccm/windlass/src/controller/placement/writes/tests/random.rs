@@ -260,6 +260,7 @@ impl Cluster {
             virtual_router: None,
             announcement: None,
             sources: Vec::new(),
+            ports: Vec::new(),
             external_traffic_policy: ExternalTrafficPolicy::Cluster,
             health_check_node_ports: Vec::new(),
             quarantine: None,

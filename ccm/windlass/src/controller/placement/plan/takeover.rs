@@ -1,0 +1,52 @@
+//! Who takes over what when nodes die: by that the places of a new ranking are given.
+
+use std::collections::HashMap;
+
+use windlass_api::VirtualRouterSpec;
+
+use super::ranking;
+
+/// The rankings of virtual routers: the names of their nodes, the preferred one first.
+pub(super) struct Rankings<'a>(Vec<Vec<&'a str>>);
+
+impl<'a> Rankings<'a> {
+    pub(super) fn new(routers: &[&'a VirtualRouterSpec]) -> Self {
+        Self(routers.iter().map(|router| ranking::names(router)).collect())
+    }
+
+    /// In how many each node has that place.
+    pub(super) fn at(&self, place: usize) -> HashMap<&'a str, usize> {
+        counts(self.0.iter().filter_map(|ranking| ranking.get(place).copied()))
+    }
+
+    /// How many each node takes over when these die.
+    pub(super) fn taken_over(&self, dead: &[&str]) -> HashMap<&'a str, usize> {
+        let orphans =
+            self.0.iter().filter(|ranking| ranking.first().is_some_and(|first| dead.contains(first)));
+        counts(orphans.filter_map(|ranking| ranking.iter().find(|node| !dead.contains(node)).copied()))
+    }
+
+    /// How unevenly each node takes over when `one` dies and another with it: the squares of how many it takes over, added up over all
+    /// of `others`.
+    pub(super) fn taken_over_of_two<'b>(
+        &self,
+        one: &str,
+        others: impl Iterator<Item = &'b str>,
+    ) -> HashMap<&'a str, usize> {
+        let mut sums = HashMap::new();
+        for other in others.filter(|other| *other != one) {
+            for (node, count) in self.taken_over(&[one, other]) {
+                *sums.entry(node).or_default() += count * count;
+            }
+        }
+        sums
+    }
+}
+
+fn counts<'a>(nodes: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
+    let mut counts = HashMap::new();
+    for node in nodes {
+        *counts.entry(node).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,363 @@
+//! The kinds of faults: what they are called, how long they last, and which go together.
+
+use std::time::Duration;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    CablePulled,
+    CableFlapping,
+    LossIncoming,
+    LossOutgoing,
+    /// The node is cut off from all others.
+    Alone,
+    /// The node is cut off with the client and the backend; the other nodes and the API server are together.
+    WithClient,
+    /// The LAN loses the multicast of VRRP between all nodes, and nothing else.
+    MulticastFiltered,
+    AgentKilled,
+    AgentStopped,
+    AgentFrozen,
+    /// Its threads, real-time ones too, share a processor with one of a higher real-time priority that never pauses.
+    AgentStarved,
+    /// Each process of the node is killed; its kernel, with its rules and connections, lives.
+    HostKilled,
+    /// The same, with the cable, and its kernel knows nothing of before when it is back.
+    NodePoweredOff,
+    ProcessorsBusy,
+    ApiServerStopped,
+    ApiServerFrozen,
+    /// It stands still for four fifths of the time.
+    ApiServerSlow,
+    EtcdStopped,
+    EtcdFrozen,
+    ControllerKilled,
+    /// The leader is frozen until another leads, and goes on beside it.
+    TwoControllers,
+    DiskFull,
+    Readdressed,
+    InterfaceRenamed,
+    StrangerHasAddress,
+    StrangerHasVrid,
+    KubeProxyKilled,
+    /// Load balancers are to leave the node out, by label.
+    NodeExcluded,
+    /// The cluster autoscaler is about to delete the node.
+    NodeTainted,
+    /// The one pod of a `Local` Service goes from node to node.
+    LocalRollout,
+    /// What a virtual router cannot change to while it runs.
+    AnnouncementChanged,
+    /// The nodes get another key, and sign with it.
+    KeysChanged,
+    /// A check on the node passes for a second, and fails for one and a half.
+    CheckToggles,
+}
+
+impl Kind {
+    /// In the order of the table. The last but one leaves the adverts signed.
+    pub(super) const ALL: [Self; 33] = [
+        Self::CablePulled,
+        Self::CableFlapping,
+        Self::LossIncoming,
+        Self::LossOutgoing,
+        Self::Alone,
+        Self::WithClient,
+        Self::MulticastFiltered,
+        Self::AgentKilled,
+        Self::AgentStopped,
+        Self::AgentFrozen,
+        Self::AgentStarved,
+        Self::HostKilled,
+        Self::NodePoweredOff,
+        Self::ProcessorsBusy,
+        Self::ApiServerStopped,
+        Self::ApiServerFrozen,
+        Self::ApiServerSlow,
+        Self::EtcdStopped,
+        Self::EtcdFrozen,
+        Self::ControllerKilled,
+        Self::TwoControllers,
+        Self::DiskFull,
+        Self::Readdressed,
+        Self::InterfaceRenamed,
+        Self::StrangerHasAddress,
+        Self::StrangerHasVrid,
+        Self::KubeProxyKilled,
+        Self::NodeExcluded,
+        Self::NodeTainted,
+        Self::LocalRollout,
+        Self::AnnouncementChanged,
+        Self::KeysChanged,
+        Self::CheckToggles,
+    ];
+
+    /// Those of every run of the tests, which cost no client anything.
+    pub(super) const HARMLESS: [Self; 4] =
+        [Self::ApiServerStopped, Self::EtcdStopped, Self::ControllerKilled, Self::AnnouncementChanged];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::CablePulled => "cable pulled",
+            Self::CableFlapping => "cable flapping",
+            Self::LossIncoming => "one-way loss, what it is sent",
+            Self::LossOutgoing => "one-way loss, what it sends",
+            Self::Alone => "partition, client on the other side",
+            Self::WithClient => "partition, client on its side",
+            Self::MulticastFiltered => "multicast filtered",
+            Self::AgentKilled => "agent killed (SIGKILL)",
+            Self::AgentStopped => "agent stopped (SIGTERM)",
+            Self::AgentFrozen => "agent frozen (SIGSTOP)",
+            Self::AgentStarved => "agent without a processor",
+            Self::HostKilled => "all processes of the node killed",
+            Self::NodePoweredOff => "node powered off and on",
+            Self::ProcessorsBusy => "all processors busy",
+            Self::ApiServerStopped => "API server stopped",
+            Self::ApiServerFrozen => "API server frozen",
+            Self::ApiServerSlow => "API server slow",
+            Self::EtcdStopped => "etcd stopped",
+            Self::EtcdFrozen => "etcd frozen",
+            Self::ControllerKilled => "controller killed",
+            Self::TwoControllers => "two controllers at once",
+            Self::DiskFull => "disk of the state full, agent killed",
+            Self::Readdressed => "node re-addressed",
+            Self::InterfaceRenamed => "interface renamed",
+            Self::StrangerHasAddress => "a stranger takes the address",
+            Self::StrangerHasVrid => "a stranger takes the VRID",
+            Self::KubeProxyKilled => "kube-proxy killed",
+            Self::NodeExcluded => "node drained, by label",
+            Self::NodeTainted => "node drained, by taint",
+            Self::LocalRollout => "pod of a Local Service rolled",
+            Self::AnnouncementChanged => "Announcement changed",
+            Self::KeysChanged => "keys changed",
+            Self::CheckToggles => "check toggling",
+        }
+    }
+
+    /// Two faults of one place are never at once.
+    fn place(self) -> &'static str {
+        match self {
+            Self::CablePulled | Self::CableFlapping => "cable",
+            Self::LossIncoming => "incoming",
+            Self::LossOutgoing => "outgoing",
+            Self::Alone | Self::WithClient => "LAN",
+            Self::MulticastFiltered => "multicast",
+            Self::AgentKilled
+            | Self::AgentStopped
+            | Self::AgentFrozen
+            | Self::AgentStarved
+            | Self::DiskFull => "agent",
+            Self::HostKilled | Self::NodePoweredOff => "node",
+            Self::ProcessorsBusy => "processors",
+            Self::ApiServerStopped
+            | Self::ApiServerFrozen
+            | Self::ApiServerSlow
+            | Self::EtcdStopped
+            | Self::EtcdFrozen => "API server",
+            Self::ControllerKilled | Self::TwoControllers => "controller",
+            Self::Readdressed | Self::InterfaceRenamed => "address",
+            Self::StrangerHasAddress => "stranger's address",
+            Self::StrangerHasVrid => "stranger's VRID",
+            Self::KubeProxyKilled => "kube-proxy",
+            Self::NodeExcluded | Self::NodeTainted => "drain",
+            Self::LocalRollout => "pods",
+            Self::AnnouncementChanged => "Announcement",
+            Self::KeysChanged => "keys",
+            Self::CheckToggles => "check",
+        }
+    }
+
+    /// Whether there is one such place, not one on each node.
+    fn is_of_all(self) -> bool {
+        match self {
+            Self::Alone
+            | Self::WithClient
+            | Self::MulticastFiltered
+            | Self::AgentStarved
+            | Self::ProcessorsBusy
+            | Self::ApiServerStopped
+            | Self::ApiServerFrozen
+            | Self::ApiServerSlow
+            | Self::EtcdStopped
+            | Self::EtcdFrozen
+            | Self::ControllerKilled
+            | Self::TwoControllers
+            | Self::StrangerHasAddress
+            | Self::StrangerHasVrid
+            | Self::LocalRollout
+            | Self::AnnouncementChanged
+            | Self::KeysChanged
+            | Self::CheckToggles => true,
+            Self::CablePulled
+            | Self::CableFlapping
+            | Self::LossIncoming
+            | Self::LossOutgoing
+            | Self::AgentKilled
+            | Self::AgentStopped
+            | Self::AgentFrozen
+            | Self::HostKilled
+            | Self::NodePoweredOff
+            | Self::DiskFull
+            | Self::Readdressed
+            | Self::InterfaceRenamed
+            | Self::KubeProxyKilled
+            | Self::NodeExcluded
+            | Self::NodeTainted => false,
+        }
+    }
+
+    /// Whether nodes that live may not hear each other meanwhile, so that two may have an address. Where multicast is lost, those
+    /// that were parted before find each other within seconds only (`docs/announcements.md`).
+    pub(super) fn deafens(self) -> bool {
+        self.parts() || self == Self::MulticastFiltered
+    }
+
+    /// Whether a node is cut off meanwhile from some others, or all.
+    fn parts(self) -> bool {
+        matches!(
+            self,
+            Self::CablePulled
+                | Self::CableFlapping
+                | Self::LossIncoming
+                | Self::LossOutgoing
+                | Self::Alone
+                | Self::WithClient
+                | Self::InterfaceRenamed
+        )
+    }
+
+    /// Whether the nodes have to be told of another VRID or another address of one of them.
+    fn changes_routers(self) -> bool {
+        matches!(
+            self,
+            Self::Readdressed | Self::StrangerHasVrid | Self::AnnouncementChanged | Self::KeysChanged
+        )
+    }
+
+    /// Whether all of what runs on the node ends by it.
+    fn is_of_whole_node(self) -> bool {
+        matches!(self, Self::HostKilled | Self::NodePoweredOff)
+    }
+
+    /// Whether the API server does not answer meanwhile.
+    fn silences_api_server(self) -> bool {
+        matches!(self, Self::ApiServerStopped | Self::ApiServerFrozen | Self::EtcdStopped | Self::EtcdFrozen)
+    }
+
+    /// Whether it ends with the start of what needs minutes for that without a processor.
+    fn starts_cluster(self) -> bool {
+        matches!(self, Self::ApiServerStopped | Self::EtcdStopped | Self::NodePoweredOff)
+    }
+
+    /// Whether it is begun or mended by the API server.
+    fn needs_api_server(self) -> bool {
+        matches!(
+            self,
+            // (Its kube-proxy is waited for.)
+            Self::NodePoweredOff
+                | Self::NodeExcluded
+                | Self::NodeTainted
+                | Self::LocalRollout
+                | Self::AnnouncementChanged
+                | Self::KeysChanged
+                | Self::CheckToggles
+        )
+    }
+
+    /// Whether no client may lose a request or a connection by it: no node dies, and what moves moves in an orderly way.
+    pub(super) fn is_harmless(self) -> bool {
+        matches!(
+            self,
+            Self::MulticastFiltered
+                | Self::AgentStopped
+                | Self::ApiServerStopped
+                | Self::ApiServerFrozen
+                | Self::ApiServerSlow
+                | Self::EtcdStopped
+                | Self::EtcdFrozen
+                | Self::ControllerKilled
+                | Self::TwoControllers
+                | Self::StrangerHasVrid
+                | Self::NodeExcluded
+                | Self::NodeTainted
+                | Self::AnnouncementChanged
+                | Self::KeysChanged
+                | Self::CheckToggles
+        )
+    }
+
+    /// Whether both may be in one storm. A node that is cut off while a virtual router changes may go on with what it knew when it
+    /// is back, beside the node that was told, until the API server tells it, too: seeds 404 and 505 showed it, before these two
+    /// were kept apart.
+    pub(super) fn is_in_storm_with(self, other: Self) -> bool {
+        !(self.changes_routers() && other.parts() || self.parts() && other.changes_routers())
+    }
+
+    /// How long it has to last until all has come of it.
+    pub(super) fn length(self) -> Duration {
+        Duration::from_secs(match self {
+            // The node gives up on it after 15 s.
+            Self::KubeProxyKilled => 20,
+            Self::AgentStarved => 2,
+            // The lease is over after 5 s.
+            Self::TwoControllers => 8,
+            // Agents look each 5 s.
+            Self::KeysChanged => 7,
+            // A failure counts for a minute.
+            Self::CheckToggles => 65,
+            _ => 3,
+        })
+    }
+}
+
+/// A fault, on a node where there is one of its place on each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    pub(super) node: &'static str,
+}
+
+impl Fault {
+    /// Whether both may be at once.
+    pub(super) fn goes_with(self, other: Self) -> bool {
+        for (one, two) in [(self, other), (other, self)] {
+            if one.kind == Kind::ProcessorsBusy && two.kind.starts_cluster()
+                || one.kind.needs_api_server() && two.kind.silences_api_server()
+                || one.kind.is_of_whole_node() && one.node == two.node
+            {
+                return false;
+            }
+        }
+        let is_apart = self.node != other.node && !self.kind.is_of_all() && !other.kind.is_of_all();
+        self.kind.place() != other.kind.place() || is_apart
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn go_together(one: (Kind, &'static str), other: (Kind, &'static str)) -> bool {
+        let [one, other] = [one, other].map(|(kind, node)| Fault { kind, node });
+        assert_eq!(one.goes_with(other), other.goes_with(one), "{one:?}, {other:?}");
+        one.goes_with(other)
+    }
+
+    #[test]
+    fn faults_of_one_place_are_never_at_once_nor_what_needs_another_thing_that_is_broken() {
+        for (one, other, expected) in [
+            ((Kind::CablePulled, "n1"), (Kind::CableFlapping, "n1"), false),
+            ((Kind::CablePulled, "n1"), (Kind::CableFlapping, "n2"), true),
+            ((Kind::Alone, "n1"), (Kind::WithClient, "n2"), false),
+            ((Kind::NodePoweredOff, "n1"), (Kind::CablePulled, "n1"), false),
+            ((Kind::NodePoweredOff, "n1"), (Kind::CablePulled, "n2"), true),
+            ((Kind::NodePoweredOff, "n1"), (Kind::EtcdStopped, "n2"), false),
+            ((Kind::HostKilled, "n1"), (Kind::EtcdStopped, "n2"), true),
+            ((Kind::KeysChanged, "n1"), (Kind::ApiServerFrozen, "n2"), false),
+            ((Kind::KeysChanged, "n1"), (Kind::ApiServerSlow, "n2"), true),
+            ((Kind::ProcessorsBusy, "n1"), (Kind::EtcdStopped, "n2"), false),
+        ] {
+            assert_eq!(go_together(one, other), expected, "{one:?}, {other:?}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which ports the owners of a VIP have: what is for another one is refused before a proxy can give it to a Service that named the
+//! VIP without owning it (CVE-2020-8554). Pure.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use windlass_vrrp::Family;
+
+use super::expression::{
+    Expression::{self, In, NotIn, Verdict},
+    Verdict::Goto,
+};
+use super::set::{Element, Kind, Set, octets};
+use crate::restriction::{Protocol, ProtocolPort, Restrictions};
+
+#[cfg(test)]
+mod tests;
+
+/// A proxy knows no others with ports.
+const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+
+/// The VIPs whose ports are known, with each protocol that has ports: those of `one` that `other` does not have.
+pub(super) fn owned(family: Family, one: &Restrictions, other: &Restrictions) -> BTreeSet<Element> {
+    let new =
+        one.ports().keys().filter(|vip| Family::of(**vip) == family && !other.ports().contains_key(vip));
+    new.flat_map(|vip| PROTOCOLS.map(|protocol| Element::of(with_protocol(*vip, protocol)))).collect()
+}
+
+/// The ports of those VIPs: those of `one` that `other` does not have. Of thousands of addresses few change at a time.
+pub(super) fn ports(family: Family, one: &Restrictions, other: &Restrictions) -> BTreeSet<Element> {
+    let of_family = one.ports().iter().filter(|(vip, _)| Family::of(**vip) == family);
+    of_family
+        .flat_map(|(vip, ports)| {
+            let known = other.ports().get(vip);
+            let new = ports.iter().filter(move |port| known.is_none_or(|known| !known.contains(port)));
+            new.map(|port| Element::of(with_port(*vip, *port)))
+        })
+        .collect()
+}
+
+/// Each part takes whole words.
+fn with_protocol(vip: IpAddr, protocol: Protocol) -> Vec<u8> {
+    [octets(vip).as_slice(), &[protocol.number(), 0, 0, 0]].concat()
+}
+
+fn with_port(vip: IpAddr, ProtocolPort { protocol, port }: ProtocolPort) -> Vec<u8> {
+    let [high, low] = port.to_be_bytes();
+    [with_protocol(vip, protocol).as_slice(), &[high, low, 0, 0]].concat()
+}
+
+impl Set {
+    /// The rule that refuses what is for a VIP of this set and for none of its ports. What has no port to look at, as a later
+    /// fragment that nothing has put together, goes on: no proxy takes that either.
+    pub(super) fn only_own_ports(self) -> Vec<Expression> {
+        let ports = Self { kind: Kind::Ports, ..self };
+        let [_, _, destination] = self.packet();
+        let [protocol, port] = self.port();
+        let is_another = [destination, protocol, port, NotIn(ports.name())];
+        [self.has_destination().as_slice(), &is_another, &[Verdict(Goto("refuse"))]].concat()
+    }
+
+    /// Rule matches after the family: "the packet's destination and protocol are in this set".
+    pub(super) fn has_protocol(self) -> [Expression; 2] {
+        let [protocol, _] = self.port();
+        [protocol, In(self.name())]
+    }
+}
