@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::duplicates::FORGET_AFTER;
+
 /// An address that another station answered for is called taken after this time only: a node of the cluster that learns
 /// later of an address's move still answers for it, and it is asked for again each second.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_millis(2500);
@@ -34,6 +36,20 @@ impl ConflictingStation {
     }
 }
 
+/// A station that claims an address while this node answers for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claimant {
+    pub(crate) mac: [u8; 6],
+    /// When it last did.
+    pub(crate) heard: Instant,
+}
+
+impl Claimant {
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.heard) < FORGET_AFTER
+    }
+}
+
 /// What this node does in one virtual router.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RouterActivity {
@@ -43,8 +59,8 @@ pub(crate) struct RouterActivity {
     pub(crate) claimed: BTreeSet<IpAddr>,
     /// What it would answer for if nobody else did.
     pub(crate) taken: BTreeMap<IpAddr, ConflictingStation>,
-    /// What it answers for although another station claims it, and that station's link-layer address.
-    pub(crate) contested: BTreeMap<IpAddr, String>,
+    /// Who claimed what it answers for, since it does.
+    pub(crate) claimants: BTreeMap<IpAddr, Claimant>,
     /// The peers that do not hear its multicast, while it is Active.
     pub(crate) deaf: BTreeSet<IpAddr>,
 }
@@ -52,7 +68,11 @@ pub(crate) struct RouterActivity {
 impl RouterActivity {
     /// It answers for these from now on; gives those that another station had.
     pub(crate) fn claim(&mut self, addresses: &[IpAddr]) -> Vec<IpAddr> {
-        self.claimed.extend(addresses);
+        for address in addresses {
+            if self.claimed.insert(*address) {
+                self.claimants.remove(address);
+            }
+        }
         if self.taken.is_empty() {
             return Vec::new();
         }
@@ -62,12 +82,31 @@ impl RouterActivity {
     /// Another station has an address.
     pub(crate) fn note_taken(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
         self.claimed.remove(&address);
+        self.claimants.remove(&address);
         self.taken.entry(address).or_insert(ConflictingStation { mac, found: now }).mac = mac;
+    }
+
+    /// A station claims an address, which is of interest while this node answers for it. Of several the first is kept until it is
+    /// silent, so that forged claims of further ones are no news.
+    pub(crate) fn note_claimant(&mut self, address: IpAddr, mac: [u8; 6], now: Instant) {
+        if !self.claimed.contains(&address) {
+            return;
+        }
+        let claimant = self.claimants.entry(address).or_insert(Claimant { mac, heard: now });
+        if claimant.mac == mac || !claimant.is_fresh(now) {
+            *claimant = Claimant { mac, heard: now };
+        }
+    }
+
+    /// Who claims an address that this node answers for.
+    pub(crate) fn claimant(&self, address: IpAddr, now: Instant) -> Option<&Claimant> {
+        self.claimants.get(&address).filter(|claimant| claimant.is_fresh(now))
     }
 
     /// Its virtual IPs are these.
     pub(crate) fn restrict(&mut self, addresses: &BTreeSet<IpAddr>) {
         self.claimed.retain(|address| addresses.contains(address));
+        self.claimants.retain(|address, _| addresses.contains(address));
         self.taken.retain(|address, _| addresses.contains(address));
     }
 
@@ -75,6 +114,7 @@ impl RouterActivity {
     pub(crate) fn forget(&mut self, addresses: &[IpAddr]) {
         for address in addresses {
             self.claimed.remove(address);
+            self.claimants.remove(address);
             self.taken.remove(address);
         }
     }

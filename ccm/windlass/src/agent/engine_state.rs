@@ -69,14 +69,6 @@ impl Inner {
         }
     }
 
-    /// Takes note of who claims what this node answers for.
-    fn note_contested(&mut self, now: Instant) {
-        for (key, activity) in &mut self.activities {
-            activity.contested = self.duplicates.stations(&key.interface, now);
-            activity.contested.retain(|address, _| activity.claimed.contains(address));
-        }
-    }
-
     /// Lists stations that are believed to have an address that this node would claim.
     fn confirm_conflicts(&mut self, now: Instant) {
         for (key, activity) in &self.activities {
@@ -124,8 +116,10 @@ impl EngineState {
                 self.lock().foreign_routers.hear(router, now);
             }
             Event::AddressConflict { interface, address, mac: station } => {
-                let (interface, mac) = (interface.clone(), mac(*station));
                 let mut inner = self.lock();
+                let here = inner.activities.iter_mut().filter(|(key, _)| key.interface == *interface);
+                here.for_each(|(_, activity)| activity.note_claimant(*address, *station, now));
+                let (interface, mac) = (interface.clone(), mac(*station));
                 *inner.conflicts.entry(interface.clone()).or_default() += 1;
                 inner.duplicates.see(DuplicateAddress { interface, address: *address, mac }, now);
                 drop(inner);
@@ -228,7 +222,6 @@ impl EngineState {
     ) -> T {
         let mut inner = self.lock();
         inner.confirm_conflicts(now);
-        inner.note_contested(now);
         read(&inner.activities)
     }
 

@@ -300,7 +300,7 @@ enum Conflict {
 fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP) -> Conflict {
     let address = vip.spec.address;
     let shown = vip.status.as_ref().and_then(|status| find(&status.conditions, CONDITION_ADDRESS_CONFLICT));
-    match (active.assignment.address_conflict, active.activity.contested.get(&address)) {
+    match (active.assignment.address_conflict, active.activity.claimant(address, context.now)) {
         (AddressConflictPolicy::Defend, Some(station)) => {
             let desired = DesiredCondition {
                 type_: CONDITION_ADDRESS_CONFLICT,
@@ -308,8 +308,9 @@ fn conflict(context: NodeContext<'_>, active: &ActiveRouter<'_>, vip: &VirtualIP
                 reason: REASON_DEFENDED,
                 // Of no node: what is told stays the same when the address moves.
                 message: format!(
-                    "Another station, {station}, uses {address} beside the node that announces it: clients reach the one or \
-                     the other until the address is taken off that station"
+                    "Another station, {}, uses {address} beside the node that announces it: clients reach the one or \
+                     the other until the address is taken off that station",
+                    mac(station.mac)
                 ),
                 generation: vip.metadata.generation,
             };

@@ -35,23 +35,6 @@ fn all_stations_of_an_address_that_is_free_again_are_forgotten() {
 }
 
 #[test]
-fn of_several_stations_the_first_is_named_until_it_is_seen_no_more() {
-    let start = Instant::now();
-    let mut duplicates = Duplicates::default();
-    for (mac, second) in [("b", 0), ("a", 1), ("b", 500), ("a", 900)] {
-        duplicates.see(duplicate("192.0.2.200", mac), start + second * SECOND);
-    }
-    let named = |second: u32| {
-        let stations = duplicates.stations("eth0", start + second * SECOND);
-        stations.into_iter().map(|(address, mac)| format!("{address} {mac}")).collect::<Vec<_>>().concat()
-    };
-    assert_eq!(named(1099), "192.0.2.200 b");
-    assert_eq!(named(1100), "192.0.2.200 a");
-    assert_eq!(named(1500), "");
-    assert!(duplicates.stations("eth1", start).is_empty());
-}
-
-#[test]
 fn a_flood_of_stations_is_bounded() {
     let start = Instant::now();
     let mut duplicates = Duplicates::default();

@@ -96,24 +96,54 @@ fn a_station_that_claims_what_this_node_announces_is_reported_at_once_and_outliv
 }
 
 #[test]
-fn who_claims_what_this_node_answers_for_is_known_until_it_was_silent_for_ten_minutes() {
+fn the_first_to_claim_what_this_node_answers_for_is_known_until_it_was_silent_for_ten_minutes() {
     let now = Instant::now();
-    let conflict = |interface: &str, last: u8| Event::AddressConflict {
+    let claim = |interface: &str, last: u8, station: u8| Event::AddressConflict {
         interface: interface.into(),
         address: address(last),
-        mac: [2, 0, 0, 0, 0, last],
+        mac: [station; 6],
     };
     let engine_state = told(&[entered(State::Active), claimed(&[1, 2])], now);
     engine_state.to_report.take();
-    for heard in [conflict("eth0", 1), conflict("eth1", 2), conflict("eth0", 3)] {
+    for heard in [claim("eth0", 1, 7), claim("eth1", 2, 7), claim("eth0", 3, 7)] {
         engine_state.record(&heard, now, WALL);
     }
     assert_eq!(engine_state.to_report.take(), Changed::addresses(&[address(1), address(2), address(3)]));
-    let contested = |at: Instant| engine_state.activities(at)[&key(64)].contested.clone();
-    assert_eq!(contested(now), [(address(1), "02:00:00:00:00:01".into())].into());
-    engine_state.record(&conflict("eth0", 1), now + Duration::from_mins(1), WALL);
-    assert_eq!(contested(now + Duration::from_secs(659)).len(), 1);
-    assert_eq!(contested(now + Duration::from_mins(11)).len(), 0);
+    let claimants = |second: u64| {
+        let at = now + Duration::from_secs(second);
+        let activity = engine_state.activities(at).remove(&key(64)).unwrap();
+        let of = |last: u8| activity.claimant(address(last), at).map(|claimant| claimant.mac[0]);
+        [of(1), of(2), of(3)]
+    };
+    let hear = |second: u64, station: u8| {
+        engine_state.record(&claim("eth0", 1, station), now + Duration::from_secs(second), WALL);
+    };
+    assert_eq!(claimants(0), [Some(7), None, None]);
+    hear(60, 7);
+    hear(600, 8);
+    assert_eq!(claimants(659), [Some(7), None, None]);
+    assert_eq!(claimants(660), [None, None, None]);
+    hear(700, 8);
+    assert_eq!(claimants(700), [Some(8), None, None]);
+}
+
+#[test]
+fn who_claimed_an_address_before_this_node_did_is_no_claimant() {
+    let now = Instant::now();
+    let conflict = Event::AddressConflict { interface: "eth0".into(), address: address(1), mac: [2; 6] };
+    let has_claimant = |events: &[Event]| {
+        let activity = told(events, now).activities(now).remove(&key(64)).unwrap();
+        activity.claimant(address(1), now).is_some()
+    };
+    let again = || [entered(State::Active), claimed(&[1]), conflict.clone()];
+    assert!(has_claimant(&again()));
+    assert!(has_claimant(&[again().as_slice(), &[claimed(&[1])]].concat()), "it was claimed all the time");
+    assert!(!has_claimant(&[again().as_slice(), &[taken(1), claimed(&[1])]].concat()), "it was yielded");
+    assert!(!has_claimant(&[entered(State::Active), conflict.clone(), claimed(&[1])]));
+    let engine_state = told(&again(), now);
+    engine_state.forget(&key(64), &[address(1)]);
+    engine_state.record(&claimed(&[1]), now, WALL);
+    assert_eq!(engine_state.activities(now)[&key(64)].claimant(address(1), now), None);
 }
 
 #[test]

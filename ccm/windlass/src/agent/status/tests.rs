@@ -7,7 +7,7 @@ use windlass_api::{
     VirtualIPStatus, VirtualRouterSpec, VirtualRouterStatus,
 };
 
-use super::super::activity::{CONFIRM_AFTER, ConflictingStation};
+use super::super::activity::{CONFIRM_AFTER, Claimant, ConflictingStation};
 
 use super::*;
 
@@ -245,11 +245,11 @@ fn an_active_that_cannot_keep_clients_apart_says_so_and_what_helps() {
 fn conditions_by(
     node: NodeContext<'_>,
     active: &Assignment,
-    station: Option<&str>,
+    station: Option<[u8; 6]>,
     shown: &[Condition],
 ) -> Vec<Condition> {
-    let contested = station.map(|mac| (ADDRESS, mac.to_owned())).into_iter().collect();
-    let activities = [(active.key().unwrap(), RouterActivity { contested, ..activity(1) })].into();
+    let claimants = station.map(|mac| (ADDRESS, Claimant { mac, heard: node.now })).into_iter().collect();
+    let activities = [(active.key().unwrap(), RouterActivity { claimants, ..activity(1) })].into();
     let assignments = std::slice::from_ref(active);
     let routers: [Arc<VirtualRouter>; 0] = [];
     let vips = [vip(Some("n1"), shown.to_vec())];
@@ -262,32 +262,34 @@ fn conditions_by(
     }
 }
 
+const STATION: [u8; 6] = [2, 0x99, 0, 0, 0, 0];
+
 #[test]
 fn a_station_beside_the_active_is_told_on_the_address_until_it_was_silent_for_long_enough() {
     let (defends, now) = (assignment(&["192.0.2.12"]), Instant::now());
     let yields = Assignment { address_conflict: AddressConflictPolicy::Yield, ..defends.clone() };
     let announced = [condition("Announced", "True")];
     assert_eq!(conditions_by(context(now), &defends, None, &announced), announced);
-    assert_eq!(conditions_by(context(now), &yields, Some("02:99"), &announced), announced, "Announced tells");
-    let told = conditions_by(context(now), &defends, Some("02:99"), &announced);
+    assert_eq!(conditions_by(context(now), &yields, Some(STATION), &announced), announced, "Announced tells");
+    let told = conditions_by(context(now), &defends, Some(STATION), &announced);
     let [still, conflict] = &told[..] else { panic!("{told:?}") };
     assert_eq!(still.status, "True");
     let written = (conflict.type_.as_str(), conflict.status.as_str(), conflict.reason.as_str());
     assert_eq!(written, ("AddressConflict", "True", "Defended"));
-    assert!(conflict.message.contains("station, 02:99, uses 192.0.2.200"), "{conflict:?}");
+    assert!(conflict.message.contains("station, 02:99:00:00:00:00, uses 192.0.2.200"), "{conflict:?}");
     // A node that became Active a moment ago has not heard it yet.
     let began = Timestamp::constant(1_690_000_000, 0);
     let soon = NodeContext { wall: began + Duration::from_secs(599), ..context(now) };
     for (what, node, active, station, is_told) in [
-        ("it goes on", context(now), &defends, Some("02:99"), true),
+        ("it goes on", context(now), &defends, Some(STATION), true),
         ("another node has taken over", soon, &defends, None, true),
         ("it is silent", context(now), &defends, None, false),
-        ("it is to be yielded from now on", soon, &yields, Some("02:99"), false),
+        ("it is to be yielded from now on", soon, &yields, Some(STATION), false),
     ] {
         let expected = if is_told { &told[..] } else { &told[..1] };
         assert_eq!(conditions_by(node, active, station, &told), expected, "{what}");
     }
-    let other = conditions_by(context(now), &defends, Some("02:aa"), &told);
+    let other = conditions_by(context(now), &defends, Some([2, 0xaa, 0, 0, 0, 0]), &told);
     assert!(
         other[1].message.contains("02:aa") && other[1].last_transition_time == told[1].last_transition_time
     );
