@@ -211,6 +211,10 @@ impl<'a> Scene<'a> {
         let active = router.status.as_ref().and_then(|status| status.active_node.as_deref());
         let name = router.name_any();
         ensure!(active == Some(node), "{node} is Active for {address} in {name}, not {active:?}");
+        // Virtual routers are replaced one after the other where the key changes.
+        let key = router.spec.authentication.map_or(0, |one| one.key_id);
+        let wanted = self.key.get();
+        ensure!(key == wanted, "{name} signs with key {key}, not {wanted}");
         Ok(())
     }
 

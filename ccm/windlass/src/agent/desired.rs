@@ -17,8 +17,7 @@ mod assignment;
 mod tests;
 mod withheld;
 
-pub(crate) use self::assignment::Assignment;
-use self::assignment::TURNS;
+pub(crate) use self::assignment::{Assignment, TURNS};
 
 /// A part of the cluster's state that this node cannot do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey
 use windlass_vrrp::Priority;
 
 use super::admission::{Unguarded, admit, admitted, restrictions};
-use super::desired::{Assignment, Desired};
+use super::desired::{Assignment, Desired, TURNS};
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
 use super::index::{Part, Update};
@@ -166,7 +166,16 @@ fn config(
         Some(id) => Some(keys.authentication(id, config.interval)?),
         None => None,
     };
-    Some(RouterConfig { priority, authentication, ..config })
+    // Who is not fit comes after everybody, whatever the list says: where two nodes' checks fail, it must not be faster than those
+    // that are fit.
+    let mut preferred = config.preferred;
+    if priority < config.priority {
+        let others: Vec<IpAddr> =
+            config.peers.iter().filter(|peer| !preferred.contains(*peer)).copied().collect();
+        let missing = TURNS.saturating_sub(preferred.len());
+        preferred.extend(others.into_iter().take(missing));
+    }
+    Some(RouterConfig { priority, authentication, preferred, ..config })
 }
 
 /// The virtual IPs of each virtual router.

@@ -76,3 +76,22 @@ fn a_failure_that_spares_the_active_lowers_this_node_only_where_it_is_not() {
         assert_eq!(config.priority.get(), expected, "{spares_active} {is_active}");
     }
 }
+
+#[test]
+fn a_node_that_is_not_fit_leaves_others_their_turn_whatever_the_list_says() {
+    let address = |last: u8| IpAddr::from([192, 0, 2, last]);
+    let peers = |last: &[u8]| last.iter().copied().map(address).collect::<BTreeSet<_>>();
+    let failed = FailedChecks { kube_proxy: Some("it is behind".into()), ..FailedChecks::default() };
+    for (all, preferred, fit, unfit) in [
+        (&[][..], &[][..], &[][..], &[][..]),
+        (&[12, 13], &[], &[], &[12, 13]),
+        (&[12, 13, 14, 15, 16], &[15], &[15], &[12, 13, 15]),
+        (&[12, 13, 14, 15, 16], &[14, 15, 16], &[14, 15, 16], &[14, 15, 16]),
+    ] {
+        let assignment = Assignment { peers: peers(all), preferred: peers(preferred), ..assignment(None) };
+        for (failed, expected) in [(FailedChecks::default(), fit), (failed.clone(), unfit)] {
+            let config = config(&assignment, &failed, false, &Keys::of_entries(&[])).unwrap();
+            assert_eq!(config.preferred, peers(expected), "{all:?} {preferred:?} {failed:?}");
+        }
+    }
+}
