@@ -51,6 +51,8 @@ pub struct Alone {
     pub node: String,
     /// The first question since which it answered, and it alone; pauses like those in [`Doubled`] are none.
     pub since: Instant,
+    /// How many it has answered.
+    pub answered: u64,
     /// The last one that was answered.
     last: Instant,
 }
@@ -84,8 +86,7 @@ impl Lab {
     /// Asks from host `client` who has each of these addresses. Only the nodes' answers count: a stranger may say what it likes.
     pub fn answering(&self, client: &str, addresses: &[IpAddr]) -> anyhow::Result<Answering> {
         let nodes = self.nodes().map(|node| (node.mac(), node.name().to_owned())).collect();
-        let rhythm = Rhythm { at_once: addresses.len(), pause: QUESTION };
-        self.answering_of(client, addresses, nodes, rhythm)
+        self.answering_of(client, addresses, nodes, Rhythm::all_at_once(addresses))
     }
 
     /// The same of other nodes, and in another rhythm.
@@ -142,6 +143,13 @@ pub(crate) struct Rhythm {
     pub(crate) at_once: usize,
     /// Until the next are; an answer counts if it comes before.
     pub(crate) pause: Duration,
+}
+
+impl Rhythm {
+    /// All of these each 10 ms.
+    pub(crate) fn all_at_once(addresses: &[IpAddr]) -> Self {
+        Self { at_once: addresses.len(), pause: QUESTION }
+    }
 }
 
 struct Asker {
@@ -279,9 +287,13 @@ impl Answers {
     fn note_alone(&mut self, asked: Instant, address: IpAddr, nodes: &BTreeSet<String>) {
         let only = nodes.first().filter(|_| nodes.len() == 1);
         match (only, self.alone.get_mut(&address)) {
-            (Some(only), Some(before)) if before.node == *only => before.last = asked,
+            (Some(only), Some(before)) if before.node == *only => {
+                before.answered += 1;
+                before.last = asked;
+            }
             (Some(only), _) => {
-                self.alone.insert(address, Alone { node: only.clone(), since: asked, last: asked });
+                self.alone
+                    .insert(address, Alone { node: only.clone(), since: asked, answered: 1, last: asked });
                 let owner = self.owners.insert(address, only.clone());
                 *self.moves.entry(address).or_default() +=
                     u32::from(owner.is_some_and(|owner| owner != *only));

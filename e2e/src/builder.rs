@@ -38,6 +38,8 @@ pub(crate) struct Kubelets {
 /// What a lab is to be; made by [`crate::Lab::builder`].
 #[derive(Clone, Debug)]
 pub struct LabBuilder {
+    /// Which one it is of the clusters on its LAN.
+    pub(crate) cluster: u8,
     pub(crate) nodes: u8,
     pub(crate) clients: Vec<String>,
     pub(crate) light: bool,
@@ -54,6 +56,7 @@ pub struct LabBuilder {
 impl Default for LabBuilder {
     fn default() -> Self {
         Self {
+            cluster: 0,
             nodes: 1,
             clients: Vec::new(),
             light: false,
@@ -73,6 +76,13 @@ impl LabBuilder {
     #[must_use]
     pub fn nodes(self, nodes: u8) -> Self {
         Self { nodes, ..self }
+    }
+
+    /// Which one it is of several clusters on one LAN, 0 to 3; default 0. Their hosts have addresses of their own;
+    /// [`crate::clusters`] starts them.
+    #[must_use]
+    pub fn cluster(self, cluster: u8) -> Self {
+        Self { cluster, ..self }
     }
 
     /// Adds a client host of that name to the LAN.

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 
 use crate::{
     lab::Lab,
-    topology::{API_SERVER, POD_RANGES, SERVICE_RANGE_V6},
+    topology::{self, POD_RANGES, SERVICE_RANGE_V6},
     wait::await_that,
 };
 
@@ -24,7 +24,7 @@ impl Lab {
     /// Starts the control plane and waits until the API server is ready.
     pub(crate) async fn start_control_plane(&self) -> anyhow::Result<()> {
         self.daemons.start(&self.sandbox, HOST, "etcd", etcd())?;
-        self.daemons.start(&self.sandbox, HOST, "kube-apiserver", self.kube_apiserver())?;
+        self.daemons.start(&self.sandbox, HOST, "kube-apiserver", self.kube_apiserver()?)?;
         self.await_api_server().await?;
         if !self.options.light {
             for name in ["kube-controller-manager", "kube-scheduler"] {
@@ -81,12 +81,12 @@ impl Lab {
         .await
     }
 
-    fn kube_apiserver(&self) -> Vec<String> {
+    fn kube_apiserver(&self) -> anyhow::Result<Vec<String>> {
         let file = |name: &str| self.pki.path(name);
         let mut command = self.kubernetes("kube-apiserver");
         command.extend([
             format!("--etcd-servers={ETCD}"),
-            format!("--advertise-address={API_SERVER}"),
+            format!("--advertise-address={}", topology::control_plane(&self.hosts)?.address),
             "--secure-port=6443".into(),
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
@@ -106,7 +106,7 @@ impl Lab {
             // Nobody makes service accounts or removes the not-ready taint without a kube-controller-manager.
             command.push("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".into());
         }
-        command
+        Ok(command)
     }
 
     /// One of the Kubernetes programs, as the first word of a command.

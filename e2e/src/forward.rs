@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{lab::Lab, sandbox::Entrance, tools, topology::API_SERVER};
+use crate::{lab::Lab, sandbox::Entrance, tools};
 
 /// A port on the host, bound before the lab's thread leaves the host's network namespace.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Lab {
 /// Copies both ways until either side ends.
 fn carry(outside: TcpStream, entrance: &Entrance) -> anyhow::Result<()> {
     entrance.enter()?;
-    let inside = TcpStream::connect((API_SERVER, 6443))?;
+    let inside = TcpStream::connect((Ipv4Addr::LOCALHOST, 6443))?;
     let (mut from_outside, mut to_inside) = (outside.try_clone()?, inside.try_clone()?);
     let upstream = thread::spawn(move || {
         let _ = io::copy(&mut from_outside, &mut to_inside);

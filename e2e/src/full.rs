@@ -2,6 +2,7 @@
 
 mod images;
 mod kubelet;
+mod logind;
 mod settings;
 
 use std::{fs, path::PathBuf};
@@ -15,6 +16,7 @@ use kube::{
 };
 use serde_json::json;
 
+pub(crate) use self::logind::Logind;
 use crate::{
     control_plane::READY,
     lab::Lab,

@@ -18,6 +18,7 @@ use crate::{
     control_plane,
     daemons::Daemons,
     dump,
+    full::Logind,
     light::LightServer,
     lock::Lock,
     node::Node,
@@ -36,6 +37,8 @@ pub struct Lab {
     pub(crate) pki: Pki,
     pub(crate) daemons: Daemons,
     pub(crate) client: Client,
+    /// Of nodes with kubelets.
+    pub(crate) logind: Mutex<BTreeMap<String, Logind>>,
     /// Servers of the light variant by backend.
     pub(crate) servers: Mutex<BTreeMap<String, Vec<LightServer>>>,
     folder: PathBuf,
@@ -72,7 +75,7 @@ impl Lab {
     ) -> anyhow::Result<T> {
         let valid = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         ensure!(valid && !name.is_empty(), "lab name {name:?}: use lower-case letters, digits and hyphens");
-        let hosts = topology::hosts(builder.nodes, &builder.clients)?;
+        let hosts = topology::hosts(builder.cluster, builder.nodes, &builder.clients)?;
         let tools = Tools::find(builder.light)?;
 
         let labs = tools::target().join("lab");
@@ -121,7 +124,7 @@ impl Lab {
         fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
         let cgroup = Cgroup::make(name, options.light)?;
         let sandbox = Sandbox::start(&logs, &cgroup)?;
-        sandbox.script(&topology::script(&hosts)).context("making the lab's LAN")?;
+        sandbox.script(&topology::script(&hosts)?).context("making the lab's LAN")?;
         let pki = Pki::make(folder.join("pki"), &hosts, &service_address.to_string())?;
         sandbox.enter("cp")?;
         let client = control_plane::client(&pki.kubeconfig("admin")).await?;
@@ -133,6 +136,7 @@ impl Lab {
             pki,
             daemons: Daemons::default(),
             client,
+            logind: Mutex::default(),
             servers: Mutex::default(),
             folder,
             sandbox,

@@ -108,6 +108,18 @@ impl Drop for Load {
 }
 
 impl LoadOutcome {
+    /// Takes in what a client saw of another address.
+    pub fn merge(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.failed += other.failed;
+        self.connections += other.connections;
+        self.broken += other.broken;
+        self.slowest = self.slowest.max(other.slowest);
+        for (error, count) in other.errors {
+            *self.errors.entry(error).or_default() += count;
+        }
+    }
+
     fn note(&mut self, result: &io::Result<Duration>) -> bool {
         match result {
             Ok(took) => self.slowest = self.slowest.max(*took),

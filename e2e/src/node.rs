@@ -64,12 +64,11 @@ impl Node<'_> {
 
     /// Gives the node's interface another IPv4 address in place of the one it had, `from`; the others find its pods there.
     pub fn readdress(&self, from: Ipv4Addr, to: Ipv4Addr) -> anyhow::Result<()> {
-        let name = self.name();
+        let (name, cp) = (self.name(), self.lab.host("cp")?.address);
         let mut script = format!(
             "ip -n {name} addr del {from}/24 dev eth0\n\
              ip -n {name} addr add {to}/24 brd + dev eth0\n\
-             ip -n {name} route replace default via {}\n",
-            crate::topology::API_SERVER
+             ip -n {name} route replace default via {cp}\n"
         );
         // What went through the old address went with it: the ways to the pods of others, and theirs to its own.
         for other in self.lab.nodes().filter(|other| other.name() != name) {

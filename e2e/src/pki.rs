@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use crate::topology::{API_SERVER, Host, Role};
+use crate::topology::{self, Host, Role};
 
 /// Who speaks to the API server: name of the kubeconfig file, user, groups.
 struct Account {
@@ -43,6 +43,8 @@ fn accounts(hosts: &[Host]) -> Vec<Account> {
 #[derive(Clone, Debug)]
 pub(crate) struct Pki {
     folder: PathBuf,
+    /// Of the API server, with its port.
+    server: String,
 }
 
 impl Pki {
@@ -50,9 +52,10 @@ impl Pki {
     /// kubeconfig with a token of its own for each account.
     pub(crate) fn make(folder: PathBuf, hosts: &[Host], service_address: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let pki = Self { folder };
+        let api_server = topology::control_plane(hosts)?.address;
+        let pki = Self { folder, server: format!("{api_server}:6443") };
         let extensions = format!(
-            "subjectAltName=IP:{API_SERVER},IP:{service_address},IP:127.0.0.1,DNS:kubernetes.default.svc\n\
+            "subjectAltName=IP:{api_server},IP:{service_address},IP:127.0.0.1,DNS:kubernetes.default.svc\n\
              basicConstraints=CA:FALSE\nkeyUsage=digitalSignature\nextendedKeyUsage=serverAuth\n"
         );
         pki.write("extensions", &extensions)?;
@@ -76,8 +79,7 @@ impl Pki {
         for (index, Account { file, user, groups }) in accounts(hosts).into_iter().enumerate() {
             let token = fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned();
             let _ = writeln!(tokens, "{token},{user},{index},\"{groups}\"");
-            let server = format!("https://{API_SERVER}:6443");
-            pki.write(&format!("{file}.kubeconfig"), &kubeconfig(&server, &pki.path("ca.crt"), &token))?;
+            pki.add_account(&file, &token)?;
         }
         pki.write("tokens.csv", &tokens)?;
         Ok(pki)
@@ -100,16 +102,16 @@ impl Pki {
         Ok(token.with_context(|| format!("account {account} has no token"))?.to_owned())
     }
 
-    /// Writes the kubeconfig of another account, whose token the API server has made.
+    /// Writes the kubeconfig of an account: of another one, whose token the API server has made.
     pub(crate) fn add_account(&self, account: &str, token: &str) -> anyhow::Result<()> {
-        let server = format!("https://{API_SERVER}:6443");
+        let server = format!("https://{}", self.server);
         self.write(&format!("{account}.kubeconfig"), &kubeconfig(&server, &self.path("ca.crt"), token))
     }
 
     /// Writes the admin's kubeconfig for an API server reached at `127.0.0.1:port` and returns its path.
     pub(crate) fn forwarded_kubeconfig(&self, port: u16) -> anyhow::Result<PathBuf> {
         let text = fs::read_to_string(self.kubeconfig("admin"))?;
-        let text = text.replace(&format!("{API_SERVER}:6443"), &format!("127.0.0.1:{port}"));
+        let text = text.replace(&self.server, &format!("127.0.0.1:{port}"));
         self.write("host.kubeconfig", &text)?;
         Ok(self.kubeconfig("host"))
     }

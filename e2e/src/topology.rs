@@ -6,6 +6,7 @@
 //!     n1 .11 …      nodes; the pods of node i have the i-th /27 of 203.0.113.0/24 and 2001:db8:1:<i>::/64
 //!     c1 .101 …     clients
 //!   .200 to .250 and ::200 to ::250 are free for pools
+//!   of several clusters on one LAN (`LabBuilder::cluster`), all hosts of each have addresses 20 above those of the one before
 //!   Services have 198.51.100.0/24 (or the builder's `service_range`) and 2001:db8:5::/112
 //! ```
 //! A machine without IPv6 has the IPv4 half of it.
@@ -18,10 +19,6 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-/// Address of the API server on the LAN.
-pub const API_SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
-/// IPv6 address of its host.
-const API_SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);
 /// The pods of all nodes, IPv4 and IPv6.
 pub const POD_RANGES: &str = "203.0.113.0/24,2001:db8:1::/48";
 /// Cluster addresses of Services, IPv6.
@@ -30,6 +27,10 @@ pub const SERVICE_RANGE_V6: &str = "2001:db8:5::/112";
 pub const MAX_NODES: u8 = 8;
 /// Most clients of a lab.
 pub const MAX_CLIENTS: usize = 50;
+/// Most clusters on one LAN.
+pub const MAX_CLUSTERS: u8 = 4;
+/// From a cluster's addresses to those of the next: more than a control plane and its nodes have.
+const APART: u8 = 20;
 
 /// A link-layer address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,12 +119,17 @@ impl Host {
     }
 }
 
-/// The hosts of a lab: `cp`, then the nodes `n1…`, then the clients in the order given.
-pub(crate) fn hosts(nodes: u8, clients: &[String]) -> anyhow::Result<Vec<Host>> {
+/// The hosts of the lab that is this one of the clusters on its LAN, from 0: `cp`, then the nodes `n1…`, then the clients in the
+/// order given.
+pub(crate) fn hosts(cluster: u8, nodes: u8, clients: &[String]) -> anyhow::Result<Vec<Host>> {
+    ensure!(
+        cluster < MAX_CLUSTERS,
+        "a LAN has at most {MAX_CLUSTERS} clusters: the last is number 3, not {cluster}"
+    );
     ensure!((1..=MAX_NODES).contains(&nodes), "a lab has 1 to {MAX_NODES} nodes, not {nodes}");
     ensure!(clients.len() <= MAX_CLIENTS, "a lab has at most {MAX_CLIENTS} clients, not {}", clients.len());
-    let lan = |last: u8| Ipv4Addr::new(192, 0, 2, last);
-    let mut hosts = vec![Host { name: "cp".into(), role: Role::ControlPlane, address: API_SERVER }];
+    let lan = |last: u8| Ipv4Addr::new(192, 0, 2, cluster * APART + last);
+    let mut hosts = vec![Host { name: "cp".into(), role: Role::ControlPlane, address: lan(10) }];
     hosts.extend((1..=nodes).map(|i| Host {
         name: format!("n{i}"),
         role: Role::Node(i),
@@ -138,8 +144,14 @@ pub(crate) fn hosts(nodes: u8, clients: &[String]) -> anyhow::Result<Vec<Host>> 
     Ok(hosts)
 }
 
+/// The host of the API server, `cp`.
+pub(crate) fn control_plane(hosts: &[Host]) -> anyhow::Result<&Host> {
+    hosts.iter().find(|host| host.role == Role::ControlPlane).context("no host cp")
+}
+
 /// The shell script (`sh -e`) that makes the LAN and its hosts.
-pub(crate) fn script(hosts: &[Host]) -> String {
+pub(crate) fn script(hosts: &[Host]) -> anyhow::Result<String> {
+    let cp = control_plane(hosts)?;
     let mut script = String::from(
         "ip netns add lan\n\
          ip -n lan link add br0 type bridge mcast_snooping 0 forward_delay 0\n\
@@ -163,10 +175,12 @@ pub(crate) fn script(hosts: &[Host]) -> String {
             let _ = write!(
                 script,
                 "nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'\n\
-                 ip -n {name} route add default via {API_SERVER}\n\
+                 ip -n {name} route add default via {}\n\
                  if [ -e /proc/sys/net/ipv6 ]; then\n\
                  nsenter --net=/run/netns/{name} sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'\n\
-                 ip -n {name} route add default via {API_SERVER_V6}\nfi\n"
+                 ip -n {name} route add default via {}\nfi\n",
+                cp.address,
+                cp.ipv6()
             );
         }
         for other in hosts.iter().filter(|other| other.name != *name && host.role != Role::Client) {
@@ -181,7 +195,7 @@ pub(crate) fn script(hosts: &[Host]) -> String {
             }
         }
     }
-    script
+    Ok(script)
 }
 
 #[cfg(test)]

@@ -79,6 +79,10 @@ struct ControllerArgs {
     #[arg(long, default_value = "false", value_parser = app::go_bool, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     compat_annotations: bool,
+    /// How long a node has to be ready before it is given its share of the addresses that others have, one virtual router in
+    /// each tenth of that
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    rebalance_settle_seconds: u32,
     #[command(flatten)]
     flags: Flags,
 }
@@ -206,7 +210,8 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn run_controller(args: ControllerArgs) -> ExitCode {
-    let ControllerArgs { log, classless_services, compat_annotations, mut flags } = args;
+    let ControllerArgs { log, classless_services, compat_annotations, rebalance_settle_seconds, mut flags } =
+        args;
     // Our own flags say more than -v does.
     flags.logging.filter = log.log_level;
     if log.log_format == logging::LogFormat::Json {
@@ -219,7 +224,8 @@ fn run_controller(args: ControllerArgs) -> ExitCode {
         eprintln!("windlass: {error}");
         return ExitCode::FAILURE;
     }
-    let settings = controller::Settings { classless_services, compat_annotations };
+    let settling = Duration::from_secs(rebalance_settle_seconds.into());
+    let settings = controller::Settings { classless_services, compat_annotations, settling };
     app::main(controller::Windlass::new(settings), &flags)
 }
 

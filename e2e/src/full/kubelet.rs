@@ -1,9 +1,11 @@
 //! Kubelets that come, go and change what they say of their node, and kube-proxies that come late.
 
-use anyhow::ensure;
+use std::sync::PoisonError;
+
+use anyhow::{Context as _, ensure};
 use nix::sys::signal::Signal;
 
-use super::settings;
+use super::{Logind, settings};
 use crate::{lab::Lab, node::Node};
 
 impl Lab {
@@ -25,7 +27,26 @@ impl Lab {
             command.push(format!("--node-ip={address},{ipv6}"));
         }
         command.extend(flags.iter().map(|&flag| flag.to_owned()));
+        // Never the machine's own: it would be held up by the lab.
+        command.insert(0, format!("DBUS_SYSTEM_BUS_ADDRESS=unix:path={folder}/bus"));
+        self.start_logind(name, &format!("{folder}/bus"))?;
         self.start_on_node(name, "kubelet", command)
+    }
+
+    fn start_logind(&self, node: &str, socket: &str) -> anyhow::Result<()> {
+        let mut all = self.logind.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains_key(node) {
+            all.insert(node.to_owned(), Logind::listen(&self.sandbox.path(socket))?);
+        }
+        Ok(())
+    }
+
+    /// With kubelets: the machine of a node begins to go down in an orderly way, which is told to its kubelet, or does not go down
+    /// after all. Nothing else is ended: what the kubelet does is to be seen.
+    pub fn prepare_for_shutdown(&self, node: &str, active: bool) -> anyhow::Result<()> {
+        let all = self.logind.lock().unwrap_or_else(PoisonError::into_inner);
+        let logind = all.get(node).with_context(|| format!("no kubelet was started on {node}"))?;
+        logind.prepare_for_shutdown(active)
     }
 
     /// Lets a late node join the cluster, its kubelet with further flags, and waits until it is ready. With kubelets, its

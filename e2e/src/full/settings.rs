@@ -86,6 +86,9 @@ pub(super) fn kubelet(folder: &str) -> String {
         // No DNS: a lab has no names, and must not ask the host's servers.
         "resolvConf": "",
         "maxPods": 25,
+        // Pods have so long to end when the machine goes down; those that the node needs are the last.
+        "shutdownGracePeriod": "20s",
+        "shutdownGracePeriodCriticalPods": "15s",
         // The disk is the machine's: how full it is says nothing about the node.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {

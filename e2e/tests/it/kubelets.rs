@@ -1,6 +1,7 @@
 //! Windlass as the cloud provider of real kubelets, of which some know their addresses (`--node-ip`) and some do not: they
-//! start in a cluster where nothing works yet, join, leave, change address; and Windlass itself is updated under load.
+//! start in a cluster where nothing works yet, join, leave, are drained, change address; and Windlass itself is updated under load.
 
+mod drained;
 mod rolling;
 
 use std::time::Duration;
@@ -21,7 +22,7 @@ const LIMIT: Duration = Duration::from_mins(3);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 #[test]
-fn nodes_start_join_leave_and_move_and_windlass_is_updated_under_load() -> anyhow::Result<()> {
+fn nodes_start_join_leave_are_drained_and_move_and_windlass_is_updated_under_load() -> anyhow::Result<()> {
     let builder =
         Lab::builder().nodes(3).client("c1").late(&["n3"]).late_proxies().without_node_ip(&["n2", "n3"]);
     scenario("kubelets", builder, async |lab| {
@@ -34,6 +35,8 @@ fn nodes_start_join_leave_and_move_and_windlass_is_updated_under_load() -> anyho
         await_answer(lab, vip).await?;
         rolling::controller(lab, vip).await?;
         rolling::agents(lab, vip).await?;
+        drained::node(lab, vip).await?;
+        drained::shut_down(lab, vip).await?;
         moved(lab, &vip.to_string()).await?;
         deleted(lab).await?;
         lab.await_owner("c1", vip).await?;

@@ -9,6 +9,7 @@ mod black_box;
 mod broken_input;
 mod captured_node;
 mod chaos;
+mod clusters;
 mod commands;
 mod example_provider;
 mod examples;

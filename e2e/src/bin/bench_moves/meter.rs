@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use windlass_e2e::{Lab, LoadOptions, SERVICE_PORT, await_that};
+use windlass_e2e::{Lab, LoadOptions, LoadOutcome, SERVICE_PORT, await_that};
 
 use crate::report::Row;
 
@@ -38,35 +38,35 @@ impl<'a> Meter<'a> {
         address: IpAddr,
         act: impl AsyncFnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        self.measure_with(self.load, system, kind, address, act).await
+        self.measure_all(system, kind, &[address], act).await
     }
 
-    /// The same without connections that are kept.
-    pub(crate) async fn measure_new_only(
+    /// The same of several addresses, of which each has its share of the connections and requests.
+    pub(crate) async fn measure_all(
         &mut self,
         system: &'static str,
         kind: &'static str,
-        address: IpAddr,
+        addresses: &[IpAddr],
         act: impl AsyncFnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let load = LoadOptions { connections: 0, ..self.load };
-        self.measure_with(load, system, kind, address, act).await
-    }
-
-    async fn measure_with(
-        &mut self,
-        load: LoadOptions,
-        system: &'static str,
-        kind: &'static str,
-        address: IpAddr,
-        act: impl AsyncFnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+        let LoadOptions { connections, requests_per_second } = self.load;
+        let share = LoadOptions {
+            connections: connections.div_ceil(addresses.len()),
+            requests_per_second: requests_per_second.div_ceil(u32::try_from(addresses.len())?),
+        };
         let measured = async {
-            let client = self.lab.load("c1", address, SERVICE_PORT, load).await?;
+            let mut clients = Vec::new();
+            for address in addresses {
+                clients.push(self.lab.load("c1", *address, SERVICE_PORT, share).await?);
+            }
             tokio::time::sleep(BEFORE).await;
             act().await?;
             tokio::time::sleep(AFTER).await;
-            client.stop()
+            let mut seen = LoadOutcome::default();
+            for client in clients {
+                seen.merge(client.stop()?);
+            }
+            anyhow::Ok(seen)
         };
         let seen = measured.await.with_context(|| format!("{system}: {kind}"))?;
         let row = Row::new(system, kind, &seen);

@@ -11,6 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_api::{Transport, VirtualRouter};
 use windlass_e2e::{
+    ControllerOptions,
     EndpointState::{self, Ready, Starting, Terminating},
     Keepalived, Lab, SERVICE_PORT, Signal, await_that,
 };
@@ -22,6 +23,8 @@ const SYSTEM: &str = "windlass";
 const SYSTEM_WITHOUT: &str = "windlass without forwarding";
 const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 const LIMIT: Duration = Duration::from_mins(1);
+/// Addresses of which a node that joins is given its share.
+const SHARED: usize = 6;
 
 /// A pool and a Service before n3's backend, and every move that there is.
 pub(crate) async fn measure(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
@@ -68,15 +71,54 @@ pub(crate) async fn measure(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<
 /// The moves that forwarding is for, by agents that forward nothing.
 pub(crate) async fn measure_without_forwarding(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
     let flags = ["--forwarding-window-seconds=0"];
-    for node in AGENTS {
-        lab.stop_agent(node, Signal::SIGTERM).await?;
-        // What was forwarded before is no matter of this.
-        lab.exec(node, &["conntrack", "--flush"]).await?;
-        lab.start_agent_with(node, &flags)?;
-    }
+    restart_agents(lab, &flags).await?;
     let vip = lab.ingress("web", LIMIT).await?;
     await_answer(lab, vip).await?;
     planned(lab, meter, SYSTEM_WITHOUT, vip, &flags).await
+}
+
+/// A node joins those that have addresses, and is given its share of them. It has to be ready for five seconds, not five minutes.
+pub(crate) async fn measure_rebalance(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
+    lab.stop_controller("controller", Signal::SIGTERM).await?;
+    let flags = vec!["--rebalance-settle-seconds=5".to_owned()];
+    lab.start_controller(ControllerOptions { flags, ..ControllerOptions::default() })?;
+    restart_agents(lab, &[]).await?;
+    let mut vips = vec![lab.ingress("web", LIMIT).await?];
+    for number in 1..SHARED {
+        let name = format!("web-{number}");
+        lab.same_backend(&name, "web")?;
+        lab.load_balancer(&name, |_| ()).await?;
+        vips.push(lab.ingress(&name, LIMIT).await?);
+    }
+    for vip in &vips {
+        await_answer(lab, *vip).await?;
+        await_preferred(lab, *vip).await?;
+    }
+    let join = async || {
+        lab.start_agent("n3")?;
+        await_that("n3 has three quarters of its share", LIMIT, async || {
+            let mut owned = 0;
+            for vip in &vips {
+                let active = router_of(lab, *vip).await?.status.and_then(|status| status.active_node);
+                owned += usize::from(active.as_deref() == Some("n3"));
+            }
+            ensure!(4 * owned * (AGENTS.len() + 1) >= 3 * vips.len(), "it has {owned}");
+            Ok(Some(()))
+        })
+        .await
+    };
+    meter.measure_all(SYSTEM, "rebalance", &vips, join).await
+}
+
+/// Starts the agents anew, with these flags, while no connection is known to their nodes.
+async fn restart_agents(lab: &Lab, flags: &[&str]) -> anyhow::Result<()> {
+    for node in AGENTS {
+        lab.stop_agent(node, Signal::SIGTERM).await?;
+        // What was forwarded before is no matter of what comes.
+        lab.exec(node, &["conntrack", "--flush"]).await?;
+        lab.start_agent_with(node, flags)?;
+    }
+    Ok(())
 }
 
 /// Drain, fail-back and upgrade.
@@ -150,7 +192,8 @@ async fn stranger(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {
     .await
 }
 
-/// One pod goes from n1 to n2 as a Deployment with `maxSurge: 1` does it.
+/// One pod goes from n1 to n2 as a Deployment with `maxSurge: 1` does it. The old one serves its connections until it has ended,
+/// which is after the move.
 async fn rollout(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
     lab.backend("local", &AGENTS).await?;
     let local = |service: &mut Service| {
@@ -172,7 +215,7 @@ async fn rollout(lab: &Lab, meter: &mut Meter<'_>) -> anyhow::Result<()> {
         await_served_by(lab, vip, to).await?;
         write(&[(to, Ready)]).await
     };
-    meter.measure_new_only(SYSTEM, "local rollout", vip, roll).await?;
+    meter.measure(SYSTEM, "local rollout", vip, roll).await?;
     lab.remove_service("local").await
 }
 

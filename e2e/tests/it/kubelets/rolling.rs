@@ -21,7 +21,7 @@ use windlass_e2e::{Lab, LoadOptions, Protocol, SERVICE_PORT, await_that};
 use super::LIMIT;
 
 /// Between two questions of the client.
-const PACE: Duration = Duration::from_millis(2);
+pub(super) const PACE: Duration = Duration::from_millis(2);
 
 /// The controller's two pods are replaced, one after the other: the lease moves, and nobody else notices.
 pub(super) async fn controller(lab: &Lab, vip: IpAddr) -> anyhow::Result<()> {

@@ -1,20 +1,24 @@
-//! What the admin chose about Services, by flags of the controller.
+//! What the admin chose, by flags of the controller.
+
+use std::time::Duration;
 
 use windlass_api::LOAD_BALANCER_CLASS;
 
-/// Which Services are served, and which of their annotations are read.
+/// Which Services are served, which of their annotations are read, and when addresses are spread anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Serve Services without `spec.loadBalancerClass`; those of the class `windlass.dev/windlass` always are.
     pub(crate) classless_services: bool,
     /// Read the address annotations of MetalLB and kube-vip where ours are not set (`--compat-annotations`).
     pub(crate) compat_annotations: bool,
+    /// How long a node has to be ready before it is given addresses that others have (`--rebalance-settle-seconds`).
+    pub(crate) settling: Duration,
 }
 
 impl Default for Settings {
     /// As with no flag given.
     fn default() -> Self {
-        Self { classless_services: true, compat_annotations: false }
+        Self { classless_services: true, compat_annotations: false, settling: Duration::from_mins(5) }
     }
 }
 

@@ -34,6 +34,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -44,7 +45,6 @@ use choice::RouterChoice;
 use ranking::Members;
 pub(crate) use ranking::first;
 pub(crate) use ready_routers::{PlacementClass, ReadyRouters};
-pub(crate) use rebalancing::SETTLING;
 use router_draft::{FeasibleRouters, RouterDraft};
 pub(crate) use segment::Segments;
 use spread::Spread;
@@ -66,7 +66,9 @@ pub(crate) struct PlanInput {
     pub(crate) routers: Vec<Arc<VirtualRouter>>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) now: Timestamp,
-    /// From when on each node that is well counts as settled.
+    /// How long a node has to be well until it counts as settled.
+    pub(crate) settling: Duration,
+    /// From when on each node that is well does.
     pub(crate) settled: BTreeMap<String, Timestamp>,
     /// What no other cluster has: two that leave a VRID to each other do not take the same one next.
     pub(crate) cluster: String,

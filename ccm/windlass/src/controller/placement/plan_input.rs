@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -12,7 +13,7 @@ use windlass_api::{ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::service::is_stable;
 
 use super::announcements::{Announcements, SelectedBy};
-use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, SETTLING, Topology, first};
+use super::plan::{NodeTraits, PlacementClass, PlanInput, ReadyRouters, Topology, first};
 use crate::controller::state::ClusterState;
 use crate::controller::stores::Stores;
 
@@ -34,8 +35,9 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
         (*address, state.endpoints.serving(&state.stores.endpoint_slices, owners, address.is_ipv4(), now))
     });
     let serving = serving.collect();
-    let settled =
-        state.stores.nodes.list().iter().filter_map(|node| Some((node.name_any(), settled(node)?))).collect();
+    let settling = state.settings.settling;
+    let settled_at = |node: Arc<Node>| Some((node.name_any(), settled(&node, settling)?));
+    let settled = state.stores.nodes.list().into_iter().filter_map(settled_at).collect();
     let now = state.clock.now();
     let selected = if announcements.is_empty() {
         BTreeMap::new()
@@ -43,7 +45,7 @@ pub(crate) fn input(state: &mut ClusterState) -> PlanInput {
         vips.iter().map(|vip| (vip.spec.address, state.selected_by(&vip.spec))).collect()
     };
     let input = input_without_vips(&state.stores, topology, announcements);
-    PlanInput { selected, vips, serving, now, settled, ..input }
+    PlanInput { selected, vips, serving, now, settling, settled, ..input }
 }
 
 /// What of a node matters to a plan, as far as one of the Announcements asks for it.
@@ -57,10 +59,10 @@ pub(crate) fn traits(node: &Node, announcements: &Announcements) -> NodeTraits {
     }
 }
 
-/// From when on a node counts as settled: it has been ready for long enough. `None`: it is not ready.
-fn settled(node: &Node) -> Option<Timestamp> {
+/// From when on a node counts as settled: it has been ready for as long. `None`: it is not ready.
+fn settled(node: &Node, settling: Duration) -> Option<Timestamp> {
     let since = node.metadata.creation_timestamp.as_ref()?.0.max(ready_since(node)?);
-    since.checked_add(SETTLING).ok()
+    since.checked_add(settling).ok()
 }
 
 /// Since when the node's kubelet has said that it is ready, if it does.

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +7,8 @@ use windlass_ipam::{Families, Family, Port, Protocol, Sharing, TrafficPolicy};
 
 use super::*;
 
-const COMPAT: Settings = Settings { classless_services: true, compat_annotations: true };
+const COMPAT: Settings =
+    Settings { classless_services: true, compat_annotations: true, settling: Duration::ZERO };
 
 fn service(spec: &Value, annotations: &Value) -> Service {
     serde_json::from_value(json!({

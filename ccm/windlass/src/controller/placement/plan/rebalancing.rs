@@ -2,8 +2,8 @@
 //!
 //! A virtual router moves as a whole, by its ranking alone: the node comes to the front, and preempts. Connections go on. Where it is in
 //! none of those rankings it joins one first. One at a time, and only while all is calm: every candidate has been well for
-//! [`SETTLING`], says of nothing that it fails and is known to the others, and every router's first node has been Active for
-//! [`PAUSE`].
+//! [`PlanInput::settling`], says of nothing that it fails and is known to the others, and every router's first node has been Active
+//! for a tenth of that.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,20 +14,22 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use windlass_api::{ServiceRef, VirtualIP, VirtualRouter};
 
-use super::Planner;
 use super::ranking;
 use super::router_draft::{RouterDraft, first_choices};
 use super::segment::Candidate;
-
-/// How long a node has to be well before it is given anything.
-pub(crate) const SETTLING: Duration = Duration::from_mins(5);
-/// Time between two moves on a segment.
-const PAUSE: Duration = Duration::from_secs(30);
+use super::{PlanInput, Planner};
 
 /// A router that is to prefer another node.
 struct Move {
     router: String,
     to: String,
+}
+
+impl PlanInput {
+    /// Time between two moves on a segment.
+    fn pause(&self) -> Duration {
+        self.settling / 10
+    }
 }
 
 impl Planner<'_> {
@@ -55,7 +57,7 @@ impl Planner<'_> {
                 // It moves when all have heard of it.
                 None => draft.invited = Some(wanted.to),
             }
-            Some(now + PAUSE)
+            Some(now + self.input.pause())
         };
         groups.into_iter().filter_map(rebalance).min()
     }
@@ -127,7 +129,7 @@ impl Planner<'_> {
             let since = active.and_then(|status| status.active_since.as_ref()?.parse::<Timestamp>().ok());
             // On its way, or not told yet.
             let since = since.unwrap_or(self.input.now);
-            calm = calm.max(since.checked_add(PAUSE).ok()?);
+            calm = calm.max(since.checked_add(self.input.pause()).ok()?);
         }
         Some(calm)
     }

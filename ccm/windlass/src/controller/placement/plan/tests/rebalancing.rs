@@ -10,8 +10,9 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 impl Cluster {
-    /// All nodes are settled at this second.
+    /// All nodes are settled at this second. Between two moves are 30 seconds.
     fn settle(&mut self, seconds: i64) {
+        self.input.settling = Duration::from_mins(5);
         self.input.settled = self.nodes.keys().map(|node| (node.clone(), at(seconds))).collect();
     }
 
