@@ -51,10 +51,17 @@ pub struct Alone {
     pub node: String,
     /// The first question since which it answered, and it alone; pauses like those in [`Doubled`] are none.
     pub since: Instant,
-    /// How many it has answered.
-    pub answered: u64,
     /// The last one that was answered.
     last: Instant,
+}
+
+/// The node that was the last to answer alone for an address, whatever pauses there were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its name.
+    pub node: String,
+    /// How many questions it has answered since another one was.
+    pub answered: u64,
 }
 
 /// What was seen so far.
@@ -71,7 +78,7 @@ pub struct Answers {
     /// How often another node alone answered than before, by address.
     pub moves: BTreeMap<IpAddr, u32>,
     /// Who was the last that alone answered, by address.
-    owners: BTreeMap<IpAddr, String>,
+    pub owners: BTreeMap<IpAddr, Owner>,
 }
 
 /// A running sampler. Dropping it ends it.
@@ -286,22 +293,29 @@ impl Answers {
 
     fn note_alone(&mut self, asked: Instant, address: IpAddr, nodes: &BTreeSet<String>) {
         let only = nodes.first().filter(|_| nodes.len() == 1);
+        if let Some(only) = only {
+            self.note_owner(address, only);
+        }
         match (only, self.alone.get_mut(&address)) {
-            (Some(only), Some(before)) if before.node == *only => {
-                before.answered += 1;
-                before.last = asked;
-            }
+            (Some(only), Some(before)) if before.node == *only => before.last = asked,
             (Some(only), _) => {
-                self.alone
-                    .insert(address, Alone { node: only.clone(), since: asked, answered: 1, last: asked });
-                let owner = self.owners.insert(address, only.clone());
-                *self.moves.entry(address).or_default() +=
-                    u32::from(owner.is_some_and(|owner| owner != *only));
+                self.alone.insert(address, Alone { node: only.clone(), since: asked, last: asked });
             }
             (None, Some(before))
                 if nodes.is_empty() && asked.saturating_duration_since(before.last) <= PAUSE => {}
             (None, _) => drop(self.alone.remove(&address)),
         }
+    }
+
+    fn note_owner(&mut self, address: IpAddr, node: &str) {
+        let new = || Owner { node: node.to_owned(), answered: 0 };
+        let owner = self.owners.entry(address).or_insert_with(new);
+        let has_moved = owner.node != node;
+        if has_moved {
+            *owner = new();
+        }
+        owner.answered += 1;
+        *self.moves.entry(address).or_default() += u32::from(has_moved);
     }
 
     /// The longest time in which several answered for one address.

@@ -73,7 +73,7 @@ mod writes;
 use anyhow::bail;
 
 pub use adverts::Adverts;
-pub use answering::{Alone, Answering, Answers, Doubled};
+pub use answering::{Alone, Answering, Answers, Doubled, Owner};
 pub use builder::{LabBuilder, ProxyMode};
 pub use bystanders::Bystander;
 pub use cable::Hand;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use windlass_e2e::{EndpointState, Lab, LoadOptions, Protocol, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{
+    ControllerOptions, EndpointState, Lab, LoadOptions, Protocol, SERVICE_PORT, Signal, await_that, scenario,
+};
 
 use crate::{
     local::await_served_by,
@@ -35,6 +37,7 @@ fn one_node_serves_through_restarts_of_all_that_runs_on_it_then_a_second_joins_a
         }
 
         // All that runs on it starts anew, and nobody tells it what to announce.
+        lab.stop_controller("controller", Signal::SIGKILL).await?;
         lab.stop_api_server().await?;
         let n1 = lab.node("n1")?;
         n1.kill("kube-proxy").await?;
@@ -45,6 +48,7 @@ fn one_node_serves_through_restarts_of_all_that_runs_on_it_then_a_second_joins_a
         lab.start_agent("n1")?;
         await_served_by(lab, vip, "n1").await?;
         lab.start_api_server().await?;
+        lab.start_controller(ControllerOptions::default())?;
         ensure!(lab.ingress("web", LIMIT).await? == vip, "web has another address than {vip}");
 
         // It grows: nothing moves.
