@@ -3,6 +3,10 @@
 //! Here every call has a limit, what was not understood is asked for again from the version before it, what goes wrong costs
 //! a growing delay, and one object that cannot be read ([`crate::lenient`]) concerns only itself.
 //!
+//! A cluster whose etcd was restored to an older state has forgotten versions that were shown: an API server takes a watch from
+//! such a version without a word, and shows nothing until its count has come that far. So whenever a watch ended otherwise than by
+//! its time, the API server is asked for its version first ([`Error::Restored`]).
+//!
 //! A wrapper around the watcher of kube-runtime, which is begun anew on trouble, was tried (5.0) and does not keep that.
 //! Of the tests of this module it fails `an_api_server_that_never_answers_well_is_asked_less_and_less` (a watch that ends as
 //! soon as it began is taken up again without an item and without a rest, 2000 times in two minutes) and
@@ -114,6 +118,17 @@ pub enum Error {
     /// Silence.
     #[error("no answer from the API server within {0:?}")]
     Timeout(Duration),
+    /// What was shown has become undone; all is listed anew.
+    #[error(
+        "the cluster's state is an older one (version {current}) than was shown before ({shown}), as after the restore of a backup \
+         of etcd: whoever has acted on what was shown has to start anew"
+    )]
+    Restored {
+        /// The version that the API server has.
+        current: u64,
+        /// The newest that it had.
+        shown: u64,
+    },
     /// It ended as soon as it began.
     #[error("the watch ended at once")]
     EndedAtOnce,
@@ -142,6 +157,7 @@ where
         seconds: options.seconds,
         page: options.page,
         state: WatchState::Start,
+        shown: None,
         retry_backoff: RetryBackoff::new(options.backoff),
         rests_until: None,
     };
@@ -156,8 +172,8 @@ enum WatchState<K: Clone> {
     Start,
     /// In the middle of a list. `next`: of its pages the next one, if there are more.
     Listing { items: VecDeque<Lenient<K>>, next: Continuation },
-    /// All up to `version` was shown.
-    Listed { version: String },
+    /// All up to `version` was shown. `doubtful`: the API server may be another one since, and know less.
+    Listed { version: String, doubtful: bool },
     /// `progressed`: it has shown something new.
     Watching { version: String, events: Watching<K>, since: Instant, progressed: bool },
 }
@@ -175,6 +191,8 @@ struct Watcher<K: Clone> {
     seconds: u32,
     page: u32,
     state: WatchState<K>,
+    /// The newest version that was shown, as a number: Kubernetes counts them.
+    shown: Option<u64>,
     retry_backoff: RetryBackoff,
     rests_until: Option<Instant>,
 }
@@ -215,7 +233,11 @@ where
                 }
                 match next {
                     Continuation::Complete { version } => {
-                        self.state = WatchState::Listed { version };
+                        if let Some(restored) = self.restored(&version) {
+                            return Some(Err(self.failed(restored)));
+                        }
+                        self.note(&version);
+                        self.state = WatchState::Listed { version, doubtful: false };
                         Some(Ok(Event::InitDone))
                     }
                     Continuation::Page(token) => match self.page(token).await {
@@ -227,7 +249,17 @@ where
                     },
                 }
             }
-            WatchState::Listed { version } => match self.begin(&version).await {
+            WatchState::Listed { version, doubtful: true } => match self.current_version().await {
+                Ok(current) => {
+                    if let Some(restored) = self.restored(&current) {
+                        return Some(Err(self.failed(restored)));
+                    }
+                    self.state = WatchState::Listed { version, doubtful: false };
+                    None
+                }
+                Err(error) => Some(Err(self.resume(version, error))),
+            },
+            WatchState::Listed { version, doubtful: false } => match self.begin(&version).await {
                 Ok(events) => {
                     self.state =
                         WatchState::Watching { version, events, since: Instant::now(), progressed: false };
@@ -245,7 +277,8 @@ where
                     Ok(Some(Ok(event))) => self.shown(event, version, events, (since, progressed)),
                     Ok(Some(Err(error))) => Some(Err(self.resume(version, Error::Watch(error)))),
                     Ok(None) if progressed || since.elapsed() >= SHORT => {
-                        self.state = WatchState::Listed { version };
+                        let doubtful = since.elapsed() + GRACE < Duration::from_secs(self.seconds.into());
+                        self.state = WatchState::Listed { version, doubtful };
                         None
                     }
                     Ok(None) => Some(Err(self.resume(version, Error::EndedAtOnce))),
@@ -269,6 +302,7 @@ where
                 // One that names no version marks nothing.
                 let version = Some(mark.metadata.resource_version).filter(|version| !version.is_empty());
                 let version = version.unwrap_or(before);
+                self.note(&version);
                 self.state = WatchState::Watching { version, events, since, progressed };
                 return None;
             }
@@ -281,6 +315,7 @@ where
         else {
             return Some(Err(self.failed(Error::NoVersion)));
         };
+        self.note(&version);
         // One that shows the same over and over does not get anywhere.
         let progressed = progressed || version != before;
         if progressed {
@@ -298,6 +333,26 @@ where
                 Some(Err(Error::Unreadable(unreadable)))
             }
         }
+    }
+
+    fn note(&mut self, version: &str) {
+        self.shown = version.parse().ok().max(self.shown);
+    }
+
+    /// That this version of the API server is older than what was shown, once.
+    fn restored(&mut self, current: &str) -> Option<Error> {
+        let (current, shown) = (current.parse().ok()?, self.shown?);
+        (current < shown).then(|| {
+            self.shown = None;
+            Error::Restored { current, shown }
+        })
+    }
+
+    /// The version that the API server has now.
+    async fn current_version(&mut self) -> Result<String, Error> {
+        let answer = timeout(CALL_TIMEOUT, self.api.list(&ListParams::default().limit(1))).await;
+        let list = answer.map_err(|_| Error::Timeout(CALL_TIMEOUT))?.map_err(Error::List)?;
+        list.metadata.resource_version.filter(|version| !version.is_empty()).ok_or(Error::NoVersion)
     }
 
     async fn page(&mut self, token: Option<String>) -> Result<(VecDeque<Lenient<K>>, Continuation), Error> {
@@ -340,7 +395,7 @@ where
     fn resume(&mut self, version: String, error: Error) -> Error {
         let error = self.failed(error);
         if !is_stale(&error) && self.retry_backoff.failures() < ATTEMPTS {
-            self.state = WatchState::Listed { version };
+            self.state = WatchState::Listed { version, doubtful: true };
         }
         error
     }
@@ -368,6 +423,7 @@ fn asked_to_wait(error: &Error) -> Duration {
         }
         Error::ErrorEvent { .. }
         | Error::Timeout(_)
+        | Error::Restored { .. }
         | Error::EndedAtOnce
         | Error::NoVersion
         | Error::Unreadable(_) => Duration::ZERO,

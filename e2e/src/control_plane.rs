@@ -19,6 +19,9 @@ use crate::{
 pub(crate) const READY: Duration = Duration::from_mins(3);
 const HOST: &str = "cp";
 const ETCD: &str = "http://127.0.0.1:2379";
+/// Where etcd has its data, and where a backup of them is.
+const DATA: &str = "/run/lab/etcd";
+const BACKUP: &str = "/run/lab/etcd-backup";
 
 impl Lab {
     /// Starts the control plane and waits until the API server is ready.
@@ -70,6 +73,22 @@ impl Lab {
         self.await_api_server().await
     }
 
+    /// Keeps what etcd holds now, as a backup; without it for as long as that takes.
+    pub async fn back_up_etcd(&self) -> anyhow::Result<()> {
+        self.stop_etcd().await?;
+        self.sandbox.script(&format!("rm -rf {BACKUP} && cp -a {DATA} {BACKUP}"))?;
+        self.start_etcd().await
+    }
+
+    /// Starts etcd and the API server again with what [`Self::back_up_etcd`] kept.
+    pub async fn restore_etcd(&self) -> anyhow::Result<()> {
+        self.stop_api_server().await?;
+        self.stop_etcd().await?;
+        self.sandbox.script(&format!("rm -rf {DATA} && cp -a {BACKUP} {DATA}"))?;
+        self.daemons.start_again(&self.sandbox, HOST, "etcd")?;
+        self.start_api_server().await
+    }
+
     async fn await_api_server(&self) -> anyhow::Result<()> {
         await_that("the API server is ready", READY, async || {
             for name in ["etcd", "kube-apiserver"] {
@@ -119,7 +138,7 @@ fn etcd() -> Vec<String> {
     let flags = [
         "etcd",
         "--name=lab",
-        "--data-dir=/run/lab/etcd",
+        &format!("--data-dir={DATA}"),
         // The data is in memory anyway: there is nothing to be safe from.
         "--unsafe-no-fsync",
         &format!("--listen-client-urls={ETCD}"),

@@ -29,14 +29,20 @@ struct Inner {
     client: Client,
     started: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
     /// Watches that are to run; never more than there are kinds.
-    new: Mutex<Vec<BoxFuture<'static, ()>>>,
+    new: Mutex<Vec<BoxFuture<'static, watch::Error>>>,
     added: Notify,
 }
 
-/// A watch ended, which none may: what it feeds would stand still.
+/// A watch ended, so that what it feeds would stand still.
 #[derive(Debug, thiserror::Error)]
-#[error("a watch ended{}", .0.as_ref().map(|panic| format!(": {panic}")).unwrap_or_default())]
-pub struct WatchEnded(#[source] Option<tokio::task::JoinError>);
+pub enum WatchEnded {
+    /// What was shown has become undone ([`watch::Error::Restored`]): whoever has acted on it starts anew.
+    #[error("a watch ended")]
+    Undone(#[source] watch::Error),
+    /// It panicked.
+    #[error("a watch ended")]
+    Panicked(#[source] tokio::task::JoinError),
+}
 
 impl Debug for Informers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +65,9 @@ impl Informers {
                 }
                 tokio::select! {
                     () = inner.added.notified() => {}
-                    Some(ended) = running.join_next() => return WatchEnded(ended.err()),
+                    Some(ended) = running.join_next() => {
+                        return ended.map_or_else(WatchEnded::Panicked, WatchEnded::Undone);
+                    }
                 }
             }
         };
@@ -110,8 +118,9 @@ pub async fn with_informers<T, W: Future<Output = T>>(
     }
 }
 
-/// Keeps an informer as the API server has it. What goes wrong is said once until it goes well again.
-async fn feed<K>(client: Client, informer: Informer<K>)
+/// Keeps an informer as the API server has it, until that has become an older state. What goes wrong is said once until it goes
+/// well again.
+async fn feed<K>(client: Client, informer: Informer<K>) -> watch::Error
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -126,10 +135,13 @@ where
                 drop(informer.handle(event));
                 informer.has_room().await;
             }
+            Err(error @ watch::Error::Restored { .. }) => return error,
             Err(error) if !std::mem::replace(&mut reported, true) => {
                 tracing::warn!(%kind, %error, "watch interrupted, trying again");
             }
             Err(error) => tracing::debug!(%kind, %error, "watch interrupted, trying again"),
         }
     }
+    // (A watch has no end.)
+    watch::Error::EndedAtOnce
 }

@@ -61,7 +61,9 @@ struct Inner {
     clients: u64,
     silent: bool,
     unhealthy: bool,
-    /// All that was asked so far: the method, the path and whether it is a watch.
+    /// How often it was started anew.
+    starts: u64,
+    /// All that was asked so far: the method, the path and how.
     requests: Vec<String>,
 }
 
@@ -129,7 +131,31 @@ impl ApiServer {
         self.lock().fault_plan.set_random_faults(percent, seed);
     }
 
-    /// All that was asked so far, as `GET services (watch)`.
+    /// The version of all that there is.
+    pub fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// Its etcd is restored to what it held at this version, and it starts anew: all watches end.
+    pub fn restore(&self, version: u64) {
+        let mut inner = self.lock();
+        inner.version = version;
+        inner.starts += 1;
+        inner.history.retain(|(at, ..)| *at <= version);
+        let mut objects = BTreeMap::new();
+        for (_, kind, key, object) in &inner.history {
+            if *kind == "DELETED" {
+                objects.remove(key);
+            } else {
+                objects.insert(key.clone(), object.clone());
+            }
+        }
+        inner.objects = objects;
+        drop(inner);
+        self.changed.notify_waiters();
+    }
+
+    /// All that was asked so far, as `GET services (watch)`, or `(one)` for a list of one object.
     pub fn requests(&self) -> Vec<String> {
         self.lock().requests.clone()
     }
@@ -255,13 +281,16 @@ impl ApiServer {
         client: u64,
         request: Request<Body>,
     ) -> Result<Response<StreamBody>, std::io::Error> {
-        let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
-        let what = format!(
-            "{} {}{}",
-            request.method(),
-            resource(request.uri().path()),
-            if is_watch { " (watch)" } else { "" }
-        );
+        let query = request.uri().query().unwrap_or_default();
+        let is_watch = query.contains("watch=true");
+        let how = if is_watch {
+            " (watch)"
+        } else if query.split('&').any(|part| part == "limit=1") {
+            " (one)"
+        } else {
+            ""
+        };
+        let what = format!("{} {}{}", request.method(), resource(request.uri().path()), how);
         let fault = {
             let mut inner = self.lock();
             let number = inner.requests.len();
@@ -371,6 +400,7 @@ impl ApiServer {
             value.and_then(|value| value.parse::<u64>().ok())
         };
         let watching = Watching {
+            start: self.lock().starts,
             server: self.clone(),
             client,
             prefix: format!("{plural}/"),
@@ -386,6 +416,8 @@ impl ApiServer {
 /// A watch that a client has open.
 struct Watching {
     server: ApiServer,
+    /// Since when the server runs.
+    start: u64,
     client: u64,
     prefix: String,
     /// All up to this version was shown.
@@ -403,6 +435,9 @@ impl Watching {
             self.server.hang_if_cut_off(self.client).await;
             let lines: Vec<String> = {
                 let inner = self.server.lock();
+                if inner.starts != self.start {
+                    return None;
+                }
                 let since = inner.history.partition_point(|(version, ..)| *version <= self.shown);
                 let new = if inner.silent { &[] } else { &inner.history[since..] };
                 self.shown = new.last().map_or(self.shown, |(version, ..)| *version);

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use super::{Event, WatchOptions, watch};
+use super::{Error, Event, WatchOptions, watch};
 use crate::testing::apiserver::ApiServer;
 use crate::testing::faults::{Executed, Fault};
 use crate::testing::{lb, with};
@@ -112,7 +112,7 @@ async fn a_watch_that_is_idle_is_taken_up_again_and_lists_nothing() {
     assert!(calls.len() <= 14, "{calls:?}");
 }
 
-/// What is asked for, up to the third list: `L` a list, `W` a watch.
+/// What is asked for, up to the third list: `L` a list, `W` a watch, `V` the version alone.
 async fn asked(fault: Fault, times: usize) -> String {
     let api = ApiServer::default();
     api.put(lb("a"));
@@ -125,23 +125,69 @@ async fn asked(fault: Fault, times: usize) -> String {
         writer.put(lb("z"));
     });
     known_when(&api, "z").await;
-    api.requests().iter().map(|call| if call.ends_with("(watch)") { 'W' } else { 'L' }).collect()
+    let letter = |call: &String| match call.rsplit_once(' ') {
+        Some((_, "(watch)")) => 'W',
+        Some((_, "(one)")) => 'V',
+        _ => 'L',
+    };
+    api.requests().iter().map(letter).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_taken_up_where_it_was_unless_its_version_is_refused() {
     for (fault, times, expected) in [
-        (Fault::Status(500), 1, "LWW"),
-        (Fault::Status(500), 3, "LWWWW"),
-        (Fault::Status(500), 4, "LWWWWLW"),
-        (Fault::TooMany(1), 2, "LWWW"),
-        (Fault::ErrorEvent(500), 1, "LWW"),
-        (Fault::Reset, 1, "LWW"),
+        (Fault::Status(500), 1, "LWVW"),
+        (Fault::Status(500), 3, "LWVVVW"),
+        (Fault::Status(500), 4, "LWVVVLW"),
+        (Fault::TooMany(1), 2, "LWVVW"),
+        (Fault::ErrorEvent(500), 1, "LWVW"),
+        (Fault::Reset, 1, "LWVW"),
         (Fault::Status(410), 1, "LWLW"),
         (Fault::ErrorEvent(410), 1, "LWLW"),
         (Fault::Status(403), 1, "LWLW"),
     ] {
         assert_eq!(asked(fault, times).await, expected, "{fault:?}, {times} times");
+    }
+}
+
+/// A server with `a`, `b` and `c` is restored after a minute to what it held before `b`, and is given `d` after two. `refused`: so
+/// many requests fail after the restore.
+async fn restored(refused: usize) -> ApiServer {
+    let api = ApiServer::default();
+    api.put(lb("a"));
+    let saved = api.version();
+    ["b", "c"].iter().for_each(|name| api.put(lb(name)));
+    let writer = api.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        (0..refused).for_each(|at| writer.fault_at(at, Fault::Status(500), Executed::No));
+        writer.restore(saved);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        writer.put(lb("d"));
+    });
+    api
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_restored_etcd_has_forgotten_is_forgotten_also_if_it_does_not_answer_at_first() {
+    for refused in [0, 1, 4, 9] {
+        assert_eq!(known_when(&restored(refused).await, "d").await, ["a", "d"], "{refused} refused");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_what_was_shown_is_undone_is_said_once() {
+    for refused in [0, 4] {
+        let api = restored(refused).await;
+        let mut events = watch::<Service>(&api.client(), WatchOptions::default());
+        let mut said = Vec::new();
+        let limit = Instant::now() + Duration::from_mins(30);
+        while let Ok(event) = timeout(limit - Instant::now(), events.next()).await {
+            if let Some(Err(Error::Restored { current, shown })) = event {
+                said.push((current, shown));
+            }
+        }
+        assert_eq!(said, [(1, 3)], "{refused} refused");
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod candidates;
 mod election;
+mod restored;
 mod server;
 
 use std::{

@@ -29,6 +29,7 @@ use tokio::task::JoinSet;
 use windlass_ccm::app::{BoxError, Capabilities, CloudProvider, Context};
 use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::service::ServiceOptions;
+use windlass_ccm::watch::Error as WatchError;
 
 use self::allocation::pool_metrics::PoolMetrics;
 pub(crate) use self::allocation::settings::Settings;
@@ -92,12 +93,12 @@ impl CloudProvider for Windlass {
         let applier = Applier::new(client.clone(), Arc::clone(&shared));
 
         let mut tasks = JoinSet::new();
-        tasks.spawn(writer);
+        tasks.spawn(endless(writer));
         if let Some(path) = cloud_config {
             let (file, config) = ConfigFile::open(&path)?;
             shared.inventory.set(Arc::new(config));
             let inventory = Arc::clone(&shared);
-            tasks.spawn(file.follow(move |config| inventory.inventory.set(config), token.clone()));
+            tasks.spawn(endless(file.follow(move |config| inventory.inventory.set(config), token.clone())));
         }
         // Known before anything is given. Kubernetes has them since 1.33.
         watch_if_there::<ServiceCIDR>(&client, &shared, &mut tasks, &token).await;
@@ -113,14 +114,14 @@ impl CloudProvider for Windlass {
         watch!(windlass_api::NodeNetwork);
         watch!(k8s_openapi::api::core::v1::Namespace);
         watch!(k8s_openapi::api::discovery::v1::EndpointSlice);
-        tasks.spawn(follow(service_changes, Arc::clone(&shared)));
-        tasks.spawn(follow(node_changes, Arc::clone(&shared)));
+        tasks.spawn(endless(follow(service_changes, Arc::clone(&shared))));
+        tasks.spawn(endless(follow(node_changes, Arc::clone(&shared))));
         tokio::select! {
             () = shared.ready.wait() => {}
             ended = first_to_end(&mut tasks) => ended?,
         }
-        tasks.spawn(wakeup::run(Upkeep(Arc::clone(&provider)), token.clone()));
-        tasks.spawn(wakeup::run(applier, token));
+        tasks.spawn(endless(wakeup::run(Upkeep(Arc::clone(&provider)), token.clone())));
+        tasks.spawn(endless(wakeup::run(applier, token)));
         Ok(Capabilities::new()
             .with_load_balancer(Arc::clone(&provider))
             .with_instances(provider)
@@ -129,11 +130,17 @@ impl CloudProvider for Windlass {
 }
 
 /// Waits for the first task that ends: none of them may.
-async fn first_to_end(tasks: &mut JoinSet<()>) -> Result<(), tokio::task::JoinError> {
+async fn first_to_end(tasks: &mut JoinSet<Result<(), WatchError>>) -> Result<(), BoxError> {
     match tasks.join_next().await {
-        Some(ended) => ended,
+        Some(ended) => Ok(ended??),
         None => Ok(()),
     }
+}
+
+/// Work that nothing can go wrong with.
+async fn endless(work: impl Future<Output = ()>) -> Result<(), WatchError> {
+    work.await;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! `make bench-moves`: what a client loses while an address is moved on purpose: connections that it keeps and new ones.
 //!
 //! n1 and n2 take turns in having the address, the only backend is on n3 (but for `local rollout`), so that the move alone is
-//! what can break something. In the end n3 joins them and is given its share of six addresses (`rebalance`). For each move: connections are opened, requests begin, and after a second the move is made; two
-//! seconds after its end each kept connection is asked once more.
+//! what can break something. In the end n3 joins them and is given its share of six addresses (`rebalance`). For each move:
+//! connections are opened, requests begin, and after a second the move is made; two seconds after its end each kept connection is
+//! asked once more.
 //!
 //! keepalived runs beside Windlass, in the same lab and with the same data path behind it; with and without forwarding are two
 //! runs of the same agents.

@@ -23,7 +23,14 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Watches one kind until `token` is cancelled. A watch that breaks is taken up again with back-off; what is known
 /// stays known meanwhile.
-pub(crate) async fn watch<K>(client: Client, shared: Arc<SharedState>, token: CancellationToken)
+///
+/// # Errors
+/// [`watch::Error::Restored`]: the state holds what has become undone, and with it what was decided by that.
+pub(crate) async fn watch<K>(
+    client: Client,
+    shared: Arc<SharedState>,
+    token: CancellationToken,
+) -> Result<(), watch::Error>
 where
     K: WatchedKind + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     K: kube::Resource<DynamicType = ()>,
@@ -33,7 +40,7 @@ where
     let mut complained = false;
     loop {
         let event = tokio::select! {
-            () = token.cancelled() => return,
+            () = token.cancelled() => return Ok(()),
             event = events.next() => event,
         };
         match event {
@@ -41,12 +48,13 @@ where
                 complained = false;
                 shared.handle(event);
             }
+            Some(Err(error @ watch::Error::Restored { .. })) => return Err(error),
             Some(Err(error)) => {
                 if !std::mem::replace(&mut complained, true) {
                     tracing::warn!(%kind, %error, "watch interrupted; trying again");
                 }
             }
-            None => return,
+            None => return Ok(()),
         }
     }
 }
@@ -63,7 +71,7 @@ pub(crate) async fn follow<K: WatchedKind>(mut changes: Changes<K>, shared: Arc<
 pub(crate) async fn watch_if_there<K>(
     client: &Client,
     shared: &Arc<SharedState>,
-    tasks: &mut JoinSet<()>,
+    tasks: &mut JoinSet<Result<(), watch::Error>>,
     token: &CancellationToken,
 ) where
     K: WatchedKind + Clone + DeserializeOwned + Debug + Send + Sync + 'static,

@@ -1,0 +1,78 @@
+//! An etcd that is restored from a backup without a word to anybody: its versions begin again where they were.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use anyhow::ensure;
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::PostParams};
+use serde_json::json;
+use windlass_e2e::{ControllerOptions, Lab, await_that, scenario};
+
+use super::{await_served, make, names};
+use crate::setup::{LIMIT, lab};
+
+/// Objects made after the backup: versions that the cluster needs long for to get to again.
+const FORGOTTEN: usize = 400;
+
+#[test]
+fn agents_and_controller_go_by_what_a_restored_etcd_holds_and_not_by_what_it_has_forgotten()
+-> anyhow::Result<()> {
+    scenario("restored", lab(), async |lab| {
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        lab.pool("default", &["192.0.2.200-192.0.2.250"]).await?;
+        let kept = names("kept", 6);
+        make(lab, &kept).await?;
+        await_served(lab, &kept).await?;
+        let before = addresses(lab, &kept).await?;
+        lab.back_up_etcd().await?;
+
+        let forgotten = names("forgotten", 2);
+        make(lab, &forgotten).await?;
+        await_served(lab, &forgotten).await?;
+        let lost = addresses(lab, &forgotten).await?;
+        try_join_all(lost.iter().map(|address| lab.await_owner("c1", *address))).await?;
+        write_much(lab).await?;
+        lab.restore_etcd().await?;
+
+        // The controller, which has acted on what is undone, ends; kubelet would start it again.
+        await_that("the controller has ended", LIMIT, async || {
+            Ok((!lab.controller_runs("controller")?).then_some(()))
+        })
+        .await?;
+        let log = tokio::fs::read_to_string(lab.logs().join("cp-controller.log")).await?;
+        ensure!(log.contains("the cluster's state is an older one"), "its last words are another's: {log}");
+        lab.start_controller(ControllerOptions::default())?;
+
+        let new = names("new", 6);
+        make(lab, &new).await?;
+        await_served(lab, &new).await?;
+        let given = addresses(lab, &new).await?;
+        ensure!(given.len() == new.len() && given.is_disjoint(&before), "{given:?} and {before:?}");
+        ensure!(addresses(lab, &kept).await? == before, "Services of the backup have other addresses");
+        try_join_all(before.union(&given).map(|address| lab.await_owner("c1", *address))).await?;
+        for address in lost.difference(&given) {
+            await_that(&format!("nobody answers for {address}, which no Service has"), LIMIT, async || {
+                let nodes = lab.arping("c1", address).await?;
+                ensure!(nodes.is_empty(), "{nodes:?}");
+                Ok(Some(()))
+            })
+            .await?;
+        }
+        Ok(())
+    })
+}
+
+async fn addresses(lab: &Lab, names: &[String]) -> anyhow::Result<BTreeSet<IpAddr>> {
+    let all = try_join_all(names.iter().map(|name| lab.ingress(name, LIMIT))).await?;
+    Ok(all.into_iter().collect())
+}
+
+async fn write_much(lab: &Lab) -> anyhow::Result<()> {
+    let api: Api<ConfigMap> = Api::default_namespaced(lab.client());
+    for number in 0..FORGOTTEN {
+        let object = serde_json::from_value(json!({"metadata": {"name": format!("filler-{number}")}}))?;
+        api.create(&PostParams::default(), &object).await?;
+    }
+    Ok(())
+}
