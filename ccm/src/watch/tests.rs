@@ -152,11 +152,13 @@ async fn a_watch_is_taken_up_where_it_was_unless_its_version_is_refused() {
 
 /// A server with `a`, `b` and `c` is restored after a minute to what it held before `b`, and is given `d` after two. `refused`: so
 /// many requests fail after the restore.
-async fn restored(refused: usize) -> ApiServer {
+fn restored(refused: usize) -> ApiServer {
     let api = ApiServer::default();
     api.put(lb("a"));
     let saved = api.version();
-    ["b", "c"].iter().for_each(|name| api.put(lb(name)));
+    for name in ["b", "c"] {
+        api.put(lb(name));
+    }
     let writer = api.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_mins(1)).await;
@@ -171,14 +173,14 @@ async fn restored(refused: usize) -> ApiServer {
 #[tokio::test(start_paused = true)]
 async fn what_a_restored_etcd_has_forgotten_is_forgotten_also_if_it_does_not_answer_at_first() {
     for refused in [0, 1, 4, 9] {
-        assert_eq!(known_when(&restored(refused).await, "d").await, ["a", "d"], "{refused} refused");
+        assert_eq!(known_when(&restored(refused), "d").await, ["a", "d"], "{refused} refused");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn that_what_was_shown_is_undone_is_said_once() {
     for refused in [0, 4] {
-        let api = restored(refused).await;
+        let api = restored(refused);
         let mut events = watch::<Service>(&api.client(), WatchOptions::default());
         let mut said = Vec::new();
         let limit = Instant::now() + Duration::from_mins(30);
