@@ -243,7 +243,7 @@ impl Router {
                 let on_time = due + self.config.interval.duration();
                 let next_advert = if on_time > now { on_time } else { now + self.config.interval.duration() };
                 self.send_advert(Copies::InTurn, now);
-                self.state_data = StateData::Active(Active { next_advert, last_advert: now });
+                self.state_data = StateData::Active(Active { next_advert, last_advert: now, answers: 0 });
             }
         }
     }
@@ -285,6 +285,6 @@ impl Router {
         self.fallback.choose(copies, &self.config, now);
         self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
         let next_advert = now + self.config.interval.duration();
-        self.state_data = StateData::Active(Active { next_advert, last_advert: now });
+        self.state_data = StateData::Active(Active { next_advert, last_advert: now, answers: 0 });
     }
 }

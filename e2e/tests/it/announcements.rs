@@ -41,6 +41,17 @@ fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes(
         let faster = json!({"vrrp": {"advertisementIntervalMilliseconds": 50}});
         let is_faster = |router: &VirtualRouter| router.spec.advertisement_interval_milliseconds == 50;
         change(lab, &vips, "another interval", faster, is_faster).await?;
+        for seconds in [30, 0] {
+            let waits = |router: &VirtualRouter| router.spec.preempt_delay_seconds == seconds;
+            let change_to = json!({"vrrp": {"preemptDelaySeconds": seconds}});
+            change(lab, &vips, "a preemption delay", change_to, waits).await?;
+        }
+        let alone = |router: &VirtualRouter| !router.spec.unicast_fallback;
+        change(lab, &vips, "no fallback", json!({"vrrp": {"unicastFallback": false}}), alone).await?;
+        let on_eth0 = |router: &VirtualRouter| router.spec.nodes.iter().all(|node| node.interface == "eth0");
+        for interfaces in [json!(["eth*"]), json!(["eth0"]), Value::Null] {
+            change(lab, &vips, "interfaces", json!({"interfaces": interfaces}), on_eth0).await?;
+        }
         let unicast = |router: &VirtualRouter| router.spec.transport == Transport::Unicast;
         change(lab, &vips, "unicast", json!({"vrrp": {"transport": "Unicast"}}), unicast).await?;
         let range = json!({"vrrp": {"vridRange": {"first": 200, "last": 220}}});

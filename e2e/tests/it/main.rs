@@ -16,6 +16,7 @@ mod examples;
 mod external_ip_rules;
 mod failover;
 mod filtered;
+mod flapping;
 mod foreign_ports;
 mod full;
 mod guard;

@@ -7,6 +7,10 @@ use super::state_data::StateData;
 use super::{Action, AdvertOutcome, Announce, ReceivedAdvert, Router, TransitionReason};
 use crate::units::{Priority, Time, Versions};
 
+/// So many inferior claims are answered at once between two adverts that are due: one of a peer that has yet to hear of us, and one
+/// more if the answer to it was lost.
+const MOST_ANSWERS: u8 = 2;
+
 impl Router {
     /// A valid advert with this router's VRID, in a version it speaks, arrived on its interface.
     pub fn handle_advert(&mut self, advert: ReceivedAdvert, now: Time) -> AdvertOutcome {
@@ -92,7 +96,8 @@ impl Router {
                 }
                 AdvertOutcome::Obeyed
             }
-            StateData::Active(_) => {
+            StateData::Active(active) => {
+                let answers = active.answers;
                 if self.config.yields_to(priority, advert.source) {
                     // T12, and the parting advert, which the winner has to hear.
                     self.fallback.choose(Copies::Also(advert.source), &self.config, now);
@@ -101,9 +106,16 @@ impl Router {
                     self.actions.push_back(Action::SendAdvert { priority: Some(self.config.priority) });
                     AdvertOutcome::Obeyed
                 } else {
-                    // T13: one answer for one advert, so that a peer that does not hear us gets no more than it sends.
+                    // T13: one answer for one advert, so that a peer that does not hear us gets no more than it sends, and not
+                    // many between two that are due: a forger would decide how much we send. The next one is an answer, too.
                     self.fallback.grant(advert.source, &self.config, now);
+                    if answers >= MOST_ANSWERS {
+                        return AdvertOutcome::Inferior;
+                    }
                     self.send_advert(Copies::Needed, now);
+                    if let StateData::Active(active) = &mut self.state_data {
+                        active.answers = answers + 1;
+                    }
                     self.actions.push_back(Action::Announce(Announce::Contention));
                     AdvertOutcome::Inferior
                 }

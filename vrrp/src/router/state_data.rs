@@ -184,4 +184,6 @@ pub(super) struct Active {
     /// Adver_Timer.
     pub(super) next_advert: Time,
     pub(super) last_advert: Time,
+    /// Answers to inferior claims since an advert that was due.
+    pub(super) answers: u8,
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use windlass_engine::{Engine, GuardStatus, Restrictions, RouterConfig, RouterKey};
 use windlass_vrrp::Priority;
@@ -10,6 +11,7 @@ use windlass_vrrp::Priority;
 use super::admission::{Unguarded, admit, admitted, restrictions};
 use super::desired::{Assignment, Desired, TURNS};
 use super::engine_state::EngineState;
+use super::flaps::Flaps;
 use super::health::FailedChecks;
 use super::index::{Part, Update};
 use super::keys::Keys;
@@ -28,6 +30,8 @@ pub(super) struct EngineUpdates {
     /// What does not work on this node: it lowers its priority.
     failed: FailedChecks,
     keys: Arc<Keys>,
+    /// When this node's interfaces were lost lately.
+    flaps: Flaps,
 }
 
 impl EngineUpdates {
@@ -38,7 +42,8 @@ impl EngineUpdates {
         failed: FailedChecks,
         keys: Arc<Keys>,
     ) -> Self {
-        Self { engine, engine_state, guard, wanted: Arc::default(), given: Vec::new(), failed, keys }
+        let (wanted, given, flaps) = (Arc::default(), Vec::new(), Flaps::default());
+        Self { engine, engine_state, guard, wanted, given, failed, keys, flaps }
     }
 
     /// This node has other keys.
@@ -55,6 +60,23 @@ impl EngineUpdates {
             self.failed = failed;
             self.apply();
         }
+    }
+
+    /// An interface can no longer be used.
+    pub(super) fn note_lost(&mut self, interface: &str, now: Instant) {
+        if self.flaps.note(interface, now) {
+            self.apply();
+        }
+    }
+
+    /// When [`Self::shorten_delays`] has something to do next.
+    pub(super) fn next_delay_change(&self) -> Option<Instant> {
+        self.flaps.next_change(Instant::now())
+    }
+
+    /// What was lost long ago counts no longer.
+    pub(super) fn shorten_delays(&self) {
+        self.apply();
     }
 
     /// This node has become Active for a virtual router, or is no longer.
@@ -148,16 +170,18 @@ impl EngineUpdates {
 
     fn config(&self, assignment: &Assignment) -> Option<RouterConfig> {
         let is_active = assignment.key().is_ok_and(|key| self.engine_state.is_active(&key));
-        config(assignment, &self.failed, is_active, &self.keys)
+        let delay = self.flaps.delay(&assignment.interface, Instant::now());
+        config(assignment, &self.failed, is_active, delay, &self.keys)
     }
 }
 
-/// As the engine is told it. `desired` and the state file let only valid ones through; `None`: this node does not have the key, as
+/// As the engine is told it. `delay`: how long another node is left in place at least. `desired` and the state file let only valid ones through; `None`: this node does not have the key, as
 /// may be with what the state file says.
 fn config(
     assignment: &Assignment,
     failed: &FailedChecks,
     is_active: bool,
+    delay: Duration,
     keys: &Keys,
 ) -> Option<RouterConfig> {
     let priority = Priority::new(failed.priority(assignment, is_active)).ok()?;
@@ -175,7 +199,8 @@ fn config(
         let missing = TURNS.saturating_sub(preferred.len());
         preferred.extend(others.into_iter().take(missing));
     }
-    Some(RouterConfig { priority, authentication, preferred, ..config })
+    let preempt_delay = config.preempt_delay.max(delay);
+    Some(RouterConfig { priority, authentication, preferred, preempt_delay, ..config })
 }
 
 /// The virtual IPs of each virtual router.

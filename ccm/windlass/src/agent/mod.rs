@@ -29,6 +29,7 @@ mod desired;
 mod duplicates;
 mod engine_state;
 mod engine_updates;
+mod flaps;
 mod health;
 mod hold;
 mod index;
@@ -61,7 +62,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
 use windlass_ccm::files::POLL_INTERVAL;
-use windlass_engine::{ConnectionForwarding, Engine, Event};
+use windlass_engine::{ConnectionForwarding, Engine, Event, TransitionReason};
 
 use self::changes::{ChangeQueue, Changed};
 use self::decide::Decider;
@@ -262,6 +263,9 @@ pub(crate) async fn run(
                 if matches!(event, Event::GuardChanged) {
                     engine_updates.refresh(desired_sender.borrow().as_deref());
                 }
+                if let Event::StateChanged { key, reason: TransitionReason::InterfaceLost, .. } = &event {
+                    engine_updates.note_lost(&key.interface, Instant::now());
+                }
                 // Of many that come together the last is enough.
                 activity_changed |= matches!(event, Event::StateChanged { .. });
                 if activity_changed && incoming.is_empty() {
@@ -269,6 +273,7 @@ pub(crate) async fn run(
                     engine_updates.follow_activity();
                 }
             }
+            () = due(engine_updates.next_delay_change()) => engine_updates.shorten_delays(),
             Ok(()) = failed.changed() => {
                 let known = failed.borrow_and_update().clone();
                 engine_updates.set_failed(known);

@@ -38,7 +38,7 @@ fn a_router_is_run_with_its_key_or_not_at_all() {
         ("it cannot sign", assignment(Some(3)), None),
     ];
     for (what, assignment, expected) in rows {
-        let config = config(&assignment, &FailedChecks::default(), false, &keys);
+        let config = config(&assignment, &FailedChecks::default(), false, Duration::ZERO, &keys);
         let signing = config
             .as_ref()
             .map(|config| config.authentication.as_ref().map(|one| one.keyring.signing().0.get()));
@@ -56,7 +56,7 @@ fn a_failed_check_lowers_a_router_that_signs_like_any_other() {
     let keys = Keys::of_entries(&[("1", &"a".repeat(32))]);
     let failed = FailedChecks { kube_proxy: Some("it is behind".into()), ..FailedChecks::default() };
     for key_id in [None, Some(1)] {
-        let config = config(&assignment(key_id), &failed, false, &keys).unwrap();
+        let config = config(&assignment(key_id), &failed, false, Duration::ZERO, &keys).unwrap();
         assert_eq!(config.priority.get(), 30, "{key_id:?}");
     }
 }
@@ -72,7 +72,7 @@ fn a_failure_that_spares_the_active_lowers_this_node_only_where_it_is_not() {
         let failure = FailedNodeCheck { reason: "refused".into(), spares_active };
         let of_announcements = [(check.clone(), failure)].into();
         let failed = FailedChecks { of_announcements, ..FailedChecks::default() };
-        let config = config(&assignment, &failed, is_active, &Keys::of_entries(&[])).unwrap();
+        let config = config(&assignment, &failed, is_active, Duration::ZERO, &Keys::of_entries(&[])).unwrap();
         assert_eq!(config.priority.get(), expected, "{spares_active} {is_active}");
     }
 }
@@ -90,8 +90,17 @@ fn a_node_that_is_not_fit_leaves_others_their_turn_whatever_the_list_says() {
     ] {
         let assignment = Assignment { peers: peers(all), preferred: peers(preferred), ..assignment(None) };
         for (failed, expected) in [(FailedChecks::default(), fit), (failed.clone(), unfit)] {
-            let config = config(&assignment, &failed, false, &Keys::of_entries(&[])).unwrap();
+            let config = config(&assignment, &failed, false, Duration::ZERO, &Keys::of_entries(&[])).unwrap();
             assert_eq!(config.preferred, peers(expected), "{all:?} {preferred:?} {failed:?}");
         }
+    }
+}
+
+#[test]
+fn of_the_delay_that_is_wanted_and_that_of_a_flapping_link_the_longer_one_counts() {
+    for (delay, expected) in [(0, 30), (29, 30), (60, 60)] {
+        let none = (FailedChecks::default(), Keys::of_entries(&[]));
+        let config = config(&assignment(None), &none.0, false, Duration::from_secs(delay), &none.1).unwrap();
+        assert_eq!(config.preempt_delay, Duration::from_secs(expected), "{delay}");
     }
 }

@@ -1,0 +1,56 @@
+//! How long a node whose link comes and goes leaves addresses where they went meanwhile. Pure.
+//!
+//! A node that comes back takes its addresses back, which costs no connection. But the next time that its link goes away costs those
+//! that it has by then: so after the second time within [`MEMORY`] it has to be back for a while first, and longer after each
+//! further time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// How long it counts that an interface was lost.
+const MEMORY: Duration = Duration::from_mins(15);
+/// All virtual routers of an interface lose it at once, and a cable that is plugged or a speed that is negotiated makes a link come
+/// and go for some seconds: that is once.
+const ONCE: Duration = Duration::from_secs(5);
+/// How long an interface has to be back after the second time.
+const FIRST: Duration = Duration::from_secs(30);
+/// And at most.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// When each interface was lost lately, the latest time last.
+#[derive(Debug, Default)]
+pub(crate) struct Flaps {
+    lost: BTreeMap<String, VecDeque<Instant>>,
+}
+
+impl Flaps {
+    /// An interface can no longer be used. Says whether that counts.
+    pub(crate) fn note(&mut self, interface: &str, now: Instant) -> bool {
+        let lost = self.lost.entry(interface.to_owned()).or_default();
+        let is_new = lost.back().is_none_or(|last| now.saturating_duration_since(*last) >= ONCE);
+        if is_new {
+            lost.push_back(now);
+            lost.retain(|at| now.saturating_duration_since(*at) < MEMORY);
+        }
+        is_new
+    }
+
+    /// How long another node is left in place by one whose interface this is.
+    pub(crate) fn delay(&self, interface: &str, now: Instant) -> Duration {
+        let is_remembered = |at: &&Instant| now.saturating_duration_since(**at) < MEMORY;
+        let times = self.lost.get(interface).map_or(0, |lost| lost.iter().filter(is_remembered).count());
+        let Some(further) = times.checked_sub(2) else { return Duration::ZERO };
+        // Beyond that it is longer than the longest.
+        let doubled = u32::try_from(further).unwrap_or(u32::MAX).min(8);
+        (FIRST * 2_u32.pow(doubled)).min(LONGEST)
+    }
+
+    /// When the next delay becomes shorter.
+    pub(crate) fn next_change(&self, now: Instant) -> Option<Instant> {
+        let ends = self.lost.values().flatten().map(|at| *at + MEMORY);
+        ends.filter(|end| *end > now).min()
+    }
+}
