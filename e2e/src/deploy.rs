@@ -28,8 +28,10 @@ impl Lab {
     /// Applies the project's manifests: custom resources, RBAC, admission policies, Deployment and DaemonSet (which only run where
     /// there are kubelets; else each node's agent is given the token that its pod would have).
     pub async fn install_manifests(&self) -> anyhow::Result<()> {
-        let manifests = workspace().join("manifests").display().to_string();
-        self.apply(&manifests).await.context("applying the manifests")?;
+        for folder in ["manifests/crds", "manifests"] {
+            let path = workspace().join(folder).display().to_string();
+            self.apply(&path).await.with_context(|| format!("applying {folder}"))?;
+        }
         let crds: Api<CustomResourceDefinition> = Api::all(self.client());
         await_that("the custom resources are established", LIMIT, async || {
             for crd in windlass_api::all_crds() {

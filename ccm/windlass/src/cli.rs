@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
 use windlass_engine::{ConnectionForwarding, MarkMask};
 
-use crate::{agent, controller, convert, http, probe};
+use crate::{agent, controller, convert, http, probe, uninstall};
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,22 @@ enum Role {
     /// Prints the pools of another load balancer as pools of Windlass
     #[command(subcommand)]
     Convert(Source),
+    /// Takes away what is left of Windlass in a cluster from which its controller and agents are gone: finalizers and addresses of
+    /// Services, and its own objects but for pools and Announcements
+    Uninstall(UninstallArgs),
+}
+
+#[derive(Debug, Args)]
+struct UninstallArgs {
+    /// Kubeconfig of an admin [default: the pod's service account]
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Go on although a controller holds the lease kube-system/cloud-controller-manager, as another cloud controller manager may
+    #[arg(long)]
+    even_so: bool,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
@@ -199,6 +216,7 @@ pub(crate) fn run() -> ExitCode {
             probe::ask(&socket, &page).map(|answer| println!("{}", answer.trim_end())).map_err(Into::into)
         }
         Role::Convert(Source::Metallb) => convert::run().map_err(Into::into),
+        Role::Uninstall(args) => app::until_signal(|token| run_uninstall(args, token)),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -233,6 +251,14 @@ fn run_agent(args: AgentArgs) -> Result<(), BoxError> {
     let level = args.log.log_level.as_deref().unwrap_or_else(|| logging::filter(0));
     logging::init(args.log.log_format, level)?;
     app::until_signal(|token| agent(args, token))
+}
+
+async fn run_uninstall(args: UninstallArgs, token: CancellationToken) -> anyhow::Result<()> {
+    let UninstallArgs { kubeconfig, dry_run, even_so } = args;
+    let (_, calls) = http::registry()?;
+    let client = ApiServerConfig::find(kubeconfig.as_deref(), None).await?.client(None, &calls)?;
+    let work = uninstall::run(client, uninstall::Options { dry_run, even_so });
+    token.run_until_cancelled(work).await.context("ended by a signal before it was done; run it again")?
 }
 
 async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> {

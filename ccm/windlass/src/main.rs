@@ -1,4 +1,5 @@
-//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe` and `windlass convert`.
+//! The Windlass binary: `windlass controller`, `windlass agent`, `windlass probe`, `windlass convert` and
+//! `windlass uninstall`.
 
 mod agent;
 mod bridges;
@@ -10,6 +11,7 @@ mod http;
 mod priorities;
 mod probe;
 mod samples;
+mod uninstall;
 mod wildcard;
 
 use std::process::ExitCode;

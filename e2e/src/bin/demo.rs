@@ -45,7 +45,7 @@ fn demo() -> anyhow::Result<()> {
     Lab::run("demo", Lab::builder().nodes(3).client("c1").interactive(), async |lab| {
         story.tell("The cluster is up. Its kubelets run with --cloud-provider=external and wait for one.");
         tell_taints(lab, &story).await?;
-        story.tell("Deploying Windlass: kubectl apply -k manifests …");
+        story.tell("Deploying Windlass: kubectl apply -f manifests/crds; kubectl apply -k manifests …");
         lab.deploy_windlass(&NODES).await?;
         story.tell("Windlass runs: two controllers, one of them leading, and an agent on every node.");
         await_initialized(lab, &story).await?;

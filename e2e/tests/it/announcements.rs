@@ -46,6 +46,11 @@ fn no_connection_breaks_and_no_request_is_lost_whatever_an_announcement_changes(
             let change_to = json!({"vrrp": {"preemptDelaySeconds": seconds}});
             change(lab, &vips, "a preemption delay", change_to, waits).await?;
         }
+        for is_virtual in [true, false] {
+            let at_mac = |router: &VirtualRouter| router.spec.virtual_mac == is_virtual;
+            let change_to = json!({"vrrp": {"virtualMAC": is_virtual}});
+            change(lab, &vips, "the MAC address", change_to, at_mac).await?;
+        }
         let alone = |router: &VirtualRouter| !router.spec.unicast_fallback;
         change(lab, &vips, "no fallback", json!({"vrrp": {"unicastFallback": false}}), alone).await?;
         let on_eth0 = |router: &VirtualRouter| router.spec.nodes.iter().all(|node| node.interface == "eth0");
@@ -205,8 +210,13 @@ async fn await_routers(
             ensure!(router.spec.announcement.as_deref() == expected, "{:?}", router.spec);
             ensure!(!of_pool || as_wanted(&router), "{router:?}");
             let active = router.status.and_then(|status| status.active_node).context("nobody is Active")?;
-            let owner = lab.await_owner("c1", *vip).await?;
-            ensure!(owner == active, "{owner} answers, {active} is Active");
+            if router.spec.virtual_mac {
+                // (No node is told by that address.)
+                lab.curl("c1", *vip, SERVICE_PORT).await?;
+            } else {
+                let owner = lab.await_owner("c1", *vip).await?;
+                ensure!(owner == active, "{owner} answers, {active} is Active");
+            }
             Ok(Some(()))
         })
         .await?;

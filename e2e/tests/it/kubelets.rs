@@ -54,11 +54,13 @@ async fn first_nodes(lab: &Lab) -> anyhow::Result<()> {
     }
     let commands = code_lines("docs/deploy.md")?;
     let commands: Vec<_> = commands.iter().filter_map(|line| line.strip_prefix("kubectl ")).collect();
-    ensure!(commands.len() == 2, "docs/deploy.md has other commands: {commands:?}");
-    let manifests = workspace().join("manifests").display().to_string();
+    ensure!(commands.len() == 3, "docs/deploy.md has other commands: {commands:?}");
+    let root = workspace().display().to_string();
+    let path =
+        |word: &str| if word.starts_with("manifests") { format!("{root}/{word}") } else { word.to_owned() };
     for command in commands {
-        let words: Vec<_> =
-            command.split(' ').map(|word| if word == "manifests" { &*manifests } else { word }).collect();
+        let words: Vec<String> = command.split(' ').map(path).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         lab.kubectl(&words).await.with_context(|| format!("docs/deploy.md's `kubectl {command}`"))?;
     }
     await_node(lab, "n1", "windlass://n1", &["192.0.2.11", "2001:db8::11", "n1"]).await?;

@@ -42,5 +42,6 @@ mod setup;
 mod sources;
 mod splitting;
 mod teardown;
+mod uninstall;
 mod virtual_mac;
 mod whole_path;

@@ -45,7 +45,7 @@ use self::stores::kept;
 use crate::http;
 
 /// Finalizer of Services of the class that Windlass serves.
-const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";
+pub(crate) const CLASS_FINALIZER: &str = "windlass.dev/load-balancer-cleanup";
 
 /// The provider: load balancers and machines without a cloud.
 pub(crate) struct Windlass {

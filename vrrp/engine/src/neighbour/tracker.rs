@@ -75,6 +75,8 @@ struct ActiveRun {
     takeover: u64,
     contentions: u64,
     link: SocketsId,
+    /// What decides at which link-layer address the addresses are.
+    hold: Hold,
 }
 
 impl RouterTracker {
@@ -88,7 +90,7 @@ impl RouterTracker {
             self.address_probe.set_addresses(&self.addresses);
         }
         let unproven_changed = self.address_probe.set_unproven(view.unproven);
-        let moved = !Arc::ptr_eq(&self.bound, view.bound) || self.hold != view.hold;
+        let moved = !Arc::ptr_eq(&self.bound, view.bound);
         self.bound = Arc::clone(view.bound);
         self.hold = view.hold;
         let Some(link) = view.link.filter(|_| view.active_state.active) else {
@@ -104,7 +106,7 @@ impl RouterTracker {
             return changes;
         };
         let ActiveState { active: _, takeover, contentions, predecessor } = view.active_state;
-        let before = self.active.replace(ActiveRun { takeover, contentions, link });
+        let before = self.active.replace(ActiveRun { takeover, contentions, link, hold: self.hold });
         let fresh = before.is_none_or(|before| before.takeover != takeover);
         if fresh {
             self.address_probe.deactivate();
@@ -115,7 +117,7 @@ impl RouterTracker {
             self.address_probe.activate(view.probe, Predecessor::Nobody, now);
         }
         let cleared = self.address_probe.has_changed();
-        if fresh || before.is_some_and(|before| before.link != link) {
+        if fresh || before.is_some_and(|before| before.link != link || before.hold != self.hold) {
             self.announced = self.ready();
             changes.push(AnnouncementChange::All(self.announced.iter().copied().collect()));
         } else {

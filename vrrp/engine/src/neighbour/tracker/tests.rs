@@ -197,6 +197,27 @@ fn a_bound_address_is_announced_when_it_is_in_place_and_answered_by_the_kernel()
 }
 
 #[test]
+fn what_is_at_another_link_layer_address_is_announced_again() {
+    let both = addresses(0..2);
+    for (from, to) in [(Hold::Vmac, Hold::Respond), (Hold::Vmac, Hold::Address), (Hold::Address, Hold::Vmac)]
+    {
+        let mut scene = Scene::new(from);
+        scene.bound = Arc::new(both.iter().copied().collect());
+        assert_eq!(scene.follow(0), [AnnouncementChange::All(Arc::clone(&both))]);
+        scene.hold = to;
+        assert_eq!(scene.follow(1), [AnnouncementChange::All(Arc::clone(&both))], "{from:?} to {to:?}");
+        assert_eq!(scene.follow(2), []);
+    }
+    let mut scene = Scene::new(Hold::Respond);
+    scene.follow(0);
+    scene.hold = Hold::Vmac;
+    assert_eq!(scene.follow(1), [AnnouncementChange::All([].into())], "it is not bound yet");
+    scene.bound = Arc::new(both.iter().copied().collect());
+    let added = both.to_vec();
+    assert_eq!(scene.follow(2), [AnnouncementChange::Changed { all: both, added }]);
+}
+
+#[test]
 fn a_contention_and_another_interface_announce_everything_again() {
     let mut scene = Scene::new(Hold::Respond);
     scene.follow(0);
