@@ -24,6 +24,7 @@ mod tests;
 const TUPLE: u16 = 1;
 const PROTOCOL_INFO: u16 = 4;
 const EXPIRES_IN: u16 = 7;
+const ID: u16 = 12;
 const FILTER: u16 = 25;
 /// By the destination of the first packet alone.
 const BY_DESTINATION: u32 = 1 << 1;
@@ -98,13 +99,14 @@ impl Guard {
                 let Some(had_for) = had_for.get(&vip) else { continue };
                 let named = between(ends);
                 let Some(known) = self.ask(Operation::GetConnection(family(vip)), &named)? else { continue };
-                let expires_in = known.first().and_then(|entry| attributes::find_number(entry, EXPIRES_IN));
+                let Some(known) = known.first() else { continue };
+                let expires_in = attributes::find_number(known, EXPIRES_IN);
                 let limits = limits.get_or_insert_with(limits_of_kernel);
                 if expires_in
                     .and_then(|left| silent_for(left, limits))
                     .is_some_and(|silent| silent >= *had_for)
                 {
-                    self.ask(Operation::DeleteConnection(family(vip)), &named)?;
+                    self.forget_this(family(vip), known)?;
                     forgotten += 1;
                 }
             }
@@ -127,11 +129,15 @@ impl Guard {
                 return Ok(true);
             }
             *room -= 1;
-            let Some(tuple) = attributes::find(entry, TUPLE) else { continue };
-            let named = Attributes::new().bytes(TUPLE | NESTED, tuple);
-            self.ask(Operation::DeleteConnection(family), &named)?;
+            self.forget_this(family, entry)?;
         }
         Ok(false)
+    }
+
+    /// Forgets the connection that the kernel listed with this entry, and no other.
+    fn forget_this(&mut self, family: u8, entry: &[u8]) -> Result<(), GuardError> {
+        let Some(named) = this(entry) else { return Ok(()) };
+        self.ask(Operation::DeleteConnection(family), &named).map(drop)
     }
 }
 
@@ -175,6 +181,13 @@ fn to(vip: IpAddr) -> Option<Attributes> {
     let by = Attributes::new().bytes(1, &BY_DESTINATION.to_ne_bytes()).bytes(2, &0_u32.to_ne_bytes());
     let tuple = Attributes::new().nest(TUPLE_ADDRESSES, &addresses);
     Some(Attributes::new().nest(TUPLE, &tuple).nest(FILTER, &by))
+}
+
+/// Names a connection that the kernel listed, by its ends and its number: by the ends alone, it would also be the next one from the
+/// same port, which may have begun since.
+fn this(entry: &[u8]) -> Option<Attributes> {
+    let (tuple, id) = (attributes::find(entry, TUPLE)?, attributes::find(entry, ID)?);
+    Some(Attributes::new().bytes(TUPLE | NESTED, tuple).bytes(ID, id))
 }
 
 /// The state of a TCP connection, as the kernel numbers it.

@@ -44,3 +44,12 @@ fn a_connection_was_silent_for_as_long_as_the_shortest_of_the_limits_allows() {
     }
     assert_eq!(silent_for(5, &[]), None);
 }
+
+#[test]
+fn what_is_forgotten_is_named_by_its_number_too() {
+    let tuple = Attributes::new().nest(1, &Attributes::new().bytes(1, &[192, 0, 2, 3]));
+    let entry = Attributes::new().nest(TUPLE, &tuple).number(MARK, 0x10).number(ID, 77);
+    let named = this(entry.as_bytes()).unwrap();
+    assert_eq!(named, Attributes::new().nest(TUPLE, &tuple).number(ID, 77));
+    assert_eq!(this(Attributes::new().nest(TUPLE, &tuple).as_bytes()), None, "it would be whichever has these ends");
+}
