@@ -192,8 +192,9 @@ async fn keep(
 /// One request on a connection of its own; how long the answer took.
 async fn request(target: SocketAddr) -> io::Result<Duration> {
     let begin = Instant::now();
-    let mut stream = within(TcpStream::connect(target)).await?;
-    ask(&mut stream).await?;
+    let told = |step: &str, error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"));
+    let mut stream = within(TcpStream::connect(target)).await.map_err(|error| told("connecting", error))?;
+    ask(&mut stream).await.map_err(|error| told("asking", error))?;
     // Closed by a reset, a connection leaves no TIME_WAIT; with those, a client would run out of ports.
     stream.set_zero_linger()?;
     Ok(begin.elapsed())
