@@ -51,5 +51,9 @@ fn what_is_forgotten_is_named_by_its_number_too() {
     let entry = Attributes::new().nest(TUPLE, &tuple).number(MARK, 0x10).number(ID, 77);
     let named = this(entry.as_bytes()).unwrap();
     assert_eq!(named, Attributes::new().nest(TUPLE, &tuple).number(ID, 77));
-    assert_eq!(this(Attributes::new().nest(TUPLE, &tuple).as_bytes()), None, "it would be whichever has these ends");
+    assert_eq!(
+        this(Attributes::new().nest(TUPLE, &tuple).as_bytes()),
+        None,
+        "it would be whichever has these ends"
+    );
 }
