@@ -252,8 +252,31 @@ pub const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 /// Reason of a VirtualIP's [`CONDITION_ADDRESS_CONFLICT`].
 pub const REASON_DEFENDED: &str = "Defended";
 
-/// The event on a Node of whose report something is not believed.
-pub const EVENT_REPORT_DOUBTED: &str = "ReportDoubted";
+/// Events on Nodes that Windlass writes besides those of the cloud-provider contract.
+pub mod node_event {
+    identifiers! {
+        /// All of them.
+        ALL:
+        /// Something that the node reports is not believed.
+        REPORT_DOUBTED = "ReportDoubted";
+        /// Objects of addresses in service were deleted by accident, and the node goes on announcing the addresses for a while.
+        ADDRESSES_HELD = "AddressesHeld";
+        /// The objects are back, or were taken out of service.
+        ADDRESSES_BACK = "AddressesBack";
+        /// They did not come back in time, and the node announces the addresses no more.
+        ADDRESSES_GIVEN_UP = "AddressesGivenUp";
+        /// Another station sends adverts from this node's own address.
+        SOURCE_IN_USE = "SourceAddressInUse";
+        /// The kernel of the node refuses to send adverts.
+        ADVERTS_REFUSED = "AdvertsRefused";
+        /// Adverts from the address of another node are not authentic.
+        ADVERTS_NOT_AUTHENTIC = "AdvertsNotAuthentic";
+        /// The clocks of two nodes differ so much that adverts will soon not be believed.
+        CLOCKS_DIFFER = "ClocksDiffer";
+        /// A virtual IP is an address of an interface of the node.
+        VIRTUAL_IP_ON_INTERFACE = "VirtualIPOnInterface";
+    }
+}
 
 /// Events on Services that Windlass writes besides those of the cloud-provider contract.
 pub mod event {

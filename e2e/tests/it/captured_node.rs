@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Event, Service};
 use kube::{
     Api, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -34,6 +34,7 @@ impl Write<'_> {
         match self.kind {
             "NodeNetwork" => self.patch(&Api::<NodeNetwork>::all(client)).await,
             "VirtualRouter" => self.patch(&Api::<VirtualRouter>::all(client)).await,
+            "Event" => self.patch(&Api::<Event>::default_namespaced(client)).await,
             _ => self.patch(&Api::<VirtualIP>::all(client)).await,
         }
     }
@@ -61,6 +62,18 @@ fn network(name: &str, owner: &str) -> Value {
     })
 }
 
+fn event(component: &str, kind: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "forged", "namespace": "default"},
+        "involvedObject": {"kind": kind, "name": name},
+        "source": {"component": component},
+        "type": "Warning",
+        "reason": "Forged",
+    })
+}
+
 fn claim(node: Option<&str>, status: &str) -> Value {
     let condition = json!({
         "type": CONDITION_ANNOUNCED, "status": status, "reason": announced::ACTIVE, "message": "forged",
@@ -74,6 +87,7 @@ fn forbidden<'a>(router: &'a str, vip: &'a str, vacant: &'a str, active: &'a str
     let passive = other(active);
     let write = |node, kind, name, status, body, said| Write { node, kind, name, status, body, said };
     let its_own = "writes the NodeNetwork of its own node and no other";
+    let its_own_node = "writes events about its own Node and about nothing else";
     let no_candidate = "is no candidate of this VirtualRouter";
     let carries = "which carries this VirtualIP";
     let names = "says of its own node";
@@ -90,6 +104,9 @@ fn forbidden<'a>(router: &'a str, vip: &'a str, vacant: &'a str, active: &'a str
             network("n3", "n1"),
             "belongs to that Node and to nothing else",
         ),
+        write("n3", "Event", "forged", false, event("windlass-agent", "Node", "n1"), its_own_node),
+        write("n3", "Event", "forged", false, event("windlass-agent", "Service", "n3"), its_own_node),
+        write("n3", "Event", "forged", false, event("kubelet", "Node", "n3"), its_own_node),
         write("n3", "VirtualRouter", router, true, active_node("n3", 1), no_candidate),
         write("n3", "VirtualRouter", router, true, json!({"status": {"conditions": []}}), no_candidate),
         write(passive, "VirtualRouter", router, true, json!({"status": {"activeNode": null}}), names),

@@ -1,5 +1,6 @@
 //! What the lab promises, and what Windlass does in it.
 
+mod accidents;
 mod addresses;
 mod announcement_peers;
 mod announcement_rules;

@@ -1,7 +1,7 @@
 //! From what changed in the copies of the cluster's objects to what this node is to do.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kube::runtime::reflector::{ObjectRef, Store};
 use windlass_api::{VirtualIP, VirtualRouter};
@@ -25,6 +25,8 @@ pub(super) struct Decider {
     pub(super) index: Option<Index>,
     /// What is announced although its objects are gone.
     pub(super) hold: Hold,
+    /// What is to be told of that.
+    pub(super) news: Vec<News>,
 }
 
 impl Decider {
@@ -56,7 +58,7 @@ impl Decider {
             let (held, news) = self.hold.apply(before, new, &objects, changed, now);
             // A key may be gone, too.
             new = held.withhold(|id| self.keys.has(id));
-            log_hold(news, self.hold.time());
+            self.news.extend(news);
         }
         // What was changed in part has not been given to the engine.
         if part.is_empty() && desired.as_deref() == Some(&new) {
@@ -94,27 +96,5 @@ where
 fn log_new(old: &[Problem], new: &[Problem]) {
     for problem in new.iter().filter(|problem| old.binary_search(problem).is_err()) {
         tracing::warn!(object = %problem.object, reason = %problem.reason, "left out");
-    }
-}
-
-/// Says what became of what was announced by objects that are gone.
-fn log_hold(news: Option<News>, time: Duration) {
-    match news {
-        None => {}
-        Some(News::Held { addresses, of }) => tracing::error!(
-            addresses,
-            of,
-            seconds = time.as_secs(),
-            "VirtualIPs or VirtualRouters that are in service were deleted, not by the controller: their addresses are announced \
-             for that long; apply the CustomResourceDefinitions again if they are gone, and let the controller run: it makes \
-             the objects anew. To have a node silent at once, stop its agent"
-        ),
-        Some(News::Back) => {
-            tracing::info!("all VirtualIPs and VirtualRouters that were missing are back, or out of service");
-        }
-        Some(News::Over { addresses }) => tracing::error!(
-            addresses,
-            "addresses are no longer announced: their VirtualIPs or VirtualRouters were not made anew in time"
-        ),
     }
 }

@@ -19,10 +19,6 @@ use super::network::{ForeignRouters, mac};
 #[cfg(test)]
 mod tests;
 
-/// What helps where multicast does not pass.
-pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \
-    IGMP and MLD, or set spec.vrrp.transport: Unicast in the Announcement";
-
 #[derive(Debug, Default)]
 struct Inner {
     /// Of the routers in which this node was Active or claimed something lately.
@@ -276,70 +272,5 @@ impl EngineState {
     /// Foreign claims to addresses this node announces, by interface.
     pub(crate) fn conflicts(&self) -> BTreeMap<String, u64> {
         self.lock().conflicts.clone()
-    }
-}
-
-/// One line of the log for an event.
-pub(crate) fn log(event: &Event) {
-    match event {
-        Event::StateChanged { key, state, reason } => {
-            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
-        }
-        Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
-            tracing::debug!(%interface, vrid, %source, version, carp, "heard a VRRP router that is no peer");
-        }
-        Event::Failed { key, error } => {
-            tracing::warn!(vrid = key.vrid.get(), interface = %key.interface, %error, "cannot run the virtual router");
-        }
-        Event::Recovered { key } => {
-            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "the virtual router runs again");
-        }
-        Event::AddressesClaimed { key, addresses } => {
-            tracing::debug!(vrid = key.vrid.get(), interface = %key.interface, ?addresses, "answering for addresses");
-        }
-        Event::AddressConflict { interface, address, mac: station } => {
-            let mac = mac(*station);
-            tracing::warn!(%interface, %address, %mac, "another station claims an address that this node announces");
-        }
-        Event::AddressTaken { key, address, mac: station } => {
-            let mac = mac(*station);
-            tracing::warn!(
-                vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
-                "the address is not announced: another station answers for it; asking again until it does not"
-            );
-        }
-        Event::AddressOnInterface { key, address } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface, %address,
-            "the virtual IP is an address of this node's interface: this node answers for it in Backup, too; remove it \
-             there, or give the Service another address"
-        ),
-        Event::SourceInUse { key } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface,
-            "adverts come in from this node's own address: another station has it, or the LAN sends frames back; \
-             two nodes with one address both become Active"
-        ),
-        Event::AdvertsRefused { key, error } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface, %error,
-            "the kernel refuses adverts: another node takes over, and both are Active"
-        ),
-        Event::Unauthenticated { key, source, error } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface, %source, %error,
-            "a peer's adverts are not believed: while that is so, both may be Active"
-        ),
-        Event::ClocksDiffer { key, source, seconds } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface, %source, seconds,
-            "a peer's clock differs by more than half of what is allowed: beyond it its adverts are not believed, and both are \
-             Active; synchronise the clocks"
-        ),
-        Event::WithoutMulticast { key, peers } if peers.is_empty() => {
-            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "multicast of VRRP passes again");
-        }
-        Event::WithoutMulticast { key, peers } => tracing::warn!(
-            vrid = key.vrid.get(), interface = %key.interface, ?peers,
-            "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", MULTICAST_REMEDY
-        ),
-        // The engine has said why.
-        Event::GuardChanged => {}
-        _ => tracing::warn!(?event, "event of the VRRP engine"),
     }
 }

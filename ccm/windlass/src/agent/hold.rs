@@ -68,11 +68,6 @@ impl Hold {
         Self { time, missing: BTreeMap::new() }
     }
 
-    /// How long an accident is waited out.
-    pub(crate) const fn time(&self) -> Duration {
-        self.time
-    }
-
     /// Whether the objects alone say what this node is to do, and nothing has vanished among what `changed`.
     pub(crate) fn is_idle(&self, changed: &Changed) -> bool {
         self.missing.is_empty() && changed.vanished_vips.is_empty() && changed.vanished_routers.is_empty()

@@ -27,6 +27,7 @@ mod changes;
 mod decide;
 mod desired;
 mod duplicates;
+mod engine_events;
 mod engine_state;
 mod engine_updates;
 mod flaps;
@@ -36,6 +37,7 @@ mod index;
 mod keys;
 mod metrics;
 mod network;
+mod node_events;
 mod publish;
 mod report;
 mod settling;
@@ -61,18 +63,21 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_api::{NodeNetwork, VirtualIP, VirtualRouter};
+use windlass_ccm::events::{EventSink, Recorder};
 use windlass_ccm::files::POLL_INTERVAL;
 use windlass_engine::{ConnectionForwarding, Engine, Event, TransitionReason};
 
 use self::changes::{ChangeQueue, Changed};
 use self::decide::Decider;
 use self::desired::{Desired, is_wanted};
+use self::engine_events::Fault;
 use self::engine_state::EngineState;
 use self::engine_updates::EngineUpdates;
 use self::health::HealthMonitor;
 use self::hold::Hold;
 use self::index::Update;
 use self::keys::KeyFolder;
+use self::node_events::NodeEvents;
 use self::state::StateFile;
 use self::throttle::Throttle;
 use self::watch::Shown;
@@ -81,7 +86,7 @@ use crate::http::{Endpoints, Health};
 #[cfg(test)]
 pub(crate) use self::keys::SECRET as KEYS_SECRET;
 
-/// Field manager of what the agents write with server-side apply.
+/// Field manager of what the agents write with server-side apply, and who tells their events.
 const FIELD_MANAGER: &str = "windlass-agent";
 /// Events of the engine that wait to be noted; beyond it they are lost and the state is read afresh.
 const EVENT_QUEUE: usize = 4096;
@@ -184,6 +189,10 @@ pub(crate) async fn run(
     let held_addresses = metrics::held_addresses(&registry)?;
     let writer = state_writer::run(file, desired_receiver.clone(), write_failed, token.clone());
     let mut writer = tokio::spawn(writer);
+    let (events, writer_of_events) =
+        EventSink::new(Recorder::new(client.clone(), FIELD_MANAGER), token.clone());
+    keep(&mut tasks, Box::pin(writer_of_events));
+    let mut node_events = NodeEvents::new(events, &node);
     let queue = Arc::new(ChangeQueue::default());
     let (routers, watch) = watch::follow(&client, &node, {
         let queue = Arc::clone(&queue);
@@ -238,6 +247,7 @@ pub(crate) async fn run(
         keys: Arc::clone(keys.keys()),
         index: None,
         hold: Hold::new(deletion_hold),
+        news: Vec::new(),
     };
     let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -251,7 +261,10 @@ pub(crate) async fn run(
             Err(panicked) = &mut writer => break Err(panicked).context("the writer of the state failed"),
             Some(event) = incoming.recv() => {
                 engine_state.record(&event, Instant::now(), Timestamp::now());
-                engine_state::log(&event);
+                engine_events::log(&event);
+                if let Some(fault) = Fault::of(&event) {
+                    node_events.fault(fault, Instant::now());
+                }
                 if let Some(thread) = engine.stopped_by() {
                     break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
                 }
@@ -306,6 +319,9 @@ pub(crate) async fn run(
                     });
                     update
                 });
+                for news in decider.news.drain(..) {
+                    node_events.hold(news, deletion_hold);
+                }
                 held_addresses.set(i64::try_from(decider.hold.held()).unwrap_or(i64::MAX));
                 if let Some(update) = update {
                     throttle.note_engine_update(engine_updates.addresses(), Instant::now());

@@ -105,6 +105,19 @@ impl StateFile {
         Ok(aside)
     }
 
+    /// Keeps the file that is there beside the one that will replace it, for an admin to look at; gives its place.
+    pub(crate) fn keep_previous(&self) -> io::Result<PathBuf> {
+        let (previous, new) =
+            (self.folder.join("state.json.previous"), self.folder.join("state.json.previous.new"));
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        fs::hard_link(self.path(), &new)?;
+        fs::rename(&new, &previous)?;
+        Ok(previous)
+    }
+
     /// Replaces the state. After a crash at any moment the file is the old one or the new one, whole.
     pub(crate) fn store(&self, state: &Desired) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;

@@ -26,8 +26,8 @@ const PAUSE_OF_EACH: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Writes the newest state: one that was replaced before its turn is never written. A folder that cannot be written is told, also by
-/// `write_failed`; nothing else depends on it. Ends after the last state was written
-/// once `token` is cancelled.
+/// `write_failed`; nothing else depends on it. Where most addresses go at once, the file that has them is kept beside it. Ends after
+/// the last state was written once `token` is cancelled.
 pub(crate) async fn run(
     file: StateFile,
     mut desired: watch::Receiver<Option<Arc<Desired>>>,
@@ -44,6 +44,7 @@ pub(crate) async fn run(
              from none; make the folder writable or give another with --state-dir");
     }
     let mut not_before = Instant::now();
+    let mut on_disk = file.load().ok().flatten().map_or(0, |state| addresses(&state));
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(not_before) => {}
@@ -62,12 +63,20 @@ pub(crate) async fn run(
             continue;
         };
         let target = file.clone();
-        let pause = pause_after(&state);
-        let written = tokio::task::spawn_blocking(move || target.store(&state)).await;
-        not_before = Instant::now() + pause;
+        let count = addresses(&state);
+        let lacks_most = 2 * count < on_disk && !failed;
+        let written = tokio::task::spawn_blocking(move || {
+            if lacks_most {
+                keep_previous(&target, on_disk, count);
+            }
+            target.store(&state)
+        })
+        .await;
+        not_before = Instant::now() + pause_after(count);
         write_failed.set(i64::from(!matches!(written, Ok(Ok(())))));
         match written {
             Ok(Ok(())) => {
+                on_disk = count;
                 if std::mem::take(&mut failed) {
                     tracing::info!(path = %path.display(), "the state is on disk again");
                 }
@@ -88,8 +97,21 @@ pub(crate) async fn run(
     }
 }
 
-fn pause_after(state: &Desired) -> Duration {
-    let addresses: usize = state.assignments.iter().map(|one| one.addresses.len()).sum();
+/// What is not kept is only what an admin could have looked at.
+fn keep_previous(file: &StateFile, before: usize, after: usize) {
+    match file.keep_previous() {
+        Ok(previous) => tracing::warn!(previous = %previous.display(), before, after,
+            "most addresses of this node have gone: the state before is kept, to be looked at"),
+        Err(error) => tracing::warn!(%error, before, after,
+            "most addresses of this node have gone, and the state before could not be kept"),
+    }
+}
+
+fn addresses(state: &Desired) -> usize {
+    state.assignments.iter().map(|one| one.addresses.len()).sum()
+}
+
+fn pause_after(addresses: usize) -> Duration {
     let pause = PAUSE_OF_EACH.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX));
     pause.clamp(LEAST_PAUSE, LONGEST_PAUSE)
 }

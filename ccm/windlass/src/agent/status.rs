@@ -17,7 +17,7 @@ use super::activity::{ActivePeriod, RouterActivity};
 use super::admission::{Unguarded, needs_guard};
 use super::desired::{Assignment, Refused, is_wanted};
 use super::duplicates::FORGET_AFTER;
-use super::engine_state::MULTICAST_REMEDY;
+use super::engine_events::MULTICAST_REMEDY;
 use super::network::mac;
 
 #[cfg(test)]

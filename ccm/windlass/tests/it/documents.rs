@@ -13,7 +13,7 @@ use windlass_api::{
     ANNOUNCEMENT_CONDITIONS, Announcement, CONDITION_ADDRESS_ALLOCATED, DEFAULT_EXCLUDED_INTERFACES,
     LOAD_BALANCER_CLASS, POOL_CONDITIONS, REASON_OUTSIDE_POOLS, SERVICE_ANNOTATIONS, SERVICE_CONDITIONS,
     VIRTUAL_IP_ANNOTATIONS, VIRTUAL_IP_CONDITIONS, VIRTUAL_ROUTER_CONDITIONS, VirtualIPPool,
-    address_allocated, announced, applied, event, multicast_heard, pool_announceable, pool_ready,
+    address_allocated, announced, applied, event, multicast_heard, node_event, pool_announceable, pool_ready,
 };
 use windlass_ccm::service::EVENT_REASONS;
 
@@ -219,6 +219,11 @@ fn the_page_has_every_event_of_a_service_and_no_other() {
     // Windlass' load balancers do not depend on the nodes, so that it never tells of an update to them.
     events.retain(|event| !["UpdatedLoadBalancer", "UpdateLoadBalancerFailed"].contains(&event.as_str()));
     assert_eq!(column(&read("docs/services.md"), "event", 1), events);
+}
+
+#[test]
+fn the_page_has_every_event_of_a_node_and_no_other() {
+    assert_eq!(column(&read("docs/nodes.md"), "event", 1), all(&[node_event::ALL]));
 }
 
 #[test]

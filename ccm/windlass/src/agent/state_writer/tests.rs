@@ -70,6 +70,36 @@ async fn nothing_is_written_before_there_is_a_state() {
     assert!(file.load().unwrap().is_none());
 }
 
+fn with_addresses(count: u8) -> Arc<Desired> {
+    let mut desired = Desired::clone(&desired(64));
+    desired.assignments[0].addresses = (0..count).map(|last| [192, 0, 2, last].into()).collect();
+    Arc::new(desired)
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_most_addresses_go_at_once_the_state_before_is_kept() {
+    let folder = folder("previous");
+    let file = StateFile::new(&folder.0, "n1");
+    let previous = folder.0.join("state.json.previous");
+    let kept = || std::fs::read_to_string(&previous).ok();
+    // Each in a process of its own: what is on disk counts, not what was written since the start. Half is not most.
+    for (count, is_kept) in
+        [(8, false), (4, false), (2, false), (8, false), (3, true), (2, false), (1, false), (0, true)]
+    {
+        let before = std::fs::read_to_string(file.path()).ok();
+        let _ = std::fs::remove_file(&previous);
+        let (sender, receiver) = watch::channel(None);
+        sender.send_replace(Some(with_addresses(count)));
+        let token = CancellationToken::new();
+        let writer = tokio::spawn(run(file.clone(), receiver, gauge(), token.clone()));
+        tokio::time::sleep(LONGEST_PAUSE).await;
+        token.cancel();
+        writer.await.unwrap();
+        assert_eq!(file.load().unwrap().unwrap(), *with_addresses(count));
+        assert_eq!(kept(), before.filter(|_| is_kept), "{count}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_that_failed_is_tried_again_until_it_succeeds() {
     let folder = folder("retry");

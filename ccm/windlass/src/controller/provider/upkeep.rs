@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::Resource as _;
 use kube::api::Api;
 use tokio::time::Instant;
-use windlass_api::{EVENT_REPORT_DOUBTED, ServiceRef};
+use windlass_api::{ServiceRef, node_event};
 use windlass_ccm::ProviderError;
 use windlass_ccm::events::EventType;
 use windlass_ccm::lenient::{Lenient, read_opt};
@@ -75,7 +75,12 @@ impl Provider {
         for (node, message) in state.told_doubts.news(&doubts, now) {
             tracing::warn!(node, "{message}");
             if let Some(node) = state.stores.nodes.get(&node) {
-                self.events.send(node.object_ref(&()), EventType::Warning, EVENT_REPORT_DOUBTED, message);
+                self.events.send(
+                    node.object_ref(&()),
+                    EventType::Warning,
+                    node_event::REPORT_DOUBTED,
+                    message,
+                );
             }
         }
     }

@@ -1,0 +1,130 @@
+//! What is said of the engine's events: in the log, and of faults that somebody has to mend on the Node, too. Pure but for the log.
+
+use std::net::IpAddr;
+
+use windlass_api::node_event;
+use windlass_engine::{Event, RouterKey};
+
+use super::network::mac;
+
+#[cfg(test)]
+mod tests;
+
+/// What helps where multicast does not pass.
+pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and ff02::12 or turn on a querier where they snoop \
+    IGMP and MLD, or set spec.vrrp.transport: Unicast in the Announcement";
+
+/// A fault of this machine or of the LAN that does not go away by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Of [`node_event::ALL`].
+    pub(crate) reason: &'static str,
+    /// Of which virtual routers it is, as far as somebody who mends it needs to know: one thing to mend is told once.
+    pub(crate) interface: String,
+    /// Whom it is about; `None`: this node.
+    pub(crate) about: Option<IpAddr>,
+    /// What is wrong, and what helps.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    fn new(reason: &'static str, key: &RouterKey, about: Option<IpAddr>, message: String) -> Self {
+        let interface = key.interface.clone();
+        Self { reason, message: format!("on {interface}: {message}"), interface, about }
+    }
+
+    /// The one that an event tells of, if it does.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        match event {
+            Event::SourceInUse { key } => Some(Self::new(
+                node_event::SOURCE_IN_USE,
+                key,
+                None,
+                "adverts come in from this node's own address: another station has it, or the LAN sends frames back; two nodes with one \
+                 address both become Active: give one of them another address"
+                    .to_owned(),
+            )),
+            Event::AdvertsRefused { key, error } => Some(Self::new(
+                node_event::ADVERTS_REFUSED,
+                key,
+                None,
+                format!("{error}; another node takes over, and both are Active"),
+            )),
+            Event::Unauthenticated { key, source, error } => Some(Self::new(
+                node_event::ADVERTS_NOT_AUTHENTIC,
+                key,
+                Some(*source),
+                format!("adverts of {source} are not believed: {error}; while that is so, both may be Active"),
+            )),
+            Event::ClocksDiffer { key, source, seconds } => Some(Self::new(
+                node_event::CLOCKS_DIFFER,
+                key,
+                Some(*source),
+                format!(
+                    "the clock of {source} is {seconds} s ahead, more than half of what is allowed: beyond it its adverts are not \
+                     believed, and both are Active; synchronise the clocks"
+                ),
+            )),
+            Event::AddressOnInterface { key, address } => Some(Self::new(
+                node_event::VIRTUAL_IP_ON_INTERFACE,
+                key,
+                Some(*address),
+                format!(
+                    "the virtual IP {address} is an address of the interface: this node answers for it in Backup, too; remove it \
+                     there, or give the Service another address"
+                ),
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// One line of the log for an event.
+pub(crate) fn log(event: &Event) {
+    match event {
+        Event::StateChanged { key, state, reason } => {
+            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, %state, ?reason, "state changed");
+        }
+        Event::ForeignRouter { interface, vrid, source, version, carp, .. } => {
+            tracing::debug!(%interface, vrid, %source, version, carp, "heard a VRRP router that is no peer");
+        }
+        Event::Failed { key, error } => {
+            tracing::warn!(vrid = key.vrid.get(), interface = %key.interface, %error, "cannot run the virtual router");
+        }
+        Event::Recovered { key } => {
+            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "the virtual router runs again");
+        }
+        Event::AddressesClaimed { key, addresses } => {
+            tracing::debug!(vrid = key.vrid.get(), interface = %key.interface, ?addresses, "answering for addresses");
+        }
+        Event::AddressConflict { interface, address, mac: station } => {
+            let mac = mac(*station);
+            tracing::warn!(%interface, %address, %mac, "another station claims an address that this node announces");
+        }
+        Event::AddressTaken { key, address, mac: station } => {
+            let mac = mac(*station);
+            tracing::warn!(
+                vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
+                "the address is not announced: another station answers for it; asking again until it does not"
+            );
+        }
+        Event::SourceInUse { key }
+        | Event::AdvertsRefused { key, .. }
+        | Event::Unauthenticated { key, .. }
+        | Event::ClocksDiffer { key, .. }
+        | Event::AddressOnInterface { key, .. } => {
+            let message = Fault::of(event).map(|fault| fault.message).unwrap_or_default();
+            tracing::warn!(vrid = key.vrid.get(), "{message}");
+        }
+        Event::WithoutMulticast { key, peers } if peers.is_empty() => {
+            tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "multicast of VRRP passes again");
+        }
+        Event::WithoutMulticast { key, peers } => tracing::warn!(
+            vrid = key.vrid.get(), interface = %key.interface, ?peers,
+            "multicast of VRRP does not pass between this node and these: unicast takes its place; {}", MULTICAST_REMEDY
+        ),
+        // The engine has said why.
+        Event::GuardChanged => {}
+        _ => tracing::warn!(?event, "event of the VRRP engine"),
+    }
+}

@@ -1,0 +1,104 @@
+//! What this node tells on its own Node, where `kubectl describe node` shows it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use windlass_api::node_event;
+use windlass_ccm::events::{EventSink, EventType};
+
+use super::engine_events::Fault;
+use super::hold::News;
+
+#[cfg(test)]
+mod tests;
+
+/// A fault that lasts is told again after this time: the API server forgets events within an hour.
+const AGAIN: Duration = Duration::from_mins(10);
+/// More faults than these are not told at a time, only logged.
+const MOST: usize = 64;
+
+/// Writes events on the Node of this agent.
+pub(crate) struct NodeEvents {
+    sink: EventSink,
+    node: ObjectReference,
+    told: Told,
+}
+
+impl NodeEvents {
+    pub(crate) fn new(sink: EventSink, node: &str) -> Self {
+        let node = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            // As kubelet has it in its events: `kubectl describe node` finds those, and the agent need not ask for the Node.
+            uid: Some(node.to_owned()),
+            ..ObjectReference::default()
+        };
+        Self { sink, node, told: Told::default() }
+    }
+
+    /// Tells a fault, unless it was told a while ago.
+    pub(crate) fn fault(&mut self, fault: Fault, now: Instant) {
+        if self.told.is_news(&fault, now) {
+            self.sink.send(self.node.clone(), EventType::Warning, fault.reason, fault.message);
+        }
+    }
+
+    /// Tells what became of addresses whose objects were deleted by accident, which are announced for `time`; in the log, too.
+    pub(crate) fn hold(&self, news: News, time: Duration) {
+        let (kind, reason, message) = of_hold(news, time);
+        match kind {
+            EventType::Normal => tracing::info!("{message}"),
+            EventType::Warning => tracing::error!("{message}"),
+        }
+        self.sink.send(self.node.clone(), kind, reason, message);
+    }
+}
+
+/// What is said of addresses that are held, in the log and on the Node.
+fn of_hold(news: News, time: Duration) -> (EventType, &'static str, String) {
+    match news {
+        News::Held { addresses, of } => (
+            EventType::Warning,
+            node_event::ADDRESSES_HELD,
+            format!(
+                "VirtualIPs or VirtualRouters of {addresses} of this node's {of} addresses were deleted while in service, not by the \
+                 controller: the node goes on announcing the addresses for {} s; apply the CustomResourceDefinitions again if they are \
+                 gone, and let the controller run: it makes the objects anew. To have a node silent at once, stop its agent",
+                time.as_secs()
+            ),
+        ),
+        News::Back => (
+            EventType::Normal,
+            node_event::ADDRESSES_BACK,
+            "all VirtualIPs and VirtualRouters that were missing are back, or out of service".to_owned(),
+        ),
+        News::Over { addresses } => (
+            EventType::Warning,
+            node_event::ADDRESSES_GIVEN_UP,
+            format!(
+                "{addresses} addresses are no longer announced: their VirtualIPs or VirtualRouters were not made anew in {} s",
+                time.as_secs()
+            ),
+        ),
+    }
+}
+
+/// Which faults were told, and when.
+#[derive(Debug, Default)]
+struct Told(BTreeMap<(&'static str, String, Option<IpAddr>), Instant>);
+
+impl Told {
+    /// Whether it is to be told. Then it is noted.
+    fn is_news(&mut self, fault: &Fault, now: Instant) -> bool {
+        self.0.retain(|_, told| now.duration_since(*told) < AGAIN);
+        let key = (fault.reason, fault.interface.clone(), fault.about);
+        if self.0.contains_key(&key) || self.0.len() >= MOST {
+            return false;
+        }
+        self.0.insert(key, now);
+        true
+    }
+}

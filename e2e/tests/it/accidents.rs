@@ -1,0 +1,82 @@
+//! What an admin does by mistake, and what clients notice of it.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use windlass_e2e::{Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario, workspace};
+
+use crate::setup::{LIMIT, await_answer, lab, served};
+
+#[test]
+fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_every_node()
+-> anyhow::Result<()> {
+    scenario("deleted-definitions", lab(), async |lab| {
+        let first = served(lab).await?;
+        lab.same_backend("two", "web")?;
+        lab.load_balancer("two", |_| ()).await?;
+        let second = lab.ingress("two", LIMIT).await?;
+        await_answer(lab, second).await?;
+        let mut probes = Vec::new();
+        for vip in [first, second] {
+            let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
+            probes.push((vip, lab.await_owner("c1", vip).await?, probe));
+        }
+
+        lab.kubectl(&["delete", "-f", &crds()]).await?;
+        for node in ["n1", "n2"] {
+            await_event(lab, node, "AddressesHeld: ", &["2 of this node's 2 addresses", "for 600 s"]).await?;
+            let metrics = lab.agent_metrics(node).await?;
+            ensure!(metrics.contains("windlass_agent_held_addresses 2\n"), "{node}: {metrics}");
+        }
+        // A node that starts now goes by its disk.
+        let (_, owner, _) = &probes[0];
+        let owner = owner.clone();
+        lab.stop_agent(&owner, Signal::SIGTERM).await?;
+        lab.start_agent(&owner)?;
+        for vip in [first, second] {
+            await_answer(lab, vip).await?;
+        }
+
+        lab.apply(crds()).await?;
+        await_that("the pool is there again", LIMIT, async || {
+            lab.pool("default", &["192.0.2.200-192.0.2.250"]).await.map(Some)
+        })
+        .await?;
+        for vip in [first, second] {
+            await_that(&format!("{vip} is announced by its object again"), LIMIT, async || {
+                let status = lab.virtual_ip(vip).await?.and_then(|vip| vip.status);
+                Ok(status.and_then(|status| status.active_node))
+            })
+            .await?;
+        }
+        for node in ["n1", "n2"] {
+            await_that(&format!("{node} holds nothing any more"), LIMIT, async || {
+                let metrics = lab.agent_metrics(node).await?;
+                Ok(metrics.contains("windlass_agent_held_addresses 0\n").then_some(()))
+            })
+            .await?;
+        }
+        for (vip, _, probe) in probes {
+            let outcome = probe.stop()?;
+            // (A few may be under way when it stops.)
+            ensure!(outcome.sent - outcome.answered < 10, "{vip} was not answered: {outcome:?}");
+        }
+        Ok(())
+    })
+}
+
+fn crds() -> String {
+    workspace().join("manifests/crds").display().to_string()
+}
+
+/// Waits until an event on this node says all of it.
+async fn await_event(lab: &Lab, node: &str, reason: &str, words: &[&str]) -> anyhow::Result<()> {
+    await_that(&format!("{reason} on Node {node}"), LIMIT, async || {
+        let events = lab.events_of("Node", node).await?;
+        let is_it =
+            |event: &&String| event.starts_with(reason) && words.iter().all(|word| event.contains(word));
+        ensure!(events.iter().find(is_it).is_some(), "events: {events:?}");
+        Ok(Some(()))
+    })
+    .await
+}
