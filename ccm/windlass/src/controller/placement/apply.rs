@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use tokio::time::Instant;
 use windlass_api::{Announcement, VirtualIP, VirtualIPPool, VirtualRouter};
@@ -19,6 +19,7 @@ use crate::controller::state::shared::SharedState;
 use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::controller::state::watched_kinds::WatchedKind;
 use crate::controller::stores::call::{CallFailed, call};
+use crate::controller::stores::strict;
 
 /// After a conflict: by then the watch shows the newer object, unless it is interrupted.
 const RETRY_AFTER_CONFLICT: Duration = Duration::from_secs(2);
@@ -83,32 +84,32 @@ impl Applier {
                 );
                 let what = format!("create VirtualRouter {:?}", router.name_any());
                 // If another controller was faster, the watch will show it.
-                self.learn(&what, self.routers.create(&PostParams::default(), &Lenient::new(*router))).await
+                self.learn(&what, strict::create(&self.routers, &router)).await
             }
             PlannedWrite::Router { name, patch } => {
                 let what = format!("change VirtualRouter {name:?}");
-                self.learn(&what, self.routers.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)))
+                self.learn(&what, read(self.routers.patch(&name, &strict::params(), &Patch::Merge(&patch))))
                     .await
             }
             PlannedWrite::Vip { name, patch } => {
                 let what = format!("change VirtualIP {name:?}");
-                self.learn(&what, self.vips.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)))
+                self.learn(&what, read(self.vips.patch(&name, &strict::params(), &Patch::Merge(&patch))))
                     .await
             }
             PlannedWrite::VipStatus { name, patch } => {
                 let what = format!("change the status of VirtualIP {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
+                self.learn(&what, read(self.vips.patch_status(&name, &params, &patch))).await
             }
             PlannedWrite::PoolStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of VirtualIPPool {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
+                self.learn(&what, read(self.pools.patch_status(&name, &params, &patch))).await
             }
             PlannedWrite::AnnouncementStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of Announcement {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                self.learn(&what, self.announcements.patch_status(&name, &params, &patch)).await
+                self.learn(&what, read(self.announcements.patch_status(&name, &params, &patch))).await
             }
             PlannedWrite::DeleteRouter(router) => self.delete_router(&router).await,
         }
@@ -118,9 +119,9 @@ impl Applier {
     async fn learn<K: WatchedKind>(
         &self,
         what: &str,
-        request: impl Future<Output = Result<Lenient<K>, kube::Error>>,
+        request: impl Future<Output = Result<K, kube::Error>>,
     ) -> Result<(), CallFailed> {
-        match call(read(request), || what.to_owned()).await {
+        match call(request, || what.to_owned()).await {
             Ok(object) => self.shared.learn(object),
             Err(failed) if failed.error.is_not_found() || failed.error.is_conflict() => {
                 tracing::debug!(what, error = %failed.error, "decided again when the news is here");

@@ -3,16 +3,17 @@
 
 use std::net::IpAddr;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
 use windlass_api::{ExternalTrafficPolicy, ServiceRef, VirtualIP, VirtualIPSpec, virtual_ip_name};
 use windlass_ccm::ProviderError;
-use windlass_ccm::lenient::{Lenient, read, read_opt};
+use windlass_ccm::lenient::{read, read_opt};
 use windlass_ipam::PlannedAddress;
 
 use super::load_balancer::Provider;
 use crate::controller::allocation::ledger::{ClaimAction, ObservedVip};
 use crate::controller::stores::call::call;
+use crate::controller::stores::strict;
 
 impl Provider {
     /// Takes one step towards `holder` owning the address. Afterwards the ledger knows what the API server has, which may be
@@ -66,7 +67,7 @@ impl Provider {
             object.spec.virtual_router = state.router_for_new_vip(holder, &object);
         }
         let what = || format!("claim {address}: creating VirtualIP {name:?}");
-        match call(read(self.vips.create(&PostParams::default(), &Lenient::new(object))), what).await {
+        match call(strict::create(&self.vips, &object), what).await {
             Ok(created) => {
                 tracing::info!(service = %holder, %address, pool, "address claimed");
                 self.shared.learn_vip(created, holder);
@@ -89,7 +90,7 @@ impl Provider {
         let metadata = json!({ "uid": object.uid, "resourceVersion": object.version.to_string() });
         let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
         let what = || format!("change VirtualIP {name:?} for Service {holder}");
-        match call(read(self.vips.patch(&name, &PatchParams::default(), &patch)), what).await {
+        match call(read(self.vips.patch(&name, &strict::params(), &patch)), what).await {
             Ok(changed) => {
                 self.shared.learn_vip(changed, holder);
                 Ok(())

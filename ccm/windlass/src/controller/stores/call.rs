@@ -6,12 +6,14 @@ use std::time::Duration;
 use windlass_ccm::ProviderError;
 use windlass_ccm::apiserver::{CallError, call_within};
 
+use super::strict;
+
 /// How long one call may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// What could not be done, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {what}: {error}")]
+#[error("cannot {what}: {error}{}", strict::remedy(&error.to_string()))]
 pub(crate) struct CallFailed {
     what: String,
     #[source]
