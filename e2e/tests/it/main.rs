@@ -40,6 +40,7 @@ mod pool_rules;
 mod service_side;
 mod serving;
 mod setup;
+mod skew;
 mod sources;
 mod splitting;
 mod teardown;

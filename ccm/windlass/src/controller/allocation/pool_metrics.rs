@@ -1,6 +1,7 @@
-//! The pools, and what is not believed of the nodes' reports, as metrics, read from the ledger when they are asked for: what is gone is not shown, and only by the replica
-//! that leads.
+//! The pools, and what the nodes report, as metrics, read from ledger and stores when they are asked for: what is gone is not shown,
+//! and only by the replica that leads.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use prometheus::Registry;
@@ -66,6 +67,12 @@ impl PoolMetrics {
                 state.as_deref().map(doubts).unwrap_or_default(),
             ),
             gauges(
+                "windlass_agents",
+                "Agents that report, by their version; more than one version for long: an update stands still",
+                ["version"],
+                state.as_deref().map(versions).unwrap_or_default(),
+            ),
+            gauges(
                 "windlass_services_waiting",
                 "Services that cannot be given the addresses they ask for",
                 [],
@@ -112,6 +119,23 @@ fn conflicts(state: &ClusterState) -> Vec<([String; 1], i64)> {
 fn doubts(state: &ClusterState) -> Vec<([String; 1], i64)> {
     let doubts = state.doubts().into_iter();
     doubts.map(|(node, doubts)| ([node], shown(doubts.len() as u128))).collect()
+}
+
+/// Versions of agents that are shown; beyond it, and where a text is no version, they are `other`: a node may write what it likes.
+const VERSIONS: usize = 16;
+
+fn versions(state: &ClusterState) -> Vec<([String; 1], i64)> {
+    let is_version = |text: &str| {
+        (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte))
+    };
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for report in state.stores.reports().of_nodes() {
+        let version = report.spec.agent_version.as_str();
+        let is_shown = is_version(version) && (counts.len() < VERSIONS || counts.contains_key(version));
+        *counts.entry(if is_shown { version } else { "other" }).or_default() += 1;
+    }
+    counts.into_iter().map(|(version, count)| ([version.to_owned()], count.into())).collect()
 }
 
 fn foreign_external_ips(state: &ClusterState) -> Vec<([String; 1], i64)> {

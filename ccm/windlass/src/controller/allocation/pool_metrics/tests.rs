@@ -41,7 +41,7 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     let network: NodeNetwork = object(json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
         "metadata": { "name": "n1", "uid": "n1", "resourceVersion": "3" },
-        "spec": { "duplicates": [{ "interface": "eth0", "address": "192.0.2.1", "mac": "02:00:00:00:00:99" }] },
+        "spec": { "agentVersion": "0.1.0", "duplicates": [{ "interface": "eth0", "address": "192.0.2.1", "mac": "02:00:00:00:00:99" }] },
     }));
     let p = pool("p", &["192.0.2.0/29", "2001:db8::1"], &["192.0.2.2"]);
     shared.list(vec![p.clone()]);
@@ -55,6 +55,7 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     shared.list::<EndpointSlice>(vec![]);
     shared.list::<Announcement>(vec![]);
     let expected = [
+        r#"windlass_agents{version="0.1.0"} 1"#,
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="assigned"} 1"#,
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="available"} 4"#,
         r#"windlass_pool_addresses{pool="p",family="ipv4",state="quarantined"} 0"#,
@@ -70,7 +71,39 @@ fn pools_are_shown_by_state_while_they_are_there_and_this_process_leads() {
     ];
     assert_eq!(shown(&registry), expected);
     shared.forget(&p);
-    assert_eq!(shown(&registry), ["windlass_services_waiting 0"]);
+    assert_eq!(shown(&registry), [r#"windlass_agents{version="0.1.0"} 1"#, "windlass_services_waiting 0"]);
     drop(shared);
     assert_eq!(shown(&registry), Vec::<String>::new(), "it does not lead any more");
+}
+
+#[test]
+fn versions_of_agents_are_counted_whatever_a_node_writes() {
+    let shared = SharedState::default();
+    let (mut nodes, mut networks) = (Vec::new(), Vec::new());
+    let mut add = |number: usize, version: &str| {
+        let name = format!("n{number:02}");
+        let metadata = json!({ "name": name, "uid": name, "resourceVersion": "1" });
+        nodes.push(object::<k8s_openapi::api::core::v1::Node>(json!({ "metadata": metadata })));
+        networks.push(object::<NodeNetwork>(json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "NodeNetwork",
+            "metadata": metadata,
+            "spec": { "agentVersion": version },
+        })));
+    };
+    let long = "1".repeat(65);
+    for (number, version) in
+        ["0.1.0", "0.2.0-rc.1+a", "0.1.0", "", "a\nb 1", "x\"} 1", &long].into_iter().enumerate()
+    {
+        add(number, version);
+    }
+    // A node without a Node, and one version more than are shown.
+    (7..40).for_each(|number| add(number, &format!("9.{number}")));
+    nodes.pop();
+    shared.list(nodes);
+    shared.list(networks);
+    let counts: BTreeMap<String, i64> =
+        versions(&shared.state()).into_iter().map(|([version], count)| (version, count)).collect();
+    assert!(counts.len() <= VERSIONS + 1, "{counts:?}");
+    assert_eq!((counts["0.1.0"], counts["0.2.0-rc.1+a"]), (2, 1));
+    assert_eq!(counts.values().sum::<i64>(), 39, "{counts:?}");
 }
