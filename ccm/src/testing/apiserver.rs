@@ -19,8 +19,12 @@ use super::admission::{admit, is_custom};
 use super::fault_responses;
 use super::faults::{Delivery, Disconnect, Executed, Fault, FaultPlan, FaultRates, Random};
 use super::patches;
-use super::responses::{failure, line};
+use super::responses::failure;
 use super::reviews::AccessRules;
+
+mod watching;
+
+use watching::Watching;
 
 /// When the first object was made, in seconds since 1970.
 const EPOCH: i64 = 1_767_225_600;
@@ -395,63 +399,10 @@ impl ApiServer {
 
     /// Shows the changes since the version asked for, until the time asked for is over.
     fn watch(&self, client: u64, plural: &str, query: &str) -> Response<StreamBody> {
-        let asked = |name: &str| {
-            let value = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
-            value.and_then(|value| value.parse::<u64>().ok())
-        };
-        let watching = Watching {
-            start: self.lock().starts,
-            server: self.clone(),
-            client,
-            prefix: format!("{plural}/"),
-            shown: asked("resourceVersion").unwrap_or_default(),
-            end: tokio::time::Instant::now() + Duration::from_secs(asked("timeoutSeconds").unwrap_or(300)),
-        };
+        let watching = Watching::new(self, client, plural, query);
         let lines =
             stream::unfold(watching, |mut watching| async { Some((watching.lines().await?, watching)) });
         Response::new(StreamBody(lines.boxed()))
-    }
-}
-
-/// A watch that a client has open.
-struct Watching {
-    server: ApiServer,
-    /// Since when the server runs.
-    start: u64,
-    client: u64,
-    prefix: String,
-    /// All up to this version was shown.
-    shown: u64,
-    end: tokio::time::Instant,
-}
-
-impl Watching {
-    /// What is new, as soon as there is something.
-    async fn lines(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let changed = self.server.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            self.server.hang_if_cut_off(self.client).await;
-            let lines: Vec<String> = {
-                let inner = self.server.lock();
-                if inner.starts != self.start {
-                    return None;
-                }
-                let since = inner.history.partition_point(|(version, ..)| *version <= self.shown);
-                let new = if inner.silent { &[] } else { &inner.history[since..] };
-                self.shown = new.last().map_or(self.shown, |(version, ..)| *version);
-                let of_kind = new.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
-                of_kind.map(|(_, kind, _, object)| line(kind, object)).collect()
-            };
-            if !lines.is_empty() {
-                return Some((lines.join("\n") + "\n").into_bytes());
-            }
-            tokio::select! {
-                () = changed => {}
-                () = tokio::time::sleep_until(self.end) => return None,
-            }
-        }
     }
 }
 

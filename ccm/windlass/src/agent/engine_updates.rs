@@ -175,8 +175,8 @@ impl EngineUpdates {
     }
 }
 
-/// As the engine is told it. `delay`: how long another node is left in place at least. `desired` and the state file let only valid ones through; `None`: this node does not have the key, as
-/// may be with what the state file says.
+/// As the engine is told it. `delay`: how long another node is left in place at least. `desired` and the state file let only valid
+/// ones through; `None`: this node does not have the key, as may be with what the state file says.
 fn config(
     assignment: &Assignment,
     failed: &FailedChecks,

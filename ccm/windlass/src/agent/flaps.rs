@@ -33,15 +33,15 @@ impl Flaps {
         let is_new = lost.back().is_none_or(|last| now.saturating_duration_since(*last) >= ONCE);
         if is_new {
             lost.push_back(now);
-            lost.retain(|at| now.saturating_duration_since(*at) < MEMORY);
+            lost.retain(|at| is_remembered(*at, now));
         }
         is_new
     }
 
     /// How long another node is left in place by one whose interface this is.
     pub(crate) fn delay(&self, interface: &str, now: Instant) -> Duration {
-        let is_remembered = |at: &&Instant| now.saturating_duration_since(**at) < MEMORY;
-        let times = self.lost.get(interface).map_or(0, |lost| lost.iter().filter(is_remembered).count());
+        let lost = self.lost.get(interface).into_iter().flatten();
+        let times = lost.filter(|at| is_remembered(**at, now)).count();
         let Some(further) = times.checked_sub(2) else { return Duration::ZERO };
         // Beyond that it is longer than the longest.
         let doubled = u32::try_from(further).unwrap_or(u32::MAX).min(8);
@@ -53,4 +53,8 @@ impl Flaps {
         let ends = self.lost.values().flatten().map(|at| *at + MEMORY);
         ends.filter(|end| *end > now).min()
     }
+}
+
+fn is_remembered(lost: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(lost) < MEMORY
 }

@@ -43,8 +43,8 @@ fn is_of_pods(name: &str) -> bool {
 }
 
 /// The interfaces to report, by name, those that can carry the node's own addresses first. The bridges of containers and virtual
-/// machines are among them: whether one announces, an Announcement says. Link-local IPv6 addresses are not among their addresses: every link has those, they
-/// tell no segment. The lowest of them is the source of adverts.
+/// machines are among them: whether one announces, an Announcement says. Link-local IPv6 addresses are not among their addresses:
+/// every link has those, they tell no segment. The lowest of them is the source of adverts.
 pub(crate) fn interfaces(found: &[windlass_engine::InterfaceInfo]) -> Vec<InterfaceInfo> {
     let mut interfaces: Vec<InterfaceInfo> = found
         .iter()

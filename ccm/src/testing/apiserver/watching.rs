@@ -1,0 +1,66 @@
+//! What a watch shows, and when it ends.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::ApiServer;
+use crate::testing::responses::line;
+
+/// A watch that a client has open.
+pub(super) struct Watching {
+    server: ApiServer,
+    /// Since when the server runs.
+    start: u64,
+    client: u64,
+    prefix: String,
+    /// All up to this version was shown.
+    shown: u64,
+    end: Instant,
+}
+
+impl Watching {
+    /// What `query` asks for of the objects of this kind.
+    pub(super) fn new(server: &ApiServer, client: u64, plural: &str, query: &str) -> Self {
+        let asked = |name: &str| {
+            let value = query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+            value.and_then(|value| value.parse::<u64>().ok())
+        };
+        Self {
+            start: server.lock().starts,
+            server: server.clone(),
+            client,
+            prefix: format!("{plural}/"),
+            shown: asked("resourceVersion").unwrap_or_default(),
+            end: Instant::now() + Duration::from_secs(asked("timeoutSeconds").unwrap_or(300)),
+        }
+    }
+
+    /// What is new, as soon as there is something.
+    pub(super) async fn lines(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let changed = self.server.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            self.server.hang_if_cut_off(self.client).await;
+            let lines: Vec<String> = {
+                let inner = self.server.lock();
+                if inner.starts != self.start {
+                    return None;
+                }
+                let since = inner.history.partition_point(|(version, ..)| *version <= self.shown);
+                let new = if inner.silent { &[] } else { &inner.history[since..] };
+                self.shown = new.last().map_or(self.shown, |(version, ..)| *version);
+                let of_kind = new.iter().filter(|(_, _, key, _)| key.starts_with(&self.prefix));
+                of_kind.map(|(_, kind, _, object)| line(kind, object)).collect()
+            };
+            if !lines.is_empty() {
+                return Some((lines.join("\n") + "\n").into_bytes());
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(self.end) => return None,
+            }
+        }
+    }
+}
