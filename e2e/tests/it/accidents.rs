@@ -58,8 +58,8 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
         }
         for (vip, _, probe) in probes {
             let outcome = probe.stop()?;
-            // (A few may be under way when it stops.)
-            ensure!(outcome.sent - outcome.answered < 10, "{vip} was not answered: {outcome:?}");
+            // A node that gives the address up is silent for as long as it has no object. (The restart of an agent costs a few.)
+            ensure!(outcome.sent - outcome.answered < 100, "{vip} was not answered: {outcome:?}");
         }
         Ok(())
     })
