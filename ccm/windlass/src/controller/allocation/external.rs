@@ -33,13 +33,12 @@ pub(crate) fn external_ips(service: &Service) -> Vec<IpAddr> {
     entries.filter_map(|text| text.trim().parse().ok()).filter(|address| known.insert(*address)).collect()
 }
 
-/// What is said of entries that are too many to be looked at.
+/// What is said of entries that are too many to be looked at. (How many there are is not kept.)
 fn excess(service: &Service) -> Option<String> {
-    let count = listed(service).len();
-    (count > MAX_EXTERNAL_IPS).then(|| {
+    (listed(service).len() > MAX_EXTERNAL_IPS).then(|| {
         format!(
-            "spec.externalIPs has {count} entries, and only the first {MAX_EXTERNAL_IPS} are looked at: spread them over \
-             several Services"
+            "spec.externalIPs has more than {MAX_EXTERNAL_IPS} entries, and only the first {MAX_EXTERNAL_IPS} are looked at: \
+             spread them over several Services"
         )
     })
 }

@@ -4,18 +4,22 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, Service, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass_ccm::node::ANNOTATION_PROVIDED_NODE_IP;
 use windlass_ccm::slim;
 
-use crate::controller::allocation::request;
+use crate::controller::allocation::external::MAX_EXTERNAL_IPS;
+use crate::controller::allocation::request::{self, MOST_SOURCES};
 
 #[cfg(test)]
 mod tests;
 
 /// Longest text, in bytes, of all annotations of a Service that are read: a thousand source ranges fit.
 const LONGEST: usize = 40 * 1024;
+/// Most bytes that all entries of `spec.loadBalancerSourceRanges` take: as many as are read fit, however they are written, and some
+/// that are there twice.
+const LARGEST: usize = 80 * 1024;
 /// No annotation has to be longer than this, in bytes, but for the source ranges.
 const LONG: usize = LONGEST / 16;
 
@@ -27,6 +31,9 @@ pub(crate) fn service(service: &mut Service) {
     keep_annotations(metadata, request::is_read);
     if let Some(annotations) = &mut metadata.annotations {
         bound(annotations);
+    }
+    if let Some(spec) = &mut service.spec {
+        bound_lists(spec);
     }
 }
 
@@ -57,6 +64,22 @@ fn bound(annotations: &mut BTreeMap<String, String>) {
     if total > LONGEST {
         for text in annotations.values_mut().filter(|text| text.len() > LONG) {
             *text = request::too_long(text.len(), LONG);
+        }
+    }
+}
+
+/// The same for lists that only the size of the object bounds. Of external IPs one more is kept than is looked at: that there are more
+/// is told.
+fn bound_lists(spec: &mut ServiceSpec) {
+    if let Some(external_ips) = &mut spec.external_ips {
+        external_ips.truncate(MAX_EXTERNAL_IPS + 1);
+        external_ips.shrink_to_fit();
+    }
+    if let Some(ranges) = &mut spec.load_balancer_source_ranges {
+        let text: usize = ranges.iter().map(String::len).sum();
+        if text + ranges.len() * size_of::<String>() > LARGEST {
+            let (entries, most) = (ranges.len(), MOST_SOURCES);
+            *ranges = vec![format!("({entries} entries, {text} bytes: name at most {most})")];
         }
     }
 }

@@ -107,6 +107,43 @@ fn a_text_that_is_too_long_to_be_kept_is_refused_and_never_taken_for_a_shorter_o
 }
 
 #[test]
+fn lists_that_nobody_reads_to_their_end_are_kept_in_part_or_refused_as_a_whole() {
+    let kept_of = |externals: usize, ranges: Vec<String>| {
+        let mut kept = service_with(&BTreeMap::new());
+        let spec = kept.spec.get_or_insert_default();
+        let address = |number: usize| format!("203.0.113.{}", number % 256);
+        spec.external_ips = Some((0..externals).map(address).collect());
+        spec.load_balancer_source_ranges = Some(ranges);
+        service(&mut kept);
+        kept
+    };
+    // As many as are read, written as long as they can be; some of them twice; with blanks around one.
+    let longest = |number: usize| format!("2001:0db8:0000:0000:0000:ffff:1111:{number:04x}/128");
+    let most: Vec<String> = (0..MOST_SOURCES).map(longest).collect();
+    let twice = [most[..100].to_vec(), most[..100].to_vec(), vec![format!("  {}  ", most[0])]].concat();
+    for (ranges, expected) in [(most.clone(), MOST_SOURCES), (twice, 100)] {
+        let kept = kept_of(MAX_EXTERNAL_IPS, ranges.clone());
+        assert_eq!(kept.spec.as_ref().unwrap().load_balancer_source_ranges, Some(ranges));
+        assert_eq!(SourceRanges::of(&kept).unwrap().unwrap().ranges().len(), expected);
+        assert_eq!(kept.spec.unwrap().external_ips.unwrap().len(), MAX_EXTERNAL_IPS);
+    }
+    // What an object of 1.5 MB can have. Half of a list of ranges would be another list.
+    for ranges in [
+        (0..60_000).map(|number| format!("10.{}.{}.0/24", number / 256 % 256, number % 256)).collect(),
+        vec!["::/0".to_owned(); 200_000],
+        vec![format!("192.0.2.0/24{}", " ".repeat(1_400_000))],
+    ] {
+        let entries = ranges.len();
+        let kept = kept_of(60_000, ranges);
+        assert!(size(&kept) < 45_000, "{} bytes", size(&kept));
+        let refused = SourceRanges::of(&kept).expect_err("refused").to_string();
+        assert!(refused.contains(&format!("({entries} entries, ")), "{refused}");
+        assert!(refused.contains("name at most 1024"), "{refused}");
+        assert_eq!(kept.spec.unwrap().external_ips.unwrap().len(), MAX_EXTERNAL_IPS + 1, "there are more");
+    }
+}
+
+#[test]
 fn of_a_node_the_address_that_kubelet_hands_over_is_kept_and_of_others_what_is_named() {
     let annotations: Value =
         json!({ ANNOTATION_PROVIDED_NODE_IP: "192.0.2.1", "note": "x", "windlass.dev/allow-move": "true" });

@@ -70,7 +70,7 @@ fn of_a_list_of_any_length_the_first_64_entries_are_looked_at() {
     let looked_at = external_ips(&service(&all, &json!({})));
     assert_eq!((looked_at.len(), looked_at.last().copied()), (64, Some(ip("0.0.0.63"))));
     assert_eq!(said(64), None);
-    let expected = "spec.externalIPs has 65 entries, and only the first 64 are looked at: spread them over several Services";
+    let expected = "spec.externalIPs has more than 64 entries, and only the first 64 are looked at: spread them over several Services";
     assert_eq!(said(65).as_deref(), Some(expected));
     assert_eq!(external_ips(&service(&vec!["192.0.2.3"; 100_000], &json!({}))), [ip("192.0.2.3")]);
 }
