@@ -28,7 +28,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    fn new(reason: &'static str, key: &RouterKey, about: Option<IpAddr>, message: String) -> Self {
+    fn new(reason: &'static str, key: &RouterKey, about: Option<IpAddr>, message: &str) -> Self {
         let interface = key.interface.clone();
         Self { reason, message: format!("on {interface}: {message}"), interface, about }
     }
@@ -41,26 +41,27 @@ impl Fault {
                 key,
                 None,
                 "adverts come in from this node's own address: another station has it, or the LAN sends frames back; two nodes with one \
-                 address both become Active: give one of them another address"
-                    .to_owned(),
+                 address both become Active: give one of them another address",
             )),
             Event::AdvertsRefused { key, error } => Some(Self::new(
                 node_event::ADVERTS_REFUSED,
                 key,
                 None,
-                format!("{error}; another node takes over, and both are Active"),
+                &format!("{error}; another node takes over, and both are Active"),
             )),
             Event::Unauthenticated { key, source, error } => Some(Self::new(
                 node_event::ADVERTS_NOT_AUTHENTIC,
                 key,
                 Some(*source),
-                format!("adverts of {source} are not believed: {error}; while that is so, both may be Active"),
+                &format!(
+                    "adverts of {source} are not believed: {error}; while that is so, both may be Active"
+                ),
             )),
             Event::ClocksDiffer { key, source, seconds } => Some(Self::new(
                 node_event::CLOCKS_DIFFER,
                 key,
                 Some(*source),
-                format!(
+                &format!(
                     "the clock of {source} is {seconds} s ahead, more than half of what is allowed: beyond it its adverts are not \
                      believed, and both are Active; synchronise the clocks"
                 ),
@@ -69,7 +70,7 @@ impl Fault {
                 node_event::VIRTUAL_IP_ON_INTERFACE,
                 key,
                 Some(*address),
-                format!(
+                &format!(
                     "the virtual IP {address} is an address of the interface: this node answers for it in Backup, too; remove it \
                      there, or give the Service another address"
                 ),

@@ -98,12 +98,11 @@ fn a_text_that_is_too_long_to_be_kept_is_refused_and_never_taken_for_a_shorter_o
         assert_eq!(ranges.is_err(), name == ANNOTATION_SOURCE_RANGES);
         assert_eq!(request(short.to_owned()), (Ok(()), Ok(())), "{name}: a short one is read");
     }
-    let most: Vec<String> =
-        (0..request::MOST_SOURCES).map(|number| format!("2001:db8:{number:x}::/48")).collect();
+    let most: Vec<String> = (0..MOST_SOURCES).map(|number| format!("2001:db8:{number:x}::/48")).collect();
     let mut kept = service_with(&annotated([(ANNOTATION_SOURCE_RANGES, most.join(", "))]));
     service(&mut kept);
     let ranges = SourceRanges::of(&kept).expect("ranges").expect("some");
-    assert_eq!(ranges.ranges().len(), request::MOST_SOURCES, "as many as a Service may have are kept");
+    assert_eq!(ranges.ranges().len(), MOST_SOURCES, "as many as a Service may have are kept");
 }
 
 #[test]
