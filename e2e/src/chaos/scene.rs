@@ -156,7 +156,9 @@ impl<'a> Scene<'a> {
             ensure!(shown.iter().eq(vips), "{service} had {vips:?} and shows {shown:?}");
         }
         let left = CALM.saturating_sub(begin.elapsed());
-        let owners = await_that("one node alone answers for each address, as is told", left, async || {
+        let what =
+            "one node alone answers for each address, as is told, and one has addresses of both families";
+        let (node, vips) = await_that(what, left, async || {
             let seen = answering.seen()?;
             let owner = |vip: &IpAddr| {
                 let last = seen.last.get(vip);
@@ -170,22 +172,26 @@ impl<'a> Scene<'a> {
             for (vip, node) in &owners {
                 self.is_told(*vip, node).await?;
             }
-            Ok(Some(owners))
+            // Not so for a moment where a node has lost one family.
+            self.pair_of(&owners).context("no node has addresses of both families").map(Some)
         })
         .await?;
-        let others = owners.iter().filter(|(vip, _)| self.other_vips().contains(vip));
-        let pairs = others.clone().flat_map(|(first, node)| {
-            let others = others.clone().filter(move |(other, its)| its == node && other.is_ipv6());
-            others.filter(|_| first.is_ipv4()).map(move |(other, _)| (*node, [*first, *other]))
-        });
-        let (node, vips) =
-            pairs.min_by_key(|(_, vips)| *vips).context("no node has addresses of both families")?;
         let vrids = await_that("the virtual routers are known", LIMIT, async || {
             Ok(Some([self.vrid_of(vips[0]).await?, self.vrid_of(vips[1]).await?]))
         });
         let target = Target { node, vips, vrids: vrids.await? };
         self.target.set(Some(target));
         Ok(target)
+    }
+
+    /// A node with an address of each family, and these.
+    fn pair_of(&self, owners: &[(IpAddr, &'static str)]) -> Option<(&'static str, [IpAddr; 2])> {
+        let others = owners.iter().filter(|(vip, _)| self.other_vips().contains(vip));
+        let pairs = others.clone().flat_map(|(first, node)| {
+            let others = others.clone().filter(move |(other, its)| its == node && other.is_ipv6());
+            others.filter(|_| first.is_ipv4()).map(move |(other, _)| (*node, [*first, *other]))
+        });
+        pairs.min_by_key(|(_, vips)| *vips)
     }
 
     /// Waits until no check of a node counts as failed any more, as one does for a minute. (That a node has no pod is no fault.)
