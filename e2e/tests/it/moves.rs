@@ -48,9 +48,8 @@ fn keeps_connections(name: &str, mode: ProxyMode) -> anyhow::Result<()> {
         for client in clients {
             let seen = client.stop()?;
             println!("killed: {seen:?}");
-            // The heir waits for the way to them, but not for ever: on a machine without a free processor some are reset, kept ones
-            // and those of a request that is under way.
-            ensure!(seen.broken * 10 <= seen.connections && seen.failed * 100 <= seen.requests, "{seen:?}");
+            // The heir waits for the way to them, but not for ever: on a machine without a free processor some are reset.
+            ensure!(seen.broken * 10 <= seen.connections && seen.failed == 0, "{seen:?}");
         }
         Ok(())
     })
