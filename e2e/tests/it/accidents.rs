@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use windlass_e2e::{Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario, workspace};
+use windlass_e2e::{Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, await_answer, lab, served};
+use crate::setup::{LIMIT, await_answer, await_event_on, definitions, lab, served};
 
 #[test]
 fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_every_node()
@@ -22,9 +22,16 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
             probes.push((vip, lab.await_owner("c1", vip).await?, probe));
         }
 
-        lab.kubectl(&["delete", "-f", &crds()]).await?;
+        lab.kubectl(&["delete", "-f", &definitions()]).await?;
         for node in ["n1", "n2"] {
-            await_event(lab, node, "AddressesHeld: ", &["2 of this node's 2 addresses", "for 600 s"]).await?;
+            await_event_on(
+                lab,
+                "Node",
+                node,
+                "AddressesHeld",
+                &["2 of this node's 2 addresses", "for 600 s"],
+            )
+            .await?;
             let metrics = lab.agent_metrics(node).await?;
             ensure!(metrics.contains("windlass_agent_held_addresses 2\n"), "{node}: {metrics}");
         }
@@ -37,7 +44,7 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
             await_answer(lab, vip).await?;
         }
 
-        lab.apply(crds()).await?;
+        lab.apply(definitions()).await?;
         await_that("the pool is there again", LIMIT, async || {
             lab.pool("default", &["192.0.2.200-192.0.2.250"]).await.map(Some)
         })
@@ -63,20 +70,4 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
         }
         Ok(())
     })
-}
-
-fn crds() -> String {
-    workspace().join("manifests/crds").display().to_string()
-}
-
-/// Waits until an event on this node says all of it.
-async fn await_event(lab: &Lab, node: &str, reason: &str, words: &[&str]) -> anyhow::Result<()> {
-    await_that(&format!("{reason} on Node {node}"), LIMIT, async || {
-        let events = lab.events_of("Node", node).await?;
-        let is_it =
-            |event: &&String| event.starts_with(reason) && words.iter().all(|word| event.contains(word));
-        ensure!(events.iter().find(is_it).is_some(), "events: {events:?}");
-        Ok(Some(()))
-    })
-    .await
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use windlass_api::{CONDITION_ANNOUNCED, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter, announced};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
-use crate::setup::{LIMIT, await_answer, lab, other, router_of, served};
+use crate::setup::{LIMIT, await_answer, await_event_on, lab, other, router_of, served};
 
 /// One write of an agent.
 struct Write<'a> {
@@ -267,15 +267,7 @@ fn forged_report_takes_no_address_of_a_node_empties_no_pool_and_is_told() -> any
         thief.patch("n3", &params, &Patch::Apply(&forged)).await.context("n3 reports for itself")?;
 
         let words = ["report of node n3", "192.0.2.11, which is an address of Node n1", "192.0.2.12"];
-        await_that("it is told on Node n3", LIMIT, async || {
-            let events = lab.events_of("Node", "n3").await?;
-            let told = events.iter().any(|event| {
-                event.starts_with("ReportDoubted: ") && words.iter().all(|word| event.contains(word))
-            });
-            ensure!(told, "events: {events:?}");
-            Ok(Some(()))
-        })
-        .await?;
+        await_event_on(lab, "Node", "n3", "ReportDoubted", &words).await?;
         // Another Service is served all the same, by the nodes that were there, and the pool has its addresses.
         lab.same_backend("two", "web")?;
         lab.load_balancer("two", |_| ()).await?;

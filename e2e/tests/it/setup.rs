@@ -94,8 +94,19 @@ pub(crate) async fn await_event(
     reason: &str,
     words: &[&str],
 ) -> anyhow::Result<()> {
-    await_that(&format!("an event {reason} on Service {service} says {words:?}"), LIMIT, async || {
-        let events = lab.events_of("Service", service).await?;
+    await_event_on(lab, "Service", service, reason, words).await
+}
+
+/// The same on an object of this kind.
+pub(crate) async fn await_event_on(
+    lab: &Lab,
+    kind: &str,
+    name: &str,
+    reason: &str,
+    words: &[&str],
+) -> anyhow::Result<()> {
+    await_that(&format!("an event {reason} on {kind} {name} says {words:?}"), LIMIT, async || {
+        let events = lab.events_of(kind, name).await?;
         let told = events.iter().any(|event| {
             event
                 .split_once(": ")
@@ -105,6 +116,11 @@ pub(crate) async fn await_event(
         Ok(Some(()))
     })
     .await
+}
+
+/// The folder of the custom resource definitions.
+pub(crate) fn definitions() -> String {
+    workspace().join("manifests/crds").display().to_string()
 }
 
 /// Waits until the backend answers the client over `vip`.

@@ -3,9 +3,9 @@
 use anyhow::ensure;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::PostParams};
-use windlass_e2e::{Lab, await_that, scenario, workspace};
+use windlass_e2e::{Lab, await_that, scenario};
 
-use crate::setup::{LIMIT, ingresses, lab, served};
+use crate::setup::{LIMIT, await_event, definitions, ingresses, lab, served};
 
 #[test]
 fn with_older_definitions_a_service_whose_clients_are_restricted_is_not_announced_and_says_what_helps()
@@ -20,17 +20,8 @@ fn with_older_definitions_a_service_whose_clients_are_restricted_is_not_announce
                 Some(vec!["192.0.2.0/24".into()]);
         })
         .await?;
-        await_that("its event says what helps", LIMIT, async || {
-            let events = lab.events_of("Service", "restricted").await?;
-            let told = events.iter().any(|event| {
-                ["unknown field \"spec.sources", "older version", "kubectl apply -f manifests/crds"]
-                    .iter()
-                    .all(|words| event.contains(words))
-            });
-            ensure!(told, "events: {events:?}");
-            Ok(Some(()))
-        })
-        .await?;
+        let words = ["unknown field \"spec.sources", "older version", "kubectl apply -f manifests/crds"];
+        await_event(lab, "restricted", "SyncLoadBalancerFailed", &words).await?;
         // Whom nobody restricts is served meanwhile.
         lab.same_backend("open", "web")?;
         lab.load_balancer("open", |_| ()).await?;
@@ -39,7 +30,7 @@ fn with_older_definitions_a_service_whose_clients_are_restricted_is_not_announce
         let restricted = ingresses(lab, "restricted").await?;
         ensure!(restricted.is_empty(), "it shows {restricted:?}");
 
-        lab.apply(workspace().join("manifests/crds").display().to_string()).await?;
+        lab.apply(definitions()).await?;
         let address = lab.ingress("restricted", LIMIT).await?;
         let sources = lab.virtual_ip(address).await?.map(|vip| vip.spec.sources).unwrap_or_default();
         ensure!(sources.iter().any(|of_port| of_port.allowed == ["192.0.2.0/24"]), "{sources:?}");

@@ -26,7 +26,7 @@ pub(super) struct Decider {
     /// What is announced although its objects are gone.
     pub(super) hold: Hold,
     /// What is to be told of that.
-    pub(super) news: Vec<News>,
+    pub(super) news: Option<News>,
 }
 
 impl Decider {
@@ -58,7 +58,7 @@ impl Decider {
             let (held, news) = self.hold.apply(before, new, &objects, changed, now);
             // A key may be gone, too.
             new = held.withhold(|id| self.keys.has(id));
-            self.news.extend(news);
+            self.news = news;
         }
         // What was changed in part has not been given to the engine.
         if part.is_empty() && desired.as_deref() == Some(&new) {

@@ -1,4 +1,4 @@
-//! What is said of the engine's events: in the log, and of faults that somebody has to mend on the Node, too. Pure but for the log.
+//! What is said of the engine's events in the log, and which are faults that somebody has to mend. Pure but for the log.
 
 use std::net::IpAddr;
 
@@ -19,8 +19,8 @@ pub(crate) const MULTICAST_REMEDY: &str = "let the switches flood 224.0.0.18 and
 pub(crate) struct Fault {
     /// Of [`node_event::ALL`].
     pub(crate) reason: &'static str,
-    /// Of which virtual routers it is, as far as somebody who mends it needs to know: one thing to mend is told once.
-    pub(crate) interface: String,
+    /// The virtual router that met it. Those of one interface share what is to be mended.
+    pub(crate) key: RouterKey,
     /// Whom it is about; `None`: this node.
     pub(crate) about: Option<IpAddr>,
     /// What is wrong, and what helps.
@@ -29,8 +29,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     fn new(reason: &'static str, key: &RouterKey, about: Option<IpAddr>, message: &str) -> Self {
-        let interface = key.interface.clone();
-        Self { reason, message: format!("on {interface}: {message}"), interface, about }
+        Self { reason, key: key.clone(), about, message: format!("on {}: {message}", key.interface) }
     }
 
     /// The one that an event tells of, if it does.
@@ -80,7 +79,7 @@ impl Fault {
     }
 }
 
-/// One line of the log for an event.
+/// One line of the log for an event that is no [`Fault`].
 pub(crate) fn log(event: &Event) {
     match event {
         Event::StateChanged { key, state, reason } => {
@@ -108,14 +107,6 @@ pub(crate) fn log(event: &Event) {
                 vrid = key.vrid.get(), interface = %key.interface, %address, %mac,
                 "the address is not announced: another station answers for it; asking again until it does not"
             );
-        }
-        Event::SourceInUse { key }
-        | Event::AdvertsRefused { key, .. }
-        | Event::Unauthenticated { key, .. }
-        | Event::ClocksDiffer { key, .. }
-        | Event::AddressOnInterface { key, .. } => {
-            let message = Fault::of(event).map(|fault| fault.message).unwrap_or_default();
-            tracing::warn!(vrid = key.vrid.get(), "{message}");
         }
         Event::WithoutMulticast { key, peers } if peers.is_empty() => {
             tracing::info!(vrid = key.vrid.get(), interface = %key.interface, "multicast of VRRP passes again");

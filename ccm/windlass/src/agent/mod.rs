@@ -247,7 +247,7 @@ pub(crate) async fn run(
         keys: Arc::clone(keys.keys()),
         index: None,
         hold: Hold::new(deletion_hold),
-        news: Vec::new(),
+        news: None,
     };
     let mut look_at_keys = tokio::time::interval(POLL_INTERVAL);
     look_at_keys.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -261,9 +261,9 @@ pub(crate) async fn run(
             Err(panicked) = &mut writer => break Err(panicked).context("the writer of the state failed"),
             Some(event) = incoming.recv() => {
                 engine_state.record(&event, Instant::now(), Timestamp::now());
-                engine_events::log(&event);
-                if let Some(fault) = Fault::of(&event) {
-                    node_events.fault(fault, Instant::now());
+                match Fault::of(&event) {
+                    Some(fault) => node_events.fault(fault, Instant::now()),
+                    None => engine_events::log(&event),
                 }
                 if let Some(thread) = engine.stopped_by() {
                     break Err(anyhow!("the thread {thread} of the VRRP engine panicked, as the log says: this is a bug, report it"));
@@ -319,7 +319,7 @@ pub(crate) async fn run(
                     });
                     update
                 });
-                for news in decider.news.drain(..) {
+                if let Some(news) = decider.news.take() {
                     node_events.hold(news, deletion_hold);
                 }
                 held_addresses.set(i64::try_from(decider.hold.held()).unwrap_or(i64::MAX));

@@ -1,4 +1,4 @@
-//! What this node tells on its own Node, where `kubectl describe node` shows it.
+//! What this node tells on its own Node, where `kubectl describe node` shows it, and in its log.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -39,8 +39,9 @@ impl NodeEvents {
         Self { sink, node, told: Told::default() }
     }
 
-    /// Tells a fault, unless it was told a while ago.
+    /// Tells a fault, unless it was told a while ago; in the log each time.
     pub(crate) fn fault(&mut self, fault: Fault, now: Instant) {
+        tracing::warn!(vrid = fault.key.vrid.get(), "{}", fault.message);
         if self.told.is_news(&fault, now) {
             self.sink.send(self.node.clone(), EventType::Warning, fault.reason, fault.message);
         }
@@ -94,7 +95,7 @@ impl Told {
     /// Whether it is to be told. Then it is noted.
     fn is_news(&mut self, fault: &Fault, now: Instant) -> bool {
         self.0.retain(|_, told| now.duration_since(*told) < AGAIN);
-        let key = (fault.reason, fault.interface.clone(), fault.about);
+        let key = (fault.reason, fault.key.interface.clone(), fault.about);
         if self.0.contains_key(&key) || self.0.len() >= MOST {
             return false;
         }

@@ -43,7 +43,7 @@ fn faults_that_somebody_has_to_mend_say_where_and_what_helps() {
         ),
     ] {
         let fault = Fault::of(&event).expect("a fault");
-        assert_eq!((fault.reason, fault.about, fault.interface.as_str()), (reason, about, "eth0"));
+        assert_eq!((fault.reason, fault.about, &fault.key), (reason, about, &key));
         assert!(fault.message.starts_with("on eth0: "), "{fault:?}");
         assert!(words.iter().all(|word| fault.message.contains(word)), "{fault:?}");
         assert!(node_event::ALL.contains(&fault.reason));

@@ -1,8 +1,11 @@
+use windlass_engine::{Family, RouterKey, Vrid};
+
 use super::*;
 
 fn fault(reason: &'static str, interface: &str, about: Option<&str>) -> Fault {
     let about = about.map(|address| address.parse().unwrap());
-    Fault { reason, interface: interface.to_owned(), about, message: "x".to_owned() }
+    let key = RouterKey { interface: interface.to_owned(), family: Family::V4, vrid: Vrid::new(7).unwrap() };
+    Fault { reason, key, about, message: "x".to_owned() }
 }
 
 #[test]

@@ -88,28 +88,26 @@ impl Applier {
             }
             PlannedWrite::Router { name, patch } => {
                 let what = format!("change VirtualRouter {name:?}");
-                self.learn(&what, read(self.routers.patch(&name, &strict::params(), &Patch::Merge(&patch))))
-                    .await
+                self.learn(&what, self.routers.patch(&name, &strict::params(), &Patch::Merge(&patch))).await
             }
             PlannedWrite::Vip { name, patch } => {
                 let what = format!("change VirtualIP {name:?}");
-                self.learn(&what, read(self.vips.patch(&name, &strict::params(), &Patch::Merge(&patch))))
-                    .await
+                self.learn(&what, self.vips.patch(&name, &strict::params(), &Patch::Merge(&patch))).await
             }
             PlannedWrite::VipStatus { name, patch } => {
                 let what = format!("change the status of VirtualIP {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                self.learn(&what, read(self.vips.patch_status(&name, &params, &patch))).await
+                self.learn(&what, self.vips.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::PoolStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of VirtualIPPool {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                self.learn(&what, read(self.pools.patch_status(&name, &params, &patch))).await
+                self.learn(&what, self.pools.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::AnnouncementStatus { name, patch, counts_only: _ } => {
                 let what = format!("change the status of Announcement {name:?}");
                 let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                self.learn(&what, read(self.announcements.patch_status(&name, &params, &patch))).await
+                self.learn(&what, self.announcements.patch_status(&name, &params, &patch)).await
             }
             PlannedWrite::DeleteRouter(router) => self.delete_router(&router).await,
         }
@@ -119,9 +117,9 @@ impl Applier {
     async fn learn<K: WatchedKind>(
         &self,
         what: &str,
-        request: impl Future<Output = Result<K, kube::Error>>,
+        request: impl Future<Output = Result<Lenient<K>, kube::Error>>,
     ) -> Result<(), CallFailed> {
-        match call(request, || what.to_owned()).await {
+        match call(read(request), || what.to_owned()).await {
             Ok(object) => self.shared.learn(object),
             Err(failed) if failed.error.is_not_found() || failed.error.is_conflict() => {
                 tracing::debug!(what, error = %failed.error, "decided again when the news is here");

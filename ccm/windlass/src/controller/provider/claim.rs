@@ -67,7 +67,7 @@ impl Provider {
             object.spec.virtual_router = state.router_for_new_vip(holder, &object);
         }
         let what = || format!("claim {address}: creating VirtualIP {name:?}");
-        match call(strict::create(&self.vips, &object), what).await {
+        match call(read(strict::create(&self.vips, &object)), what).await {
             Ok(created) => {
                 tracing::info!(service = %holder, %address, pool, "address claimed");
                 self.shared.learn_vip(created, holder);

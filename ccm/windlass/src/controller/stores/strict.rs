@@ -7,7 +7,7 @@ use kube::api::PatchParams;
 use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_ccm::lenient::{Lenient, read};
+use windlass_ccm::lenient::Lenient;
 
 /// What the API server says of a field that it does not know.
 const REFUSAL: &str = "strict decoding error";
@@ -23,13 +23,13 @@ pub(crate) fn params() -> PatchParams {
 pub(crate) async fn create<K: Resource + Clone + Serialize + DeserializeOwned>(
     api: &Api<Lenient<K>>,
     object: &K,
-) -> Result<K, kube::Error> {
+) -> Result<Lenient<K>, kube::Error> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let request = Request::post(format!("{}?fieldValidation=Strict", api.resource_url()))
         .header(CONTENT_TYPE, "application/json")
         .body(body)
         .map_err(kube::Error::HttpError)?;
-    read(api.clone().into_client().request(request)).await
+    api.clone().into_client().request(request).await
 }
 
 /// What helps if this is why a write failed.
