@@ -2,12 +2,13 @@
 //!
 //! | from | to | who |
 //! |---|---|---|
-//! | 254 | 61 | good: nothing is wrong with the node |
+//! | 254 | 91 | good: nothing is wrong with the node |
+//! | 90 | 61 | late: it can serve, but its agent is too late for its adverts again and again |
 //! | 60 | 31 | fair: it can serve, but is drained or excluded, or about to lose or only just getting its endpoint |
 //! | 30 | 1 | unfit: it has no endpoint that the VIPs need, or a check of its own fails |
 //!
-//! Unfit ones have their priority from their place among all nodes of the router, whoever gives it: where all are unfit, the order
-//! is what it was. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
+//! Late and unfit ones have their priority from their place among all nodes of the router: where all are late, or unfit, the order is
+//! what it was. Late ones come before fair ones, which are about to serve no more. Never 255: no node owns a Service's address (RFC 9568 §5.2.4).
 
 /// Priority of the first: the highest that is not an owner's, because the higher a Backup's, the sooner it takes over.
 const TOP: u8 = 254;
@@ -16,15 +17,17 @@ const TOP: u8 = 254;
 const STEP: u8 = 16;
 /// How many of the first have that distance.
 pub(crate) const SPACED: u8 = 8;
+/// Highest priority of a late node.
+const LATE: u8 = 90;
+/// Lowest priority of a good node: an Active below it is to give its place up at once.
+pub(crate) const FIT_FROM: u8 = LATE + 1;
 /// Highest priority of a fair node.
 const FAIR: u8 = 60;
-/// Lowest priority of a good node: an Active below it is to give its place up at once.
-pub(crate) const FIT_FROM: u8 = FAIR + 1;
 /// Highest priority of an unfit one.
 const UNFIT: u8 = 30;
 
 /// As many good nodes have a priority: more than a segment loses at once.
-pub(crate) const MOST_GOOD: usize = 89;
+pub(crate) const MOST_GOOD: usize = 59;
 /// As many fair ones.
 pub(crate) const MOST_FAIR: usize = (FAIR - UNFIT) as usize;
 /// Places that an unfit node can have.
@@ -34,7 +37,12 @@ pub(crate) const UNFIT_PLACES: usize = UNFIT as usize;
 pub(crate) fn good(before: usize) -> u8 {
     let before = u8::try_from(before).unwrap_or(u8::MAX);
     let spaced = TOP - STEP * before.min(SPACED - 1);
-    spaced.saturating_sub(before.saturating_sub(SPACED - 1)).max(FAIR + 1)
+    spaced.saturating_sub(before.saturating_sub(SPACED - 1)).max(FIT_FROM)
+}
+
+/// Priority of a late node with `before` nodes before it, of whatever kind.
+pub(crate) fn late(before: usize) -> u8 {
+    LATE.saturating_sub(u8::try_from(before).unwrap_or(u8::MAX)).max(FAIR + 1)
 }
 
 /// Priority of a fair node with `before` fair ones before it.
@@ -49,7 +57,7 @@ pub(crate) fn unfit(before: usize) -> u8 {
 
 /// Whether it is the priority of a good node.
 pub(crate) const fn is_good(priority: u8) -> bool {
-    priority > FAIR
+    priority >= FIT_FROM
 }
 
 #[cfg(test)]
@@ -60,14 +68,17 @@ mod tests {
     fn priorities_fall_strictly_and_stay_between_254_and_1() {
         let bands = [
             (0..MOST_GOOD).map(good).collect::<Vec<_>>(),
+            (0..usize::from(LATE - FAIR)).map(late).collect(),
             (0..MOST_FAIR).map(fair).collect(),
             (0..UNFIT_PLACES).map(unfit).collect(),
         ];
         assert_eq!(bands[0][..9], [254, 238, 222, 206, 190, 174, 158, 142, 141]);
         let ends = bands.each_ref().map(|band| (band.first().copied(), band.last().copied()));
-        assert_eq!(ends, [(Some(254), Some(61)), (Some(60), Some(31)), (Some(30), Some(1))]);
+        let expected = [(254, 91), (90, 61), (60, 31), (30, 1)];
+        assert_eq!(ends, expected.map(|(first, last)| (Some(first), Some(last))));
         assert!(bands.concat().is_sorted_by(|one, next| one > next));
         assert!(bands[0].iter().all(|one| is_good(*one)) && !bands[1].iter().any(|one| is_good(*one)));
-        assert_eq!([good(500), fair(500), unfit(500)], [61, 31, 1], "nobody is left out of its band");
+        let last = [good(500), late(500), fair(500), unfit(500)];
+        assert_eq!(last, [91, 61, 31, 1], "nobody is left out of its band");
     }
 }

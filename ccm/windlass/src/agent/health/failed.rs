@@ -36,12 +36,17 @@ impl FailedChecks {
     /// This node's priority for a virtual router, as things are.
     pub(crate) fn priority(&self, assignment: &Assignment, is_active: bool) -> u8 {
         let counts = |failed: &FailedNodeCheck| !(is_active && failed.spares_active);
-        let fails = self.kube_proxy.is_some()
-            || self.late.get(&assignment.interval_milliseconds).is_some_and(counts)
+        let is_unfit = self.kube_proxy.is_some()
             || assignment.health_check_node_ports.iter().any(|port| self.endpoints.contains_key(port))
             || assignment.checks.iter().any(|check| self.of_announcements.get(check).is_some_and(counts));
-        let unfit = priorities::unfit(assignment.before.into());
-        if fails { assignment.priority.min(unfit) } else { assignment.priority }
+        let is_late = self.late.get(&assignment.interval_milliseconds).is_some_and(counts);
+        let before = assignment.before.into();
+        let highest = match (is_unfit, is_late) {
+            (true, _) => priorities::unfit(before),
+            (false, true) => priorities::late(before),
+            (false, false) => u8::MAX,
+        };
+        assignment.priority.min(highest)
     }
 
     /// Whether a priority depends on whether this node is Active.

@@ -229,17 +229,33 @@ fn a_node_that_fails_ranks_below_all_that_pass_and_all_that_fail_rank_as_before(
     assert_eq!(endpoints.priority(&assignment(254, 0, &[30001]), false), 254, "another Service");
     assert_eq!(announcement.priority(&assignment(254, 0, &[]), false), 254, "another Announcement");
     assert_eq!(FailedChecks::default().priority(&ranking[0], false), 254);
-    let late = |interval: u32, spares_active: bool| {
-        let failed = FailedNodeCheck { reason: "130 ms".to_owned(), spares_active };
-        FailedChecks { late: [(interval, failed)].into(), ..FailedChecks::default() }
-    };
-    let as_both = |failed: FailedChecks| [false, true].map(|active| failed.priority(&ranking[0], active));
-    assert_eq!(as_both(late(100, false)), [30, 30]);
-    assert_eq!(as_both(late(100, true)), [30, 254]);
-    assert_eq!(as_both(late(30, false)), [254, 254], "adverts of another interval");
     assert_eq!(kube_proxy.priority(&assignment(25, 3, &[]), false), 25, "never higher");
     assert_eq!(failing(22, true).priority(&ranking[0], true), 254, "the Active is spared");
     assert_eq!(failing(22, true).priority(&ranking[0], false), 30, "and nobody else");
+}
+
+/// For adverts of this interval.
+fn late(interval: u32, spares_active: bool) -> FailedChecks {
+    let failed = FailedNodeCheck { reason: "130 ms".to_owned(), spares_active };
+    FailedChecks { late: [(interval, failed)].into(), ..FailedChecks::default() }
+}
+
+#[test]
+fn a_late_node_ranks_below_good_ones_and_above_those_that_are_about_to_serve_no_more() {
+    let first = assignment(priorities::good(0), 0, &[30000]);
+    let as_both = |failed: FailedChecks| [false, true].map(|active| failed.priority(&first, active));
+    assert_eq!(as_both(late(100, false)), [90, 90]);
+    assert_eq!(as_both(late(100, true)), [90, 254], "the Active is spared");
+    assert_eq!(as_both(late(30, false)), [254, 254], "adverts of another interval");
+    let unfit_too = FailedChecks { kube_proxy: Some("dead".into()), ..late(100, false) };
+    assert_eq!(as_both(unfit_too), [30, 30], "late and without a kube-proxy");
+    // Two replicas are rolled out: the old pod ends where nothing is wrong, and the new one is served by a node that is late.
+    let ending = assignment(priorities::fair(0), 1, &[30000]);
+    let served = late(100, false).priority(&first, false);
+    assert!(served > FailedChecks::default().priority(&ending, true), "or the address waits until the old pod is gone");
+    assert_eq!(late(100, false).priority(&ending, true), ending.priority, "late, and its pod ends");
+    let all = (0..5).map(|before| late(100, false).priority(&assignment(priorities::good(before.into()), before, &[]), false));
+    assert_eq!(all.collect::<Vec<_>>(), [90, 89, 88, 87, 86], "where all are late they rank as before");
 }
 
 #[test]
