@@ -7,28 +7,30 @@ use crate::{daemons::tail, lab::Lab};
 /// Lines of each log that are shown.
 const LINES: usize = 25;
 
-/// Looks at the cluster from the admin's side, each as `kubectl get`.
-const LOOKS: [&str; 7] = [
-    "nodes --output=wide",
-    "pods --all-namespaces --output=wide",
-    "services --all-namespaces --output=wide",
-    "endpointslices --all-namespaces",
-    "leases --all-namespaces",
-    "virtualippools,virtualips,virtualrouters,nodenetworks --output=yaml",
-    "events --all-namespaces --sort-by=.lastTimestamp",
+/// Looks at the cluster from the admin's side, each what `kubectl` is told.
+const LOOKS: [&str; 8] = [
+    "get nodes --output=wide",
+    "get pods --all-namespaces --output=wide",
+    "get services --all-namespaces --output=wide",
+    "get endpointslices --all-namespaces",
+    "get leases --all-namespaces",
+    "get virtualippools,virtualips,virtualrouters,nodenetworks --output=yaml",
+    "get events --all-namespaces --sort-by=.lastTimestamp",
+    // Windlass's own, where it runs in pods.
+    "logs --namespace=windlass-system --selector=app.kubernetes.io/name=windlass --prefix --tail=60",
 ];
 
 /// What the cluster and the logs show, as text.
 pub(crate) async fn text(lab: &Lab, error: &anyhow::Error) -> String {
     let mut text = format!("\n==== lab {} failed: {error:#}\n", lab.name());
     for look in LOOKS {
-        let mut command = vec!["get", "--request-timeout=5s"];
+        let mut command = vec!["--request-timeout=5s"];
         command.extend(look.split(' '));
         let shown = match lab.kubectl(&command).await {
             Ok(shown) => shown.trim_end().to_owned(),
             Err(error) => format!("({})", error.root_cause()),
         };
-        let _ = writeln!(text, "\n---- kubectl get {look}\n{shown}");
+        let _ = writeln!(text, "\n---- kubectl {look}\n{shown}");
     }
     for host in &lab.hosts {
         let shown = match lab.exec(&host.name, &["ip", "-brief", "address"]).await {

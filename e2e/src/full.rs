@@ -25,24 +25,37 @@ use crate::{
     wait::await_that,
 };
 
+/// Where agents keep their state, by the manifests: a folder of the node, and nodes are one machine here.
+const STATE: &str = "/var/lib/windlass";
+
 impl Lab {
     /// Starts containerd on each node and gives it the images. Needs no control plane.
     pub(crate) async fn start_containerds(&self) -> anyhow::Result<()> {
-        // Kubelets, containerd and CNI write to fixed places under /var, which is to stay as it is on the host.
+        // Kubelets, containerd and CNI write to fixed places under /var, which is to stay as it is on the host. What kubelets mount
+        // from then on their containerds are to see.
         self.sandbox
-            .script("mount -t overlay windlass-lab -o lowerdir=/var,upperdir=/run/lab/var,workdir=/run/lab/var-work /var")
+            .script(&format!(
+                "mount --make-rshared /
+                mount -t overlay windlass-lab -o lowerdir=/var,upperdir=/run/lab/var,workdir=/run/lab/var-work /var
+                mkdir -p {STATE}"
+            ))
             .context("laying a private layer over /var")?;
         let images = images::archives(&self.tools)?;
         for node in self.nodes() {
             let folder = format!("/run/lab/{}", node.name());
-            self.sandbox.script(&format!("mkdir -p {folder}/cni"))?;
+            let state = format!("/run/lab/windlass/{}", node.name());
+            self.sandbox.script(&format!("mkdir -p {folder}/cni {state}"))?;
             let pods = node.host.pod_cidrs().context("a node without pod addresses")?;
             self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &pods))?;
             self.write(&format!("{folder}/containerd.toml"), &settings::containerd(&folder))?;
-            let mut command = self.kubernetes("containerd");
+            // Its pods see their own node's.
+            let bound = format!("mount --bind {state} {STATE}; exec env \"$@\"");
+            let unshare = ["unshare", "--mount", "--propagation=slave", "--", "sh", "-ec", &bound, "containerd"];
+            let mut command: Vec<String> = unshare.map(Into::into).into();
             // containerd looks for its shim in PATH.
             let path = std::env::var("PATH").unwrap_or_default();
-            command.insert(0, format!("PATH={}:{path}", self.tools.folder().display()));
+            command.push(format!("PATH={}:{path}", self.tools.folder().display()));
+            command.extend(self.kubernetes("containerd"));
             command.extend(["--config".into(), format!("{folder}/containerd.toml")]);
             self.start_on_node(node.name(), "containerd", command)?;
         }

@@ -9,7 +9,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use windlass_e2e::{Lab, Protocol, SERVICE_PORT, await_that, scenario};
+use windlass_e2e::{Lab, Outcome, Protocol, SERVICE_PORT, Timeline, await_that, scenario};
 
 /// How long a step may take on a busy machine: pods start and end in it.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -38,6 +38,9 @@ fn the_address_follows_the_pods_of_a_deployment_through_rollouts_of_both_kinds()
         })
         .await?;
 
+        // Where the client takes the address to be, for the log of a failure.
+        lab.start_process("c1", "neighbours", &["ip", "-ts", "-4", "monitor", "neigh"])?;
+        let timeline = lab.timeline();
         let probe = lab.probe("c1", Protocol::Tcp, vip, SERVICE_PORT, Duration::from_millis(10))?;
         for node in ["n2", "n3", "n1"] {
             let on = json!({"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": node}}}});
@@ -45,7 +48,7 @@ fn the_address_follows_the_pods_of_a_deployment_through_rollouts_of_both_kinds()
             let owner = lab.await_owner("c1", vip).await?;
             ensure!(owner == node, "the pod is on {node}, the address on {owner}");
         }
-        tell("surging by one", &probe.stop()?)?;
+        tell("surging by one", &probe.stop()?, &timeline)?;
 
         // Two pods on two of three nodes, of which one at a time is missing.
         let apart = json!({"requiredDuringSchedulingIgnoredDuringExecution": [
@@ -56,12 +59,13 @@ fn the_address_follows_the_pods_of_a_deployment_through_rollouts_of_both_kinds()
             "template": {"spec": {"nodeSelector": null, "affinity": {"podAntiAffinity": apart}}},
         });
         roll(lab, two).await?;
+        let timeline = lab.timeline();
         let probe = lab.probe("c1", Protocol::Tcp, vip, SERVICE_PORT, Duration::from_millis(10))?;
         for round in 0..2 {
             roll(lab, json!({"template": {"metadata": {"annotations": {"round": format!("{round}")}}}}))
                 .await?;
         }
-        tell("one missing at a time", &probe.stop()?)?;
+        tell("one missing at a time", &probe.stop()?, &timeline)?;
         let owner = lab.await_owner("c1", vip).await?;
         let nodes = pods(lab).await?;
         ensure!(nodes.contains(&owner), "{owner} has the address, the pods are on {nodes:?}");
@@ -70,14 +74,18 @@ fn the_address_follows_the_pods_of_a_deployment_through_rollouts_of_both_kinds()
 }
 
 /// Says what the client saw. A request that is under way while the address moves breaks, and a busy machine is slow at times.
-fn tell(what: &str, outcome: &windlass_e2e::Outcome) -> anyhow::Result<()> {
+fn tell(what: &str, outcome: &Outcome, timeline: &Timeline) -> anyhow::Result<()> {
     let lost = outcome.sent - outcome.answered;
     println!(
         "{what}: {lost} of {} requests lost, {} ms without an answer",
         outcome.sent,
         outcome.longest_gap.as_millis()
     );
-    ensure!(lost * 50 <= outcome.sent, "{what}: more than 2 % of the requests were lost: {outcome:?}");
+    ensure!(
+        lost * 50 <= outcome.sent,
+        "{what}: more than 2 % of the requests were lost: {outcome:?}\n{}",
+        timeline.text()
+    );
     Ok(())
 }
 
