@@ -50,7 +50,8 @@ impl Lab {
             self.write(&format!("{folder}/containerd.toml"), &settings::containerd(&folder))?;
             // Its pods see their own node's.
             let bound = format!("mount --bind {state} {STATE}; exec env \"$@\"");
-            let unshare = ["unshare", "--mount", "--propagation=slave", "--", "sh", "-ec", &bound, "containerd"];
+            let unshare =
+                ["unshare", "--mount", "--propagation=slave", "--", "sh", "-ec", &bound, "containerd"];
             let mut command: Vec<String> = unshare.map(Into::into).into();
             // containerd looks for its shim in PATH.
             let path = std::env::var("PATH").unwrap_or_default();

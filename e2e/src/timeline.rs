@@ -73,7 +73,8 @@ async fn follow<K>(api: Api<K>, entries: Arc<Mutex<Entries>>, shows: fn(&K) -> S
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
-    let note = |object: &str, shown| entries.lock().unwrap_or_else(PoisonError::into_inner).note(object, shown);
+    let note =
+        |object: &str, shown| entries.lock().unwrap_or_else(PoisonError::into_inner).note(object, shown);
     let kind = K::kind(&());
     loop {
         let ended = async {
@@ -88,7 +89,9 @@ where
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                         note(&format!("{kind} {}", object.name_any()), shows(&object));
                     }
-                    WatchEvent::Deleted(object) => note(&format!("{kind} {}", object.name_any()), "deleted".into()),
+                    WatchEvent::Deleted(object) => {
+                        note(&format!("{kind} {}", object.name_any()), "deleted".into())
+                    }
                     WatchEvent::Bookmark(_) => {}
                     WatchEvent::Error(status) => return Err(kube::Error::Api(status.boxed())),
                 }
@@ -111,7 +114,8 @@ fn endpoints(slice: &EndpointSlice) -> String {
             (conditions.and_then(|are| are.serving), "serving"),
             (conditions.and_then(|are| are.terminating), "terminating"),
         ];
-        let are: Vec<_> = names.iter().filter_map(|(is, name)| (*is == Some(true)).then_some(*name)).collect();
+        let are: Vec<_> =
+            names.iter().filter_map(|(is, name)| (*is == Some(true)).then_some(*name)).collect();
         format!("{node} {}", are.join("+"))
     });
     endpoints.collect::<Vec<_>>().join(", ")

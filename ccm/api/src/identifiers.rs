@@ -273,6 +273,8 @@ pub mod node_event {
         ADVERTS_NOT_AUTHENTIC = "AdvertsNotAuthentic";
         /// The clocks of two nodes differ so much that adverts will soon not be believed.
         CLOCKS_DIFFER = "ClocksDiffer";
+        /// The node's guard does not see the packets that it is to keep out.
+        UNGUARDED = "Unguarded";
         /// A virtual IP is an address of an interface of the node.
         VIRTUAL_IP_ON_INTERFACE = "VirtualIPOnInterface";
     }

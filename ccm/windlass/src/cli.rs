@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_ccm::app::{self, ApiServerConfig, BoxError, Flags, ServingFlags, logging};
 use windlass_engine::{ConnectionForwarding, MarkMask};
 
+use crate::agent::GuardMode;
 use crate::{agent, controller, convert, http, probe, uninstall};
 
 #[cfg(test)]
@@ -130,10 +131,11 @@ struct AgentArgs {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
           default_missing_value = "true", value_name = "BOOL")]
     realtime: bool,
-    /// Answer ping to virtual IPs and refuse what no Service takes, by an nftables table of its own
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
-          default_missing_value = "true", value_name = "BOOL")]
-    guard: bool,
+    /// Answer ping to virtual IPs and refuse what no Service takes, by an nftables table of its own; auto: not beside IPVS, and
+    /// where something takes packets before the table sees them it is not relied on
+    #[arg(long, default_value = "auto", num_args = 0..=1, default_missing_value = "true", value_name = "auto|true|false",
+          value_parser = guard_mode)]
+    guard: GuardMode,
     /// How long after an address came here established connections that this node does not know are forwarded to the node
     /// that had it; 0: never. Needs the guard
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
@@ -144,6 +146,9 @@ struct AgentArgs {
     /// Where kube-proxy says whether it is well, its --healthz-bind-address; empty: it is not asked
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     kube_proxy_healthz_address: OptionalAddress,
+    /// Where kube-proxy says in which mode it is, its --metrics-bind-address; empty: it is not asked
+    #[arg(long, default_value = "127.0.0.1:10249", value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    kube_proxy_metrics_address: OptionalAddress,
     /// How long this node goes on announcing addresses whose VirtualIPs or VirtualRouters were deleted several at once, with
     /// their definitions or by a lost database, not by the controller; 0: not at all
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
@@ -153,6 +158,15 @@ struct AgentArgs {
 /// An address and port, or nothing.
 #[derive(Debug, Clone, Copy)]
 struct OptionalAddress(Option<SocketAddr>);
+
+fn guard_mode(value: &str) -> Result<GuardMode, &'static str> {
+    match value {
+        "auto" => Ok(GuardMode::Auto),
+        "true" => Ok(GuardMode::On),
+        "false" => Ok(GuardMode::Off),
+        _ => Err("auto, true or false"),
+    }
+}
 
 fn optional_address(value: &str) -> Result<OptionalAddress, std::net::AddrParseError> {
     if value.is_empty() { Ok(OptionalAddress(None)) } else { value.parse().map(Some).map(OptionalAddress) }
@@ -275,6 +289,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         forwarding_window_seconds,
         forwarding_mark_mask: marks,
         kube_proxy_healthz_address: OptionalAddress(kube_proxy),
+        kube_proxy_metrics_address: OptionalAddress(kube_proxy_metrics),
         deletion_hold_seconds,
     } = args;
     let window = Duration::from_secs(forwarding_window_seconds.into());
@@ -290,6 +305,7 @@ async fn agent(args: AgentArgs, token: CancellationToken) -> anyhow::Result<()> 
         guard,
         connection_forwarding,
         kube_proxy,
+        kube_proxy_metrics,
         deletion_hold: Duration::from_secs(deletion_hold_seconds.into()),
     };
     agent::run(client, options, registry, token).await

@@ -37,6 +37,7 @@ mod nonsense;
 mod odd_services;
 mod one_node;
 mod pool_rules;
+mod service_proxy;
 mod service_side;
 mod serving;
 mod setup;

@@ -23,8 +23,8 @@ mod tests;
 pub(super) struct EngineUpdates {
     engine: Arc<Engine>,
     engine_state: Arc<EngineState>,
-    /// Whether the engine has a guard.
-    guard: bool,
+    /// Why this node's guard keeps nobody out, although it may be there.
+    guard_obstacle: Option<String>,
     wanted: Arc<Restrictions>,
     given: Vec<Assignment>,
     /// What does not work on this node: it lowers its priority.
@@ -38,12 +38,12 @@ impl EngineUpdates {
     pub(super) fn new(
         engine: Arc<Engine>,
         engine_state: Arc<EngineState>,
-        guard: bool,
+        guard_obstacle: Option<String>,
         failed: FailedChecks,
         keys: Arc<Keys>,
     ) -> Self {
         let (wanted, given, flaps) = (Arc::default(), Vec::new(), Flaps::default());
-        Self { engine, engine_state, guard, wanted, given, failed, keys, flaps }
+        Self { engine, engine_state, guard_obstacle, wanted, given, failed, keys, flaps }
     }
 
     /// This node has other keys.
@@ -51,6 +51,14 @@ impl EngineUpdates {
         if self.keys != keys {
             self.keys = keys;
             self.apply();
+        }
+    }
+
+    /// Something else keeps the guard from seeing what it is to keep out, or nothing does.
+    pub(super) fn set_guard_obstacle(&mut self, obstacle: Option<String>, desired: Option<&Desired>) {
+        if self.guard_obstacle != obstacle {
+            self.guard_obstacle = obstacle;
+            self.refresh(desired);
         }
     }
 
@@ -157,10 +165,12 @@ impl EngineUpdates {
     }
 
     fn status(&self) -> GuardStatus {
-        let mut status = (*self.engine.guard_status()).clone();
-        if !self.guard {
-            status.error = Some("its agent runs with --guard=false".to_owned());
+        if self.guard_obstacle.is_none() {
+            return (*self.engine.guard_status()).clone();
         }
+        // What is in the kernel keeps nobody out.
+        let mut status = GuardStatus::default();
+        status.error.clone_from(&self.guard_obstacle);
         status
     }
 

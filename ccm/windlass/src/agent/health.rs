@@ -38,6 +38,7 @@ pub(crate) use self::failed::FailedNodeCheck;
 use self::kube_proxy_monitor::KubeProxyMonitor;
 use self::lateness::LatenessMonitor;
 use self::node_check_monitor::NodeCheckMonitor;
+pub(super) use self::request::proxy_mode;
 use super::desired::Desired;
 
 #[cfg(test)]

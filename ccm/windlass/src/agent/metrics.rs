@@ -11,6 +11,7 @@ use windlass_engine::{Engine, Family, ForwardingStatus, Lateness, LinkStatus, Ro
 
 use super::engine_state::EngineState;
 use super::health::FailedChecks;
+use super::service_proxy::ServiceProxy;
 use crate::samples::{self, counters, family, gauges};
 
 #[cfg(test)]
@@ -40,6 +41,22 @@ pub(crate) fn held_addresses(registry: &Registry) -> prometheus::Result<IntGauge
          controller",
         registry
     )
+}
+
+/// Who takes the packets of Services on this node.
+pub(crate) fn service_proxy(
+    registry: &Registry,
+    proxy: watch::Receiver<ServiceProxy>,
+) -> prometheus::Result<()> {
+    samples::register(registry, move || {
+        vec![gauges(
+            "windlass_agent_service_proxy",
+            "1 for who takes the packets of Services on this node: kube-proxy in nftables or iptables mode, ipvs, ebpf (before netfilter), \
+             or unknown",
+            ["proxy"],
+            [([proxy.borrow().name().to_owned()], 1_i64)],
+        )]
+    })
 }
 
 /// Reads the engine at each scrape. Holds it weakly: the process ends by taking the engine apart.

@@ -40,6 +40,7 @@ mod network;
 mod node_events;
 mod publish;
 mod report;
+mod service_proxy;
 mod settling;
 mod state;
 mod state_writer;
@@ -78,6 +79,8 @@ use self::hold::Hold;
 use self::index::Update;
 use self::keys::KeyFolder;
 use self::node_events::NodeEvents;
+pub(crate) use self::service_proxy::GuardMode;
+use self::service_proxy::ServiceProxy;
 use self::state::StateFile;
 use self::throttle::Throttle;
 use self::watch::Shown;
@@ -108,11 +111,13 @@ pub(crate) struct Options {
     /// Whether the engine asks for real-time scheduling.
     pub(crate) realtime: bool,
     /// Whether nftables answers ping to virtual IPs and refuses what no Service takes.
-    pub(crate) guard: bool,
+    pub(crate) guard: GuardMode,
     /// How established connections are forwarded to the node that handed an address over; `None`: they are not.
     pub(crate) connection_forwarding: Option<ConnectionForwarding>,
     /// Where kube-proxy says whether it is well; `None`: it is not asked.
     pub(crate) kube_proxy: Option<SocketAddr>,
+    /// Where it says in which mode it is; `None`: it is not asked.
+    pub(crate) kube_proxy_metrics: Option<SocketAddr>,
     /// How long this node goes on announcing what most objects were deleted of at once; zero: not at all.
     pub(crate) deletion_hold: Duration,
 }
@@ -133,6 +138,7 @@ pub(crate) async fn run(
         guard,
         connection_forwarding,
         kube_proxy,
+        kube_proxy_metrics,
         deletion_hold,
     } = options;
     let file = StateFile::new(&state_dir, &node);
@@ -150,7 +156,9 @@ pub(crate) async fn run(
     };
     let mut options = windlass_engine::Options::new(on_event);
     options.realtime = realtime;
-    options.guard = guard;
+    let proxy = service_proxy::find(kube_proxy_metrics).await;
+    let has_guard = guard.wants(proxy, guard != GuardMode::Off);
+    options.guard = has_guard;
     options.connection_forwarding = connection_forwarding;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
     let engine_state = Arc::new(EngineState::default());
@@ -168,7 +176,7 @@ pub(crate) async fn run(
     let mut engine_updates = EngineUpdates::new(
         Arc::clone(&engine),
         Arc::clone(&engine_state),
-        guard,
+        guard.obstacle(proxy),
         known,
         Arc::clone(keys.keys()),
     );
@@ -236,6 +244,9 @@ pub(crate) async fn run(
     let watched = Arc::downgrade(&engine);
     let take_lateness =
         move || watched.upgrade().map_or(Duration::ZERO, |engine| engine.take_recent_lateness());
+    let (found_proxy, mut proxy) = tokio::sync::watch::channel(ServiceProxy::default());
+    metrics::service_proxy(&registry, proxy.clone())?;
+    tasks.spawn(service_proxy::follow(kube_proxy_metrics, found_proxy, token.clone()));
     tasks.spawn(monitor.run(reporter.desired.clone(), take_lateness, token.clone()));
     tasks.spawn(endpoints.serve(client.clone(), registry, health, token.clone()));
 
@@ -290,6 +301,15 @@ pub(crate) async fn run(
             Ok(()) = failed.changed() => {
                 let known = failed.borrow_and_update().clone();
                 engine_updates.set_failed(known);
+            }
+            Ok(()) = proxy.changed() => {
+                let proxy = *proxy.borrow_and_update();
+                if guard.wants(proxy, has_guard) != has_guard {
+                    let without = if has_guard { "without" } else { "with" };
+                    break Err(anyhow!("Services are served by {}: the agent has to start anew {without} its guard", proxy.name()));
+                }
+                engine_updates.set_guard_obstacle(guard.obstacle(proxy), desired_sender.borrow().as_deref());
+                node_events.service_proxy(guard.obstacle(proxy).filter(|_| guard != GuardMode::Off));
             }
             _ = look_at_keys.tick() => {
                 let used = desired_sender.borrow().as_deref().map(Desired::key_ids).unwrap_or_default();

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use http::{Request, StatusCode, header};
+use anyhow::ensure;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -19,6 +22,8 @@ pub(super) const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAdd
 
 /// How long an answer of kube-proxy may take.
 const LIMIT: Duration = Duration::from_secs(1);
+/// A longer answer names no mode of kube-proxy.
+const LONGEST_MODE: usize = 64;
 
 /// What is asked.
 #[derive(Clone, Copy)]
@@ -40,6 +45,18 @@ pub(super) async fn health(address: SocketAddr) -> Finding {
 /// Whether it says so of a Service at the first of these addresses that somebody answers at, and that one.
 pub(super) async fn first_health(addresses: &[IpAddr], port: u16) -> (Finding, Option<IpAddr>) {
     first_answer(HEALTH, addresses, port, || Within::from_now(LIMIT)).await
+}
+
+/// In which mode kube-proxy says that it is, if it answers.
+pub(in crate::agent) async fn proxy_mode(address: SocketAddr) -> Option<String> {
+    let mode = async |answer: Response<Incoming>| {
+        ensure!(answer.status().is_success(), "it answers {}", answer.status());
+        let body = Limited::new(answer.into_body(), LONGEST_MODE).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
+        Ok(String::from_utf8(body.to_vec())?.trim().to_owned())
+    };
+    let answer = get(address, "/proxyMode", mode);
+    timeout_at(Within::from_now(LIMIT).end, answer).await.ok()?.ok()
 }
 
 /// What a check finds. This node itself is asked where somebody answers: on the loopback interface or at one of its `own` addresses.
@@ -105,7 +122,8 @@ async fn http_get(
     within: Within,
 ) -> Finding {
     let url = format!("http://{address}{path}");
-    match timeout_at(within.end, status(address, path)).await {
+    let status = async |answer: Response<Incoming>| Ok(answer.status());
+    match timeout_at(within.end, get(address, path, status)).await {
         Ok(Ok(status)) if is_well(&status) => Finding::Passed,
         Ok(Ok(status)) => Finding::Failed(format!("it answers {status} at {url}")),
         Ok(Err(error)) => Finding::Silent(format!("no answer at {url}: {error}")),
@@ -121,19 +139,24 @@ async fn tcp_socket(address: SocketAddr, within: Within) -> Finding {
     }
 }
 
-async fn status(address: SocketAddr, path: &str) -> anyhow::Result<StatusCode> {
+/// What `read` makes of the answer.
+async fn get<T>(
+    address: SocketAddr,
+    path: &str,
+    read: impl AsyncFnOnce(Response<Incoming>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get(path).header(header::HOST, address.to_string());
     let request = request.header(header::CONNECTION, "close").body(String::new())?;
-    let answer = async move { sender.send_request(request).await };
+    let answer = async move { read(sender.send_request(request).await?).await };
     // The connection has to be driven for the answer to come.
     tokio::pin!(answer);
     tokio::select! {
-        answer = &mut answer => Ok(answer?.status()),
+        answer = &mut answer => answer,
         ended = connection => {
             ended?;
-            Ok(answer.await?.status())
+            answer.await
         }
     }
 }

@@ -252,9 +252,14 @@ fn a_late_node_ranks_below_good_ones_and_above_those_that_are_about_to_serve_no_
     // Two replicas are rolled out: the old pod ends where nothing is wrong, and the new one is served by a node that is late.
     let ending = assignment(priorities::fair(0), 1, &[30000]);
     let served = late(100, false).priority(&first, false);
-    assert!(served > FailedChecks::default().priority(&ending, true), "or the address waits until the old pod is gone");
+    assert!(
+        served > FailedChecks::default().priority(&ending, true),
+        "or the address waits until the old pod is gone"
+    );
     assert_eq!(late(100, false).priority(&ending, true), ending.priority, "late, and its pod ends");
-    let all = (0..5).map(|before| late(100, false).priority(&assignment(priorities::good(before.into()), before, &[]), false));
+    let all = (0..5).map(|before| {
+        late(100, false).priority(&assignment(priorities::good(before.into()), before, &[]), false)
+    });
     assert_eq!(all.collect::<Vec<_>>(), [90, 89, 88, 87, 86], "where all are late they rank as before");
 }
 

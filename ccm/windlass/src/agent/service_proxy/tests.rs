@@ -1,0 +1,63 @@
+use super::*;
+
+const CILIUM: ServiceProxy = ServiceProxy::Programs { by: "Cilium", interface: "cilium_host" };
+const CALICO: ServiceProxy = ServiceProxy::Programs { by: "Calico in eBPF mode", interface: "bpfin.cali" };
+
+#[test]
+fn who_takes_packets_is_told_by_kube_proxy_then_by_ipvs_then_by_interfaces() {
+    use ServiceProxy::{Iptables, Ipvs, Nftables, Unknown};
+    let rows: [(&str, Option<&str>, bool, &[&str], ServiceProxy); 12] = [
+        ("nothing yet, as at boot", None, false, &["eth0"], Unknown),
+        ("nftables", Some("nftables"), false, &["eth0"], Nftables),
+        ("iptables", Some("iptables"), false, &["eth0"], Iptables),
+        ("ipvs, before its first Service", Some("ipvs"), false, &["eth0", "kube-ipvs0"], Ipvs),
+        ("ipvs of which nobody tells, as of kube-router", None, true, &["eth0", "kube-dummy-if"], Ipvs),
+        ("ipvs that serves something else beside kube-proxy", Some("nftables"), true, &["eth0"], Nftables),
+        ("Cilium in the place of kube-proxy", None, false, &["eth0", "cilium_host", "cilium_net"], CILIUM),
+        ("Cilium beside kube-proxy", Some("iptables"), false, &["eth0", "cilium_host"], Iptables),
+        ("Calico in the place of kube-proxy", None, false, &["bpfin.cali", "bpfout.cali"], CALICO),
+        ("Calico beside kube-proxy", None, false, &["cali1234", "vxlan.calico"], Unknown),
+        ("a mode that nobody knows", Some("userspace"), false, &["eth0"], Unknown),
+        ("something else at its port", Some("<html>"), false, &["cilium_host"], CILIUM),
+    ];
+    for (what, mode, ipvs, interfaces, expected) in rows {
+        let interfaces = interfaces.iter().map(|name| (*name).to_owned()).collect();
+        let evidence = Evidence { mode: mode.map(str::to_owned), ipvs, interfaces };
+        assert_eq!(ServiceProxy::of(&evidence), expected, "{what}");
+    }
+}
+
+#[test]
+fn there_is_no_guard_beside_ipvs_and_none_that_claims_to_see_what_it_does_not() {
+    use GuardMode::{Auto, Off, On};
+    use ServiceProxy::{Iptables, Ipvs, Nftables, Unknown};
+    // Whether there is to be a guard, which was not there and which was, and a word of why it keeps nobody out.
+    let rows = [
+        (Auto, Unknown, [false, true], None),
+        (Auto, Nftables, [true, true], None),
+        (Auto, Iptables, [true, true], None),
+        (Auto, Ipvs, [false, false], Some("IPVS serves")),
+        (Auto, CILIUM, [true, true], Some("Cilium (interface cilium_host) takes packets before")),
+        (On, Ipvs, [true, true], None),
+        (On, CILIUM, [true, true], None),
+        (Off, Nftables, [false, false], Some("--guard=false")),
+        (Off, CILIUM, [false, false], Some("--guard=false")),
+    ];
+    for (mode, proxy, wanted, word) in rows {
+        assert_eq!([false, true].map(|has| mode.wants(proxy, has)), wanted, "{mode:?} {proxy:?}");
+        let obstacle = mode.obstacle(proxy);
+        assert_eq!(obstacle.is_some(), word.is_some(), "{mode:?} {proxy:?}: {obstacle:?}");
+        assert!(obstacle.unwrap_or_default().contains(word.unwrap_or_default()), "{mode:?} {proxy:?}");
+    }
+}
+
+#[test]
+fn what_ipvs_serves_is_below_the_heads_of_its_list() {
+    let heads = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port \
+                 Forward Weight ActiveConn InActConn\n";
+    assert!(!serves("") && !serves(heads));
+    assert!(serves(&format!(
+        "{heads}TCP  C0000232:0050 rr \n  -> CB007104:1F90      Masq    1      0          0\n"
+    )));
+    assert!(serves(&format!("{heads}UDP  [2001:0db8:0000:0000:0000:0000:0000:0001]:0035 rr\n")));
+}
