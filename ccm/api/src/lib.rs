@@ -34,8 +34,8 @@ pub use virtual_ip::{
     VirtualIPSpec, VirtualIPStatus, virtual_ip_name,
 };
 pub use virtual_ip_pool::{
-    AddressCounts, AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPool, VirtualIPPoolSpec,
-    VirtualIPPoolStatus, WhenFull,
+    AddressCounts, AllocationOrder, AvoidReserved, OnAddressInUse, OnRemoval, VirtualIPPool,
+    VirtualIPPoolSpec, VirtualIPPoolStatus, WhenFull,
 };
 pub use virtual_router::{
     ExternalTrafficPolicy, RankedNode, VirtualRouter, VirtualRouterSpec, VirtualRouterStatus,

@@ -8,7 +8,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ANNOTATION_ALLOW_MOVE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, ExternalTrafficPolicy};
+use crate::{
+    ANNOTATION_ALLOW_MOVE, CONDITION_ADDRESS_CONFLICT, CONDITION_ANNOUNCED, ExternalTrafficPolicy,
+    OnAddressInUse,
+};
 
 /// One address, the Services that own it and the virtual router that carries it.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -75,6 +78,9 @@ pub struct VirtualIPSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::validation::ports_of_owners")]
     pub health_check_node_ports: Vec<u16>,
+    /// `Claim` if its pool says so: it is announced although another station of the LAN answers for it.
+    #[serde(default, skip_serializing_if = "OnAddressInUse::refuses")]
+    pub on_address_in_use: OnAddressInUse,
     /// Set while nobody has the address and nobody may be given it: no agent announces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<Quarantine>,

@@ -103,6 +103,9 @@ pub struct VirtualIPPoolSpec {
     /// What becomes of Services whose address is taken out of every pool. Default: Keep.
     #[serde(default)]
     pub on_removal: OnRemoval,
+    /// What becomes of an address of this pool that another station of the LAN answers for before its first use. Default: Refuse.
+    #[serde(default)]
+    pub on_address_in_use: OnAddressInUse,
     /// Whether addresses of this pool that a Service names in `spec.externalIPs` are announced, for Services that the
     /// selectors above let use the pool. Who may write that field may take any address of the pool (CVE-2020-8554).
     /// Default: false.
@@ -130,6 +133,7 @@ impl Default for VirtualIPPoolSpec {
             quarantine_seconds: default_quarantine(),
             namespace_quarantine_seconds: 0,
             on_removal: OnRemoval::default(),
+            on_address_in_use: OnAddressInUse::default(),
             allow_external_ips: false,
         }
     }
@@ -194,6 +198,28 @@ pub enum OnRemoval {
     #[serde(other)]
     #[schemars(skip)]
     Unknown,
+}
+
+/// What becomes of an address that another station of the LAN answers for before it is announced for the first time.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnAddressInUse {
+    /// It is not announced, and a Service that does not show it yet is given another.
+    #[default]
+    Refuse,
+    /// It is announced all the same, and the conflict is told: for what the Service is to take over from its former holder.
+    Claim,
+    /// A value of a newer version: it is not announced.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
+}
+
+impl OnAddressInUse {
+    /// Whether it is left to who has it.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+    pub(crate) const fn refuses(&self) -> bool {
+        !matches!(self, Self::Claim)
+    }
 }
 
 /// What the pool holds now.

@@ -18,7 +18,8 @@ use windlass_api::{Announcement, Transport, VirtualRouter};
 use windlass_e2e::{ControllerOptions, Lab, Load, LoadOptions, SERVICE_PORT, await_that, scenario};
 
 use crate::setup::{
-    LIMIT, await_answer, await_event, await_ingresses, await_verdict, dual_stack, lab, router_of,
+    LIMIT, annotate, await_answer, await_event, await_ingresses, await_verdict, dual_stack, ingresses, lab,
+    router_of,
 };
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -132,6 +133,59 @@ fn an_address_that_a_stranger_takes_is_defended_and_told_on_its_virtual_ip_and_i
     })
 }
 
+#[test]
+fn an_address_that_a_stranger_has_is_announced_all_the_same_if_its_pool_says_so_and_that_is_told()
+-> anyhow::Result<()> {
+    scenario("announcements-claim", lab().client("c2"), async |lab| {
+        lab.deploy_windlass(&["n1", "n2"]).await?;
+        let stranger = lab.host("c2")?.mac();
+        for taken in ["192.0.2.200", "192.0.2.210"] {
+            lab.exec("c2", &["ip", "address", "add", &format!("{taken}/24"), "dev", "eth0"]).await?;
+        }
+        lab.pool("default", &["192.0.2.200-192.0.2.201"]).await?;
+        lab.pool_with("ours", &["192.0.2.210"], json!({"onAddressInUse": "Claim", "autoAssign": false}))
+            .await?;
+        lab.backend("web", &["n3"]).await?;
+        for (name, pool) in [("ours", Some("ours")), ("other", None), ("waiting", None)] {
+            lab.same_backend(name, "web")?;
+            lab.load_balancer(name, |service| {
+                if let Some(pool) = pool {
+                    annotate(service, "windlass.dev/pool", pool);
+                }
+            })
+            .await?;
+        }
+        let contested = async |name: &str, vip: IpAddr| -> anyhow::Result<()> {
+            let words = [&*vip.to_string(), &stranger.to_string()];
+            await_verdict(lab, "default", name, "True AddressConflict", &words).await?;
+            await_event(lab, name, "AddressConflict", &words).await?;
+            let stations = lab.neighbours("c1", vip).await?;
+            ensure!(stations.len() == 2 && stations.contains(&stranger), "{stations:?} answer for {vip}");
+            Ok(())
+        };
+        let vip = lab.ingress("ours", LIMIT).await?;
+        ensure!(vip.to_string() == "192.0.2.210", "{vip}");
+        contested("ours", vip).await?;
+
+        // Where the pool says nothing, what a stranger has is left to it.
+        let mut free = Vec::new();
+        await_that("one of two Services has the address that no stranger has", LIMIT, async || {
+            free = ingresses(lab, "other").await?;
+            free.extend(ingresses(lab, "waiting").await?);
+            ensure!(free.len() == 1, "{free:?}");
+            Ok(Some(()))
+        })
+        .await?;
+        ensure!(free[0].to_string() == "192.0.2.201", "{free:?}");
+        await_answer(lab, free[0]).await?;
+        ensure!(
+            lab.neighbours("c1", "192.0.2.200".parse()?).await? == [stranger],
+            "192.0.2.200 is announced"
+        );
+        Ok(())
+    })
+}
+
 /// Windlass on three nodes whose agents have a key, and two Services of each of the pools `default` and `other`.
 async fn served(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
     lab.install_manifests().await?;
@@ -151,7 +205,7 @@ async fn served(lab: &Lab) -> anyhow::Result<Vec<IpAddr>> {
         }
         lab.load_balancer(name, |service| {
             dual_stack(service);
-            crate::setup::annotate(service, "windlass.dev/pool", pool);
+            annotate(service, "windlass.dev/pool", pool);
         })
         .await?;
         vips.extend(await_ingresses(lab, name, 2).await?);

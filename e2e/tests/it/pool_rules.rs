@@ -54,7 +54,7 @@ fn accepted() -> Vec<Value> {
         "priority": 1_000_000, "namespaces": ["a", "b"], "namespaceSelectors": [selector, {}],
         "serviceSelectors": [selector], "allocationOrder": "LeastRecentlyUsed", "quarantineSeconds": 86_400,
         "onRemoval": "Move", "allowExternalIPs": true, "maxPerNamespace": 1_000_000, "maxPerService": 1_000_000,
-        "namespaceQuarantineSeconds": 2_592_000,
+        "namespaceQuarantineSeconds": 2_592_000, "onAddressInUse": "Claim",
     }));
     for whose in [json!({ "namespaces": ["a"] }), json!({ "namespaceSelectors": [selector] })] {
         let mut own = json!({ "addresses": ["192.0.2.0/28"], "whenFull": "Wait", "maxPerService": 3, "maxPerNamespace": 3 });
@@ -172,6 +172,7 @@ fn refused_fields() -> Vec<(Value, &'static str)> {
             "supported values: \"Lowest\", \"Highest\", \"LeastRecentlyUsed\"",
         ),
         (json!({ "onRemoval": "Drop" }), "supported values: \"Keep\", \"Move\""),
+        (json!({ "onAddressInUse": "Fight" }), "supported values: \"Refuse\", \"Claim\""),
         (json!({ "avoidReserved": "Some" }), "supported values: \"None\", \"Subnet\", \"SubnetAndClassC\""),
         (json!({ "autoAssign": "maybe" }), "spec.autoAssign in body must be of type boolean"),
         (

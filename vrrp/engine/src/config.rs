@@ -72,6 +72,10 @@ pub struct RouterConfig {
     /// asking still, or have found a stranger. Whoever becomes Active asks for them, each time, until they are taken out
     /// of here; to put them in or out while Active changes nothing. What is no VIP of it does not matter. Default: none.
     pub unproven: BTreeSet<IpAddr>,
+    /// Of its VIPs those that are claimed although another station answers when it is asked for them: that is told as an
+    /// [`Event::AddressConflict`](crate::Event::AddressConflict), and the VIP is defended, whatever [`Self::address_conflict`]
+    /// says. What is no VIP of it does not matter. Default: none.
+    pub forced: BTreeSet<IpAddr>,
     /// What becomes of a VIP that another station claims while this node serves it. Default: it is defended.
     pub address_conflict: AddressConflictPolicy,
     /// Signs its adverts and takes its peers' only if they are signed (`docs/auth.md`). `None`: neither. Can be changed
@@ -184,6 +188,7 @@ impl RouterConfig {
             accept: false,
             probe: None,
             unproven: BTreeSet::new(),
+            forced: BTreeSet::new(),
             address_conflict: AddressConflictPolicy::default(),
             authentication: None,
         }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use kube::ResourceExt as _;
-use windlass_api::{ANNOTATION_ALLOW_MOVE, KnownRouter, RankedNode, VirtualIP, VirtualRouter};
+use windlass_api::{
+    ANNOTATION_ALLOW_MOVE, KnownRouter, OnAddressInUse, RankedNode, VirtualIP, VirtualRouter,
+};
 use windlass_engine::RouterKey;
 use windlass_vrrp::Family;
 
@@ -93,7 +95,8 @@ where
         let source = source(own, answered);
         let candidates: BTreeSet<IpAddr> =
             router.spec.nodes.iter().map(|candidate| candidate.address).collect();
-        let (mut addresses, mut unproven, mut ports) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut addresses, mut unproven, mut forced) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut ports = BTreeSet::new();
         let mut refused: Vec<(IpAddr, Refusal)> = Vec::new();
         for vip in by_router.get(name.as_str()).into_iter().flatten() {
             let address = vip.spec.address;
@@ -105,6 +108,9 @@ where
                     ports.extend(&vip.spec.health_check_node_ports);
                     if !vip.is_announced() {
                         unproven.insert(address);
+                    }
+                    if is_forced(vip) {
+                        forced.insert(address);
                     }
                 }
                 Err(refusal) => {
@@ -139,6 +145,7 @@ where
             peers: known.filter(|address| is_peer(*address, source)).collect(),
             addresses,
             unproven,
+            forced,
             preferred: preferred.filter(|address| is_peer(*address, source)).collect(),
             before: u8::try_from(before.len()).unwrap_or(u8::MAX),
             health_check_node_ports: ports,
@@ -183,6 +190,11 @@ where
 /// Whether some Service has it.
 pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
     vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none()
+}
+
+/// Whether it is announced although another station has it.
+pub(crate) fn is_forced(vip: &VirtualIP) -> bool {
+    vip.spec.on_address_in_use == OnAddressInUse::Claim
 }
 
 /// Whether `node` may announce an address in a virtual router with these candidates, its own adverts coming from `source`.

@@ -185,15 +185,16 @@ impl Hold {
             if held.is_empty() {
                 continue;
             }
-            let unproven: BTreeSet<IpAddr> = old.unproven.intersection(&held).copied().collect();
+            let [unproven, forced] = [&old.unproven, &old.forced].map(|all| all & &held);
             match new.assignments.iter_mut().find(|one| is_same(one, old)) {
                 Some(known) => {
                     known.addresses.extend(held);
                     known.unproven.extend(unproven);
+                    known.forced.extend(forced);
                     known.health_check_node_ports.extend(&old.health_check_node_ports);
                 }
                 None => {
-                    new.assignments.push(Assignment { addresses: held, unproven, ..old.clone() });
+                    new.assignments.push(Assignment { addresses: held, unproven, forced, ..old.clone() });
                 }
             }
         }

@@ -11,7 +11,7 @@ use windlass_api::{VirtualIP, VirtualRouter, virtual_ip_name};
 
 use super::addresses::Answered;
 use super::admission::Restricted;
-use super::desired::{Assignment, Desired, desired, is_announceable, is_wanted};
+use super::desired::{Assignment, Desired, desired, is_announceable, is_forced, is_wanted};
 use super::keys::Keys;
 
 #[cfg(test)]
@@ -59,6 +59,7 @@ struct Known {
     /// The virtual router that is to carry it.
     router: Option<String>,
     announced: bool,
+    forced: bool,
     restricted: Option<Restricted>,
     health_check_node_ports: Vec<u16>,
     misnamed: bool,
@@ -71,6 +72,7 @@ impl Known {
             address,
             router: vip.spec.virtual_router.clone().filter(|_| is_wanted(vip)),
             announced: vip.is_announced(),
+            forced: is_forced(vip),
             restricted: Restricted::of(vip),
             health_check_node_ports: vip.spec.health_check_node_ports.clone(),
             misnamed: name != virtual_ip_name(address),
@@ -180,6 +182,7 @@ impl Index {
         let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
         assignment.addresses.remove(&known.address);
         assignment.unproven.remove(&known.address);
+        assignment.forced.remove(&known.address);
         part.routers.insert(router.clone());
         // Without an address it is not run at all.
         if assignment.addresses.is_empty() { Err(NeedsWhole) } else { Ok(()) }
@@ -192,11 +195,11 @@ impl Index {
         };
         let Some(assignment) = self.assignment(router, known.address, desired)? else { return Ok(()) };
         let mut changed = assignment.addresses.insert(known.address);
-        changed |= if known.announced {
-            assignment.unproven.remove(&known.address)
-        } else {
-            assignment.unproven.insert(known.address)
+        let mut put = |all: &mut BTreeSet<IpAddr>, is_in: bool| {
+            changed |= if is_in { all.insert(known.address) } else { all.remove(&known.address) };
         };
+        put(&mut assignment.unproven, !known.announced);
+        put(&mut assignment.forced, known.forced);
         if changed {
             part.routers.insert(router.clone());
         }

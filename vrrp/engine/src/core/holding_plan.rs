@@ -31,6 +31,7 @@ pub(super) fn plan(
         accept: config.accept,
         probe: config.probe,
         unproven: unproven(config, unlisted),
+        forced: Arc::new(config.forced.clone()),
         in_service: Arc::new(in_service.clone()),
         address_conflict: config.address_conflict,
         link: link.map(Arc::clone),

@@ -40,14 +40,17 @@ pub(super) fn interim(
             let Some(taker) = takers.get(address).filter(|_| is_elsewhere(*id, *address)) else { continue };
             let Interim { routers, kept } =
                 interim.get_or_insert_with(|| Interim { routers: desired.clone(), kept: Vec::new() });
-            let is_unproven = routers.get_mut(taker).is_some_and(|taker| {
+            let (is_unproven, is_forced) = routers.get_mut(taker).map_or((false, false), |taker| {
                 taker.addresses.remove(address);
-                taker.unproven.remove(address)
+                (taker.unproven.remove(address), taker.forced.contains(address))
             });
             let old = routers.entry(*id).or_insert_with(|| without_addresses(config));
             old.addresses.insert(*address);
             if is_unproven {
                 old.unproven.insert(*address);
+            }
+            if is_forced {
+                old.forced.insert(*address);
             }
             if kept.last() != Some(id) {
                 kept.push(*id);
@@ -75,5 +78,5 @@ fn by_address(routers: &BTreeMap<RouterId, RouterConfig>) -> BTreeMap<IpAddr, Ro
 }
 
 fn without_addresses(config: &RouterConfig) -> RouterConfig {
-    RouterConfig { addresses: [].into(), unproven: [].into(), ..config.clone() }
+    RouterConfig { addresses: [].into(), unproven: [].into(), forced: [].into(), ..config.clone() }
 }

@@ -10,6 +10,7 @@
 //!    ▼ │
 //!  Taken (another station answered) ── demoted ─► Suspect: Unproven, and doubtful for a minute
 //!
+//! Probing ── another station answered, of what is to be claimed all the same ─► Clear
 //! Clear ── contested, and to be yielded ─► Probing, claimed meanwhile ── nobody answered ─► Clear
 //! ```
 //!
@@ -92,6 +93,8 @@ pub(super) struct AddressProbe {
     states: BTreeMap<IpAddr, ProbeState>,
     /// Those that no peer is known to have claimed.
     unproven: Arc<BTreeSet<IpAddr>>,
+    /// Those that are claimed whoever has them.
+    forced: Arc<BTreeSet<IpAddr>>,
     /// How long to ask; `None` while it does not act as Active or need not ask.
     probe: Option<Duration>,
     /// Addresses that are [`ProbeState::Probing`] or [`ProbeState::Taken`]: of thousands few, and only they are waited for.
@@ -108,6 +111,8 @@ pub(super) enum ClaimOutcome {
     Taken,
     /// The address is cleared, so there are two that claim it.
     Conflict,
+    /// The address was asked for, it is taken, and it is cleared all the same: from now on two claim it.
+    Forced,
 }
 
 impl AddressProbe {
@@ -126,6 +131,21 @@ impl AddressProbe {
     pub(super) fn set_unproven(&mut self, unproven: &Arc<BTreeSet<IpAddr>>) -> bool {
         let before = std::mem::replace(&mut self.unproven, Arc::clone(unproven));
         !Arc::ptr_eq(&before, unproven)
+    }
+
+    /// Of its addresses these are claimed although another station has them: also if that was found before.
+    pub(super) fn set_forced(&mut self, forced: &Arc<BTreeSet<IpAddr>>) {
+        if Arc::ptr_eq(&self.forced, forced) {
+            return;
+        }
+        self.forced = Arc::clone(forced);
+        for (_, state) in self.states.iter_mut().filter(|(address, _)| forced.contains(*address)) {
+            if matches!(state, ProbeState::Taken { .. }) {
+                *state = ProbeState::Clear;
+                self.changed = true;
+            }
+        }
+        self.update_open();
     }
 
     /// Those of these addresses that were not asked for need not be.
@@ -252,6 +272,12 @@ impl AddressProbe {
             | ProbeState::Unprobed
             | ProbeState::Suspect { .. }
             | ProbeState::Taken { .. } => ClaimOutcome::Irrelevant,
+            ProbeState::Probing { claimed, .. } if self.forced.contains(&address) => {
+                self.changed |= !*claimed;
+                *state = ProbeState::Clear;
+                self.open.remove(&address);
+                ClaimOutcome::Forced
+            }
             ProbeState::Probing { station, claimed, .. } => {
                 self.changed |= *claimed;
                 let is_due = |station: &ConflictingStation| now.since(station.reported) >= RETRY;

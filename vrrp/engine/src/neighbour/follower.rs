@@ -55,6 +55,7 @@ impl Neighbour<'_> {
             hold: plan.hold,
             probe: plan.probe,
             unproven: &plan.unproven,
+            forced: &plan.forced,
             in_service: &plan.in_service,
             link: plan.link.as_ref().map(id_of),
         };

@@ -108,6 +108,10 @@ impl Neighbour<'_> {
                     self.follow(id);
                 }
                 ClaimOutcome::Conflict => self.conflicts.note(id, claim, now),
+                ClaimOutcome::Forced => {
+                    self.conflicts.note(id, claim, now);
+                    self.follow(id);
+                }
             }
         }
         ours
@@ -173,7 +177,13 @@ impl Neighbour<'_> {
                 let interface = followed.handle.key.interface.clone();
                 self.events.send(Event::AddressConflict { interface, address, mac });
             }
-            match followed.plan.address_conflict {
+            let policy = match followed.plan.address_conflict {
+                AddressConflictPolicy::Yield if followed.plan.forced.contains(&address) => {
+                    AddressConflictPolicy::Defend
+                }
+                policy @ (AddressConflictPolicy::Yield | AddressConflictPolicy::Defend) => policy,
+            };
+            match policy {
                 AddressConflictPolicy::Defend if conflict.defend => self.defend(conflict.router, address),
                 AddressConflictPolicy::Defend => {}
                 // Who claims it may be gone by now, a peer that took over by mistake for one: only who answers has it.

@@ -29,6 +29,7 @@ pub(super) struct RouterView<'a> {
     pub(super) hold: Hold,
     pub(super) probe: Option<Duration>,
     pub(super) unproven: &'a Arc<BTreeSet<IpAddr>>,
+    pub(super) forced: &'a Arc<BTreeSet<IpAddr>>,
     pub(super) in_service: &'a BTreeSet<IpAddr>,
     pub(super) link: Option<SocketsId>,
 }
@@ -90,6 +91,7 @@ impl RouterTracker {
             self.address_probe.set_addresses(&self.addresses);
         }
         let unproven_changed = self.address_probe.set_unproven(view.unproven);
+        self.address_probe.set_forced(view.forced);
         let moved = !Arc::ptr_eq(&self.bound, view.bound);
         self.bound = Arc::clone(view.bound);
         self.hold = view.hold;

@@ -20,6 +20,7 @@ fn web(allowed: &[&str], by_kube_proxy: bool) -> PortSources {
 /// A virtual router with A and B, of which A is restricted.
 fn desired(sources: Option<PortSources>) -> Desired {
     let assignment = Assignment {
+        forced: [].into(),
         virtual_router: "v4-192.0.2.0-24-64".into(),
         interface: "eth0".into(),
         vrid: 64,

@@ -45,6 +45,9 @@ pub(crate) struct Assignment {
     /// Left out where there are none. An agent that does not know it sets the file aside.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unproven: BTreeSet<IpAddr>,
+    /// Those of them that are announced although another station has them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) forced: BTreeSet<IpAddr>,
     /// The addresses of the candidates that come before this one, the first [`TURNS`] of them: they are left their turn to take over
     /// from another.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -136,6 +139,7 @@ impl Assignment {
             addresses: self.addresses.clone(),
             probe: Some(PROBE),
             unproven: self.unproven.clone(),
+            forced: self.forced.clone(),
             transport: self.engine_transport(),
             unicast_fallback: self.unicast_fallback,
             hold: if self.virtual_mac { Hold::Vmac } else { Hold::Respond },

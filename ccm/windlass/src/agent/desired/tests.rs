@@ -42,6 +42,7 @@ fn vip(address: &str, router: Option<&str>) -> Arc<VirtualIP> {
     let address: IpAddr = address.parse().unwrap();
     let owner = ServiceRef { namespace: "default".into(), name: "web".into(), uid: "1".into() };
     let spec = VirtualIPSpec {
+        on_address_in_use: OnAddressInUse::Refuse,
         former_pools: Vec::new(),
         address,
         pool: "lan".to_owned(),
@@ -118,6 +119,7 @@ fn a_ranked_node_gets_its_own_priority_and_the_others_as_peers() {
     let got = desired("n2", &routers, &vips, &Answered::default());
     assert_eq!(got.problems, []);
     let expected = Assignment {
+        forced: [].into(),
         virtual_router: "a".into(),
         interface: "eth0".into(),
         vrid: 64,

@@ -7,6 +7,7 @@ use crate::agent::health::FailedNodeCheck;
 
 fn assignment(key_id: Option<u8>) -> Assignment {
     Assignment {
+        forced: [].into(),
         virtual_router: "a".into(),
         interface: "eth0".into(),
         vrid: 64,

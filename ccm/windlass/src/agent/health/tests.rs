@@ -178,6 +178,7 @@ fn kube_proxy_is_waited_for_after_a_reboot_and_only_then() {
 
 fn assignment(priority: u8, before: u8, ports: &[u16]) -> Assignment {
     Assignment {
+        forced: [].into(),
         virtual_router: "r".into(),
         interface: "eth0".into(),
         vrid: 64,

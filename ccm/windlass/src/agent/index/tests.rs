@@ -37,6 +37,7 @@ fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: 
             "owners": [{ "namespace": "default", "name": "web", "uid": "1" }],
             "virtualRouter": router.map(|router| ROUTERS[router]),
             "sources": match sources { 1 => allowed("10.0.0.0/8"), 2 => allowed("10.1.0.0/16"), _ => json!([]) },
+            "onAddressInUse": if state % 2 == 1 { "Claim" } else { "Refuse" },
             "healthCheckNodePorts": match sources { 3 => json!([30000]), 4 => json!([30000, 30001]), _ => json!([]) },
         },
     });

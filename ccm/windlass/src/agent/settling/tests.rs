@@ -8,6 +8,7 @@ use crate::agent::desired::Assignment;
 
 fn assignment(vrid: u8, interval_milliseconds: u32) -> Assignment {
     Assignment {
+        forced: [].into(),
         virtual_router: format!("r{vrid}"),
         interface: "eth0".into(),
         vrid,

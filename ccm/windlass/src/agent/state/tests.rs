@@ -21,6 +21,7 @@ impl Drop for Folder {
 
 fn assignment(vrid: u8) -> Assignment {
     Assignment {
+        forced: [].into(),
         virtual_router: format!("v4-192.0.2.0-24-{vrid}"),
         interface: "eth0".into(),
         vrid,

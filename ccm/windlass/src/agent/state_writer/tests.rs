@@ -5,6 +5,7 @@ use crate::agent::desired::Assignment;
 
 fn desired(vrid: u8) -> Arc<Desired> {
     let assignment = Assignment {
+        forced: [].into(),
         virtual_router: "a".into(),
         interface: "eth0".into(),
         vrid,

@@ -15,6 +15,7 @@ const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
 
 fn assignment(peers: &[&str]) -> Assignment {
     Assignment {
+        forced: [].into(),
         virtual_router: "a".into(),
         interface: "eth0".into(),
         vrid: 64,
@@ -93,6 +94,7 @@ fn condition(type_: &str, status: &str) -> Condition {
 
 fn vip(active: Option<&str>, conditions: Vec<Condition>) -> Arc<VirtualIP> {
     let spec = VirtualIPSpec {
+        on_address_in_use: windlass_api::OnAddressInUse::Refuse,
         former_pools: Vec::new(),
         address: "192.0.2.200".parse().unwrap(),
         pool: "lan".into(),

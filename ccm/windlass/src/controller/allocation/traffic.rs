@@ -1,13 +1,15 @@
 //! What a `VirtualIP` says of the traffic to its address: for which ports it is, who may send it, and which nodes serve it.
 //!
-//! It follows from the Services that own the address. What an owner that is not known here may have said stays as it is.
+//! It follows from the Services that own the address, and what becomes of it if another station has it from its pool. What an owner that is not known here may have said stays as it is.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Map, Value, json};
-use windlass_api::{ExternalTrafficPolicy, PortSources, RestrictedPort, ServiceRef, VirtualIPSpec};
+use windlass_api::{
+    ExternalTrafficPolicy, OnAddressInUse, PortSources, RestrictedPort, ServiceRef, VirtualIPSpec,
+};
 use windlass_ccm::store::Change;
 
 use super::request::{MOST_PORTS, wants_address};
@@ -25,21 +27,30 @@ pub(crate) struct VipTraffic {
     ports: Vec<RestrictedPort>,
     external_traffic_policy: ExternalTrafficPolicy,
     health_check_node_ports: Vec<u16>,
+    on_address_in_use: OnAddressInUse,
 }
 
 impl VipTraffic {
     /// Puts it into an object that is about to be created.
     pub(crate) fn set(self, spec: &mut VirtualIPSpec) {
-        let Self { sources, ports, external_traffic_policy, health_check_node_ports } = self;
+        let Self { sources, ports, external_traffic_policy, health_check_node_ports, on_address_in_use } =
+            self;
         spec.sources = sources;
         spec.ports = ports;
         spec.external_traffic_policy = external_traffic_policy;
         spec.health_check_node_ports = health_check_node_ports;
+        spec.on_address_in_use = on_address_in_use;
     }
 
     /// Adds to a merge patch of the spec what is another in `known`; `None`: an object that says nothing of all this.
     pub(crate) fn patch(&self, known: Option<&VirtualIPSpec>, patch: &mut Map<String, Value>) {
-        let Self { sources, ports, external_traffic_policy: policy, health_check_node_ports } = self;
+        let Self {
+            sources,
+            ports,
+            external_traffic_policy: policy,
+            health_check_node_ports,
+            on_address_in_use: in_use,
+        } = self;
         let mut put = |field: &str, is_absent: bool, value: Value| {
             patch.insert(field.to_owned(), if is_absent { Value::Null } else { value });
         };
@@ -54,6 +65,9 @@ impl VipTraffic {
         }
         if known.map_or(&[][..], |known| &known.health_check_node_ports) != health_check_node_ports {
             put("healthCheckNodePorts", health_check_node_ports.is_empty(), json!(health_check_node_ports));
+        }
+        if known.map_or(OnAddressInUse::Refuse, |known| known.on_address_in_use) != *in_use {
+            put("onAddressInUse", *in_use == OnAddressInUse::Refuse, json!(in_use));
         }
     }
 }
@@ -103,9 +117,20 @@ impl ClusterState {
         if traffic.external_traffic_policy.is_cluster() {
             traffic.health_check_node_ports.clear();
         }
+        traffic.on_address_in_use = self.on_address_in_use(address);
         traffic.health_check_node_ports.sort_unstable();
         traffic.health_check_node_ports.dedup();
         traffic
+    }
+
+    /// What its pool says, or said while there was one.
+    fn on_address_in_use(&self, address: IpAddr) -> OnAddressInUse {
+        let pool = self.ledger.pool_of(address).and_then(|pool| self.stores.pools.get(&pool.name));
+        let known = self.vip(address).map(|vip| vip.spec.on_address_in_use);
+        match pool.map_or(known.unwrap_or_default(), |pool| pool.spec.on_address_in_use) {
+            OnAddressInUse::Claim => OnAddressInUse::Claim,
+            OnAddressInUse::Refuse | OnAddressInUse::Unknown => OnAddressInUse::Refuse,
+        }
     }
 
     /// The ports of an address of which the known owners have these. What an owner that is not known here has is in the

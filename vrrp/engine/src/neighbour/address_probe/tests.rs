@@ -149,6 +149,33 @@ fn an_address_that_is_taken_is_asked_for_again_soon_and_claimed_when_it_is_free(
 }
 
 #[test]
+fn what_is_to_be_claimed_whoever_has_it_is_asked_for_and_claimed_at_the_first_answer() {
+    let mut address_probe = listed(2);
+    let all = addresses(2);
+    address_probe.set_forced(&Arc::new([all[0]].into()));
+    address_probe.activate(Some(PROBE), Predecessor::Nobody, at(0));
+    assert!(!address_probe.is_clear(all[0]), "whether another station has it is to be told");
+    assert_eq!(run(&mut address_probe, 0), [(0, 2)]);
+    assert_eq!(address_probe.note_claim(all[0], at(10)), ClaimOutcome::Forced);
+    assert_eq!(address_probe.note_claim(all[1], at(10)), ClaimOutcome::Taken);
+    assert!(address_probe.take_changed());
+    assert_eq!(address_probe.cleared().collect::<Vec<_>>(), [all[0]]);
+    assert_eq!(address_probe.note_claim(all[0], at(20)), ClaimOutcome::Conflict, "it is claimed by two");
+    assert_eq!(
+        run(&mut address_probe, 1009),
+        [],
+        "it is asked for no more, and the other one a second later"
+    );
+    // Its admin decides while another station has it.
+    address_probe.set_forced(&Arc::new(all.iter().copied().collect()));
+    assert_eq!(address_probe.cleared().collect::<Vec<_>>(), all);
+    assert_eq!(address_probe.deadline(), None);
+    // And takes it back: what is claimed stays claimed until the next takeover by another node's fault.
+    address_probe.set_forced(&Arc::default());
+    assert_eq!(address_probe.cleared().collect::<Vec<_>>(), all);
+}
+
+#[test]
 fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
     let mut address_probe = listed(1);
     let vip = addresses(1)[0];
@@ -161,7 +188,7 @@ fn an_address_that_stays_taken_is_asked_for_and_told_of_each_minute() {
         match address_probe.note_claim(vip, answer) {
             ClaimOutcome::Taken => told.push(answer.nanos() / 1_000_000),
             ClaimOutcome::Irrelevant => {}
-            ClaimOutcome::Conflict => panic!("claimed at {due:?}"),
+            ClaimOutcome::Conflict | ClaimOutcome::Forced => panic!("claimed at {due:?}"),
         }
     }
     assert_eq!(asked[..4], [0, 1010, 2020, 3030], "each second");

@@ -282,7 +282,7 @@ impl Lan {
         let active = self.nodes[at].holds(now);
         let Node { config, tracker, addresses, unproven, active_state, .. } = &mut self.nodes[at];
         active_state.active = active;
-        let (bound, in_service) = (Arc::default(), BTreeSet::new());
+        let (bound, forced, in_service) = (Arc::default(), Arc::default(), BTreeSet::new());
         let view = RouterView {
             active_state: *active_state,
             addresses,
@@ -290,6 +290,7 @@ impl Lan {
             hold: config.hold,
             probe: config.probe,
             unproven,
+            forced: &forced,
             in_service: &in_service,
             link: Some(1),
         };

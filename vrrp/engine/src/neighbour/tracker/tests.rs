@@ -54,6 +54,7 @@ impl Scene {
             hold: *hold,
             probe: *probe,
             unproven,
+            forced: &Arc::default(),
             in_service,
             link: *link,
         };

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use windlass_api::{AllocationOrder, AvoidReserved, OnRemoval, VirtualIPPoolSpec, WhenFull as SpecWhenFull};
+use windlass_api::{
+    AllocationOrder, AvoidReserved, OnAddressInUse, OnRemoval, VirtualIPPoolSpec, WhenFull as SpecWhenFull,
+};
 use windlass_ipam::{AddressRange, AddressSet, Limits, Order, Policy, WhenFull};
 
 use super::unusable::reserved_in;
@@ -85,6 +87,7 @@ fn unknown_values(spec: &VirtualIPPoolSpec) -> Vec<Problem> {
         ("allocationOrder", spec.allocation_order == AllocationOrder::Unknown, "until then it is Lowest"),
         ("whenFull", spec.when_full == SpecWhenFull::Unknown, "until then it is Wait"),
         ("onRemoval", spec.on_removal == OnRemoval::Unknown, "until then it is Keep"),
+        ("onAddressInUse", spec.on_address_in_use == OnAddressInUse::Unknown, "until then it is Refuse"),
     ]
     .into_iter()
     .filter(|(_, is_unknown, _)| *is_unknown)

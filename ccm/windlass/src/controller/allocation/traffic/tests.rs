@@ -47,6 +47,36 @@ fn local(ports: &[u16]) -> VipTraffic {
 }
 
 #[test]
+fn what_becomes_of_an_address_in_use_says_the_pool_that_holds_it_and_the_object_while_none_does() {
+    use OnAddressInUse::{Claim, Refuse};
+    let rows = [
+        ("no pool, and nothing known", None, Refuse, Refuse),
+        ("a pool that says nothing", Some(json!({})), Refuse, Refuse),
+        ("a pool that claims", Some(json!({ "onAddressInUse": "Claim" })), Refuse, Claim),
+        ("a pool that does so no more", Some(json!({ "onAddressInUse": "Refuse" })), Claim, Refuse),
+        ("a value of a newer version", Some(json!({ "onAddressInUse": "Ask" })), Claim, Refuse),
+        ("a pool that is gone", None, Claim, Claim),
+    ];
+    for (what, pool, known, expected) in rows {
+        let known = VipTraffic { on_address_in_use: known, ..VipTraffic::default() };
+        let mut state = state(vec![service("web", &json!({}))], Some(known));
+        if let Some(change) = pool {
+            let body = json!({
+                "metadata": { "name": "p", "uid": "p", "resourceVersion": "3" }, "spec": { "addresses": ["192.0.2.0/24"] },
+            });
+            let body = windlass_ccm::testing::with(body, &json!({ "spec": change }));
+            let pool: windlass_api::VirtualIPPool = serde_json::from_value(body).expect("a pool");
+            windlass_api::VirtualIPPool::store(&mut state.stores).handle(Event::Apply(pool));
+            state.ready = true;
+            state.review_pools();
+        }
+        let address = ADDRESS.parse().expect("an address");
+        let traffic = state.traffic_of(address, &owners(&["web"]));
+        assert_eq!(traffic.on_address_in_use, expected, "{what}");
+    }
+}
+
+#[test]
 fn the_policy_of_an_address_is_that_of_its_services_as_far_as_they_are_known() {
     let cluster = json!({ "spec": { "externalTrafficPolicy": "Cluster", "healthCheckNodePort": 0 } });
     let none = json!({});

@@ -27,6 +27,7 @@ fn holder(name: &str) -> ServiceRef {
 fn vip(last: u8, owner: &str, router: Option<&str>) -> VirtualIP {
     let address = IpAddr::from([192, 0, 2, last]);
     let spec = VirtualIPSpec {
+        on_address_in_use: windlass_api::OnAddressInUse::Refuse,
         former_pools: Vec::new(),
         address,
         pool: "p".into(),

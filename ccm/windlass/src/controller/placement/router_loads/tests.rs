@@ -11,6 +11,7 @@ fn address(last: u8) -> IpAddr {
 fn vip(last: u8, router: Option<&str>) -> VirtualIP {
     let address = address(last);
     let spec = VirtualIPSpec {
+        on_address_in_use: windlass_api::OnAddressInUse::Refuse,
         former_pools: Vec::new(),
         address,
         pool: "p".into(),

@@ -150,7 +150,7 @@ fn addresses_written_twice_count_once_and_are_named() {
 fn what_a_newer_version_wrote_is_read_as_far_as_it_is_known_and_told() {
     let read = read(json!({
         "addresses": ["192.0.2.0/29"], "avoidReserved": "Everything", "allocationOrder": "Random", "onRemoval": "Ask",
-        "aNewField": { "a": [1] },
+        "onAddressInUse": "Ask", "aNewField": { "a": [1] },
     }));
     assert_eq!(read.addresses.to_string(), "192.0.2.0-192.0.2.7");
     assert_eq!((read.policy.disabled, read.policy.order), (true, Order::Lowest));
@@ -159,6 +159,7 @@ fn what_a_newer_version_wrote_is_read_as_far_as_it_is_known_and_told() {
         format!("UnknownValue: spec.avoidReserved {value} the pool gives nothing"),
         format!("UnknownValue: spec.allocationOrder {value} it is Lowest"),
         format!("UnknownValue: spec.onRemoval {value} it is Keep"),
+        format!("UnknownValue: spec.onAddressInUse {value} it is Refuse"),
     ];
     assert_eq!(problems(&read), expected);
 }

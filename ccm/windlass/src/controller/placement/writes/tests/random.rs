@@ -253,6 +253,7 @@ impl Cluster {
         let name = format!("s{service}");
         let holder = ServiceRef { namespace: "ns".into(), name: name.clone(), uid: name };
         let spec = VirtualIPSpec {
+            on_address_in_use: windlass_api::OnAddressInUse::Refuse,
             address: address(last),
             pool: "p".into(),
             owners: vec![holder.clone()],
