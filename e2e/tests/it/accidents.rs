@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use windlass_e2e::{Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_event_on, definitions, lab, served};
@@ -66,6 +66,49 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
         for (vip, _, probe) in probes {
             let outcome = probe.stop()?;
             // A node that gives the address up is silent for as long as it has no object. (The restart of an agent costs a few.)
+            ensure!(outcome.sent - outcome.answered < 100, "{vip} was not answered: {outcome:?}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_deleted_in_the_foreground_is_announced_until_it_is_gone_and_then_held() -> anyhow::Result<()> {
+    scenario("deleted-slowly", lab(), async |lab| {
+        let first = served(lab).await?;
+        lab.same_backend("two", "web")?;
+        lab.load_balancer("two", |_| ()).await?;
+        let second = lab.ingress("two", LIMIT).await?;
+        await_answer(lab, second).await?;
+        let mut probes = Vec::new();
+        for vip in [first, second] {
+            probes.push((vip, lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?));
+        }
+
+        // Objects deleted so stay, and are marked, until the garbage collector has looked after them, which is not here.
+        let kinds = "virtualips.windlass.dev,virtualrouters.windlass.dev";
+        lab.kubectl(&["delete", kinds, "--all", "--cascade=foreground", "--wait=false"]).await?;
+        for vip in [first, second] {
+            let object = lab.virtual_ip(vip).await?.context("it is gone already")?;
+            ensure!(object.metadata.deletion_timestamp.is_some(), "{vip} is not being deleted");
+            let stations = lab.neighbours("c1", vip).await?;
+            ensure!(stations.len() == 1, "{stations:?} answer for {vip}");
+        }
+        let names = lab.kubectl(&["get", kinds, "--output=name"]).await?;
+        let finished = ["--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#];
+        for name in names.lines() {
+            lab.kubectl(&[&["patch", name], &finished[..]].concat()).await?;
+        }
+        for vip in [first, second] {
+            await_that(&format!("{vip} has an object again, and a node announces it"), LIMIT, async || {
+                let object = lab.virtual_ip(vip).await?.context("no object")?;
+                ensure!(object.metadata.deletion_timestamp.is_none(), "it is being deleted");
+                Ok(object.status.and_then(|status| status.active_node))
+            })
+            .await?;
+        }
+        for (vip, probe) in probes {
+            let outcome = probe.stop()?;
             ensure!(outcome.sent - outcome.answered < 100, "{vip} was not answered: {outcome:?}");
         }
         Ok(())

@@ -58,9 +58,10 @@ pub(crate) struct Refused {
 
 /// The virtual routers that `node` takes part in, in the order of their interfaces, families and VRIDs.
 ///
-/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is being deleted or
-/// is in quarantine is not announced: it is no Service's, and may be given to another. Nor is what the kernel of this node
-/// has `answered` before we can.
+/// A router without an address is left out: an advert names at least one (RFC 9568 §5.2.5). A VIP that is
+/// in quarantine is not announced: it is no Service's, and may be given to another. Nor is what the kernel of this node
+/// has `answered` before we can. What is being deleted counts until it is gone: the controller takes it out of service before, and
+/// whoever else deletes it may do so by mistake.
 pub(crate) fn desired<R, V>(node: &str, routers: &[R], vips: &[V], answered: &Answered) -> Desired
 where
     R: AsRef<VirtualRouter>,
@@ -83,9 +84,6 @@ where
     let mut known_routers = Vec::new();
     for router in routers {
         let name = router.name_any();
-        if router.metadata.deletion_timestamp.is_some() {
-            continue;
-        }
         let Some(own) = router.spec.nodes.iter().find(|candidate| candidate.name == node) else { continue };
         if router.spec.nodes.iter().any(|candidate| candidate.joining && candidate.name != node) {
             let generation = router.metadata.generation.unwrap_or_default();
@@ -189,7 +187,7 @@ where
 
 /// Whether some Service has it.
 pub(crate) fn is_wanted(vip: &VirtualIP) -> bool {
-    vip.metadata.deletion_timestamp.is_none() && vip.spec.quarantine.is_none()
+    vip.spec.quarantine.is_none()
 }
 
 /// Whether it is announced although another station has it.

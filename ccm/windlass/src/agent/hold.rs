@@ -228,6 +228,5 @@ fn addresses(desired: &Desired) -> impl Iterator<Item = IpAddr> {
 }
 
 fn is_candidate(node: &str, router: &VirtualRouter) -> bool {
-    router.metadata.deletion_timestamp.is_none()
-        && router.spec.nodes.iter().any(|candidate| candidate.name == node)
+    router.spec.nodes.iter().any(|candidate| candidate.name == node)
 }

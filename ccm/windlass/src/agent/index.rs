@@ -117,9 +117,7 @@ impl Index {
     pub(crate) fn is_as_known(&self, name: &str, now: Option<&VirtualRouter>) -> bool {
         let is_same = |one: &VirtualRouter, other: &VirtualRouter| {
             let (times, others) = (&one.metadata, &other.metadata);
-            one.spec == other.spec
-                && times.deletion_timestamp == others.deletion_timestamp
-                && times.creation_timestamp == others.creation_timestamp
+            one.spec == other.spec && times.creation_timestamp == others.creation_timestamp
         };
         match (self.routers.get(name), now) {
             (None, None) => true,
@@ -215,7 +213,7 @@ impl Index {
     ) -> Result<Option<&'a mut Assignment>, NeedsWhole> {
         let Some(known) = self.routers.get(router) else { return Ok(None) };
         let own = known.spec.nodes.iter().find(|candidate| candidate.name == self.node);
-        let Some(own) = own.filter(|_| known.metadata.deletion_timestamp.is_none()) else { return Ok(None) };
+        let Some(own) = own else { return Ok(None) };
         let candidates = known.spec.nodes.iter().map(|candidate| candidate.address).collect();
         if !is_announceable(&self.node, address, own.address, &candidates, &self.answered) {
             return Err(NeedsWhole);

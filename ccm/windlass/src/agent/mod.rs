@@ -157,7 +157,7 @@ pub(crate) async fn run(
     let mut options = windlass_engine::Options::new(on_event);
     options.realtime = realtime;
     let proxy = service_proxy::find(kube_proxy_metrics).await;
-    let has_guard = guard.wants(proxy, guard != GuardMode::Off);
+    let has_guard = guard.has_guard(proxy);
     options.guard = has_guard;
     options.connection_forwarding = connection_forwarding;
     let engine = Arc::new(Engine::start(options).context("cannot start the VRRP engine")?);
@@ -244,7 +244,8 @@ pub(crate) async fn run(
     let watched = Arc::downgrade(&engine);
     let take_lateness =
         move || watched.upgrade().map_or(Duration::ZERO, |engine| engine.take_recent_lateness());
-    let (found_proxy, mut proxy) = tokio::sync::watch::channel(ServiceProxy::default());
+    let (found_proxy, mut proxy) = tokio::sync::watch::channel(proxy);
+    proxy.mark_changed();
     metrics::service_proxy(&registry, proxy.clone())?;
     tasks.spawn(service_proxy::follow(kube_proxy_metrics, found_proxy, token.clone()));
     tasks.spawn(monitor.run(reporter.desired.clone(), take_lateness, token.clone()));
@@ -304,10 +305,11 @@ pub(crate) async fn run(
             }
             Ok(()) = proxy.changed() => {
                 let proxy = *proxy.borrow_and_update();
-                if guard.wants(proxy, has_guard) != has_guard {
-                    let without = if has_guard { "without" } else { "with" };
-                    break Err(anyhow!("Services are served by {}: the agent has to start anew {without} its guard", proxy.name()));
+                if has_guard && !guard.has_guard(proxy) {
+                    break Err(anyhow!("IPVS serves Services on this node: the agent has to start anew without its guard"));
                 }
+                // One that began without a guard has none until it is started anew.
+                let proxy = if has_guard == guard.has_guard(proxy) { proxy } else { ServiceProxy::Ipvs };
                 engine_updates.set_guard_obstacle(guard.obstacle(proxy), desired_sender.borrow().as_deref());
                 node_events.service_proxy(guard.obstacle(proxy).filter(|_| guard != GuardMode::Off));
             }

@@ -62,6 +62,16 @@ pub(crate) struct Evidence {
     pub(crate) interfaces: BTreeSet<String>,
 }
 
+impl Evidence {
+    /// The agent ends where IPVS turns up, to be started anew without a guard. So while it runs the kernel's word counts: at the
+    /// place where kube-proxy tells its mode anybody may answer on a node without one, and end the agent again and again.
+    fn forget_mere_word_of_ipvs(&mut self) {
+        if !self.ipvs {
+            self.mode.take_if(|mode| *mode == "ipvs");
+        }
+    }
+}
+
 impl ServiceProxy {
     /// kube-proxy's own word comes first: IPVS may serve something else, and Cilium leave Services to kube-proxy.
     pub(crate) fn of(evidence: &Evidence) -> Self {
@@ -92,15 +102,12 @@ impl ServiceProxy {
 }
 
 impl GuardMode {
-    /// Whether the engine is to have a guard beside this proxy, of which it `has` one or not; that stays while nobody is found.
-    pub(crate) const fn wants(self, proxy: ServiceProxy, has: bool) -> bool {
-        match (self, proxy) {
-            (Self::On, _) => true,
-            (Self::Off, _) | (Self::Auto, ServiceProxy::Ipvs) => false,
-            (Self::Auto, ServiceProxy::Unknown) => has,
-            (Self::Auto, ServiceProxy::Nftables | ServiceProxy::Iptables | ServiceProxy::Programs { .. }) => {
-                true
-            }
+    /// Whether the engine is to have a guard beside this proxy.
+    pub(crate) const fn has_guard(self, proxy: ServiceProxy) -> bool {
+        match self {
+            Self::On => true,
+            Self::Off => false,
+            Self::Auto => !matches!(proxy, ServiceProxy::Ipvs),
         }
     }
 
@@ -162,13 +169,15 @@ pub(crate) async fn follow(
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        let proxy = tokio::select! {
-            proxy = async {
+        let mut evidence = tokio::select! {
+            evidence = async {
                 ticks.tick().await;
-                find(kube_proxy).await
-            } => proxy,
+                look(kube_proxy).await
+            } => evidence,
             () = token.cancelled() => return,
         };
+        evidence.forget_mere_word_of_ipvs();
+        let proxy = ServiceProxy::of(&evidence);
         found.send_if_modified(|known| {
             // A kube-proxy that is restarted is no other one, and what it wrote stays in the kernel.
             if *known == proxy || proxy == ServiceProxy::Unknown {

@@ -181,7 +181,7 @@ fn an_address_that_no_node_announces_is_unproven() {
 }
 
 #[test]
-fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
+fn what_is_being_deleted_is_announced_until_it_is_gone() {
     let deleting_vip = {
         let mut vip = VirtualIP::clone(&vip("192.0.2.200", Some("a")));
         vip.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
@@ -192,6 +192,15 @@ fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
         router.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         Arc::new(router)
     };
+    let kept = [router("a", 64, NODES)];
+    let expected = desired("n1", &kept, &[vip("192.0.2.200", Some("a"))], &Answered::default());
+    assert_eq!(expected.assignments.len(), 1);
+    assert_eq!(desired("n1", &kept, &[Arc::clone(&deleting_vip)], &Answered::default()), expected);
+    assert_eq!(desired("n1", &[deleting_router], &[deleting_vip], &Answered::default()), expected);
+}
+
+#[test]
+fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
     let quarantined_vip = {
         let mut vip = VirtualIP::clone(&vip("192.0.2.200", Some("a")));
         let until = Time(jiff::Timestamp::UNIX_EPOCH);
@@ -203,11 +212,9 @@ fn what_is_not_this_nodes_or_not_announced_is_left_out_without_a_problem() {
     let cases = [
         ("VIP is in quarantine", "n1", good(), vec![quarantined_vip]),
         ("node is not ranked", "n9", good(), vec![vip("192.0.2.200", Some("a"))]),
-        ("VIP is being deleted", "n1", good(), vec![deleting_vip]),
         ("VIP has no router", "n1", good(), vec![vip("192.0.2.200", None)]),
         ("VIP has another router", "n1", good(), vec![vip("192.0.2.200", Some("b"))]),
         ("router carries nothing", "n1", good(), vec![]),
-        ("router is being deleted", "n1", vec![deleting_router], vec![vip("192.0.2.200", Some("a"))]),
     ];
     for (what, node, routers, vips) in cases {
         assert_eq!(desired(node, &routers, &vips, &Answered::default()), Desired::default(), "{what}");

@@ -31,20 +31,20 @@ fn who_takes_packets_is_told_by_kube_proxy_then_by_ipvs_then_by_interfaces() {
 fn there_is_no_guard_beside_ipvs_and_none_that_claims_to_see_what_it_does_not() {
     use GuardMode::{Auto, Off, On};
     use ServiceProxy::{Iptables, Ipvs, Nftables, Unknown};
-    // Whether there is to be a guard, which was not there and which was, and a word of why it keeps nobody out.
+    // Whether there is to be a guard, and a word of why it keeps nobody out.
     let rows = [
-        (Auto, Unknown, [false, true], None),
-        (Auto, Nftables, [true, true], None),
-        (Auto, Iptables, [true, true], None),
-        (Auto, Ipvs, [false, false], Some("IPVS serves")),
-        (Auto, CILIUM, [true, true], Some("Cilium (interface cilium_host) takes packets before")),
-        (On, Ipvs, [true, true], None),
-        (On, CILIUM, [true, true], None),
-        (Off, Nftables, [false, false], Some("--guard=false")),
-        (Off, CILIUM, [false, false], Some("--guard=false")),
+        (Auto, Unknown, true, None),
+        (Auto, Nftables, true, None),
+        (Auto, Iptables, true, None),
+        (Auto, Ipvs, false, Some("IPVS serves")),
+        (Auto, CILIUM, true, Some("Cilium (interface cilium_host) takes packets before")),
+        (On, Ipvs, true, None),
+        (On, CILIUM, true, None),
+        (Off, Nftables, false, Some("--guard=false")),
+        (Off, CILIUM, false, Some("--guard=false")),
     ];
-    for (mode, proxy, wanted, word) in rows {
-        assert_eq!([false, true].map(|has| mode.wants(proxy, has)), wanted, "{mode:?} {proxy:?}");
+    for (mode, proxy, has_guard, word) in rows {
+        assert_eq!(mode.has_guard(proxy), has_guard, "{mode:?} {proxy:?}");
         let obstacle = mode.obstacle(proxy);
         assert_eq!(obstacle.is_some(), word.is_some(), "{mode:?} {proxy:?}: {obstacle:?}");
         assert!(obstacle.unwrap_or_default().contains(word.unwrap_or_default()), "{mode:?} {proxy:?}");
@@ -60,4 +60,19 @@ fn what_ipvs_serves_is_below_the_heads_of_its_list() {
         "{heads}TCP  C0000232:0050 rr \n  -> CB007104:1F90      Masq    1      0          0\n"
     )));
     assert!(serves(&format!("{heads}UDP  [2001:0db8:0000:0000:0000:0000:0000:0001]:0035 rr\n")));
+}
+
+#[test]
+fn while_the_agent_runs_the_kernel_tells_of_ipvs_and_nobody_else() {
+    let rows = [
+        ("somebody says so", Some("ipvs"), false, ServiceProxy::Unknown),
+        ("the kernel does, too", Some("ipvs"), true, ServiceProxy::Ipvs),
+        ("the kernel alone", None, true, ServiceProxy::Ipvs),
+        ("another mode", Some("iptables"), false, ServiceProxy::Iptables),
+    ];
+    for (what, mode, ipvs, expected) in rows {
+        let mut evidence = Evidence { mode: mode.map(str::to_owned), ipvs, ..Evidence::default() };
+        evidence.forget_mere_word_of_ipvs();
+        assert_eq!(ServiceProxy::of(&evidence), expected, "{what}");
+    }
 }
