@@ -252,6 +252,9 @@ pub const REASON_OUTSIDE_POOLS: &str = "OutsidePools";
 /// Reason of a VirtualIP's [`CONDITION_ADDRESS_CONFLICT`].
 pub const REASON_DEFENDED: &str = "Defended";
 
+/// Condition of a Node: whether all that its agent reports is believed. There is none until something is not.
+pub const NODE_CONDITION_REPORT_BELIEVED: &str = "windlass.dev/ReportBelieved";
+
 /// Events on Nodes that Windlass writes besides those of the cloud-provider contract.
 pub mod node_event {
     identifiers! {

@@ -4,13 +4,16 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::{Event, Service};
+use k8s_openapi::api::core::v1::{Event, Node, Service};
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_api::{CONDITION_ANNOUNCED, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter, announced};
+use windlass_api::{
+    CONDITION_ANNOUNCED, NODE_CONDITION_REPORT_BELIEVED, NodeNetwork, VirtualIP, VirtualIPPool,
+    VirtualRouter, announced,
+};
 use windlass_e2e::{Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_event_on, lab, other, router_of, served};
@@ -268,6 +271,21 @@ fn forged_report_takes_no_address_of_a_node_empties_no_pool_and_is_told() -> any
 
         let words = ["report of node n3", "192.0.2.11, which is an address of Node n1", "192.0.2.12"];
         await_event_on(lab, "Node", "n3", "ReportDoubted", &words).await?;
+        let api: Api<Node> = Api::all(lab.client());
+        await_that("Node n3 says so for as long as it lasts, and no other Node does", LIMIT, async || {
+            for node in api.list(&ListParams::default()).await? {
+                let conditions = node.status.unwrap_or_default().conditions.unwrap_or_default();
+                let told = conditions.iter().find(|one| one.type_ == NODE_CONDITION_REPORT_BELIEVED);
+                let is_n3 = node.metadata.name.as_deref() == Some("n3");
+                ensure!(
+                    told.is_some_and(|one| one.status == "False") == is_n3,
+                    "{:?}: {told:?}",
+                    node.metadata.name
+                );
+            }
+            Ok(Some(()))
+        })
+        .await?;
         // Another Service is served all the same, by the nodes that were there, and the pool has its addresses.
         lab.same_backend("two", "web")?;
         lab.load_balancer("two", |_| ()).await?;

@@ -37,7 +37,7 @@ fn vip(address: usize, router: Option<usize>, state: u8, sources: u8, misnamed: 
             "owners": [{ "namespace": "default", "name": "web", "uid": "1" }],
             "virtualRouter": router.map(|router| ROUTERS[router]),
             "sources": match sources { 1 => allowed("10.0.0.0/8"), 2 => allowed("10.1.0.0/16"), _ => json!([]) },
-            "onAddressInUse": if state % 2 == 1 { "Claim" } else { "Refuse" },
+            "onAddressInUse": if sources == 5 { "Claim" } else { "Refuse" },
             "healthCheckNodePorts": match sources { 3 => json!([30000]), 4 => json!([30000, 30001]), _ => json!([]) },
         },
     });
@@ -104,7 +104,7 @@ enum Event {
 fn a_vip() -> impl Strategy<Value = Arc<VirtualIP>> {
     let router = prop_oneof![1 => Just(None), 8 => (0..ROUTERS.len()).prop_map(Some)];
     let misnamed = prop_oneof![30 => Just(false), 1 => Just(true)];
-    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..5_u8];
+    let sources = prop_oneof![4 => Just(0_u8), 1 => 1..6_u8];
     (0..ADDRESSES.len(), router, 0..6_u8, sources, misnamed).prop_map(
         |(address, router, state, sources, misnamed)| vip(address, router, state, sources, misnamed),
     )

@@ -323,9 +323,7 @@ fn nothing_is_written_about_what_this_node_is_not_active_for() {
     other.spec.address = "192.0.2.201".parse().unwrap();
     let mut moved = VirtualIP::clone(&vips[0]);
     moved.spec.virtual_router = Some("b".into());
-    let mut deleting = VirtualIP::clone(&vips[0]);
-    deleting.metadata.deletion_timestamp = Some(Time(NOW));
-    let vips = [Arc::new(other), Arc::new(moved), Arc::new(deleting)];
+    let vips = [Arc::new(other), Arc::new(moved)];
     assert_eq!(active_patches(&[], &vips, 1, &Reported::default()), []);
 }
 

@@ -1,5 +1,5 @@
-//! How many elements the restricted ports of the cluster are to the kernels of its nodes, each of which has all of them: what the
-//! Services of one namespace name must not end the agents of all.
+//! How many elements the restricted ports of the cluster are to the kernels of its nodes, each of which has all of them, and how many
+//! ports the objects name that agents keep: what the Services of one namespace name must not end the agents of all.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,10 +20,17 @@ mod tests;
 /// Elements of all `VirtualIP`s together: tens of megabytes of an agent's memory at most.
 pub(crate) const MOST_OF_CLUSTER: usize = 131_072;
 
-/// The elements of the `VirtualIP`s that there are.
+/// So many ports any `VirtualIP` names: nobody's are left out for want of room that others have used up.
+const FEW_PORTS: usize = 64;
+/// Ports of all `VirtualIP`s that name more than those.
+const MOST_PORTS_OF_CLUSTER: usize = 131_072;
+
+/// The elements, and the ports, of the `VirtualIP`s that there are.
 #[derive(Debug, Default)]
 pub(crate) struct SourceElements {
     total: usize,
+    /// Of those that name more than a few.
+    ports: usize,
 }
 
 impl SourceElements {
@@ -31,7 +38,14 @@ impl SourceElements {
     pub(crate) fn on_change(&mut self, change: &Change<VirtualIP>) {
         let of = |vip: Option<&VirtualIP>| vip.map_or(0, |vip| elements(&vip.spec.sources));
         self.total = (self.total + of(change.new.as_deref())).saturating_sub(of(change.old.as_deref()));
+        let of = |vip: Option<&VirtualIP>| vip.map_or(0, |vip| beyond_few(vip.spec.ports.len()));
+        self.ports = (self.ports + of(change.new.as_deref())).saturating_sub(of(change.old.as_deref()));
     }
+}
+
+/// What counts of so many ports.
+const fn beyond_few(ports: usize) -> usize {
+    if ports > FEW_PORTS { ports } else { 0 }
 }
 
 /// Each port is one, and so is each range at each port.
@@ -69,6 +83,13 @@ impl ClusterState {
             }
         }
         Ok(())
+    }
+
+    /// Whether the object of `address` may name so many ports. What it names stays.
+    pub(super) fn has_room_for_ports(&self, address: IpAddr, ports: usize) -> bool {
+        let own = self.vip(address).map_or(0, |vip| beyond_few(vip.spec.ports.len()));
+        let wanted = beyond_few(ports);
+        wanted <= own || self.source_elements.ports.saturating_sub(own) + wanted <= MOST_PORTS_OF_CLUSTER
     }
 
     fn has_room_for(&self, wanted: &PortSources, address: IpAddr) -> bool {

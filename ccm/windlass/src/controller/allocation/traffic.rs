@@ -134,7 +134,7 @@ impl ClusterState {
     }
 
     /// The ports of an address of which the known owners have these. What an owner that is not known here has is in the
-    /// object, if anything is: without that, they are not known. Nor are more than an object names, so that nothing is refused for
+    /// object, if anything is: without that, they are not known. Nor are more than an object names, or than nodes have room for, so that nothing is refused for
     /// that; but where not everybody may use each port, nobody may use those that the object does not name.
     fn ports_of(
         &self,
@@ -149,7 +149,8 @@ impl ClusterState {
                 Some(_) | None => return Vec::new(),
             }
         }
-        if ports.len() > MOST_PORTS && !is_restricted {
+        let has_room = ports.len() <= MOST_PORTS && self.has_room_for_ports(address, ports.len());
+        if !has_room && !is_restricted {
             return Vec::new();
         }
         ports.into_iter().take(MOST_PORTS).collect()

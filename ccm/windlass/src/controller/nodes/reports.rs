@@ -312,9 +312,17 @@ impl NodeReports {
 }
 
 /// How soon something else is said of a node: who controls what it reports must not fill the log and the events.
-const TELL_EVERY: Duration = Duration::from_mins(10);
+pub(crate) const TELL_EVERY: Duration = Duration::from_mins(10);
 /// Doubts that are told of a node at once.
 const NAMED: usize = 3;
+
+/// The first of these doubts, in words, and how many more there are.
+pub(crate) fn told(doubts: &BTreeSet<Doubt>) -> String {
+    let some: Vec<String> = doubts.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = doubts.len() - some.len();
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!("{}{more}", some.join("; "))
+}
 
 /// The doubts that were told.
 #[derive(Debug, Default)]
@@ -334,13 +342,8 @@ impl ToldDoubts {
                 told != doubts && now.duration_since(*at) >= TELL_EVERY
             };
             if self.0.get(node).is_none_or(is_due) {
-                let some: Vec<String> = doubts.iter().take(NAMED).map(ToString::to_string).collect();
-                let more = doubts.len() - some.len();
-                let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-                news.push((
-                    node.clone(),
-                    format!("of the report of node {node} some is not believed: {}{more}", some.join("; ")),
-                ));
+                let message = format!("of the report of node {node} some is not believed: {}", told(doubts));
+                news.push((node.clone(), message));
                 self.0.insert(node.clone(), (now, doubts.clone()));
             }
         }

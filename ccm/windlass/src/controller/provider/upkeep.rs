@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
-use k8s_openapi::api::core::v1::Service;
-use kube::Resource as _;
-use kube::api::Api;
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Service};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::json;
 use tokio::time::Instant;
 use windlass_api::{ServiceRef, node_event};
 use windlass_ccm::ProviderError;
 use windlass_ccm::events::EventType;
-use windlass_ccm::lenient::{Lenient, read_opt};
+use windlass_ccm::lenient::{Lenient, read, read_opt};
 
 use super::load_balancer::Provider;
 use crate::controller::allocation::ownership::is_orphaned;
 use crate::controller::allocation::request::is_object_name;
+use crate::controller::nodes::report_condition::{self, Due};
 use crate::controller::state::wakeup::{ReconcileReport, Reconciler, Wakeup};
 use crate::controller::stores::call::{CallFailed, call};
 
@@ -49,6 +51,7 @@ impl Provider {
         }
         let began = Instant::now();
         self.tell_doubts(began);
+        let conditions = self.report_conditions();
         let claims = self.external_claims();
         let (orphan_candidates, due) = {
             let mut state = self.shared.state();
@@ -59,6 +62,9 @@ impl Provider {
         let claims = stream::iter(claims)
             .map(|(owner, planned, claim)| async move { self.claim(&owner, &planned, claim).await });
         let mut failures = failures_of(claims).await;
+        let conditions = stream::iter(conditions)
+            .map(|(node, condition)| async move { self.write_condition(&node, &condition).await });
+        failures.extend(failures_of(conditions).await);
         let orphans =
             stream::iter(orphan_candidates).map(|orphan_candidate| self.remove_orphan(orphan_candidate));
         failures.extend(failures_of(orphans).await);
@@ -82,6 +88,42 @@ impl Provider {
                     message,
                 );
             }
+        }
+    }
+
+    /// The conditions that Nodes are to have about what their agents report. It is looked again when others are due.
+    fn report_conditions(&self) -> Vec<(String, NodeCondition)> {
+        let state = self.shared.state();
+        let (now, doubts) = (state.clock.now(), state.doubts());
+        let (mut due, mut next) = (Vec::new(), None::<Duration>);
+        for node in state.stores.nodes.list() {
+            let name = node.name_any();
+            match report_condition::due(&node, doubts.get(&name), now) {
+                Due::Nothing => {}
+                Due::Write(condition) => due.push((name, *condition)),
+                Due::After(rest) => next = Some(next.map_or(rest, |next| next.min(rest))),
+            }
+        }
+        drop(state);
+        if let Some(rest) = next {
+            self.shared.upkeep_wakeup.request_at(Instant::now() + rest);
+        }
+        due
+    }
+
+    async fn write_condition(&self, node: &str, condition: &NodeCondition) -> Result<(), ProviderError> {
+        let api: Api<Lenient<Node>> = Api::all(self.client.clone());
+        // By its type: kubelet writes the others.
+        let patch = Patch::Strategic(json!({ "status": { "conditions": [condition] } }));
+        let params = PatchParams::default();
+        match call(read(api.patch_status(node, &params, &patch)), || {
+            format!("change the status of Node {node}")
+        })
+        .await
+        {
+            Ok(_) => Ok(()),
+            Err(failed) if failed.error.is_not_found() => Ok(()),
+            Err(failed) => Err(failed.into()),
         }
     }
 
