@@ -90,7 +90,7 @@ where
                         note(&format!("{kind} {}", object.name_any()), shows(&object));
                     }
                     WatchEvent::Deleted(object) => {
-                        note(&format!("{kind} {}", object.name_any()), "deleted".into())
+                        note(&format!("{kind} {}", object.name_any()), "deleted".into());
                     }
                     WatchEvent::Bookmark(_) => {}
                     WatchEvent::Error(status) => return Err(kube::Error::Api(status.boxed())),

@@ -6,7 +6,8 @@ const CALICO: ServiceProxy = ServiceProxy::Programs { by: "Calico in eBPF mode",
 #[test]
 fn who_takes_packets_is_told_by_kube_proxy_then_by_ipvs_then_by_interfaces() {
     use ServiceProxy::{Iptables, Ipvs, Nftables, Unknown};
-    let rows: [(&str, Option<&str>, bool, &[&str], ServiceProxy); 12] = [
+    type Row = (&'static str, Option<&'static str>, bool, &'static [&'static str], ServiceProxy);
+    let rows: [Row; 12] = [
         ("nothing yet, as at boot", None, false, &["eth0"], Unknown),
         ("nftables", Some("nftables"), false, &["eth0"], Nftables),
         ("iptables", Some("iptables"), false, &["eth0"], Iptables),
