@@ -23,6 +23,7 @@ use crate::{
     node::Node,
     service::{BACKEND_HTTP, BACKEND_UDP},
     wait::await_that,
+    windlass::state_folder,
 };
 
 /// Where agents keep their state, by the manifests: a folder of the node, and nodes are one machine here.
@@ -43,7 +44,7 @@ impl Lab {
         let images = images::archives(&self.tools)?;
         for node in self.nodes() {
             let folder = format!("/run/lab/{}", node.name());
-            let state = format!("/run/lab/windlass/{}", node.name());
+            let state = state_folder(node.name());
             self.sandbox.script(&format!("mkdir -p {folder}/cni {state}"))?;
             let pods = node.host.pod_cidrs().context("a node without pod addresses")?;
             self.write(&format!("{folder}/cni/10-lab.conflist"), &settings::cni(&folder, &pods))?;

@@ -99,7 +99,7 @@ pub use timeline::Timeline;
 pub use tools::{give_back, target, windlass_binary, workspace, write_rows};
 pub use topology::Mac;
 pub use wait::{Hopeless, await_that};
-pub use windlass::ControllerOptions;
+pub use windlass::{ControllerOptions, state_folder};
 pub use writes::Writes;
 
 /// A test on a lab of its own: what a `#[test]` returns. Without root it says so and passes, unless `CI` is `true`: then

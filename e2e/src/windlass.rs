@@ -76,7 +76,7 @@ impl Lab {
     }
 
     /// Light only: starts the agent of a node, as the service account `windlass-system/windlass-agent`, with a token of a pod on that
-    /// node. Its state is in `/run/lab/windlass/<node>` of the lab and outlives it.
+    /// node. Its state, in [`state_folder`], outlives it.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         self.start_agent_with(node, &[])
     }
@@ -89,7 +89,7 @@ impl Lab {
 
     /// The same in a network namespace that need not be one of the lab's nodes.
     pub(crate) fn start_agent_in(&self, node: &str, flags: &[&str]) -> anyhow::Result<()> {
-        let state = format!("/run/lab/windlass/{node}");
+        let state = state_folder(node);
         self.sandbox.script(&format!("mkdir -p {state}"))?;
         // Before the manifests are installed there is no account that a token could be of.
         let bound = self.kubeconfig(&agent_tokens::account(node));
@@ -121,7 +121,12 @@ impl Lab {
     }
 }
 
+/// Where the agent of a node keeps its state, as the lab's processes see it.
+pub fn state_folder(node: &str) -> String {
+    format!("/run/lab/windlass/{node}")
+}
+
 /// Where the agent of a node answers its probes, beside its state.
 fn agent_socket(node: &str) -> String {
-    format!("/run/lab/windlass/{node}/agent.sock")
+    format!("{}/agent.sock", state_folder(node))
 }

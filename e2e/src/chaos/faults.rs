@@ -11,9 +11,9 @@ use nix::sys::signal::Signal;
 use super::{
     cluster_faults as cluster,
     kind::{Fault, Kind},
-    scene::{CONTROLLER, LOCAL, Scene, state_folder},
+    scene::{CONTROLLER, LOCAL, Scene},
 };
-use crate::{Direction, Keepalived};
+use crate::{Direction, Keepalived, state_folder};
 
 /// Processes that leave others little of a processor, on the whole machine: four for each of two.
 const BUSY: usize = 8;

@@ -15,7 +15,9 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use windlass_api::{NodeNetwork, VirtualRouter};
 
-use crate::{Answering, ControllerOptions, EndpointState, Lab, SERVICE_PORT, await_that, shown};
+use crate::{
+    Answering, ControllerOptions, EndpointState, Lab, SERVICE_PORT, await_that, shown, state_folder,
+};
 
 /// The nodes with agents.
 pub(super) const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -253,9 +255,4 @@ fn keys(lab: &Lab) -> PathBuf {
 async fn addresses_of(lab: &Lab, name: &str) -> anyhow::Result<BTreeSet<IpAddr>> {
     let service = Api::<Service>::default_namespaced(lab.client()).get(name).await?;
     Ok(shown(&service))
-}
-
-/// Where the lab keeps the state of a node's agent.
-pub(super) fn state_folder(node: &str) -> String {
-    format!("/run/lab/windlass/{node}")
 }

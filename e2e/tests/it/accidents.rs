@@ -1,23 +1,37 @@
 //! What an admin does by mistake, and what clients notice of it.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use windlass_e2e::{Protocol, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{Lab, Probe, Protocol, SERVICE_PORT, Signal, await_that, scenario};
 
 use crate::setup::{LIMIT, await_answer, await_event_on, definitions, lab, served};
+
+/// Windlass, and two Services that are answered at these addresses.
+async fn two_served(lab: &Lab) -> anyhow::Result<[IpAddr; 2]> {
+    let first = served(lab).await?;
+    lab.same_backend("two", "web")?;
+    lab.load_balancer("two", |_| ()).await?;
+    let second = lab.ingress("two", LIMIT).await?;
+    await_answer(lab, second).await?;
+    Ok([first, second])
+}
+
+/// Nobody gave the address up meanwhile: a node that does is silent for as long as it has no object. (The restart of an agent costs a
+/// few answers.)
+fn was_answered(vip: IpAddr, probe: Probe) -> anyhow::Result<()> {
+    let outcome = probe.stop()?;
+    ensure!(outcome.sent - outcome.answered < 100, "{vip} was not answered: {outcome:?}");
+    Ok(())
+}
 
 #[test]
 fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_every_node()
 -> anyhow::Result<()> {
     scenario("deleted-definitions", lab(), async |lab| {
-        let first = served(lab).await?;
-        lab.same_backend("two", "web")?;
-        lab.load_balancer("two", |_| ()).await?;
-        let second = lab.ingress("two", LIMIT).await?;
-        await_answer(lab, second).await?;
+        let vips = two_served(lab).await?;
         let mut probes = Vec::new();
-        for vip in [first, second] {
+        for vip in vips {
             let probe = lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?;
             probes.push((vip, lab.await_owner("c1", vip).await?, probe));
         }
@@ -40,7 +54,7 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
         let owner = owner.clone();
         lab.stop_agent(&owner, Signal::SIGTERM).await?;
         lab.start_agent(&owner)?;
-        for vip in [first, second] {
+        for vip in vips {
             await_answer(lab, vip).await?;
         }
 
@@ -49,7 +63,7 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
             lab.pool("default", &["192.0.2.200-192.0.2.250"]).await.map(Some)
         })
         .await?;
-        for vip in [first, second] {
+        for vip in vips {
             await_that(&format!("{vip} is announced by its object again"), LIMIT, async || {
                 let status = lab.virtual_ip(vip).await?.and_then(|vip| vip.status);
                 Ok(status.and_then(|status| status.active_node))
@@ -64,9 +78,7 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
             .await?;
         }
         for (vip, _, probe) in probes {
-            let outcome = probe.stop()?;
-            // A node that gives the address up is silent for as long as it has no object. (The restart of an agent costs a few.)
-            ensure!(outcome.sent - outcome.answered < 100, "{vip} was not answered: {outcome:?}");
+            was_answered(vip, probe)?;
         }
         Ok(())
     })
@@ -75,20 +87,16 @@ fn definitions_that_are_deleted_and_made_again_cost_no_answer_and_are_told_on_ev
 #[test]
 fn what_is_deleted_in_the_foreground_is_announced_until_it_is_gone_and_then_held() -> anyhow::Result<()> {
     scenario("deleted-slowly", lab(), async |lab| {
-        let first = served(lab).await?;
-        lab.same_backend("two", "web")?;
-        lab.load_balancer("two", |_| ()).await?;
-        let second = lab.ingress("two", LIMIT).await?;
-        await_answer(lab, second).await?;
+        let vips = two_served(lab).await?;
         let mut probes = Vec::new();
-        for vip in [first, second] {
+        for vip in vips {
             probes.push((vip, lab.probe("c1", Protocol::Udp, vip, SERVICE_PORT, Duration::from_millis(10))?));
         }
 
         // Objects deleted so stay, and are marked, until the garbage collector has looked after them, which is not here.
         let kinds = "virtualips.windlass.dev,virtualrouters.windlass.dev";
         lab.kubectl(&["delete", kinds, "--all", "--cascade=foreground", "--wait=false"]).await?;
-        for vip in [first, second] {
+        for vip in vips {
             let object = lab.virtual_ip(vip).await?.context("it is gone already")?;
             ensure!(object.metadata.deletion_timestamp.is_some(), "{vip} is not being deleted");
             let stations = lab.neighbours("c1", vip).await?;
@@ -99,7 +107,7 @@ fn what_is_deleted_in_the_foreground_is_announced_until_it_is_gone_and_then_held
         for name in names.lines() {
             lab.kubectl(&[&["patch", name], &finished[..]].concat()).await?;
         }
-        for vip in [first, second] {
+        for vip in vips {
             await_that(&format!("{vip} has an object again, and a node announces it"), LIMIT, async || {
                 let object = lab.virtual_ip(vip).await?.context("no object")?;
                 ensure!(object.metadata.deletion_timestamp.is_none(), "it is being deleted");
@@ -108,8 +116,7 @@ fn what_is_deleted_in_the_foreground_is_announced_until_it_is_gone_and_then_held
             .await?;
         }
         for (vip, probe) in probes {
-            let outcome = probe.stop()?;
-            ensure!(outcome.sent - outcome.answered < 100, "{vip} was not answered: {outcome:?}");
+            was_answered(vip, probe)?;
         }
         Ok(())
     })

@@ -10,7 +10,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_api::{CONDITION_ANNOUNCED, VirtualIP, VirtualRouter};
-use windlass_e2e::{ControllerOptions, Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario};
+use windlass_e2e::{
+    ControllerOptions, Lab, LoadOptions, SERVICE_PORT, Signal, await_that, scenario, state_folder,
+};
 
 use crate::{
     health::await_told,
@@ -192,8 +194,4 @@ fn write_key(lab: &Lab, node: &str) -> anyhow::Result<()> {
     let keys = keys_of(lab, node);
     fs::create_dir_all(&keys)?;
     Ok(fs::write(keys.join("7"), KEY)?)
-}
-
-fn state_folder(node: &str) -> String {
-    format!("/run/lab/windlass/{node}")
 }

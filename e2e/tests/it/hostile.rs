@@ -14,7 +14,7 @@ use windlass_api::{
     ANNOTATION_ADDRESSES, ANNOTATION_POOL, NodeNetwork, VirtualIP, VirtualIPPool, VirtualRouter,
 };
 use windlass_e2e::{
-    ControllerOptions, Keepalived, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario,
+    ControllerOptions, Keepalived, Lab, Protocol, SERVICE_PORT, Signal, await_that, scenario, state_folder,
 };
 
 use crate::setup::{LIMIT, await_answer, await_event, lab, other, router_of, served};
@@ -425,5 +425,5 @@ fn log(lab: &Lab, node: &str) -> anyhow::Result<String> {
 }
 
 fn state_file(node: &str) -> String {
-    format!("/run/lab/windlass/{node}/state.json")
+    format!("{}/state.json", state_folder(node))
 }

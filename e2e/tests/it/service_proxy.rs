@@ -9,8 +9,6 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use kube::Api;
-use windlass_api::{VirtualIP, virtual_ip_name};
 use windlass_ccm::service::ANNOTATION_SOURCE_RANGES;
 use windlass_e2e::{Lab, Signal, await_that, scenario};
 
@@ -55,14 +53,10 @@ fn where_packets_are_taken_before_the_guard_no_restricted_address_is_announced_a
         let words = ["Cilium", "before the agent's guard"];
         await_event_on(lab, "Node", "n1", "Unguarded", &words).await?;
         await_proxy(lab, "ebpf").await?;
-        let vips: Api<VirtualIP> = Api::all(lab.client());
         await_that(&format!("{restricted} says that nobody guards it"), LIMIT, async || {
-            let status = vips.get(&virtual_ip_name(restricted)).await?.status.unwrap_or_default();
-            let conditions: Vec<_> =
-                status.conditions.iter().map(|one| (&*one.reason, &*one.message)).collect();
-            let told =
-                conditions.iter().any(|(reason, why)| *reason == "Unguarded" && why.contains("Cilium"));
-            ensure!(told, "{conditions:?}");
+            let vip = lab.virtual_ip(restricted).await?.context("no object")?;
+            let announced = vip.announced().context("it says nothing yet")?;
+            ensure!(announced.reason == "Unguarded" && announced.message.contains("Cilium"), "{announced:?}");
             Ok(Some(()))
         })
         .await?;

@@ -9,7 +9,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use windlass_e2e::{Lab, await_that, scenario};
+use windlass_e2e::{Lab, await_that, scenario, state_folder};
 
 use crate::setup::{CUT_OFF, LIMIT, lab, other, router_of, served};
 
@@ -39,7 +39,7 @@ fn one_node_answers_for_an_address_whose_service_changes_its_announcement_though
             Ok((new.name_any() != old).then_some(new.name_any()))
         })
         .await?;
-        let state = format!("/run/lab/windlass/{}/state.json", other(&owner));
+        let state = format!("{}/state.json", state_folder(other(&owner)));
         await_that("the other node has heard of it", LIMIT, async || {
             Ok(lab.exec(other(&owner), &["cat", &state]).await?.contains(&new).then_some(()))
         })
